@@ -43,9 +43,6 @@ from answerkey.cli.options import (
 )
 from answerkey.errors import AnswerkeyError, DataError, SpecError
 
-#: An error names so many models that could be called.
-SHOWN = 8
-
 if TYPE_CHECKING:
     from answerkey.evaluate.run import Matrix, TabledRun
     from answerkey.runs import Run

@@ -85,7 +85,8 @@ class Parameter(Fields):
 
     def accept(self, value: object, *, is_text: bool = False) -> object:
         """Return a value, or what a text of the command line means; raise SpecError for another."""
-        if is_text and self.nullable and str(value).strip() in {"null", "~", ""}:
+        is_null = is_text and str(value).strip() in {"null", "~", ""}
+        if is_null and self.nullable:
             value = None
         if value is None and not self.nullable:
             hint = "give a value, or declare `nullable: true`"
@@ -310,7 +311,8 @@ class Config:
         if not names or not self.values.keys() >= set(names):
             return node
         try:
-            value = embed_config(text, self.look_up, is_template=kind_of(path) == "template")
+            is_template = kind_of(path) == "template"
+            value = embed_config(text, self.look_up, is_template=is_template)
         except SpecError as error:
             report_text(error, node)
             return node
@@ -445,12 +447,15 @@ def resolve_config(
     places: dict[str, Place] = {}
     written = {**settings, **common}
     for key, parameter in parameters.items():
-        layers = (fallbacks.get(parameter.type), defaults.get(key), written.get(key))
-        chosen = list(filter(None, layers))
+        chosen = []
+        for layer, name in ((fallbacks, parameter.type), (defaults, key), (written, key)):
+            if name in layer:
+                chosen.append(layer[name])
         for value in chosen:  # a wrong default is reported even where it is not used
             places[key] = value.place
             try:
-                values[key] = parameter.accept(to_plain(value), is_text=value.style == "argument")
+                is_text = value.style == "argument"
+                values[key] = parameter.accept(to_plain(value), is_text=is_text)
             except SpecError as error:
                 value.report("E111", f"config value `{key}` {error.message}", error.hint)
         if not chosen and parameter.nullable:

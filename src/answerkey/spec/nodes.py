@@ -306,7 +306,7 @@ _CODE_FIELDS = frozenset(
 _PROMPT_FIELDS = frozenset(
     {"content", "template", "system_prompt", "user_prompt", "message_format"}
 )
-_MATERIAL_PARTS = {("source", "rows"), ("source", "header"), ("source", "questions")}
+_MATERIAL_PARTS = {("source", name) for name in ("rows", "header", "questions")}
 
 
 @cache

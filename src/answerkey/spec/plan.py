@@ -143,7 +143,7 @@ class Specification:
 
 @dataclass(frozen=True)
 class Plan:
-    """All specifications of a run; `project` is the folder of the file given by the caller.
+    """All specifications of a run.
 
     `policies` are plain values, as `run.json` keeps them; `rule_places` say where each rule's
     definition stands, by the keys of its policy and its own.
@@ -151,10 +151,7 @@ class Plan:
 
     key: str
     specifications: tuple[Specification, ...]
-    project: Path
-    file: str
     display_name: str | None = None
-    description: str | None = None
     cache_policy: str | None = None
     policies: tuple[Mapping[str, Any], ...] = ()
     rule_places: Mapping[tuple[str, str], Place] = field(default_factory=dict)
@@ -414,13 +411,7 @@ def _plan_ready_made(project: Project, name: str, settings: Settings) -> Plan | 
     plan = _plan_task(project, ready.task, settings)
     if plan is None:
         return None
-    about = ready.about
-    return replace(
-        plan,
-        key=name,
-        display_name=about.title,
-        description=about.summary,
-    )
+    return replace(plan, key=name, display_name=ready.about.title)
 
 
 def _plan_task(project: Project, node: Node, settings: Settings) -> Plan | None:
@@ -435,7 +426,7 @@ def _plan_task(project: Project, node: Node, settings: Settings) -> Plan | None:
     }
     entry = node.changed(fields)
     specifications = _specify(project, [entry], {}, {})
-    return _plan_specifications(project, specifications, node)
+    return _plan_specifications(project, specifications)
 
 
 def _plan_built_task(project: Project, task: Task, settings: Settings) -> Plan | None:
@@ -443,13 +434,11 @@ def _plan_built_task(project: Project, task: Task, settings: Settings) -> Plan |
     report_unknown(settings, [])
     fields = SpecificationFields.model_construct(task_key=task.key)
     specification = _build_specification(project, task, fields, task.places, task.key, {})
-    return _plan_specifications(project, [specification], task.places)
+    return _plan_specifications(project, [specification])
 
 
 def _plan_specifications(
-    project: Project,
-    specifications: Sequence[Specification | None],
-    node: Node,
+    project: Project, specifications: Sequence[Specification | None]
 ) -> Plan | None:
     """Return the plan of one task and its variants."""
     built = tuple(filter(None, specifications))
@@ -459,10 +448,7 @@ def _plan_specifications(
     plan = Plan(
         key=task.key,
         specifications=built,
-        project=project.folder,
-        file=node.place.file or "",
         display_name=task.display_name,
-        description=task.description,
     )
     if project.overrides.states_gates:
         return _add_policies(plan, project)
@@ -476,7 +462,9 @@ def _plan_run(project: Project, node: Node, callers: Settings) -> Plan:
     _open_given_dataset(project)
     settings = {**node.field("config").entries, **callers}
     fields, config, entries = _read_evaluation(project, node.field("evaluation"), settings)
-    for_tasks = {name: value for name, value in settings.items() if name not in config.parameters}
+    for_tasks = dict(settings)
+    for name in config.parameters:
+        for_tasks.pop(name, None)
     _check_tasks(project, entries, for_tasks, list(config.parameters))
     common: Plain = {}
     if fields is not None:
@@ -484,15 +472,13 @@ def _plan_run(project: Project, node: Node, callers: Settings) -> Plan:
     common |= _read_run_config(node.field("run_config"))
     built = _specify(project, entries, for_tasks, common)
     if fields is None:
-        name = Path(node.place.file or "run.yaml").resolve().parent.name or "run"
+        file = Path(node.place.file or "run.yaml")
+        name = file.resolve().parent.name or "run"
         fields = shapes.EvaluationFields.model_construct(key=name)
     plan = Plan(
         key=fields.key,
         specifications=tuple(filter(None, built)),
-        project=project.folder,
-        file=node.place.file or "",
         display_name=fields.display_name,
-        description=fields.description,
         cache_policy=common.get("cache_policy"),
     )
     policies = node.field("policies")
@@ -666,7 +652,10 @@ def _specify(
 
     `settings` are config values for the tasks, `common` is what the run says of all of them.
     """
-    candidates = [(entry, str(entry.field("task_key").value)) for entry in entries]
+    candidates = []
+    for entry in entries:
+        task_key = str(entry.field("task_key").value)
+        candidates.append((entry, task_key))
     keys = assign_keys(candidates, "task specification", _WITHIN)
     specifications: list[Specification | None] = []
     for entry, key in zip(entries, keys, strict=True):
@@ -699,7 +688,8 @@ def _specify_entry(
     if node is None:
         return [None]
     if "trials" in common or "trials" in entry.entries:
-        node = override_trials(node, common.get("trials", Node(None)), entry.field("trials"))
+        shared = common.get("trials", Node(None))
+        node = override_trials(node, shared, entry.field("trials"))
     is_recorded = project.overrides.brings_completions or fields.completions is not None
     specifications: list[Specification | None] = []
     for task_node, variant in _list_variants(node, key, is_recorded=is_recorded):

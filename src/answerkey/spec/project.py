@@ -184,7 +184,8 @@ def load_environment(folder: Path | None, env: Location | None) -> Environment:
     shown = file.as_posix()
     stored = parse_env(read_text(file, shown), shown)
     names = frozenset[str]()
-    if folder is not None and file.resolve().is_relative_to(folder.resolve()):
+    is_projects = folder is not None and file.resolve().is_relative_to(folder.resolve())
+    if is_projects:
         names = frozenset(stored.keys() - environ.keys())
     return Environment({**stored, **environ}, names)
 
@@ -247,7 +248,9 @@ class Inclusion:
         if node.style == INCLUDE_TAG:
             return self._include(node)
         if node.is_list:
-            entries = [self.follow(entry, trail, is_material=is_material) for entry in node.items]
+            entries = []
+            for entry in node.items:
+                entries.append(self.follow(entry, trail, is_material=is_material))
             return replace(node, value=tuple(entries))
         if not node.is_map:
             return node
@@ -504,7 +507,8 @@ def find_file(path: Path) -> Path:
         if (path / name).is_file():
             return path / name
     names = []
-    for name in sorted(map(Path.as_posix, path.iterdir())):
+    for file in sorted(path.iterdir()):
+        name = file.as_posix()
         if name.endswith(YAML_ENDINGS) or split_endings(name)[0]:
             names.append(name)
     hint = "write a `run.yaml` there"

@@ -274,7 +274,8 @@ def _build(
     for name, build_part in _BUILDERS.items():
         if not definition.field(name).is_null:
             built[name], plain[name] = build_part(definition.entries[name])
-    steps = _build_scoring(definition.field("scorers"), built.get("trials"), design)
+    trials = built.get("trials")
+    steps = _build_scoring(definition.field("scorers"), trials, design)
     if built:
         steps = _check_parts(definition, steps, **built)
     actions: list[Action] = []
@@ -681,7 +682,8 @@ def _build_scoring(
     entries = [(part.node, part.fields.type) for part in scorers.values()]
     keys = assign_keys(entries, "scorer", "in the task")
     steps = []
-    for key, (index, part) in zip(keys, scorers.items(), strict=True):
+    for key, index in zip(keys, scorers, strict=True):
+        part = scorers[index]
         parts = listed[index]
         if not part.node.field("metrics").items:
             parts = _list_default_metrics(part, trials)

@@ -321,14 +321,16 @@ def _report(
         hint = advise(key, sorted(keys_at(model, outer)), "keys there")
         target.report("E107", f"unknown key `{key}`{within}", hint, key=key)
     elif kind == "union_tag_invalid":
-        tags = detail["ctx"]["expected_tags"].replace("'", "").split(", ")
+        expected = detail["ctx"]["expected_tags"].replace("'", "")
         tag = detail["ctx"]["tag"]
-        target.at("type").report("E109", f"unknown type {tag!r}", advise(tag, tags, "types"))
+        hint = advise(tag, expected.split(", "), "types")
+        target.at("type").report("E109", f"unknown type {tag!r}", hint)
     elif str(value) in FOREIGN_KEYS and kind == "literal_error":
         message = f"`{steps}: {value}` of the original platform is not done"
         target.report("E116", message, FOREIGN_KEYS[str(value)])
     elif not _UNRESOLVED.search(str(value)):
-        message, advice = explain(detail, is_secret=bool(_SECRETIVE.intersection(path)))
+        is_secret = bool(_SECRETIVE.intersection(path))
+        message, advice = explain(detail, is_secret=is_secret)
         target.report("E108", f"{subject} {message}", advice)
 
 
@@ -341,7 +343,8 @@ def explain(detail: ErrorDetails, *, is_secret: bool = False) -> tuple[str, str 
         return f"{_WORDS[kind]}, not {shown}", _advise(kind, value)
     context = detail.get("ctx", {})
     if kind == "literal_error":
-        near = suggest(str(value), re.findall(r"'([^']*)'", context["expected"]))
+        values = re.findall(r"'([^']*)'", context["expected"])
+        near = suggest(str(value), values)
         return f"is {shown}; it must be {context['expected']}", near
     if kind == "string_pattern_mismatch":
         return f"is {shown}; it must match `{context['pattern']}`", None
@@ -357,7 +360,8 @@ def _advise(kind: str, value: object) -> str | None:
         return "put the value in quotes to make it text"
     if _WORDS[kind] == "must be a list":
         return "begin each entry with `- `, or write `[…]`"
-    if _WORDS[kind] == "must be a mapping" and re.match(r"[\w-]+:\S", str(value)):
+    lacks_space = re.match(r"[\w-]+:\S", str(value))
+    if _WORDS[kind] == "must be a mapping" and lacks_space:
         return "put a space after the colon"
     if isinstance(value, str) and _LEADING_ZERO.fullmatch(value):
         return "a leading 0 may mean octal or nothing: leave it out, or write `0o10` for 8"

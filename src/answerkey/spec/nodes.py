@@ -133,7 +133,11 @@ class Node:
         node = self
         taken = Steps()
         for step in path:
-            inner = dict(node.steps()).get(step)
+            inner = None
+            if isinstance(step, str):
+                inner = node.entries.get(step)
+            elif step < len(node.items):
+                inner = node.items[step]
             if inner is not None:
                 node = inner
                 taken = (*taken, step)
@@ -186,12 +190,6 @@ class Node:
         entries = {**self.entries, key: node}
         keys = {key: node.place, **self.keys}
         return replace(self, value=entries, keys=keys)
-
-    def steps(self) -> list[tuple[str | int, Node]]:
-        """Return the entries of a mapping or a list, each with its key or index."""
-        if self.is_map:
-            return list(self.entries.items())
-        return list(enumerate(self.items))
 
 
 def advise(name: str, names: Iterable[str], label: str) -> str:
@@ -267,8 +265,10 @@ def walk_scalars(node: Node, path: Steps = ()) -> Iterator[tuple[Steps, Node]]:
     """Yield every scalar of a tree with the path to it."""
     if node.is_scalar:
         yield path, node
-    for step, entry in node.steps():
-        yield from walk_scalars(entry, (*path, step))
+    for key, entry in node.entries.items():
+        yield from walk_scalars(entry, (*path, key))
+    for index, entry in enumerate(node.items):
+        yield from walk_scalars(entry, (*path, index))
 
 
 def map_scalars(
@@ -279,12 +279,15 @@ def map_scalars(
     """Return the tree with every scalar replaced by the result of `change`."""
     if node.is_scalar:
         return change(path, node)
+    if node.is_list:
+        items = []
+        for index, item in enumerate(node.items):
+            items.append(map_scalars(item, change, (*path, index)))
+        return replace(node, value=tuple(items))
     entries = {}
-    for step, entry in node.steps():
-        entries[step] = map_scalars(entry, change, (*path, step))
-    if node.is_map:
-        return replace(node, value=entries)
-    return replace(node, value=tuple(entries.values()))
+    for key, entry in node.entries.items():
+        entries[key] = map_scalars(entry, change, (*path, key))
+    return replace(node, value=entries)
 
 
 #: How a text is read: as a value (environment values are expanded), a Jinja template, a snippet,

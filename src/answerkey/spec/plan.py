@@ -92,8 +92,11 @@ _OTHER_KINDS = {
     "evaluation": "an evaluation, which stands under `evaluation` of a run file",
     "dataset": "a dataset file, which is named by `--dataset`",
 }
+_KINDS_HINT = "a run file has `tasks` and `evaluation`, a task file has `key` and `definition`"
 #: What can be read as a task or a run: a file, or plain values of the same form.
 TaskSource = Location | Mapping[str, object]
+#: How scorers name the models that they call, and where, by the keys of the scorers.
+Judges = Mapping[str, tuple[str, Place]]
 #: What a run says of all its tasks.
 Common = Mapping[str, Any]
 
@@ -286,7 +289,7 @@ def load_judges(
             definitions.define(project, node)
     # Other mistakes in the run file do not matter, unless a judge is what is wrong there.
     earlier = len(problems.errors)
-    judges = _find_judges(project, task)
+    judges = _find_judges(project, names)
     raise_all(problems.errors[earlier:])
     if len(judges) < len(names):
         raise_all(problems.errors)
@@ -313,7 +316,15 @@ def load_plan(path: Task | TaskSource, overrides: Overrides | None = None) -> Lo
             plan = _plan_ready_made(project, ready, settings)
         else:
             project, node = _open(path, overrides, problems)
-            plan = _plan_file(project, node, settings)
+            kind = _find_kind(node)
+            if kind == "run":
+                plan = _plan_run(project, node, settings)
+            elif kind == "task":
+                _open_given_dataset(project)
+                plan = _plan_task(project, with_key(node), settings)
+            else:
+                message = f"the file is {_OTHER_KINDS[kind]}"
+                problems.add("E108", message, node.place, _KINDS_HINT)
     except AnswerkeyError as error:
         problems.report(error)
     return Loaded(plan, sort_errors(problems.errors), problems.notices)
@@ -388,18 +399,6 @@ def _find_kind(node: Node) -> str:
     if keys & _DATASET_ONLY:
         return "dataset"
     return "task" if "key" in keys else "run"
-
-
-def _plan_file(project: Project, node: Node, settings: Settings) -> Plan | None:
-    """Return the plan of a run file or a task file; raise for files of other kinds."""
-    kind = _find_kind(node)
-    if kind in _OTHER_KINDS:
-        hint = "a run file has `tasks` and `evaluation`, a task file has `key` and `definition`"
-        raise SpecError("E108", f"the file is {_OTHER_KINDS[kind]}", where=node.place, hint=hint)
-    if kind == "run":
-        return _plan_run(project, node, settings)
-    _open_given_dataset(project)
-    return _plan_task(project, with_key(node), settings)
 
 
 def _plan_ready_made(project: Project, name: str, settings: Settings) -> Plan | None:
@@ -578,10 +577,10 @@ def _resolve(
     `--dataset` and `--model` are for parameters that have neither a value nor a default.
     """
     fallbacks: dict[str, Node] = {}
-    model = definitions.find_given_model(project)
     if project.given_dataset is not None:
         fallbacks["dataset"] = Node(project.given_dataset.key, Place(file="--dataset"))
-    if model is not None:
+    if project.overrides.model is not None:
+        model = definitions.find_given_model(project)
         fallbacks["model"] = Node(model, Place(file="--model"))
     return resolve_config(node, settings, common or {}, fallbacks=fallbacks)
 
@@ -729,12 +728,15 @@ def _build_specification(
         # The caller's model is called in place of the file's completions.
         place = entry.entries["completions"].place
         completions = resolve_stated(fields.completions, place, project.folder)
-    reference = definitions.find_given_model(project) or fields.model_key
+    reference = fields.model_key
+    if overrides.model is not None:
+        reference = definitions.find_given_model(project)
     model = None
     if reference is not None:
         is_called = needs_model and completions is None and not overrides.brings_completions
         model = _find_model(project, reference, fields, entry, is_called=is_called)
-    judges = _find_judges(project, task)
+    names = _list_judges(task)
+    judges = _find_judges(project, names) if names else {}
     if dataset is None:
         return None
     model_name = fields.model_key
@@ -774,7 +776,7 @@ def _find_model(
     return definitions.find_model(project, reference, place, generation)
 
 
-def _list_judges(task: Task) -> dict[str, tuple[str, Place]]:
+def _list_judges(task: Task) -> Judges:
     """Return how the scorers that call a model name it, and where, by the scorer's key."""
     judges = {}
     for step in task.scoring:
@@ -784,10 +786,10 @@ def _list_judges(task: Task) -> dict[str, tuple[str, Place]]:
     return judges
 
 
-def _find_judges(project: Project, task: Task) -> dict[str, ModelChoice]:
+def _find_judges(project: Project, names: Judges) -> dict[str, ModelChoice]:
     """Return the model of each scorer that calls one, by the scorer's key; report mistakes."""
     judges: dict[str, ModelChoice] = {}
-    for key, (name, place) in _list_judges(task).items():
+    for key, (name, place) in names.items():
         model = definitions.find_model(project, name, place, Generation())
         if model is not None:
             judges[key] = model

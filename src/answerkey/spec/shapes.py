@@ -129,11 +129,6 @@ class Definition(DesignFields):
         default=None, json_schema_extra=OLD
     )
 
-    @property
-    def dataset_key(self) -> str | None:
-        """The dataset that the task names."""
-        return self.dataset.key if self.dataset else None
-
 
 class TaskFields(NamedByFile):
     """A task file."""

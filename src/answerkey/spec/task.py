@@ -300,7 +300,7 @@ def _build(
         tags=fields.tags,
         config=config.values,
         dataset_columns=columns,
-        dataset_key=parts.dataset_key,
+        dataset_key=source["definition"].get("dataset", {}).get("key"),
         scoring=tuple(steps),
         actions=tuple(actions),
         snippets=tuple(chain.from_iterable(step.snippets for step in steps)),
@@ -317,7 +317,7 @@ def _describe_definition(parts: shapes.Definition, steps: Scoring, plain: Plain)
     """Return a definition as plain values, with every key given and every old name gone."""
     resolved = {
         "type": "benchmark_task",
-        "dataset": parts.dataset_key and {"key": parts.dataset_key},
+        "dataset": parts.dataset and {"key": parts.dataset.key},
         "solver": plain.get("solver"),
         "scorers": [step.source for step in steps],
         "trials": plain.get("trials"),

@@ -447,10 +447,8 @@ def resolve_config(
     places: dict[str, Place] = {}
     written = {**settings, **common}
     for key, parameter in parameters.items():
-        chosen = []
-        for layer, name in ((fallbacks, parameter.type), (defaults, key), (written, key)):
-            if name in layer:
-                chosen.append(layer[name])
+        layers = [fallbacks.get(parameter.type), defaults.get(key)]
+        chosen = list(filter(None, [*layers, written.get(key)]))
         for value in chosen:  # a wrong default is reported even where it is not used
             places[key] = value.place
             try:

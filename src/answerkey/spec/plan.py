@@ -108,6 +108,11 @@ class Variant:
     of: str
     key: str
 
+    @property
+    def specification_key(self) -> str:
+        """The key of the variant among the specifications."""
+        return self.of if self.key == BASE else f"{self.of}-{self.key}"
+
 
 @dataclass(frozen=True)
 class Specification:
@@ -605,8 +610,8 @@ def _check_references(project: Project, config: Config, keys: Sequence[str]) -> 
 def _list_variants(
     task: Node,
     key: str,
-    *,
-    is_recorded: bool,
+    fields: SpecificationFields,
+    overrides: Overrides,
 ) -> Iterator[tuple[Node, Variant | None]]:
     """Yield a task, and the same task with another prompt for each of its `variants`.
 
@@ -619,7 +624,7 @@ def _list_variants(
         return
     bare = definition.without("variants")
     task = task.having("definition", bare)
-    if is_recorded:
+    if overrides.brings_completions or fields.completions is not None:
         message = "recorded completions are answers to one prompt: `variants` are left out"
         task.problems.notice(message, listed.place)
         yield task, None
@@ -634,8 +639,8 @@ def _list_variants(
     entries = [(entry, "variant") for entry in (base, *listed.items)]
     assign_keys(entries, "variant", "in the task")
     for entry in listed.items:
-        fields = validate_node(variant_model(), entry, "the variant")
-        if fields is not None and entry.key is not None:
+        variant = validate_node(variant_model(), entry, "the variant")
+        if variant is not None and entry.key is not None:
             prompt = solver.having("input_builder", entry.entries["input_builder"])
             changed = bare.having("solver", prompt)
             yield task.having("definition", changed), Variant(key, entry.key)
@@ -689,9 +694,8 @@ def _specify_entry(
     if "trials" in common or "trials" in entry.entries:
         shared = common.get("trials", Node(None))
         node = override_trials(node, shared, entry.field("trials"))
-    is_recorded = project.overrides.brings_completions or fields.completions is not None
     specifications: list[Specification | None] = []
-    for task_node, variant in _list_variants(node, key, is_recorded=is_recorded):
+    for task_node, variant in _list_variants(node, key, fields, project.overrides):
         config = _resolve(project, task_node, values, settings)
         task = build_task(task_node, config)
         specification = None
@@ -699,9 +703,7 @@ def _specify_entry(
             _check_references(project, config, keys)
             specification = _build_specification(project, task, fields, entry, key, common)
         if specification is not None and variant is not None:
-            name = key
-            if variant.key != BASE:
-                name = f"{key}-{variant.key}"
+            name = variant.specification_key
             specification = replace(specification, key=name, variant=variant)
         specifications.append(specification)
     return specifications

@@ -244,7 +244,7 @@ tasks:
     definition:
       dataset: {key: q}
       solver: {type: python, run_solver_snippet: x}
-      scorers: [{type: bleu, ground_truth: A}]
+      scorers: [{type: bleu, ground_truth: A}, {type: python_all_samples}]
   - key: after
     display_name: After
     description: Something after the solver.
@@ -254,7 +254,7 @@ tasks:
         type: single_turn_solver
         input_builder: {type: chat_completion, input_messages: [{role: user, content: x}]}
         postprocessor: {type: python, postprocess_snippet: x}
-      scorers: [{type: rag_checker}]
+      scorers: [{type: rag_checker}, {type: function_call_coverage}]
 evaluation:
   key: all
   task_specifications:
@@ -280,8 +280,10 @@ def test_what_is_foreign_is_refused_by_name_in_one_list(
         "error[E303]: solver type `multi_turn_solver` is outside the scope of multiple choice",
         "error[E303]: solver type `python` is outside the scope of multiple choice",
         "error[E116]: scorer type `bleu` of the original platform is not done",
+        "error[E116]: scorer type `python_all_samples` of the original platform is not done",
         "error[E116]: `postprocessor` of the original platform is not done",
         "error[E116]: scorer type `rag_checker` of the original platform is not done",
+        "error[E116]: scorer type `function_call_coverage` of the original platform is not done",
     ]
     assert told.count("  = help: ") == len(heads)
     assert not (tmp_path / "out").exists()
@@ -310,31 +312,3 @@ def test_files_that_are_no_run_files_are_told(
     loaded = load_plan(tmp_path)
     assert [(error.code, error.message) for error in loaded.errors] == [(code, message)]
     assert loaded.errors[0].hint
-
-
-FOLDERS = {
-    "run.yaml": """\
-datasets:
-  - {key: cards, display_name: Cards, source: {type: folder, directory_path: "cards", extension: "md"}}
-tasks:
-  - key: cards
-    display_name: Cards
-    description: Questions as documents.
-    definition:
-      scorers:
-        - {type: string_equals_mcqa, ground_truth_choice: "{{ sample.content | trim }}", choices: [A, B]}
-""",  # noqa: E501 - the text as it is written
-    "cards/one.md": "A\n",
-    "cards/more/two.md": "B\n",
-}
-
-
-def test_a_folder_of_documents_is_a_dataset(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """One row for each, as where the source comes from."""
-    write_bundle(FOLDERS, tmp_path)
-    words = ["--completion-column", "content", "--json", "-q"]
-    assert main(["run", str(tmp_path), "--out", str(tmp_path / "out"), *words]) == 0
-    (task,) = json.loads(capsys.readouterr().out)["tasks"]
-    assert [(one["value"], one["n"]) for one in task["metrics"]] == [(1.0, 2)]

@@ -17,10 +17,9 @@ from answerkey.scorers import SCORERS
 from answerkey.solvers import SOLVERS
 from answerkey.spec import models, shapes
 from answerkey.spec.config import PARAMETERS
-from answerkey.spec.shapes import DEPRECATIONS
 from answerkey.spec.sources import SOURCE
 from answerkey.spec.task import SCORER, SOLVER
-from answerkey.spec.validation import FOREIGN_TYPES, fields_of
+from answerkey.spec.validation import DEPRECATIONS, FOREIGN_TYPES, fields_of
 from answerkey.templates import FilterOp, RowFilter
 from answerkey.types import GateStatus
 

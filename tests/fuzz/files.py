@@ -15,8 +15,15 @@ import zstandard
 
 from answerkey.datasets.tables import FileFields, load_table
 from answerkey.spec import load_plan, load_task
-from answerkey.spec.nodes import Node, ProblemList, walk_scalars
-from answerkey.spec.yaml_text import MAX_DEPTH, MAX_NODES, decode, parse_yaml
+from answerkey.spec.nodes import (
+    MAX_DEPTH,
+    MAX_NODES,
+    Node,
+    ProblemList,
+    decode,
+    parse_yaml,
+    walk_scalars,
+)
 
 from .law import HERE, Law, open_folder, refusing, require_error
 

@@ -31,7 +31,7 @@ WATCHED = {
     "template": ("answerkey.templates", "jinja2"),
     "config": ("answerkey.templates", "jinja2"),
     "shown": ("answerkey.text", "answerkey.exporters", "answerkey.reports.markdown"),
-    "yaml": ("answerkey.spec.yaml_text", "ruamel.yaml"),
+    "yaml": ("answerkey.spec.nodes", "ruamel.yaml"),
     "task": ("answerkey.spec",),
     "reply": ("answerkey.models", "answerkey.scorers.choice_probabilities"),
     "recorded": ("answerkey.models", "answerkey.scorers.choice_probabilities"),

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from answerkey.errors import SpecError
-from answerkey.spec.nodes import ProblemList
-from answerkey.spec.yaml_text import read_yaml
+from answerkey.spec.nodes import ProblemList, read_yaml
 
 from .corpus import GOOD, Outcome, require_refusal, run_cases
 

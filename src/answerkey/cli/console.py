@@ -9,8 +9,8 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, replace
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO, cast
 from weakref import WeakSet
@@ -65,12 +65,8 @@ class Console:
         if self.as_json:
             write_json(describe())
         else:
-            self.print_lines(draw())
+            write_lines(draw(), sys.stdout)
             self.warn(notices)
-
-    def print_lines(self, lines: Iterable[Line]) -> None:
-        """Print data for people on stdout."""
-        write_lines(lines, sys.stdout)
 
     def say(self, lines: Iterable[Line]) -> None:
         """Print messages on stderr, unless `--quiet`."""
@@ -90,9 +86,35 @@ class Console:
         for notice in notices:
             self.say(draw_notice(notice))
 
-    def display(self) -> AbstractContextManager[ConsoleDisplay]:
-        """Return what shows progress on stderr."""
-        return open_display(is_quiet=self.quiet)
+    @contextmanager
+    def display(self) -> Iterator[ConsoleDisplay]:
+        """Yield what shows progress on stderr: a block on a terminal, else warnings alone."""
+        if self.quiet:
+            yield ConsoleDisplay()
+            return
+        stream = cast("TextIO", LastingStream(sys.stderr))
+        if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+            yield ConsoleDisplay(stream)
+            return
+        from rich.console import Console as RichConsole
+        from rich.live import Live
+
+        console = RichConsole(
+            file=stream,
+            markup=False,
+            highlight=False,
+            emoji=False,
+        )
+        block = BlockDisplay(console)
+        with Live(
+            console=console,
+            get_renderable=block.draw,
+            refresh_per_second=DRAWN_PER_SECOND,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        ):
+            yield block
 
 
 def wants_colour(stream: TextIO) -> bool:
@@ -116,7 +138,11 @@ def write_lines(lines: Iterable[Line], stream: TextIO) -> None:
     from rich.console import Console as RichConsole
 
     console = RichConsole(
-        file=stream, force_terminal=True, markup=False, highlight=False, emoji=False
+        file=stream,
+        force_terminal=True,
+        markup=False,
+        highlight=False,
+        emoji=False,
     )
     with console.capture() as captured:
         for line in lines:
@@ -125,18 +151,13 @@ def write_lines(lines: Iterable[Line], stream: TextIO) -> None:
 
 
 def write_text(text: str, stream: TextIO) -> None:
-    """Write text to a stream, or nowhere once its reader has gone."""
-    with surviving_lost_reader(stream):
-        stream.write(text)
+    """Write text to a stream, or nowhere once its reader has gone, as `head` does.
 
-
-@contextmanager
-def surviving_lost_reader(stream: TextIO) -> Iterator[None]:
-    """Carry on when the reader of a stream has gone, as `head` does, so that the exit code stays
-    true.
+    The exit code stays true.
     """
     try:
-        yield
+        stream.write(text)
+        stream.flush()
     except BrokenPipeError:
         leave_stream(stream)
 
@@ -171,7 +192,17 @@ def write_json(content: object) -> None:
     from answerkey.text import escape_json
 
     is_ascii = not is_unicode(sys.stdout)
-    text = escape_json(json.dumps(content, ensure_ascii=is_ascii, indent=2, allow_nan=False)) + "\n"
+    text = (
+        escape_json(
+            json.dumps(
+                content,
+                ensure_ascii=is_ascii,
+                indent=2,
+                allow_nan=False,
+            )
+        )
+        + "\n"
+    )
     _json_streams.add(sys.stdout)
     write_text(text, sys.stdout)
 
@@ -181,18 +212,22 @@ def has_written_json() -> bool:
     return sys.stdout in _json_streams
 
 
+@dataclass(frozen=True)
 class VisibleStream:
     """A terminal to which data is written: what it would obey or hide is written out, lines
     stay.
     """
 
-    def __init__(self, stream: TextIO, show: Callable[[str], str]) -> None:
-        self._stream = stream
-        self._show = show
+    stream: TextIO
+    show: Callable[[str], str]
 
     def write(self, text: str) -> int:
         """Write text so that all of it is seen."""
-        return self._stream.write(self._show(text))
+        return self.stream.write(self.show(text))
+
+    def flush(self) -> None:
+        """Flush the terminal."""
+        self.stream.flush()
 
 
 def open_stream(*, is_json: bool) -> TextIO:
@@ -212,47 +247,57 @@ def is_unicode(stream: TextIO) -> bool:
     return (stream.encoding or "utf-8").lower().replace("-", "") == "utf8"
 
 
-STAGES = {"read": "reading", "check": "checking", "solve": "solving", "score": "scoring"}
+STAGES = {
+    "read": "reading",
+    "check": "checking",
+    "solve": "solving",
+    "score": "scoring",
+}
 #: How often a block is drawn anew: often enough to be alive, seldom enough to be calm.
 DRAWN_PER_SECOND = 4
 
 
+@dataclass(frozen=True)
 class LastingStream:
     """A stream that may go away, as a closed terminal does: what is written then is lost."""
 
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
+    stream: TextIO
 
     def write(self, text: str) -> int:
         """Write text if the stream is there."""
         with suppress(OSError):
-            self._stream.write(text)
+            self.stream.write(text)
         return len(text)
 
     def flush(self) -> None:
         """Flush the stream if it is there."""
         with suppress(OSError):
-            self._stream.flush()
+            self.stream.flush()
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the stream has
-        return getattr(self._stream, name)
+        return getattr(self.stream, name)
 
 
+@dataclass
 class ConsoleDisplay:
     """Takes the progress of a run, and shows none: it only writes warnings and news."""
 
-    def __init__(self, stream: TextIO | None = None) -> None:
-        self._stream = stream
-        self.lanes: list[Lane] = []
-        self.observer: Observer | None = None
-        self.stage: tuple[str, int, int] | None = None
+    stream: TextIO | None = None
+    lanes: list[Lane] = field(default_factory=list)
+    observer: Observer | None = None
+    stage: tuple[str, int, int] | None = None
 
     def open_run(self, name: str, total: int) -> Lane:
         """Return what takes the progress of one of several runs."""
         self.lanes.append(Lane(self, name, total))
         return self.lanes[-1]
 
-    def report(self, stage: str, done: int, total: int) -> None:
+    def report(
+        self,
+        stage: str,
+        done: int,
+        total: int,
+    ) -> None:
         """Take how far a stage is."""
         self.stage = (STAGES.get(stage, stage), done, total)
 
@@ -274,8 +319,8 @@ class ConsoleDisplay:
 
     def write(self, lines: list[Line]) -> None:
         """Write lines at once."""
-        if self._stream is not None:
-            write_lines(lines, self._stream)
+        if self.stream is not None:
+            write_lines(lines, self.stream)
 
     def close(self, error: AnswerkeyError | None) -> None:
         """Take that the run is over, and what kept it from its end."""
@@ -284,7 +329,12 @@ class ConsoleDisplay:
 class Lane(ConsoleDisplay):
     """One of several runs on a display: what is said of it begins with its name."""
 
-    def __init__(self, display: ConsoleDisplay, name: str, total: int) -> None:
+    def __init__(
+        self,
+        display: ConsoleDisplay,
+        name: str,
+        total: int,
+    ) -> None:
         super().__init__()
         self._display = display
         # The address of an endpoint is long, and says less than the name of the model.
@@ -353,29 +403,3 @@ class BlockDisplay(ConsoleDisplay):
         elif self.stage is not None:
             lines = [draw_bar(*self.stage, bar=bar)]
         return Text("\n").join(map(colour_line, lines))
-
-
-@contextmanager
-def open_display(*, is_quiet: bool) -> Iterator[ConsoleDisplay]:
-    """Yield what shows progress on stderr: a block on a terminal, else warnings alone."""
-    if is_quiet:
-        yield ConsoleDisplay()
-        return
-    stream = cast("TextIO", LastingStream(sys.stderr))
-    if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
-        from rich.console import Console as RichConsole
-        from rich.live import Live
-
-        console = RichConsole(file=stream, markup=False, highlight=False, emoji=False)
-        block = BlockDisplay(console)
-        with Live(
-            console=console,
-            get_renderable=block.draw,
-            refresh_per_second=DRAWN_PER_SECOND,
-            transient=True,
-            redirect_stdout=False,
-            redirect_stderr=False,
-        ):
-            yield block
-        return
-    yield ConsoleDisplay(stream)

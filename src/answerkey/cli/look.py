@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from answerkey.cli.console import Console, open_stream, write_json, write_text
+from answerkey.cli.console import Console, open_stream, write_json, write_lines, write_text
 from answerkey.cli.options import (
     COLUMN,
     CONFIG,
@@ -108,7 +108,8 @@ def show_command(
             )
             if not console.as_json:
                 console.say([(), *draw_next_steps(shown)])
-        write([shown])
+        if write is not None:
+            write([shown])
         return find_exit_code([shown]) if shown.gates else 0
 
 
@@ -116,7 +117,13 @@ def show_command(
 @RUN
 @click.argument("sample", metavar="SAMPLE")
 @option("--task", "KEY", "Task, if the run has several.")
-def explain_command(console: Console, run: str, sample: str, *, task: str | None) -> None:
+def explain_command(
+    console: Console,
+    run: str,
+    sample: str,
+    *,
+    task: str | None,
+) -> None:
     """Show SAMPLE of RUN: row, prompt, completion, score, the rule that decided, and why.
 
     SAMPLE is a sample id; for generated ids the row number is enough (`2` for `000002`).
@@ -229,7 +236,11 @@ def view_command(
         raise RunError("E501", f"there is no folder `{FOLDER}` here", hint=hint)
     with open_server(folder or FOLDER, port=port) as server:
         try:
-            address = {"url": server.url, "host": server.server_name, "port": server.server_port}
+            address = {
+                "url": server.url,
+                "host": server.server_name,
+                "port": server.server_port,
+            }
             address["folder"] = str(server.app.catalog.folder)
             console.show(lambda: {"view": address}, lambda: [line(server.url)])
             sys.stdout.flush()
@@ -279,9 +290,20 @@ def export_command(
     if out is None and reason:
         raise SpecError("E119", f"the rows need a file: {reason}", hint=f"add `-o rows.{form}`")
     stream = open_stream(is_json=form != CSV)
-    written = export(find_run(run), form, out, task=task, stream=stream, is_raw=raw)
+    written = export(
+        find_run(run),
+        form,
+        out,
+        task=task,
+        stream=stream,
+        is_raw=raw,
+    )
     if console.as_json:
-        about: dict[str, object] = {"file": out, "form": form, "rows": written.rows}
+        about: dict[str, object] = {
+            "file": out,
+            "form": form,
+            "rows": written.rows,
+        }
         if written.left_out:
             about["left_out"] = written.left_out
         write_json({"export": about})
@@ -337,7 +359,12 @@ def audit_command(console: Console, run: str, *, task: str | None) -> None:
     "audit-dataset questions.jsonl --column truth=answer:1",
     "audit-dataset test.csv dev.csv --header question,A,B,C,D,answer",
 )
-@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@click.argument(
+    "files",
+    metavar="FILE...",
+    nargs=-1,
+    required=True,
+)
 @COLUMN
 @option("--header", "NAMES", "Column names of a CSV file that has no header line.")
 @option(
@@ -372,8 +399,8 @@ def audit_dataset_command(
         return
     for number, result in enumerate(audits):
         if number:
-            console.print_lines([()])
-        console.print_lines(draw_dataset_audit(result, console.width))
+            write_lines([()], sys.stdout)
+        write_lines(draw_dataset_audit(result, console.width), sys.stdout)
         console.warn(result.notices)
 
 

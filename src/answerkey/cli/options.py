@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -23,9 +23,17 @@ Kind = Literal["task", "run", "dataset", "model"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 Command = Callable[..., int | None]
 Decorator = Callable[[Command], Command]
+#: The value of an option, as click has read it.
+ClickValue = Any
 
 
-def option(flag: str, metavar: str, text: str, *names: str, **more: Any) -> Decorator:  # noqa: ANN401 - click's
+def option(
+    flag: str,
+    metavar: str,
+    text: str,
+    *names: str,
+    **more: ClickValue,
+) -> Decorator:
     """Return an option with a value.
 
     `text` is its help, and `names` is what the function calls it.
@@ -33,7 +41,12 @@ def option(flag: str, metavar: str, text: str, *names: str, **more: Any) -> Deco
     return click.option(flag, *names, metavar=metavar, help=text, **more)
 
 
-def flag(name: str, text: str, *names: str, **more: Any) -> Decorator:  # noqa: ANN401 - click's
+def flag(
+    name: str,
+    text: str,
+    *names: str,
+    **more: ClickValue,
+) -> Decorator:
     """Return an option without a value; `text` and `names` are as for `option`."""
     return click.option(name, *names, is_flag=True, help=text, **more)
 
@@ -93,51 +106,54 @@ WriteFiles = Callable[["Sequence[Run] | AnswerkeyError"], None]
 
 
 @contextmanager
-def keep_files(options: dict[str, Any]) -> Iterator[WriteFiles]:
+def keep_files(options: dict[str, Any]) -> Iterator[WriteFiles | None]:
     """Take `--junit` and `--summary` out of the options and yield the function that writes them.
 
-    A file that cannot be written is E119, before any model is called. An error is written to them
-    as well.
+    None where neither is asked for. A file that cannot be written is E119, before any model is
+    called. An error is written to them as well.
     """
-    junit = _take_file(options, "junit")
-    summary = _take_file(options, "summary")
-
-    def write(outcome: Sequence[Run] | AnswerkeyError) -> None:
-        if junit is None and summary is None:
-            return
-        from answerkey.reports import markdown
-        from answerkey.runs import write_output
-
-        if isinstance(outcome, AnswerkeyError):
-            suites = markdown.write_junit_fault(outcome)
-            page = markdown.write_summary_fault(outcome)
-        else:
-            suites = markdown.write_junit(outcome)
-            page = markdown.write_markdown(outcome)
-        if junit is not None:
-            write_output(junit, lambda path: path.write_bytes(suites.encode()))
-        if summary is not None and summary.is_file():  # of an earlier step
-            with summary.open("ab") as stream:
-                stream.write(page.encode())
-        elif summary is not None:
-            write_output(summary, lambda path: path.write_bytes(page.encode()))
-
+    files = {}
+    for name in ("junit", "summary"):
+        file = options.pop(name)
+        if file is not None:
+            files[name] = _require_writable(name, file)
+    if not files:
+        yield None
+        return
     try:
-        yield write
+        yield partial(_write_reports, files)
     except AnswerkeyError as error:
-        write(error)
+        _write_reports(files, error)
         raise
 
 
-def _take_file(options: dict[str, Any], name: str) -> Path | None:
-    file = options.pop(name)
-    if file is None:
-        return None
+def _require_writable(name: str, file: str) -> Path:
     path = Path(file)
     if path.is_dir() or not path.absolute().parent.is_dir():
         hint = 'name a file in a folder that exists; on GitHub `--summary "$GITHUB_STEP_SUMMARY"`'
         raise SpecError("E119", f"`--{name} {file}` cannot be written", hint=hint)
     return path
+
+
+def _write_reports(files: Mapping[str, Path], outcome: Sequence[Run] | AnswerkeyError) -> None:
+    """Write gates as JUnit XML, and append the summary to that of an earlier step."""
+    from answerkey.reports import markdown
+    from answerkey.runs import write_output
+
+    if isinstance(outcome, AnswerkeyError):
+        suites = markdown.write_junit_fault(outcome)
+        page = markdown.write_summary_fault(outcome)
+    else:
+        suites = markdown.write_junit(outcome)
+        page = markdown.write_markdown(outcome)
+    summary = files.get("summary")
+    if "junit" in files:
+        write_output(files["junit"], lambda path: path.write_bytes(suites.encode()))
+    if summary is not None and summary.is_file():
+        with summary.open("ab") as stream:
+            stream.write(page.encode())
+    elif summary is not None:
+        write_output(summary, lambda path: path.write_bytes(page.encode()))
 
 
 def find_baseline(options: Mapping[str, object]) -> dict[str, Any]:
@@ -166,7 +182,12 @@ def find_exit_code(runs: Sequence[Run]) -> int:
 
 FILE = click.argument("file", metavar="FILE")
 RUN = click.argument("run", metavar="RUN")
-RUNS = click.argument("runs", metavar="RUN...", nargs=-1, required=True)
+RUNS = click.argument(
+    "runs",
+    metavar="RUN...",
+    nargs=-1,
+    required=True,
+)
 
 FLAGS = {
     ("--json", "as_json"): "Print one JSON object on stdout, nothing else.",
@@ -188,11 +209,17 @@ def command(name: str, *examples: str) -> Callable[[Command], click.Command]:
     def decorate(function: Command) -> click.Command:
         @wraps(function)
         def call(
-            *args: object, as_json: bool, verbose: bool, quiet: bool, **options: object
+            *args: object,
+            as_json: bool,
+            verbose: bool,
+            quiet: bool,
+            **options: object,
         ) -> int | None:
             outer = click.get_current_context().obj or {}
             console = Console(
-                as_json, verbose or outer.get("verbose", False), quiet or outer.get("quiet", False)
+                as_json=as_json,
+                verbose=verbose or outer.get("verbose", False),
+                quiet=quiet or outer.get("quiet", False),
             )
             return function(console, *args, **options)
 
@@ -215,7 +242,13 @@ def add_options(*options: Decorator) -> Decorator:
     return add
 
 
-def pairs_option(name: str, form: str, example: str, *more: str, **options: Any) -> Decorator:  # noqa: ANN401 - click's
+def pairs_option(
+    name: str,
+    form: str,
+    example: str,
+    *more: str,
+    **options: ClickValue,
+) -> Decorator:
     """Return a repeatable option of the form `name=value` that becomes a mapping.
 
     The last of a name wins. The value may be empty, and means none then.

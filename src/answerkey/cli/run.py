@@ -43,9 +43,6 @@ from answerkey.cli.options import (
 )
 from answerkey.errors import AnswerkeyError, DataError, SpecError
 
-#: An error names so many models that could be called.
-SHOWN = 8
-
 if TYPE_CHECKING:
     from answerkey.evaluate.run import Matrix, TabledRun
     from answerkey.runs import Run
@@ -203,16 +200,17 @@ def run_command(
     FILE is a data file, a run file, a folder with `run.yaml`, a task file, or a ready-made task
     (`answerkey tasks`). For a task file add `--dataset`, and `--model` or `--completions`.
     """
+    from answerkey.evaluate.run import run_matrix
+
     with keep_files(options) as write:
         options = find_baseline(options)
-        source = open_given(file, options, console)
-        open_data_file(console, source, options, models, completion_columns)
-        options["completion_columns"] = completion_columns
-
         options["models"] = models
+        options["completion_columns"] = completion_columns
+        source = open_source(console, file, options)
         if dry_run:
             return _show_plans(console, source, options)
-        made = run_file(console, source, out=out, options=options)
+        with console.display() as display:
+            made = run_matrix(source, out=out, display=display, **options)
         return finish(console, made, write=write)
 
 
@@ -243,33 +241,45 @@ _MARKS = re.compile(
 _LOOKED_AT = 2**16
 
 
-def open_given(file: str, options: Chosen, console: Console) -> str | TabledRun:
+def open_source(console: Console, file: str, options: Chosen) -> str | TabledRun:
     """Return the file that a command is about: a log with the tables that are read from it.
 
-    The options that are about a log are taken out of the others.
+    The options that are about a log, or about a data file, are taken out of the others.
     """
     read_as = options.pop("read_as")
-    chosen = {}
-    for name in ("task", "score", "single_answers"):
-        if value := options.pop(name):
-            chosen[name] = value
-    path = Path(file)
-    kind = _find_kind(path, read_as)
-    if kind is None:
-        for name in chosen:
+    for_log = {name: options.pop(name) for name in ("task", "score", "single_answers")}
+    kind = _find_kind(Path(file), read_as)
+    if kind is not None:
+        return _open_log(console, file, kind, options, for_log)
+    for name, value in for_log.items():
+        if value:
             flag = f"--{name.replace('_', '-')}"
             message = f"`{flag}` is for the log of another tool, and `{file}` is none"
             raise SpecError("E119", message, hint="leave it out")
-        return file
+    open_data_file(console, file, options)
+    return file
+
+
+def _open_log(
+    console: Console,
+    file: str,
+    kind: str,
+    options: Chosen,
+    for_log: Chosen,
+) -> TabledRun:
+    """Return the tables of another tool's log; options about its questions are taken out."""
     from answerkey.importers import ImportOptions
     from answerkey.importers.imports import load_log
 
+    if options.pop("save") is not None:
+        _refuse_save(file)
+    chosen = {name: value for name, value in for_log.items() if value}
     chosen |= {"columns": options["columns"], "allow_failed": options["allow_failed"]}
     options["columns"] = {}
     if kind.endswith("-batch") and options["dataset"] is not None:
         chosen["dataset"] = Path(options["dataset"]).resolve()
         options["dataset"] = None
-    log = load_log(path, kind, ImportOptions(**chosen))
+    log = load_log(Path(file), kind, ImportOptions(**chosen))
     console.say_text(f"{file}: log ({kind})")
     console.warn(log.notices)
     return log
@@ -308,46 +318,35 @@ def _is_marked(path: Path) -> bool:
     return _MARKS.search(beginning) is not None
 
 
-def open_data_file(
-    console: Console,
-    file: str | TabledRun,
-    options: Chosen,
-    models: Sequence[str],
-    columns: Sequence[str],
-) -> None:
-    """Say what is recognised in a data file, and write it as a project where `--save` asks for
-    that.
+def open_data_file(console: Console, file: str, options: Chosen) -> None:
+    """Say what is recognised in a data file, and write it as a project where `--save` asks for it.
 
     That option is taken out of the others.
     """
     from answerkey.spec import is_data_file
 
     folder = options.pop("save", None)
-    if isinstance(file, str) and is_data_file(file):
-        from answerkey.evaluate.options import Options
-        from answerkey.spec.data_file import describe_file, write_project
-
-        first = {"model": next(iter(models), None), "completion_column": next(iter(columns), None)}
-        chosen = Options(**first | options)  # type: ignore[arg-type]  # the fields of Options
-        console.say_text(describe_file(file, chosen))
+    if not is_data_file(file):
         if folder is not None:
-            write_files(Path(str(folder)), write_project(file, chosen, Path(str(folder))))
-            console.say_text(f"project: {folder}")
-    elif folder is not None:
-        message = f"`--save` writes a data file as a project, and `{file}` is none"
-        raise SpecError("E119", message, hint="leave it out")
+            _refuse_save(file)
+        return
+    from answerkey.evaluate.options import Options
+    from answerkey.spec.data_file import describe_file, write_project
+
+    first = dict(options)
+    first["model"] = next(iter(first.pop("models", ())), first.get("model"))
+    first["completion_column"] = next(iter(first.pop("completion_columns", ())), None)
+    chosen = Options(**first)
+    console.say_text(describe_file(file, chosen))
+    if folder is not None:
+        project = Path(folder)
+        write_files(project, write_project(file, chosen, project))
+        console.say_text(f"project: {folder}")
 
 
-def run_file(
-    console: Console, file: str | Path | TabledRun, *, out: str | Path | None, options: Chosen
-) -> Matrix:
-    """Run a file, with several `models` or `completion_columns` once for each, and show how far it
-    is.
-    """
-    from answerkey.evaluate.run import run_matrix
-
-    with console.display() as display:
-        return run_matrix(file, out=out, display=display, **options)
+def _refuse_save(file: str) -> None:
+    message = f"`--save` writes a data file as a project, and `{file}` is none"
+    raise SpecError("E119", message, hint="leave it out")
 
 
 def finish(
@@ -365,7 +364,9 @@ def finish(
     from answerkey.text import BLANK, describe_problems, draw_problems
 
     runs: Sequence[Run] = [made] if isinstance(made, Run) else made.runs
-    errors = [] if isinstance(made, Run) else _list_errors(made)
+    errors: list[AnswerkeyError] = []
+    if not isinstance(made, Run) and made.errors:
+        errors = _list_errors(made)
     is_single = len(runs) == 1 and not errors
     resume = f"answerkey resume {shlex.quote(str(made.path))}"
     if not console.as_json:
@@ -410,13 +411,14 @@ def _print_runs(
     from answerkey.text import BLANK
 
     for run in runs:
-        console.print_lines([*draw_summary(run, console.width, verbose=console.verbose), BLANK])
+        summary = draw_summary(run, console.width, verbose=console.verbose)
+        write_lines([*summary, BLANK], sys.stdout)
     if is_single:
         console.say(draw_next_steps(runs[0]))
     elif runs:
         from answerkey.reports.leaderboard import draw_leaderboard
 
-        console.print_lines(draw_leaderboard(runs, console.width))
+        write_lines(draw_leaderboard(runs, console.width), sys.stdout)
         if sum(run.status == "complete" for run in runs) > 1:
             console.say([BLANK, *draw_next_for_several(folder)])
 
@@ -444,13 +446,15 @@ def score_command(
     Call no model. Leave `--completions` out if the dataset has the completion column. A judge or
     fallback still calls its model.
     """
+    from answerkey.evaluate.run import run_matrix
+
     with keep_files(options) as write:
         options = find_baseline(options)
-        source = open_given(file, options, console)
-        open_data_file(console, source, options, (), completion_columns)
-        options["calls_model"] = options["completions"] is not None or bool(completion_columns)
         options["completion_columns"] = completion_columns
-        made = run_file(console, source, out=out, options=options)
+        source = open_source(console, file, options)
+        options["calls_model"] = options["completions"] is not None or bool(completion_columns)
+        with console.display() as display:
+            made = run_matrix(source, out=out, display=display, **options)
         return finish(console, made, write=write)
 
 
@@ -475,7 +479,7 @@ def export_prompts_command(
     """
     from answerkey.exporters import export_prompts
 
-    open_data_file(console, file, options, (), ())
+    open_data_file(console, file, options)
     with console.display() as display:
         rows = export_prompts(file, out, task=task, progress=display.report, **options)
     console.show(lambda: {"export_prompts": {"file": out, "rows": rows}}, tuple)
@@ -488,7 +492,12 @@ def export_prompts_command(
     "check my-project",
     "check task.yaml --dataset questions.jsonl",
 )
-@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@click.argument(
+    "files",
+    metavar="FILE...",
+    nargs=-1,
+    required=True,
+)
 @option("--model", "NAME", "Model to use in place of the one in FILE.")
 @add_options(*TASK_OPTIONS, *POLICY_OPTIONS)
 def check_command(
@@ -510,7 +519,7 @@ def check_command(
     chosen = find_baseline(options)
     for file in files:
         with suppress(AnswerkeyError):  # it is reported with the others
-            open_data_file(console, file, chosen, (), completion_columns)
+            open_data_file(console, file, {**chosen, "completion_columns": completion_columns})
     results = []
     lines: list[Line] = []
     with console.display() as display:
@@ -537,7 +546,12 @@ def check_command(
 @click.argument("task", metavar="[TASK]", required=False)
 @option("--timeout", "SECONDS", "Seconds for one call; default 20.", "seconds", default=20.0)
 @add_options(PRICE, CONFIG, DATASET, COLUMN, ENV, OUTSIDE, ALLOW_HOST, TRUST)
-def doctor_command(console: Console, model: str, task: str | None, **options: Any) -> int:
+def doctor_command(
+    console: Console,
+    model: str,
+    task: str | None,
+    **options: Any,
+) -> int:
     """Call MODEL a few times and say whether its numbers can be trusted, before money is spent.
 
     With TASK (as for `run`), its first samples are asked and read by its own scorer. Exit code 1 if

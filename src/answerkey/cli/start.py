@@ -123,7 +123,11 @@ def cache_command(console: Console, *, clear: bool) -> None:
     described = []
     rows = []
     for cache in caches:
-        about = {"name": cache.name, "path": str(cache.path), "bytes": cache.size}
+        about = {
+            "name": cache.name,
+            "path": str(cache.path),
+            "bytes": cache.size,
+        }
         described.append({**about, "entries": cache.entries})
         rows.append((cache.name, f"{cache.entries:,}", write_size(cache.size), cache.holds))
     total = sum(cache.size for cache in caches)
@@ -131,7 +135,12 @@ def cache_command(console: Console, *, clear: bool) -> None:
     table = Table(("cache", "entries", "size", "holds"), rows, "<>><")
     did = line(f"{'deleted ' if clear else ''}{write_size(total)} in {folder}")
     console.show(
-        lambda: {"folder": folder, "caches": described, "bytes": total, "deleted": clear},
+        lambda: {
+            "folder": folder,
+            "caches": described,
+            "bytes": total,
+            "deleted": clear,
+        },
         lambda: [*lay_out(table, console.width), did] if rows else [did],
     )
 
@@ -144,7 +153,8 @@ def demo_command(console: Console, folder: str) -> int:
 
     A folder that already holds the project is used unchanged.
     """
-    from answerkey.cli.run import finish, run_file
+    from answerkey.cli.run import finish
+    from answerkey.evaluate.run import run_matrix
 
     project = Path(folder)
     if (project / "run.yaml").is_file():
@@ -154,7 +164,9 @@ def demo_command(console: Console, folder: str) -> int:
     number = 1
     while (out := project / "runs" / f"demo-{number}").exists():
         number += 1
-    return finish(console, run_file(console, project, out=out, options={}))
+    with console.display() as display:
+        made = run_matrix(project, out=out, display=display)
+    return finish(console, made)
 
 
 @command(

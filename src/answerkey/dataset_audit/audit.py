@@ -167,24 +167,34 @@ def audit_dataset(
             message = f"`{plan}` is no data file, and only data files can be looked at together"
             raise SpecError("E119", message, hint="name it alone")
         return tuple(_audit_plan(plan, options, report))
-    tables = [_read_files(files, options)] if files else []
+    tables = []
+    if files:
+        tables.append(_read_files(files, options))
     for path in paths:
         if not isinstance(path, str | Path):
-            tables.append(load_rows(path, name="samples").rows)
-    sources = [(rows, recognise_fields(rows, options.get("columns") or {})) for rows in tables]
+            table = load_rows(path, name="samples")
+            tables.append(table.rows)
+    columns = options.get("columns") or {}
+    sources = [(rows, recognise_fields(rows, columns)) for rows in tables]
     name = f"{len(paths)} files"
     if len(paths) == 1:
         name = files[0].name if files else "samples"
     audit = _audit(name, sources, options, report)
-    return (replace(audit, files=tuple(map(str, files))),)
+    file_names = tuple(str(file) for file in files)
+    return (replace(audit, files=file_names),)
 
 
 def _is_plan(path: Path) -> bool:
-    has_ending = path.suffix.lower() in PLAN_ENDINGS
-    return has_ending or path.is_dir() or find_ready_made(path) is not None
+    if path.suffix.lower() in PLAN_ENDINGS or path.is_dir():
+        return True
+    return find_ready_made(path) is not None
 
 
-def _audit_plan(path: Path, options: DatasetOptions, progress: Progress) -> Iterator[DatasetAudit]:
+def _audit_plan(
+    path: Path,
+    options: DatasetOptions,
+    progress: Progress,
+) -> Iterator[DatasetAudit]:
     """Yield the audit of each dataset of a task file, a run file or a dataset file."""
     overrides = Overrides(
         config=options.get("config") or {},
@@ -209,8 +219,10 @@ def _audit_plan(path: Path, options: DatasetOptions, progress: Progress) -> Iter
     for spec, scorer in datasets.values():
         dataset = open_dataset(spec.source, name=spec.key)
         fields = find_fields(dataset.rows, scorer)
-        audit = _audit(dataset.name, [(dataset.rows, fields)], options, progress)
-        yield replace(audit, notices=(*dataset.notices, *audit.notices))
+        sources = [(dataset.rows, fields)]
+        audit = _audit(dataset.name, sources, options, progress)
+        notices = (*dataset.notices, *audit.notices)
+        yield replace(audit, notices=notices)
 
 
 def _read_files(paths: Sequence[Path], options: DatasetOptions) -> Rows:
@@ -221,7 +233,8 @@ def _read_files(paths: Sequence[Path], options: DatasetOptions) -> Rows:
         is_tsv = any(".tsv" in path.suffixes for path in paths)
         form = FileFields(format="tsv" if is_tsv else "csv", header=tuple(header))
     files = [DataFile(path, str(path), path.name) for path in paths]
-    return read_files(files, form, shown=str(paths[0])).rows
+    table = read_files(files, form, shown=str(paths[0]))
+    return table.rows
 
 
 def _audit(
@@ -230,13 +243,13 @@ def _audit(
     options: DatasetOptions,
     progress: Progress,
 ) -> DatasetAudit:
-    quality = choose_clean(options.get("label_quality"), options.get("clean") or ())
+    clean_values = options.get("clean") or ()
+    quality = choose_clean(options.get("label_quality"), clean_values)
     sources = []
     total = 0
     for rows, fields in tables:
-        if quality is not None and quality[0] not in rows.columns:
-            message = f"there is no column `{quality[0]}`"
-            raise refuse_column(message, quality[0], rows.columns, Place(file=rows.file))
+        if quality is not None:
+            _require_column(quality[0], rows)
         sources.append(QuestionRows(rows, fields, total))
         total += len(rows)
     tally = QuestionTally()
@@ -250,28 +263,38 @@ def _audit(
     if quality is not None:
         labels = _describe_quality(quality, tally, notices)
     every = measure_truths(tally.every)
+    repeats = hashes.find_repeats(sources)
+    findings = find_dataset_findings(tally, every, repeats)
+    files = [source.rows.file for source in sources]
     return DatasetAudit(
         name=name,
-        files=tuple(str(source.rows.file) for source in sources if source.rows.file),
+        files=tuple(str(file) for file in files if file),
         rows=tally.rows,
         fields=sources[0].fields.shown,
         every=every,
         clean=measure_truths(tally.clean) if quality else None,
         quality=labels,
-        findings=tuple(find_dataset_findings(tally, every, hashes.find_repeats(sources))),
+        findings=tuple(findings),
         notices=tuple(notices),
     )
+
+
+def _require_column(column: str, rows: Rows) -> None:
+    if column not in rows.columns:
+        message = f"there is no column `{column}`"
+        raise refuse_column(message, column, rows.columns, Place(file=rows.file))
 
 
 def _describe_quality(
     quality: CleanLabels, tally: QuestionTally, notices: list[Notice]
 ) -> LabelQuality:
     column, values = quality
-    counts = dict(sorted(tally.qualities.items(), key=lambda item: (-item[1], item[0])))
+    values_by_name = sorted(tally.qualities)
+    by_frequency = sorted(values_by_name, key=tally.qualities.__getitem__, reverse=True)
+    counts = {value: tally.qualities[value] for value in by_frequency}
     clean = tuple(sorted(values.intersection(counts)))
     if not clean:
-        frequent = listing(value for value, _ in tally.qualities.most_common(10))
-        hint = f"say which with `--clean`: {frequent}"
+        hint = f"say which with `--clean`: {listing(by_frequency[:10])}"
         notices.append(Notice(f"no row of column `{column}` is clean", hint=hint))
     return LabelQuality(column, counts, clean)
 
@@ -296,7 +319,8 @@ class Truths:
 
     def add(self, question: AuditedQuestion) -> None:
         """Count a question, if its truth is known."""
-        place, size = question.truth, question.size
+        place = question.truth
+        size = question.size
         if place is None or not size:
             return
         self.sizes[size] += 1
@@ -305,9 +329,11 @@ class Truths:
             self.labels[question.labels[place]] += 1
         if question.options:
             lengths = study_options(question.options, question.labels).lengths
+            longest = max(lengths)
             self.measured += 1
-            if place < len(lengths) and lengths[place] == max(lengths):
-                self.longest[lengths.count(max(lengths))] += 1
+            if place < len(lengths) and lengths[place] == longest:
+                ties = lengths.count(longest)
+                self.longest[ties] += 1
 
 
 @dataclass
@@ -333,7 +359,8 @@ def _count_source(
     """Count the rows of a source; yield their questions, a chunk at a time."""
     length = min(BLOCK, fit_rows(source.rows, None))
     for offset in range(0, len(source.rows), length):
-        samples = source.rows.slice(offset, length).load()
+        rows = source.rows.slice(offset, length)
+        samples = rows.load()
         questions = read_questions(samples, source.fields)
         for row, question in enumerate(questions):
             tally.every.add(question)
@@ -356,14 +383,17 @@ def _count_source(
 
 def _find_oddities(question: AuditedQuestion) -> dict[str, str]:
     """Return what is odd about a question: kinds with notes."""
-    return dict(find_part_oddities(question)) | dict(find_text_oddities(question.text))
+    oddities = dict(find_part_oddities(question))
+    oddities.update(find_text_oddities(question.text))
+    return oddities
 
 
 def _is_right_reference(question: AuditedQuestion) -> bool:
     """Return whether the right option refers to the others."""
-    if question.truth is None:
+    place = question.truth
+    if place is None:
         return False
-    right = question.texts[question.truth : question.truth + 1]
+    right = question.texts[place : place + 1]
     return find_reference(right, question.labels) is not None
 
 
@@ -382,7 +412,7 @@ def measure_truths(truths: Truths) -> TruthStatistics:
             groups.append((counts, [expected] * size))
     majority = None
     if truths.labels:
-        label, count = max(truths.labels.items(), key=lambda item: (item[1], item[0]))
+        count, label = max((count, label) for label, count in truths.labels.items())
         majority = Baseline(count / n, wilson(count, n), n, label)
     return TruthStatistics(
         n,
@@ -401,20 +431,25 @@ def _measure_longest(truths: Truths) -> Baseline | None:
     rows = truths.measured
     if not rows:
         return None
-    value = math.fsum(count / ties for ties, count in truths.longest.items()) / rows
-    squares = math.fsum(count / ties**2 for ties, count in truths.longest.items())
-    variance = max(0.0, squares - rows * value * value) / max(1, rows - 1)
+    counts = truths.longest.items()
+    value = math.fsum(count / ties for ties, count in counts) / rows
+    squares = math.fsum(count / ties**2 for ties, count in counts)
+    deviation = max(0.0, squares - rows * value * value)
+    variance = deviation / max(1, rows - 1)
     interval = None
     if rows > 1 and variance:
-        interval = student(value, math.sqrt(variance / rows), rows - 1, is_share=True)
+        error = math.sqrt(variance / rows)
+        interval = student(value, error, rows - 1, is_share=True)
     return Baseline(value, interval, rows)
 
 
 # Findings
 
+#: By the kind of an oddity, what is said about its rows, and what to do.
+KindTexts = Mapping[str, tuple[str, str]]
 #: What is said of the rows of each kind, and what to do, in the order of the report. These come
 #: before all other findings …
-GRAVE_KINDS = {
+GRAVE_KINDS: KindTexts = {
     "MISSING_QUESTION": ("have no question", "fill or drop the rows"),
     "MISSING_TRUTH": ("have no truth", "fill or drop the rows; they cannot be scored"),
     "TRUTH_NOT_A_CHOICE": (
@@ -436,7 +471,7 @@ GRAVE_KINDS = {
     ),
 }
 #: … and these after them.
-OTHER_KINDS = {
+OTHER_KINDS: KindTexts = {
     "DUPLICATE_OPTIONS": ("have two options with the same text", "correct the options"),
     "REFERS_TO_LABELS": (
         "have options that refer to labels, such as “both A and B”",
@@ -499,9 +534,7 @@ def find_dataset_findings(
     yield from _find_rows(tally, OTHER_KINDS)
 
 
-def _find_rows(
-    tally: QuestionTally, kinds: Mapping[str, tuple[str, str]]
-) -> Iterator[DatasetFinding]:
+def _find_rows(tally: QuestionTally, kinds: KindTexts) -> Iterator[DatasetFinding]:
     for kind, (what, step) in kinds.items():
         count = tally.kinds[kind]
         if not count:
@@ -510,8 +543,14 @@ def _find_rows(
         if kind == "REFERS_TO_OTHERS":
             share = format_part(tally.right_references, count)
             sentence += f"; such an option is right in {share}"
-        examples = tuple(tally.examples[kind])
-        yield DatasetFinding(kind, f"{sentence}.", step, count, {"of": tally.rows}, examples)
+        yield DatasetFinding(
+            kind,
+            f"{sentence}.",
+            step,
+            count,
+            numbers={"of": tally.rows},
+            examples=tuple(tally.examples[kind]),
+        )
 
 
 def _is_skewed(every: TruthStatistics) -> bool:
@@ -533,7 +572,11 @@ def _find_baselines(every: TruthStatistics) -> Iterator[DatasetFinding]:
 
 
 def _find_baseline(
-    kind: str, strategy: str, step: str, baseline: Baseline, every: TruthStatistics
+    kind: str,
+    strategy: str,
+    step: str,
+    baseline: Baseline,
+    every: TruthStatistics,
 ) -> Iterator[DatasetFinding]:
     if baseline.interval is None or every.chance is None or every.n < LEAST:
         return

@@ -77,9 +77,9 @@ def find_fields(rows: Rows, scorer: StringEqualsMcqa | None = None) -> QuestionF
     return QuestionFields(
         tuple(questions),
         tuple(options),
-        next(iter(labels), None),
+        labels[0] if labels else None,
         names,
-        next(iter(truths), None),
+        truths[0] if truths else None,
         shown,
     )
 
@@ -91,7 +91,9 @@ def _pick(templates: Mapping[str, Template], *roles: str) -> list[Template]:
 
 def _compile(name: str, rows: Rows) -> Template:
     """Return the template of a column, or of a path such as `question.stem`."""
-    path = [name] if name in rows.columns else name.split(".")
+    path = name.split(".")
+    if name in rows.columns:
+        path = [name]
     steps = "".join(f"[{step!r}]" for step in path)
     return Template.compile(f"{{{{ sample{steps} }}}}")
 
@@ -109,7 +111,9 @@ def recognise_fields(rows: Rows, stated: Mapping[str, str]) -> QuestionFields:
         raise _refuse_question(rows)
     names = {}
     for part, name in columns.say().items():
-        names[part] = name if isinstance(name, str) else ", ".join(name)
+        if not isinstance(name, str):
+            name = ", ".join(name)  # noqa: PLW2901 - the same columns, as text
+        names[part] = name
     parts = set(names)
     if columns.has("options"):
         parts |= {"options", "choices"}
@@ -134,8 +138,10 @@ def recognise_fields(rows: Rows, stated: Mapping[str, str]) -> QuestionFields:
 def _show_templates(templates: Sequence[Template]) -> str:
     shown = []
     for template in templates:
-        path = template.path
-        shown.append(str(template.source) if path is None else ".".join(map(str, path)))
+        name = str(template.source)
+        if template.path is not None:
+            name = ".".join(map(str, template.path))
+        shown.append(name)
     return ", ".join(shown) or "none"
 
 
@@ -174,18 +180,29 @@ def read_questions(samples: Samples, fields: QuestionFields) -> list[AuditedQues
         samples = fields.recognised.derive(samples)
     count = len(fields.questions)
     templates = [*fields.questions, *fields.options]
-    templates += [template for template in (fields.labels, fields.truth) if template is not None]
+    for template in (fields.labels, fields.truth):
+        if template is not None:
+            templates.append(template)
+    columns = [template.values(samples) for template in templates]
     questions = []
-    for row in zip(*(template.values(samples) for template in templates), strict=True):
+    for row in zip(*columns, strict=True):
         cells = [None if isinstance(cell, RowError) else cell for cell in row]
-        truth = cells.pop() if fields.truth is not None else None
-        answer = None if truth is None else str(truth)
+        answer = None
+        if fields.truth is not None:
+            truth = cells.pop()
+            answer = None if truth is None else str(truth)
         options, labels = _read_options(cells[count:], fields)
         place = None
         if answer is not None and answer.strip() in labels:
             place = labels.index(answer.strip())
-        text = _join_texts(cells[:count])
-        questions.append(AuditedQuestion(text, tuple(options), tuple(labels), place, answer))
+        question = AuditedQuestion(
+            text=_join_texts(cells[:count]),
+            options=tuple(options),
+            labels=tuple(labels),
+            truth=place,
+            said=answer,
+        )
+        questions.append(question)
     return questions
 
 
@@ -215,7 +232,9 @@ def _read_options(
         names = list(fields.names)
     if labels:
         return options, labels
-    labels = [name.strip() for name in names] or list(label_options(len(options)) or ())
+    labels = [name.strip() for name in names]
+    if not labels:
+        labels = list(label_options(len(options)) or ())
     if len(labels) == len(options):
         options = strip_labels(options, labels)
     return options, labels
@@ -229,7 +248,9 @@ def strip_labels(options: Sequence[str | None], names: Sequence[str]) -> list[st
         if match is None or match[1] != name:
             return list(options)
         stripped.append(match.string[match.end() :])
-    return stripped if len(names) == len(options) else list(options)
+    if len(names) != len(options):
+        return list(options)
+    return stripped
 
 
 # What is odd about them
@@ -252,9 +273,12 @@ def find_part_oddities(question: AuditedQuestion) -> Iterator[tuple[str, str]]:
     if _is_empty(question.said):
         yield "MISSING_TRUTH", ""
     elif question.size and truth is None:
-        yield "TRUTH_NOT_A_CHOICE", f"{question.said!r}, choices {', '.join(labels)}"
-    if truth is not None and truth < len(facts.folded) and facts.folded[truth] in facts.repeated:
-        yield "RIGHT_OPTION_TWICE", repr(facts.folded[truth])
+        choices = ", ".join(labels)
+        yield "TRUTH_NOT_A_CHOICE", f"{question.said!r}, choices {choices}"
+    if truth is not None and truth < len(facts.folded):
+        right = facts.folded[truth]
+        if right in facts.repeated:
+            yield "RIGHT_OPTION_TWICE", repr(right)
     yield from facts.kinds.items()
 
 
@@ -274,7 +298,8 @@ def study_options(options: tuple[str | None, ...], labels: tuple[str, ...]) -> O
     texts = [option or "" for option in options]
     for text in reversed(texts):
         kinds |= dict(find_damage(text))
-    empty = [label for label, text in zip(labels, texts, strict=False) if _is_empty(text)]
+    labelled = zip(labels, texts, strict=False)
+    empty = [label for label, text in labelled if _is_empty(text)]
     if empty:
         kinds["MISSING_OPTION"] = f"option {', '.join(empty)}"
     if options and len(options) != len(labels):
@@ -288,7 +313,8 @@ def study_options(options: tuple[str | None, ...], labels: tuple[str, ...]) -> O
         kinds["DUPLICATE_OPTIONS"] = repr(repeated[0])
     reference = find_reference(texts, labels) if texts else None
     if reference is not None:
-        kinds[reference] = next((text for text in texts if find_reference([text], labels)), "")
+        referring = [text for text in texts if find_reference([text], labels)]
+        kinds[reference] = referring[0] if referring else ""
     lengths = tuple(len(text.strip()) for text in texts)
     return OptionFacts(kinds, lengths, folded, frozenset(repeated))
 
@@ -304,7 +330,8 @@ def fold_text(text: str) -> str:
     """
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text)
-    return " ".join(text.split()).rstrip(".")
+    words = text.split()
+    return " ".join(words).rstrip(".")
 
 
 # Damage that texts take on their way through encodings.
@@ -338,8 +365,9 @@ def find_damage(text: str) -> Iterator[tuple[str, str]]:
     for entity in _ENTITY.finditer(text):
         if entity[1] is None or f"{entity[1]};" in html5:
             places.setdefault("HTML_ENTITY", entity.start())
-    for kind, start in places.items():
-        yield kind, text[max(0, start - _SHOWN) : start + _SHOWN]
+    for kind, place in places.items():
+        start = max(0, place - _SHOWN)
+        yield kind, text[start : place + _SHOWN]
 
 
 def _is_mojibake(run: str) -> bool:

@@ -7,16 +7,15 @@ import json
 import math
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
 from uuid import UUID
 
 from answerkey._version import __version__
 from answerkey.evaluate.reopen import Reopened
-from answerkey.exporters.rows import Write, describe_rows, to_json, write_objects
+from answerkey.exporters.rows import Json, Write, describe_rows, write_objects
 from answerkey.runs import Run, find_answerer
 from answerkey.types import MetricValue
 
@@ -44,8 +43,9 @@ def write_every_eval_ever(run: Run, opened: Reopened, write: Write) -> int:
     return write_objects(_iterate_rows(run, opened), write)
 
 
-def _iterate_rows(run: Run, opened: Reopened) -> Iterator[dict[str, Any]]:
-    entry, key = opened.task_run.manifest, opened.task.main_step.key
+def _iterate_rows(run: Run, opened: Reopened) -> Iterator[Json]:
+    entry = opened.task_run.manifest
+    key = opened.task.main_step.key
     name = _name_evaluation(run, opened)
     head = {
         "schema_version": SCHEMA_VERSION,
@@ -54,10 +54,12 @@ def _iterate_rows(run: Run, opened: Reopened) -> Iterator[dict[str, Any]]:
         "evaluation_name": entry["display_name"] or entry["key"],
         "evaluation_result_id": f"{name}/{key}",
     }
-    categories = [str(entry["dataset"].get("category") or "").lower(), *CATEGORIES]
+    stated_category = str(entry["dataset"].get("category") or "")
+    categories = [stated_category.lower(), *CATEGORIES]
     for part in opened.iterate():
         facts = opened.task.sample_facts(part.samples)
-        for number, row in enumerate(describe_rows(opened.task_run, part)):
+        rows = describe_rows(opened.task_run, part)
+        for number, row in enumerate(rows):
             verdict = row["scores"][key]
             score = _find_score(verdict)
             if score is None:
@@ -70,47 +72,54 @@ def _iterate_rows(run: Run, opened: Reopened) -> Iterator[dict[str, Any]]:
                 labels = facts.choices[number] or ()
                 options = facts.options[number] or labels
             described = _describe_row(row, verdict["metadata"], score, truth, options)
+            metadata = described["metadata"]
             if labels:
-                described["metadata"]["choice_labels"] = json.dumps(labels, ensure_ascii=False)
+                metadata["choice_labels"] = json.dumps(labels, ensure_ascii=False)
             category = _find_text(row["sample"], categories)
             if category is not None:
-                described["metadata"]["category"] = category
+                metadata["category"] = category
             yield {**head, "sample_id": row["sample_id"], **described}
 
 
-def _find_score(verdict: Mapping[str, Any]) -> float | None:
+def _find_score(verdict: Json) -> float | None:
     """Return whether the verdict is correct, or the scorer's first number; None without any."""
     numbers = {}
     for name, value in verdict["values"].items():
         if isinstance(value, int | float) and math.isfinite(value):
             numbers[name] = float(value)
-    return numbers.get("is_correct", next(iter(numbers.values()), None))
+    if "is_correct" in numbers:
+        return numbers["is_correct"]
+    return next(iter(numbers.values()), None)
 
 
-def _find_text(sample: Mapping[str, Any], columns: Sequence[str]) -> str | None:
+def _find_text(sample: Json, columns: Sequence[str]) -> str | None:
     """Return the text of the first of these columns that the sample has, whatever the case."""
     cells = {name.lower(): cell for name, cell in sample.items()}
     for column in columns:
-        if isinstance(cells.get(column), str | int | float):
-            return str(cells[column])
+        cell = cells.get(column)
+        if isinstance(cell, str | int | float):
+            return str(cell)
     return None
 
 
 def _describe_row(
-    row: Mapping[str, Any],
-    metadata: Mapping[str, Any],
+    row: Json,
+    metadata: Json,
     score: float,
     truth: str | None,
     options: Sequence[str],
-) -> dict[str, Any]:
-    prompt = "\n\n".join(str(message.get("content") or "") for message in row["prompt"] or ())
+) -> Json:
+    messages = row["prompt"] or ()
+    prompt = "\n\n".join(str(message.get("content") or "") for message in messages)
+    references = [] if truth is None else [truth]
+    completions = [] if row["completion"] is None else [row["completion"]]
     question = {
         "raw": _find_text(row["sample"], QUESTIONS) or prompt,
         "formatted": prompt or None,
-        "reference": [] if truth is None else [truth],
+        "reference": references,
         "choices": list(options) or None,
     }
-    hashed = json.dumps(question, sort_keys=True, ensure_ascii=True).encode()
+    hashed = json.dumps(question, sort_keys=True)
     answer = metadata.get("predicted_choice", metadata.get("answer_pred"))
     attributions = []
     if answer is not None:
@@ -124,11 +133,11 @@ def _describe_row(
             }
         )
     return {
-        "sample_hash": hashlib.sha256(hashed).hexdigest(),
+        "sample_hash": hashlib.sha256(hashed.encode()).hexdigest(),
         "interaction_type": "single_turn",
         "input": question,
         "output": {
-            "raw": [] if row["completion"] is None else [row["completion"]],
+            "raw": completions,
             "reasoning_trace": row["reasoning"] and [row["reasoning"]],
         },
         "messages": None,
@@ -137,16 +146,23 @@ def _describe_row(
         "token_usage": _count_tokens(row),
         "performance": row["latency"] and {"latency_ms": row["latency"] * 1000},
         "error": None,
-        "metadata": {"trial": str(row["trial"]), "completion_status": row["completion_status"]},
+        "metadata": {
+            "trial": str(row["trial"]),
+            "completion_status": row["completion_status"],
+        },
     }
 
 
-def _count_tokens(row: Mapping[str, Any]) -> dict[str, int] | None:
+def _count_tokens(row: Json) -> dict[str, int] | None:
     """Return the tokens of a reply; None if they are not known."""
-    counts = {name: row[ours] for name, ours in TOKENS.items() if row[ours] is not None}
-    if not {"input_tokens", "output_tokens"} <= set(counts):
+    counts = {}
+    for name, column in TOKENS.items():
+        if row[column] is not None:
+            counts[name] = row[column]
+    if "input_tokens" not in counts or "output_tokens" not in counts:
         return None
-    return counts | {"total_tokens": counts["input_tokens"] + counts["output_tokens"]}
+    counts["total_tokens"] = counts["input_tokens"] + counts["output_tokens"]
+    return counts
 
 
 def write_pair(
@@ -156,20 +172,23 @@ def write_pair(
     write_file: Callable[[Path, Callable[[Write], int]], int],
 ) -> int:
     """Write the samples, and beside them the numbers that point at them; return how many rows."""
-    entry, model = opened.task_run.manifest, _name_model(opened)
-    developer, _, short = model.rpartition("/")
+    entry = opened.task_run.manifest
+    developer, _, model = _name_model(opened).rpartition("/")
+    developer = developer or "unknown"
     dataset = entry["dataset"]["key"] or entry["key"]
     folders = ["data"]
-    for part in (dataset, developer or "unknown", short):
-        folders.append(_UNSAFE.sub("_", part).rstrip(". ") or "_")
+    for part in (dataset, developer, model):
+        safe_part = _UNSAFE.sub("_", part).rstrip(". ")
+        folders.append(safe_part or "_")
     started = run.manifest.get("started_at")
     mark = f"{_name_evaluation(run, opened)} {started} {entry['dataset']['fingerprint']}"
-    name = UUID(bytes=hashlib.sha256(mark.encode()).digest()[:16], version=4)
+    digest = hashlib.sha256(mark.encode()).digest()
+    name = UUID(bytes=digest[:16], version=4)
     file = folder.joinpath(*folders, f"{name}.json")
     file.parent.mkdir(parents=True, exist_ok=True)
     samples = file.with_name(f"{file.stem}_samples.jsonl")
     rows = write_file(samples, partial(write_every_eval_ever, run, opened))
-    content = _describe_evaluation(run, opened, dataset, developer or "unknown")
+    content = _describe_evaluation(run, opened, dataset, developer)
     content["detailed_evaluation_results"] = {
         "format": "jsonl",
         "file_path": f"{'/'.join(folders)}/{samples.name}",
@@ -177,28 +196,34 @@ def write_pair(
         "checksum": hashlib.sha256(samples.read_bytes()).hexdigest(),
         "total_rows": rows,
     }
-    write_file(file, lambda write: bool(write(f"{to_json(content)}\n".encode())))
+    write_file(file, partial(write_objects, [content]))
     return rows
 
 
 def _describe_evaluation(
-    run: Run, opened: Reopened, dataset: str, developer: str
-) -> dict[str, Any]:
-    model, key = _name_model(opened), opened.task.main_step.key
+    run: Run,
+    opened: Reopened,
+    dataset: str,
+    developer: str,
+) -> Json:
+    model = _name_model(opened)
+    key = opened.task.main_step.key
+    evaluation = _name_evaluation(run, opened)
     source = opened.task_run.source["dataset"]
     data = {"dataset_name": dataset, "source_type": "other"}
     if source["type"] == "huggingface":
         data |= {"source_type": "hf_dataset", "hf_repo": source["path"]}
-    results: list[dict[str, Any]] = []
+    results: list[Json] = []
     for metric in opened.task_run.metrics.values():
-        if metric.scorer == key and metric.value is not None and metric.type != "frequency":
-            name = f"{_name_evaluation(run, opened)}/{key}"
-            if results:
-                name = f"{name}/{metric.name}"
-            results.append(_describe_metric(metric, name, data))
+        if metric.scorer != key or metric.value is None or metric.type == "frequency":
+            continue
+        name = f"{evaluation}/{key}"
+        if results:
+            name = f"{name}/{metric.name}"
+        results.append(_describe_metric(metric, name, data))
     return {
         "schema_version": SCHEMA_VERSION,
-        "evaluation_id": _name_evaluation(run, opened),
+        "evaluation_id": evaluation,
         "evaluation_timestamp": _to_seconds(run.manifest.get("started_at")),
         "retrieved_timestamp": _to_seconds(run.manifest.get("ended_at")),
         "source_metadata": {
@@ -212,22 +237,29 @@ def _describe_evaluation(
             "name": model,
             "id": model,
             "developer": developer,
-            "additional_details": {"deployment_type": "unknown", "model_availability": "unknown"},
+            "additional_details": {
+                "deployment_type": "unknown",
+                "model_availability": "unknown",
+            },
         },
         "evaluation_results": results,
     }
 
 
-def _describe_metric(metric: MetricValue, name: str, dataset: Mapping[str, Any]) -> dict[str, Any]:
-    config: dict[str, Any] = {"metric_name": metric.name, "lower_is_better": False}
+def _describe_metric(metric: MetricValue, name: str, dataset: Json) -> Json:
+    config: Json = {"metric_name": metric.name, "lower_is_better": False}
     if metric.is_share:
         config |= {"score_type": "continuous", "min_score": 0, "max_score": 1}
-    uncertainty: dict[str, Any] = {"num_samples": metric.n}
+    uncertainty: Json = {"num_samples": metric.n}
     if metric.std_error is not None:
         uncertainty["standard_error"] = {"value": metric.std_error}
     if metric.interval is not None:
         lower, upper = metric.interval
-        interval: dict[str, object] = {"lower": lower, "upper": upper, "confidence_level": 0.95}
+        interval: Json = {
+            "lower": lower,
+            "upper": upper,
+            "confidence_level": 0.95,
+        }
         if metric.interval_method:
             interval["method"] = metric.interval_method
         uncertainty["confidence_interval"] = interval
@@ -246,8 +278,11 @@ def _name_evaluation(run: Run, opened: Reopened) -> str:
 
 
 def _name_model(opened: Reopened) -> str:
-    return str((find_answerer(opened.task_run.manifest) or {}).get("name") or "unknown")
+    answerer = find_answerer(opened.task_run.manifest) or {}
+    return str(answerer.get("name") or "unknown")
 
 
 def _to_seconds(moment: object) -> str:
-    return str(datetime.fromisoformat(str(moment)).timestamp() if moment else time.time())
+    if not moment:
+        return str(time.time())
+    return str(datetime.fromisoformat(str(moment)).timestamp())

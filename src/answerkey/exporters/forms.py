@@ -61,7 +61,8 @@ def export(
     opened = reopen(run, task)
     total = len(opened)
     if to == PARQUET and path is not None:
-        _write_whole(path, partial(write_frames, frames=iterate_frames(opened)))
+        frames = iterate_frames(opened)
+        _write_whole(path, partial(write_frames, frames=frames))
         return Exported(total)
     writers: dict[str, Callable[[Write], int]] = {
         "jsonl": partial(write_objects, iterate_objects(opened)),
@@ -69,7 +70,8 @@ def export(
         EVERY_EVAL_EVER: partial(write_every_eval_ever, run, opened),
     }
     if path is None:
-        rows = writers[to](_open_bytes(stream or sys.stdout))
+        write = _open_bytes(stream or sys.stdout)
+        rows = writers[to](write)
     elif to == EVERY_EVAL_EVER and Path(path).is_dir():
         rows = write_pair(run, opened, Path(path), write_file)
     else:
@@ -79,9 +81,11 @@ def export(
 
 def _open_bytes(stream: TextIO) -> Write:
     """Return a function that writes UTF-8 to a stream."""
-    if isinstance(stream, TextIOWrapper) and stream.encoding.lower() in {"utf-8", "utf8"}:
-        stream.flush()
-        return partial(stream.buffer.write)
+    if isinstance(stream, TextIOWrapper):
+        is_utf8 = stream.encoding.lower() in {"utf-8", "utf8"}
+        if is_utf8:
+            stream.flush()
+            return partial(stream.buffer.write)
     return lambda content: stream.write(content.decode())
 
 
@@ -128,6 +132,7 @@ def export_prompts(
         _write_whole(out, partial(write_frames, frames=frames))
         return count
     if form == CSV:
-        return write_file(out, partial(write_csv, frames, is_raw=True))
+        write = partial(write_csv, frames, is_raw=True)
+        return write_file(out, write)
     rows = (row for frame in frames for row in frame.iter_rows(named=True))
     return write_file(out, partial(write_objects, rows))

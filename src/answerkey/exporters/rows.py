@@ -20,6 +20,7 @@ from answerkey.runs import Run, TaskRun, find_answerer, join_parts
 from answerkey.text import clean_numbers
 from answerkey.types import EMPTY_STRUCT_FIELD, THEIR_SCHEMA, USAGE_NAMES
 
+Json = dict[str, Any]
 Write = Callable[[bytes], object]
 #: Separators of JSON without blanks.
 COMPACT = (",", ":")
@@ -36,7 +37,7 @@ def find_encoded(task: TaskRun) -> Mapping[str, Collection[str]]:
     return encoded
 
 
-def describe_verdict(verdict: Mapping[str, Any], encoded: Collection[str] = ()) -> dict[str, Any]:
+def describe_verdict(verdict: Mapping[str, Any], encoded: Collection[str] = ()) -> Json:
     """Return one score as JSONL has it.
 
     `excluded_by` is there only if an action keeps it out of the metrics.
@@ -102,26 +103,30 @@ def write_objects(rows: Iterable[Mapping[str, object]], write: Write) -> int:
     return count
 
 
-def iterate_objects(opened: Reopened) -> Iterator[dict[str, Any]]:
+def iterate_objects(opened: Reopened) -> Iterator[Json]:
     """Yield one object per sample and trial: the reply, the scores, the sample, the prompt."""
     for part in opened.iterate():
         yield from describe_rows(opened.task_run, part)
 
 
-def describe_rows(task_run: TaskRun, part: RunExcerpt) -> Iterator[dict[str, Any]]:
+def describe_rows(task_run: TaskRun, part: RunExcerpt) -> Iterator[Json]:
     """Yield the object of each row."""
     encoded = find_encoded(task_run)
     ids = {"sample_id": part.scores["sample_id"], **describe_orders(part)}
-    names = pl.DataFrame(ids).with_columns(part.scores["trial"]).iter_rows(named=True)
-    replies = describe_replies(task_run, part).iter_rows(named=True)
-    verdicts = part.scores.drop("sample_id", "trial").iter_rows(named=True)
-    for name, reply, scores, sample in zip(
-        names, replies, verdicts, part.samples.rows(), strict=True
-    ):
+    names = pl.DataFrame(ids).with_columns(part.scores["trial"])
+    verdicts = part.scores.drop("sample_id", "trial")
+    rows = zip(
+        names.iter_rows(named=True),
+        describe_replies(task_run, part).iter_rows(named=True),
+        verdicts.iter_rows(named=True),
+        part.samples.rows(),
+        strict=True,
+    )
+    for name, reply, scores, sample in rows:
         prompt = reply.pop("prompt")
-        described = {
-            key: describe_verdict(verdict, encoded.get(key, ())) for key, verdict in scores.items()
-        }
+        described = {}
+        for key, verdict in scores.items():
+            described[key] = describe_verdict(verdict, encoded.get(key, ()))
         row = {**name, **reply, "scores": described, "sample": dict(sample)}
         row["prompt"] = None if prompt is None else json.loads(prompt)
         yield row
@@ -144,7 +149,9 @@ def iterate_frames(opened: Reopened) -> Iterator[pl.DataFrame]:
 
 
 def flatten(
-    task_run: TaskRun, part: RunExcerpt, types: Mapping[str, pl.DataType | None]
+    task_run: TaskRun,
+    part: RunExcerpt,
+    types: Mapping[str, pl.DataType | None],
 ) -> pl.DataFrame:
     """Return rows as a flat table: the sample, the reply, and what each scorer found.
 
@@ -169,8 +176,10 @@ def flatten(
         while name in columns or name in results:
             name = f"sample.{name}"
         if column != "sample_id":
-            columns[name] = build_column(column, part.samples.values(column), types[column])
-    return pl.DataFrame([series.rename(name) for name, series in (columns | results).items()])
+            values = part.samples.values(column)
+            columns[name] = build_column(column, values, types[column])
+    columns |= results
+    return pl.DataFrame([series.rename(name) for name, series in columns.items()])
 
 
 def describe_orders(part: RunExcerpt) -> dict[str, pl.Series]:
@@ -186,20 +195,19 @@ def describe_replies(task_run: TaskRun, part: RunExcerpt) -> pl.DataFrame:
 
     The columns have the names of `to_frame` and of the keys of JSONL. What is not known is null.
     """
-    entry, place = task_run.manifest, task_run.stored_scores.store.place
+    place = task_run.stored_scores.store.place
+    answerer = find_answerer(task_run.manifest) or {}
     replies = part.completions.frame
-    names = {
-        "run": place and place.name,
-        "task": task_run.key,
-        "model": (find_answerer(entry) or {}).get("name"),
-    }
-    price = ((entry.get("calls") or {}).get(SOLVE) or {}).get("price")
-    theirs = []
+    missing = []
     for name, dtype in THEIR_SCHEMA.items():
-        column = pl.col(name) if name in replies.columns else pl.lit(None, dtype).alias(name)
-        theirs.append(column)
+        if name not in replies.columns:
+            missing.append(pl.lit(None, dtype).alias(name))
+    replies = replies.with_columns(missing)
+    costs = charge_rows(replies, _find_price(task_run))
     return replies.select(
-        *(pl.lit(value, pl.String).alias(name) for name, value in names.items()),
+        pl.lit(place and place.name, pl.String).alias("run"),
+        pl.lit(task_run.key).alias("task"),
+        pl.lit(answerer.get("name"), pl.String).alias("model"),
         "completion",
         pl.col("status").alias("completion_status"),
         pl.col("error").alias("completion_error"),
@@ -208,9 +216,15 @@ def describe_replies(task_run: TaskRun, part: RunExcerpt) -> pl.DataFrame:
         "prompt",
         *(pl.col("usage").struct.field(name) for name in USAGE_NAMES),
         "latency",
-        pl.Series("cost", charge_rows(replies, price and Price(**price)), pl.Float64),
-        *theirs,
+        pl.Series("cost", costs, pl.Float64),
+        *THEIR_SCHEMA,
     )
+
+
+def _find_price(task_run: TaskRun) -> Price | None:
+    calls = task_run.manifest.get("calls") or {}
+    price = (calls.get(SOLVE) or {}).get("price")
+    return price and Price(**price)
 
 
 def charge_rows(replies: pl.DataFrame, price: Price | None) -> list[float | None]:
@@ -224,7 +238,8 @@ def charge_rows(replies: pl.DataFrame, price: Price | None) -> list[float | None
         if source == "cache":
             cost = 0.0
         elif None not in counts[:2]:
-            cost = round(charge(price, *counts, is_batch=source == BATCH_SOURCE), 9)
+            is_batch = source == BATCH_SOURCE
+            cost = round(charge(price, *counts, is_batch=is_batch), 9)
         costs.append(cost)
     return costs
 
@@ -242,8 +257,8 @@ def write_csv(frames: Iterable[pl.DataFrame], write: Write, *, is_raw: bool = Fa
     for number, frame in enumerate(frames):
         tables = list(frame.iter_slices(CHUNK_ROWS))
         if not number:  # names of columns come from data, too
-            names = pl.Series("name", frame.columns, dtype=pl.String)
-            tables.insert(0, pl.DataFrame([names.to_list()], orient="row"))
+            heading = pl.DataFrame([frame.columns], orient="row")
+            tables.insert(0, heading)
             rows -= 1
         for table in tables:
             cells = [_write_cells(series) for series in table.iter_columns()]
@@ -262,7 +277,9 @@ def _write_cells(series: pl.Series) -> pl.Series:
         return series.fill_nan(None)
     if not series.dtype.is_nested():
         return series
-    texts = [None if value is None else to_json(value) for value in series.to_list()]
+    texts: list[str | None] = []
+    for value in series.to_list():
+        texts.append(None if value is None else to_json(value))
     return pl.Series(series.name, texts, dtype=pl.String)
 
 
@@ -289,7 +306,9 @@ def guard_column(texts: pl.Series) -> pl.Series:
     if texts.dtype != pl.String:
         return texts
     column = pl.col(texts.name)
-    guarded = column.str.replace_all(_LATER, _GUARDED).str.replace(_FIRST, _GUARDED)
+    guarded = column.str.replace_all(_LATER, _GUARDED)
+    guarded = guarded.str.replace(_FIRST, _GUARDED)
     is_harmless = column.str.contains(_HARMLESS)
     kept = pl.when(is_harmless).then(column).otherwise(guarded)
-    return texts.to_frame().select(kept.alias(texts.name)).to_series()
+    table = texts.to_frame().select(kept.alias(texts.name))
+    return table.to_series()

@@ -40,6 +40,8 @@ EVERYTHING: Literal["all_latest"] = "all_latest"
 OPTIONS = "options"
 
 Plain = dict[str, Any]
+Policies = tuple[Plain, ...]
+Keys = list[str] | None
 #: Where each rule is defined, by the key of its policy and its own.
 Places = Mapping[tuple[str, str], Place]
 
@@ -79,7 +81,7 @@ def plan_policies(
     tasks: Mapping[str, Task],
     node: Node | None = None,
     config: Config | None = None,
-) -> tuple[tuple[Plain, ...], Places]:
+) -> tuple[Policies, Places]:
     """Return the caller's policies, or else those of the file, checked against the tasks of the
     run, which are given by specification key.
     """
@@ -89,7 +91,8 @@ def plan_policies(
         if isinstance(overrides.policies, str | Path):
             base = Path(overrides.policies).parent
         node = _read_callers_policies(project)
-    policies, places = build_policies(node, config=config or Config(), base=base)
+    config = config or Config()
+    policies, places = build_policies(node, config=config, base=base)
     policies, places = _add_options(policies, places, overrides)
     if tasks:
         for policy, rule in _list_rules(policies):
@@ -101,14 +104,15 @@ def plan_policies(
 
 def _read_callers_policies(project: Project) -> Node | None:
     """Return the node of the policies that replace those of the run file."""
-    stated = project.overrides.policies
+    policies = project.overrides.policies
     try:
-        if isinstance(stated, str | Path):
-            node = project.read(Path(stated), limit=Path(stated).parent)
-        elif isinstance(stated, Mapping):
-            node = project.read(stated)
+        if isinstance(policies, str | Path):
+            path = Path(policies)
+            node = project.read(path, limit=path.parent)
+        elif isinstance(policies, Mapping):
+            node = project.read(policies)
         else:
-            node = project.read({"policies": stated})
+            node = project.read({"policies": policies})
     except AnswerkeyError as error:
         project.problems.report(error)
         return None
@@ -143,14 +147,19 @@ def _check_rule(
             message = f"{label} names the task specification `{key}`, which is not defined"
             hint = suggest(key, tasks) or f"task specifications: {listing(tasks)}"
             problems.add("E113", message, place, hint)
-    if in_scope:
-        for error in read_definition(rule["definition"]).find_errors(label, in_scope):
-            problems.add(error.code, error.message, place, error.hint)
+    if not in_scope:
+        return
+    definition = read_definition(rule["definition"])
+    for error in definition.find_errors(label, in_scope):
+        problems.add(error.code, error.message, place, error.hint)
 
 
 def build_policies(
-    node: Node | None, *, config: Config, base: Path
-) -> tuple[tuple[Plain, ...], Places]:
+    node: Node | None,
+    *,
+    config: Config,
+    base: Path,
+) -> tuple[Policies, Places]:
     """Return the policies of a list, or of a single mapping; report and leave out invalid ones.
 
     `base` is the folder for paths that are stated in no file.
@@ -164,7 +173,8 @@ def build_policies(
         name = f"policy {number}" if len(entries) > 1 else "the policy"
         if fields := validate_node(PolicyFields, entry, name):
             valid.append((entry, fields))
-    keys = assign_keys([(entry, "policy") for entry, _ in valid], "policy", "in the run file")
+    nodes = [(entry, "policy") for entry, _ in valid]
+    keys = assign_keys(nodes, "policy", "in the run file")
     policies = []
     places: dict[tuple[str, str], Place] = {}
     for (entry, fields), key in zip(valid, keys, strict=True):
@@ -175,9 +185,12 @@ def build_policies(
             if rule is not None:
                 rules.append(rule)
                 rule_nodes.append((rule_node, ""))
-                places[key, rule["key"]] = rule_node.at("definition").place
+                definition_node = rule_node.at("definition")
+                places[key, rule["key"]] = definition_node.place
         assign_keys(rule_nodes, "rule", f"in policy `{key}`")
-        policies.append(_dump_fields(fields, key) | {"rules": rules})
+        policy = _dump_fields(fields, key)
+        policy["rules"] = rules
+        policies.append(policy)
     return tuple(policies), places
 
 
@@ -196,12 +209,16 @@ def _build_rule(node: Node, base: Path) -> Plain | None:
 
 
 def _dump_fields(fields: PolicyFields | RuleFields, key: str) -> Plain:
-    return {"key": key, "display_name": key, **fields.model_dump(exclude_none=True)}
+    values = fields.model_dump(exclude_none=True)
+    return {"key": key, "display_name": key, **values}
 
 
 def _dump(definition: Definition) -> Plain:
-    fields = {name: value for name, value in asdict(definition).items() if value is not None}
-    return {"type": definition.type, **fields}
+    fields: Plain = {"type": definition.type}
+    for name, value in asdict(definition).items():
+        if value is not None:
+            fields[name] = value
+    return fields
 
 
 def _build_definition(node: Node, base: Path) -> Definition | None:
@@ -216,8 +233,9 @@ def _build_definition(node: Node, base: Path) -> Definition | None:
     definition: Definition | None = RULE.read(node)[1]
     if not isinstance(definition, NotWorse) or definition.baseline is None:
         return definition
+    place = node.at("baseline").place
     try:
-        baseline = resolve_stated(definition.baseline, node.at("baseline").place, base)
+        baseline = resolve_stated(definition.baseline, place, base)
     except SpecError as error:
         node.problems.report(error)
         return None
@@ -227,19 +245,20 @@ def _build_definition(node: Node, base: Path) -> Definition | None:
 # From options
 
 
-def _set_baseline(policies: tuple[Plain, ...], baseline: str) -> bool:
+def _set_baseline(policies: Policies, baseline: str) -> bool:
     """Set the caller's baseline in every rule that compares with one; return whether any does."""
     has_comparison = False
     for _, rule in _list_rules(policies):
-        if rule["definition"]["type"] == NotWorse.type:
-            rule["definition"]["baseline"] = baseline
+        definition = rule["definition"]
+        if definition["type"] == NotWorse.type:
+            definition["baseline"] = baseline
             has_comparison = True
     return has_comparison
 
 
 def _add_options(
-    policies: tuple[Plain, ...], places: Places, overrides: Overrides
-) -> tuple[tuple[Plain, ...], Places]:
+    policies: Policies, places: Places, overrides: Overrides
+) -> tuple[Policies, Places]:
     """Return the policies with the rules of `--fail-under` and `--not-worse-than`, which replace
     those of a stored run.
 
@@ -254,11 +273,14 @@ def _add_options(
             hint = "write `--fail-under 0.8` or `--fail-under 80%`"
             raise SpecError("E119", message, hint=hint) from None
         definitions["fail_under"] = Threshold(">=", threshold)
-    baseline = overrides.baseline
-    if baseline is not None and not _set_baseline(policies, name_lasting(baseline)):
-        definitions["baseline"] = NotWorse(name_lasting(baseline))
+    if overrides.baseline is not None:
+        baseline = name_lasting(overrides.baseline)
+        has_comparison = _set_baseline(policies, baseline)
+        if not has_comparison:
+            definitions["baseline"] = NotWorse(baseline)
     if overrides.not_worse_than is not None:
-        definitions["not_worse_than"] = NotWorse(name_lasting(overrides.not_worse_than))
+        baseline = name_lasting(overrides.not_worse_than)
+        definitions["not_worse_than"] = NotWorse(baseline)
     if not definitions:
         return policies, places
     rules = {}
@@ -270,10 +292,19 @@ def _add_options(
             kept.append(policy)
     places = dict(places)
     for key, definition in definitions.items():
-        names = {"key": key, "display_name": key}
-        rules[key] = {**names, "definition": _dump(definition), "scope": EVERYTHING}
-        places[OPTIONS, key] = Place(file=f"--{key.replace('_', '-')}")
-    options = {"key": OPTIONS, "display_name": "Options", "rules": list(rules.values())}
+        rules[key] = {
+            "key": key,
+            "display_name": key,
+            "definition": _dump(definition),
+            "scope": EVERYTHING,
+        }
+        flag = key.replace("_", "-")
+        places[OPTIONS, key] = Place(file=f"--{flag}")
+    options = {
+        "key": OPTIONS,
+        "display_name": "Options",
+        "rules": list(rules.values()),
+    }
     return (*kept, options), places
 
 
@@ -287,14 +318,15 @@ def _list_rules(policies: Sequence[Plain]) -> Iterator[tuple[str, Plain]]:
             yield policy["key"], rule
 
 
-def _read_scope(rule: Plain) -> tuple[list[str] | None, list[str] | None]:
+def _read_scope(rule: Plain) -> tuple[Keys, Keys]:
     """Return the keys of the evaluations and of the task specifications that a rule is about.
 
     None stands for all.
     """
-    if rule["scope"] == EVERYTHING:
+    scope = rule["scope"]
+    if scope == EVERYTHING:
         return None, None
-    return rule["scope"].get("evaluation_keys"), rule["scope"].get("task_specification_keys")
+    return scope.get("evaluation_keys"), scope.get("task_specification_keys")
 
 
 def find_baseline_errors(
@@ -305,7 +337,8 @@ def find_baseline_errors(
     for policy, rule in _list_rules(policies):
         baseline = rule["definition"].get("baseline")
         evaluations, _ = _read_scope(rule)
-        if baseline is None or (evaluations is not None and evaluation not in evaluations):
+        is_in_scope = evaluations is None or evaluation in evaluations
+        if baseline is None or not is_in_scope:
             continue
         place = places.get((policy, rule["key"]), Place())
         if not place.file:
@@ -334,7 +367,7 @@ def take_policies(
     overrides: Overrides,
     *,
     stored: Sequence[object] = (),
-) -> tuple[tuple[Plain, ...], list[Notice]]:
+) -> tuple[Policies, list[Notice]]:
     """Return the caller's policies, or else the stored ones, for tasks that are already loaded.
 
     All their errors are raised together. A stored baseline that is gone is no error: its rule stays
@@ -347,9 +380,8 @@ def take_policies(
     project = Project(folder, overrides, problems)
     if overrides.policies is not None:
         project = Project.open(folder, overrides, problems)
-    policies, places = plan_policies(
-        project, evaluation, tasks, from_plain(stored, Place(), problems)
-    )
+    node = from_plain(stored, Place(), problems)
+    policies, places = plan_policies(project, evaluation, tasks, node)
     errors = sort_errors(problems.errors)
     if overrides.states_gates:
         errors += find_baseline_errors(policies, places, evaluation)
@@ -362,7 +394,8 @@ def take_policies(
 
 def decide_gates(run: Run, policies: Sequence[Plain]) -> list[Plain]:
     """Return the entry `gates` of `run.json`; gates of an incomplete run stay undecided."""
-    return describe_gates([_decide(run, policy, rule) for policy, rule in _list_rules(policies)])
+    gates = [_decide(run, policy, rule) for policy, rule in _list_rules(policies)]
+    return describe_gates(gates)
 
 
 def _decide(run: Run, policy: str, rule: Plain) -> Gate:
@@ -378,7 +411,8 @@ def _decide(run: Run, policy: str, rule: Plain) -> Gate:
         return replace(gate, status=GateStatus.SKIPPED, note=note)
     if run.status != "complete":
         return gate
-    checks = tuple(read_definition(rule["definition"]).check(run, keys))
+    definition = read_definition(rule["definition"])
+    checks = tuple(definition.check(run, keys))
     status = find_worst_status(check.status for check in checks)
     if status is None:
         note = "no task in its scope has such a value"
@@ -405,7 +439,9 @@ def gate(
         fail_under=fail_under,
         not_worse_than=not_worse_than,
     )
-    tasks = {key: task_from_source(task.source["task"]) for key, task in run.tasks.items()}
+    tasks = {}
+    for key, task_run in run.tasks.items():
+        tasks[key] = task_from_source(task_run.source["task"])
     stored = run.manifest.get("policies") or ()
     chosen, _ = take_policies(tasks, run.key, overrides, stored=stored)
     manifest = {**run.manifest, "gates": decide_gates(run, chosen)}

@@ -45,9 +45,12 @@ from answerkey.types import (
 
 Operator = Literal[">", ">=", "=", "<", "<="]
 Bound = Literal["value", "lower", "upper"]
+Comparison = Callable[[float, float], bool]
 
-PASS, FAIL, NOT_DECIDED = GateStatus.PASS, GateStatus.FAIL, GateStatus.NOT_DECIDED
-OPERATORS: Mapping[Operator, tuple[Callable[[float, float], bool], str]] = {
+PASS = GateStatus.PASS
+FAIL = GateStatus.FAIL
+NOT_DECIDED = GateStatus.NOT_DECIDED
+OPERATORS: Mapping[Operator, tuple[Comparison, str]] = {
     ">": (operator.gt, "more than"),
     ">=": (operator.ge, "at least"),
     "=": (operator.eq, "exactly"),
@@ -75,8 +78,9 @@ class TaskRule(ABC):
             if not task_run.repetitions:
                 checks += self.check_task(task_run)
                 continue
-            for number, repeated in enumerate((task_run, *task_run.repetitions), 1):
-                for check in self.check_task(repeated):
+            repetitions = (task_run, *task_run.repetitions)
+            for number, repetition in enumerate(repetitions, start=1):
+                for check in self.check_task(repetition):
                     checks.append(replace(check, repetition=number))
         return checks
 
@@ -114,12 +118,14 @@ class Threshold(TaskRule):
             if self.metric is not None:
                 yield _refuse_metric(label, self.metric, tasks)
             return
+        is_share = all(metric.names.is_share for metric in metrics)
+        if not is_share or 0 <= self.threshold <= 1:
+            return
         name = self.metric or next(iter(metrics[0].names.names), MAIN)
-        if not 0 <= self.threshold <= 1 and all(metric.names.is_share for metric in metrics):
-            message = f"`threshold` is {self.threshold!r}, and `{name}` lies between 0 and 1"
-            percent = self.threshold if self.threshold > 1 else 85
-            hint = f"write {percent / 100:g} for {percent:g} %"
-            yield SpecError("E108", f"{label}: {message}", hint=hint)
+        message = f"`threshold` is {self.threshold!r}, and `{name}` lies between 0 and 1"
+        percent = self.threshold if self.threshold > 1 else 85
+        hint = f"write {percent / 100:g} for {percent:g} %"
+        yield SpecError("E108", f"{label}: {message}", hint=hint)
 
     def check_task(self, task_run: TaskRun) -> Iterator[GateCheck]:
         """Yield a check for each value of the metric."""
@@ -131,19 +137,24 @@ class Threshold(TaskRule):
                     why = value.interval_note or "its conditions do not hold"
                     check = replace(check, note=f"there is no interval: {why}")
                 number = value.interval and value.interval[self.bound == "upper"]
-            is_met = number is not None and OPERATORS[self.operator][0](number, self.threshold)
-            yield replace(check, number=number, status=PASS if is_met else FAIL)
+            compare, _ = OPERATORS[self.operator]
+            status = FAIL
+            if number is not None and compare(number, self.threshold):
+                status = PASS
+            yield replace(check, number=number, status=status)
 
     def explain(self, check: GateCheck) -> str:
         """Return what was measured and what was needed."""
+        _, words = OPERATORS[self.operator]
         need = format_figure(self.threshold, as_share=check.is_share)
         if check.number is None:
-            return f"{check.name}: {check.note}; it must be {OPERATORS[self.operator][1]} {need}"
+            return f"{check.name}: {check.note}; it must be {words} {need}"
         number = format_figure(check.number, as_share=check.is_share)
         if need == number and self.threshold != check.number:
-            need, number = str(self.threshold), str(check.number)
+            need = str(self.threshold)
+            number = str(check.number)
         opening = ", " if check.status is PASS else "; needed: "
-        ending = f"{opening}{OPERATORS[self.operator][1]} {need}"
+        ending = f"{opening}{words} {need}"
         if self.bound == "value":
             return f"{check.name} is {number} (n {check.n}){ending}"
         value = format_figure(check.value, as_share=check.is_share)
@@ -204,9 +215,13 @@ class NotWorse:
     @property
     def need(self) -> str:
         """The requirement in a few words, in the terms of the policy file."""
-        by = " significantly" if self.margin is None else f" by more than {self.margin:g}"
-        baseline = "a baseline" if self.baseline is None else shorten_path(self.baseline)
-        return f"{self.metric or MAIN} not{by} worse than {baseline}"
+        degree = "significantly"
+        if self.margin is not None:
+            degree = f"by more than {self.margin:g}"
+        baseline = "a baseline"
+        if self.baseline is not None:
+            baseline = shorten_path(self.baseline)
+        return f"{self.metric or MAIN} not {degree} worse than {baseline}"
 
     def find_errors(self, label: str, tasks: Sequence[Task]) -> Iterator[SpecError]:
         """Yield what the rule asks for and the tasks do not have."""
@@ -243,29 +258,45 @@ class NotWorse:
                 if compared is None:
                     continue
             try:
-                checks[key], differences[key] = self._compare(run, baseline, key, task, compared)
+                check, difference = self._compare(run, baseline, key, task, compared)
             except AnswerkeyError as error:
-                checks[key] = _leave_undecided([key], error.message)[0]
-        adjusted = adjust_by_holm([difference.evidence.p for difference in differences.values()])
+                check = GateCheck(key, "", NOT_DECIDED, note=error.message)
+            else:
+                differences[key] = difference
+            checks[key] = check
+        chances = [difference.evidence.p for difference in differences.values()]
+        adjusted = adjust_by_holm(chances)
         for (key, difference), p in zip(differences.items(), adjusted, strict=True):
             checks[key] = self._decide(checks[key], difference, p)
         return list(checks.values())
 
     def _compare(
-        self, run: Run, baseline: Run, key: str, task: Task, compared: tuple[str, str] | None
+        self,
+        run: Run,
+        baseline: Run,
+        key: str,
+        task: Task,
+        compared: tuple[str, str] | None,
     ) -> tuple[GateCheck, Difference]:
         scorer, value = compared or (None, None)
         is_only = len(run.tasks) == len(baseline.tasks) == 1
         notices: list[Notice] = []
         labelled = label_runs([run], baseline)
-        (tasks,) = choose_tasks(labelled, None if is_only else key, notices).values()
+        chosen_key = None if is_only else key
+        (tasks,) = choose_tasks(labelled, chosen_key, notices).values()
         pairing = pair_samples(tasks, notices, scorer=scorer, value=value)
         outcomes = pairing.runs[0]
         name = self.metric or _find_mean(task, outcomes.scorer, outcomes.value)
-        note = "; ".join(dict.fromkeys(notice.message for notice in notices)) or None
-        is_share = all(outcomes.is_share for outcomes in pairing.runs)
-        check = GateCheck(key, name, NOT_DECIDED, is_share=is_share, note=note)
-        return check, pairing.measure(pairing.pair_up(*labelled))
+        messages = dict.fromkeys(notice.message for notice in notices)
+        check = GateCheck(
+            key,
+            name,
+            NOT_DECIDED,
+            is_share=all(outcomes.is_share for outcomes in pairing.runs),
+            note="; ".join(messages) or None,
+        )
+        pairs = pairing.pair_up(*labelled)
+        return check, pairing.measure(pairs)
 
     def _decide(self, check: GateCheck, difference: Difference, p: float | None) -> GateCheck:
         evidence = difference.evidence
@@ -340,7 +371,11 @@ def _leave_undecided(keys: Sequence[str], note: str) -> list[GateCheck]:
 
 
 Definition = Threshold | Exists | NotWorse
-RULES: Mapping[str, type[Definition]] = {kind.type: kind for kind in (Threshold, Exists, NotWorse)}
+RULES: Mapping[str, type[Definition]] = {
+    Threshold.type: Threshold,
+    Exists.type: Exists,
+    NotWorse.type: NotWorse,
+}
 
 
 def read_definition(stored: Mapping[str, Any]) -> Definition:
@@ -399,7 +434,8 @@ def _describe_value(task_run: TaskRun, value: MetricValue) -> GateCheck:
         details={name: value.details[name] for name in sorted(kept)},
     )
     if value.value is None:
-        check = replace(check, status=FAIL, note=value.note or "there is no value")
+        note = value.note or "there is no value"
+        check = replace(check, status=FAIL, note=note)
     return check
 
 
@@ -442,7 +478,8 @@ def _find_unseen_labels(task_run: TaskRun, name: str) -> Iterator[MetricValue]:
             groups=(),
         )
         if sibling.interval_method == WILSON:
-            unseen = replace(unseen, interval=wilson(0, sibling.n), interval_note=None)
+            interval = wilson(0, sibling.n)
+            unseen = replace(unseen, interval=interval, interval_note=None)
         yield unseen
 
 
@@ -486,7 +523,9 @@ def advise_gate(gate: Gate, run: Run) -> str | None:
     """Return what to do about a gate that does not pass; None if there is nothing to say."""
     if gate.status in {GateStatus.PASS, GateStatus.SKIPPED}:
         return None
-    path = "RUN" if run.path is None else shlex.quote(str(run.path))
+    path = "RUN"
+    if run.path is not None:
+        path = shlex.quote(str(run.path))
     if gate.note == NOT_COMPLETE:
         resume = f"`answerkey resume {path}`"
         return f"a share of the rest says nothing about the whole; finish the run: {resume}"
@@ -508,13 +547,16 @@ def tell_gates(run: Run) -> list[tuple[Gate, str, list[str], str | None]]:
         if gate.display_name not in {"", gate.rule}:
             label = f"{gate.display_name} ({gate.rule})"
         sentences = explain_gate(gate, with_tasks=len(run.tasks) > 1)
+        checked = {check.task for check in gate.checks}
         calls: list[Mapping[str, Any]] = []
-        for key in {check.task for check in gate.checks} & run.tasks.keys():
-            calls += (run.tasks[key].manifest.get("calls") or {}).values()
+        for key in checked & run.tasks.keys():
+            task_calls = run.tasks[key].manifest.get("calls") or {}
+            calls += task_calls.values()
         reused = say_reused(calls)
         if reused:
             sentences.append(reused)
-        entries.append((gate, label, sentences, advise_gate(gate, run)))
+        advice = advise_gate(gate, run)
+        entries.append((gate, label, sentences, advice))
     return entries
 
 
@@ -538,25 +580,30 @@ def draw_gates(run: Run, width: int) -> list[Line]:
     if verdict is None:
         return []
     status = Span(WORDS[verdict], ROLES[verdict])
-    lines = [BLANK, line(Span("Gates", "title"), "  ", status, f"  {count_gates(run.gates)}")]
+    title = Span("Gates", "title")
+    lines = [BLANK, line(title, "  ", status, f"  {count_gates(run.gates)}")]
     longest = max(len(WORDS[gate.status]) for gate in run.gates)
     indent = " " * (longest + 4)
+    text_width = max(20, width - len(indent))
     for gate, name, sentences, advice in tell_gates(run):
-        status = Span(WORDS[gate.status].ljust(longest), ROLES[gate.status])
+        word = WORDS[gate.status].ljust(longest)
+        status = Span(word, ROLES[gate.status])
         lines.append(line("  ", status, "  ", Span(name, "strong")))
         texts: list[tuple[str, Role]] = [(sentence, "plain") for sentence in sentences]
         if advice:
             texts.append((advice, "dim"))
         for text, role in texts:
-            for part in wrap(make_visible(text), max(20, width - len(indent))):
-                lines.append(line(indent, Span(part, role)))
+            for part in wrap(make_visible(text), text_width):
+                span = Span(part, role)
+                lines.append(line(indent, span))
     return lines
 
 
 def describe_run_gates(run: Run) -> list[dict[str, Any]]:
     """Return the gates as plain values, with their explanations."""
     described = describe_gates(run.gates)
-    for entry, (_, _, sentences, advice) in zip(described, tell_gates(run), strict=True):
+    explanations = tell_gates(run)
+    for entry, (_, _, sentences, advice) in zip(described, explanations, strict=True):
         entry["explanation"] = " ".join(f"{sentence}." for sentence in sentences)
         entry["advice"] = advice
     return described

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from answerkey.datasets.options import list_values
 from answerkey.datasets.rows import iterate_blocks
@@ -36,35 +37,50 @@ _IMPOSSIBLE = -1e30
 _FEWEST = 2
 
 
+class TaskFile(NamedTuple):
+    """The file of a task's samples, and when it was written."""
+
+    task: str
+    time: str
+    file: LogFile
+
+
 def choose_newest(
-    log: Log, pattern: re.Pattern[str], files_wanted: str, option: str
-) -> list[tuple[str, str, LogFile]]:
-    """Return task, time and file of the newest run; a file of any name, when it is all there is.
+    log: Log,
+    pattern: re.Pattern[str],
+    file_names: str,
+    option: str,
+) -> list[TaskFile]:
+    """Return the files of the newest run; a file of any name, when it is all there is.
 
     The pattern has the groups `task` and `time`. A folder without such files is an error that names
     them and the option by which the tool writes them.
     """
-    newest: dict[str, tuple[str, LogFile]] = {}
+    newest: dict[str, TaskFile] = {}
     older = 0
     for file in log.files():
         match = pattern.fullmatch(file.name)
         if match is None:
             continue
-        task, time = match["task"], match["time"] or ""
-        older += task in newest
-        if task not in newest or newest[task][0] < time:
-            newest[task] = (time, file)
+        task = match["task"]
+        time = match["time"] or ""
+        if task in newest:
+            older += 1
+        if task not in newest or newest[task].time < time:
+            newest[task] = TaskFile(task, time, file)
     if older:
         hint = "name one file, or one folder of a run"
         log.notice(f"{older} files of earlier runs are left aside", hint)
     if newest:
-        return [(task, time, file) for task, (time, file) in sorted(newest.items())]
+        return [newest[task] for task in sorted(newest)]
     if log.path.is_file():
-        return [(file.stem, "", file) for file in log.files()][:1]
-    raise log.make_error("E201", f"the folder `{log.path}` holds no file `{files_wanted}`", option)
+        file = next(log.files())
+        return [TaskFile(file.stem, "", file)]
+    message = f"the folder `{log.path}` holds no file `{file_names}`"
+    raise log.make_error("E201", message, option)
 
 
-def read_results(log: Log, key: str, files: Sequence[tuple[str, str, LogFile]]) -> dict[str, Json]:
+def read_results(log: Log, key: str, files: Sequence[TaskFile]) -> dict[str, Json]:
     """Return the numbers of the runs whose samples are in the log, by time, the newest first.
 
     Of a log that is one file they lie beside it. Tasks that they state (`key`), and of which a log
@@ -76,15 +92,16 @@ def read_results(log: Log, key: str, files: Sequence[tuple[str, str, LogFile]]) 
             candidates += iterate_files(path)
     else:
         candidates = list(log.files())
-    times = {time for _, time, _ in files}
+    times = {task_file.time for task_file in files}
     results: dict[str, Json] = {}
     missing: set[str] = set()
     for file in sorted(candidates, key=lambda file: file.name, reverse=True):
         match = _RESULTS.fullmatch(file.name)
         if match is not None and match["time"] in times:
-            results[match["time"]] = log.read_whole(file)
-            missing.update(results[match["time"]].object(key))
-    missing.difference_update(task for task, _, _ in files)
+            result = log.read_whole(file)
+            results[match["time"]] = result
+            missing.update(result.object(key))
+    missing.difference_update(task_file.task for task_file in files)
     if missing and log.path.is_dir():
         tasks = listing(sorted(missing))
         log.notice(f"the results file states tasks of which the log has no samples: {tasks}")
@@ -133,21 +150,22 @@ class LmEvalReader(LogReader):
         files = choose_newest(log, self.file_name, "samples_*.jsonl", hint)
         results = read_results(log, "n-samples", files)
         log.description.model = _find_model(results.values())
-        for task, time, file in files:
-            if log.begin_task(task):
-                yield from self._read_task(log, task, file, time, results.get(time, Json(None)))
+        for task_file in files:
+            if log.begin_task(task_file.task):
+                result = results.get(task_file.time, Json(None))
+                yield from self._read_task(log, task_file, result)
 
-    def _read_task(
-        self, log: Log, task: str, file: LogFile, time: str, result: Json
-    ) -> Iterator[Record]:
+    def _read_task(self, log: Log, task_file: TaskFile, result: Json) -> Iterator[Record]:
         """Yield the records of one task, and compare them with the results of its run."""
+        task, time, file = task_file
         rows = _LmEvalRows(log, task)
         description = log.description
         before = log.seen
         yield from log.convert(file, log.rows(file), rows.read)
         rows.finish(log.seen - before)
+        present = log.seen - before - rows.skipped
         effective = result.count("n-samples", task, "effective")
-        log.compare_count(log.seen - before - rows.skipped, effective, f"`results_{time}.json`")
+        log.compare_count(present, effective, f"`results_{time}.json`")
         score = str(description.score)
         reported = result.number("results", task, score)
         description.reported = {} if reported is None else {score: reported}
@@ -190,7 +208,8 @@ class _LmEvalRows:
         if not self._metric:
             listed = row.get("metrics")
             names = listed if isinstance(listed, list) else _METRICS
-            self._metric = _choose_metric(_METRICS, Json(row.pick(*map(str, names))))
+            metrics = row.pick(*map(str, names))
+            self._metric = _choose_metric(_METRICS, Json(metrics))
         if self._metric:
             self._log.description.score = f"{self._metric},{self._filter}"
         if name != self._filter:
@@ -210,8 +229,11 @@ class _LmEvalRows:
             scores = listing(f"{self._metric},{name}" for name in self._passed_over)
             hint = f"its scores: {scores}; `--task NAME` takes one task"
             raise self._log.make_error("E206", message, hint)
-        score = shlex.quote(f"{self._metric or 'acc'},{next(iter(self._passed_over))}")
-        hint = f"`--task {shlex.quote(self._name)} --score {score}` takes another"
+        metric = self._metric or "acc"
+        first = next(iter(self._passed_over))
+        task = shlex.quote(self._name)
+        score = shlex.quote(f"{metric},{first}")
+        hint = f"`--task {task} --score {score}` takes another"
         names = listing(sorted(self._passed_over))
         message = f"task `{self._name}`: filter `{self._filter}` is taken; others: {names}"
         self._log.notice(message, hint)
@@ -220,14 +242,18 @@ class _LmEvalRows:
 def _read_lm_eval(row: Json, metric: str) -> tuple[ask.Question, list[Completion], str | None]:
     """Return the question, the replies (one for each repeat), and what the filter extracted."""
     requests = _list_requests(row)
-    prompt = prompts.parse_chat(_read_text(requests[0][0])) if requests else None
+    prompt = None
+    if requests:
+        context, _ = requests[0]
+        prompt = prompts.parse_chat(_read_text(context))
     doc = row.object("doc")
     target = row.get("target")
     question = ask.read_asked(doc, prompts.find_question(prompt), target=target)
     question = replace(question, original=doc)
     logprobs = _list_logprobs(row)
     if logprobs:
-        continuations = [_read_text(second) for _, second in requests][: len(logprobs)]
+        ranked = requests[: len(logprobs)]
+        continuations = [_read_text(continuation) for _, continuation in ranked]
         question = _label_continuations(question, continuations, len(logprobs), target)
         if question.choices:
             completion = prompts.rank_choices(
@@ -243,7 +269,10 @@ def _read_lm_eval(row: Json, metric: str) -> tuple[ask.Question, list[Completion
 
 
 def _label_continuations(
-    question: ask.Question, continuations: list[str], count: int, target: object
+    question: ask.Question,
+    continuations: list[str],
+    count: int,
+    target: object,
 ) -> ask.Question:
     """Return a question whose choices are the continuations that were ranked.
 
@@ -252,7 +281,8 @@ def _label_continuations(
     if not 1 < count == len(continuations):
         message = "the line has log-probabilities and no choices: this task is no multiple choice"
         raise DamagedError(message)
-    choices, options = question.choices, question.options
+    choices = question.choices
+    options = question.options
     is_complete = options is not None and len(options) == count
     letters = ask.take_labels(continuations, counting=True)
     if letters is not None:
@@ -274,8 +304,9 @@ def _normalise(logprobs: list[float], continuations: list[str], metric: str) -> 
         return logprobs
     shares = []
     for logprob, text in zip(logprobs, continuations, strict=True):
-        # A continuation is a choice after a space.
-        shares.append(logprob / max(1, measure(text.removeprefix(" "))))
+        choice = text.removeprefix(" ")  # a continuation is a choice after a space
+        length = max(1, measure(choice))
+        shares.append(logprob / length)
     return shares
 
 
@@ -291,7 +322,8 @@ def _list_replies(row: Json, prompt: prompts.Messages | None) -> list[Completion
 
 def _read_extracted(row: Json, question: ask.Question) -> str | None:
     """Return what the filter extracted, as a label where it is one."""
-    extracted = next(iter(_take_first(row.get("filtered_resps"))), None)
+    responses = _take_first(row.get("filtered_resps"))
+    extracted = responses[0] if responses else None
     text = ask.write_cell(extracted)
     if text == _INVALID:
         return None
@@ -300,21 +332,25 @@ def _read_extracted(row: Json, question: ask.Question) -> str | None:
 
 def _take_first(listed: object) -> list[object]:
     """Return the first of a list of lists; of a plain list, its first alone."""
-    first = listed[0] if isinstance(listed, list) and listed else listed
-    return first if isinstance(first, list) else [first]
+    first = listed
+    if isinstance(listed, list) and listed:
+        first = listed[0]
+    if isinstance(first, list):
+        return first
+    return [first]
 
 
 def _list_requests(row: Json) -> list[tuple[object, object]]:
     """Return the prompt and the continuation of each request."""
-    arguments = row.object("arguments")
-    if arguments:
-        requests = map(Json, arguments.values())
-        return [(request.get("arg_0"), request.get("arg_1")) for request in requests]
-    pairs = []
+    pairs: list[tuple[object, object]] = []
+    for value in row.object("arguments").values():
+        request = Json(value)
+        pairs.append((request.get("arg_0"), request.get("arg_1")))
     for request in row.list("arguments"):
-        if isinstance(request.value, list) and request.value:
-            first, second = (*request.value, None)[:_PAIR]
-            pairs.append((first, second))
+        arguments = request.value
+        if isinstance(arguments, list) and arguments:
+            continuation = arguments[1] if len(arguments) > 1 else None
+            pairs.append((arguments[0], continuation))
     return pairs
 
 
@@ -331,8 +367,8 @@ def _list_logprobs(row: Json) -> list[float]:
     Each is logged with whether it was the greedy choice.
     """
     logprobs: list[float] = []
-    listed = row.get("filtered_resps")
-    for pair in listed if isinstance(listed, list) else ():
+    for response in row.list("filtered_resps"):
+        pair = response.value
         if not isinstance(pair, list) or len(pair) != _PAIR:
             return []
         number, is_greedy = pair
@@ -343,8 +379,9 @@ def _list_logprobs(row: Json) -> list[float]:
             return []
         logprobs.append(logprob)
     # With this metric, half of the requests ask for the continuations without the question.
-    if "acc_mutual_info" in row.object() and len(logprobs) % 2 == 0:
-        return logprobs[: len(logprobs) // 2]
+    half, is_odd = divmod(len(logprobs), 2)
+    if "acc_mutual_info" in row.object() and not is_odd:
+        return logprobs[:half]
     return logprobs
 
 
@@ -380,19 +417,20 @@ class LightevalReader(LogReader):
         hint = "lighteval writes them with `--save-details`"
         files = choose_newest(log, self.file_name, "details_*.parquet", hint)
         # The model is what the folders between `details` and the time are called.
-        parts = Path(files[0][2].file).parts
+        parts = Path(files[0].file.file).parts
         if "details" in parts:
             last = len(parts) - parts[::-1].index("details")
             log.description.model = "/".join(parts[last:-2]) or None
         results = read_results(log, "config_tasks", files)
         newest = next(iter(results.values()), Json(None))
         for task, _, file in files:
-            if log.begin_task(task):
-                before = log.seen
-                details = _iterate_details(log, file)
-                yield from log.convert(file, details, partial(_read_details, log))
-                expected = newest.count("config_tasks", task, "effective_num_docs")
-                log.compare_count(log.seen - before, expected, "the results file")
+            if not log.begin_task(task):
+                continue
+            before = log.seen
+            details = _iterate_details(log, file)
+            yield from log.convert(file, details, partial(_read_details, log))
+            expected = newest.count("config_tasks", task, "effective_num_docs")
+            log.compare_count(log.seen - before, expected, "the results file")
 
 
 def _iterate_details(log: Log, file: LogFile) -> Iterator[Json]:
@@ -407,8 +445,10 @@ def _iterate_details(log: Log, file: LogFile) -> Iterator[Json]:
     with log.guard(file):
         rows = load_table(path, by_trial=True).rows
         columns = set(rows.columns)
-        if not (columns >= _COLUMNS or columns >= _FLAT_COLUMNS):
-            raise DamagedError(f"it has not got the columns {listing(sorted(_COLUMNS))}")
+        is_known = columns >= _COLUMNS or columns >= _FLAT_COLUMNS
+        if not is_known:
+            names = listing(sorted(_COLUMNS))
+            raise DamagedError(f"it has not got the columns {names}")
         number = 0
         for _, block in iterate_blocks(rows, size=_BLOCK):
             for row in block.rows():
@@ -422,7 +462,9 @@ def _read_details(log: Log, row: Json) -> list[Record]:
     cells = Json(to_json_values(row.object()))
     if "doc" not in cells.object():
         cells = _nest_columns(cells)
-    doc, metrics, response = cells.at("doc"), cells.at("metric"), cells.at("model_response")
+    doc = cells.at("doc")
+    metrics = cells.at("metric")
+    response = cells.at("model_response")
     description = log.description
     if description.score is None:
         description.score = log.options.score or _choose_metric(_LIGHTEVAL_METRICS, metrics)
@@ -446,12 +488,21 @@ def _nest_columns(cells: Json) -> Json:
     values = []
     for value in list_values(predictions) or [predictions]:
         # A log-probability stands alone, or before whether it was the greedy choice.
-        values.append(value[0] if isinstance(value, list) and value else value)
-    is_text = len(values) < _FEWEST or any(isinstance(value, str) for value in values)
+        if isinstance(value, list) and value:
+            value = value[0]  # noqa: PLW2901 - the log-probability alone
+        values.append(value)
+    has_text = any(isinstance(value, str) for value in values)
+    kind = "text" if has_text or len(values) < _FEWEST else "logprobs"
     prompt = cells.get("full_prompt")
-    doc = {**cells.pick("choices", "gold_index"), "query": cells.get("example") or prompt}
-    response = {"input": prompt, "text" if is_text else "logprobs": values}
-    return Json({"doc": doc, "metric": cells.get("metrics"), "model_response": response})
+    doc = cells.pick("choices", "gold_index")
+    doc["query"] = cells.get("example") or prompt
+    return Json(
+        {
+            "doc": doc,
+            "metric": cells.get("metrics"),
+            "model_response": {"input": prompt, kind: values},
+        }
+    )
 
 
 def _read_doc(doc: Json, texts: ask.Texts, prompt: prompts.Messages | None) -> ask.Question:
@@ -461,11 +512,12 @@ def _read_doc(doc: Json, texts: ask.Texts, prompt: prompts.Messages | None) -> a
         query = prompt[-1]["content"]
     shown = prompts.split_prompt(query)
     choices, options = _label_texts(texts, shown)
+    truths = _list_truths(doc, texts, choices, options)
     return ask.Question(
         question=shown.question if options == shown.options else query,
         choices=choices,
         options=options,
-        truth=",".join(_list_truths(doc, texts, choices, options)) or None,
+        truth=",".join(truths) or None,
         original=doc.pick("id", "task_name", "specific", "num_samples"),
     )
 
@@ -484,17 +536,24 @@ def _label_texts(
     labels = ask.take_labels(texts, counting=shown.choices != stripped)
     if labels is None:
         return ask.label_options(len(texts)), stripped
-    return labels, shown.options if shown.choices == labels else None
+    if shown.choices != labels:
+        return labels, None
+    return labels, shown.options
 
 
 def _list_truths(
-    doc: Json, texts: ask.Texts, choices: ask.Texts | None, options: ask.Texts | None
+    doc: Json,
+    texts: ask.Texts,
+    choices: ask.Texts | None,
+    options: ask.Texts | None,
 ) -> list[str]:
     """Return the right labels, or texts where these are none."""
     places = doc.get("gold_index")
+    if not isinstance(places, list):
+        places = [places]
     has_labels = choices is not None and len(choices) == len(texts)
     truths = []
-    for place in places if isinstance(places, list) else [places]:
+    for place in places:
         index = Json(place).count()
         if index is None or index >= len(texts):
             continue
@@ -515,18 +574,23 @@ def _read_responses(response: Json, prompt: prompts.Messages | None) -> list[Com
     texts = response.get("text")
     if isinstance(texts, str):
         texts = [texts]
+    if not isinstance(texts, list):
+        return []
     replies = []
-    for place, text in enumerate(texts if isinstance(texts, list) else ()):
+    for place, text in enumerate(texts):
         message = read_message(text)
         reasoning = _pick_text(response, "reasonings", place)
-        replies.append(Completion(message.text, message.status, prompt, reasoning=reasoning))
+        reply = Completion(message.text, message.status, prompt, reasoning=reasoning)
+        replies.append(reply)
     return replies
 
 
 def _read_processed(response: Json, question: ask.Question) -> str | None:
     """Return what was extracted from the first reply."""
     text = _pick_text(response, "text_post_processed", 0)
-    return None if text is None else _find_label(text, question.choices, question.options)
+    if text is None:
+        return None
+    return _find_label(text, question.choices, question.options)
 
 
 def _rank_texts(
@@ -540,7 +604,8 @@ def _rank_texts(
     for element in response.list("logprobs"):
         number = element.number()
         logprobs.append(_IMPOSSIBLE if number is None else number)
-    if choices is None or not logprobs or not len(logprobs) == len(choices) == len(texts):
+    is_complete = len(logprobs) == len(texts) == len(choices or ())
+    if choices is None or not logprobs or not is_complete:
         raise DamagedError("the row has neither a reply nor a log-probability of each choice")
     return prompts.rank_choices(choices, texts, logprobs, prompt)
 

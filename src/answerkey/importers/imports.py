@@ -164,11 +164,17 @@ class Imported:
             title = _make_plain(task.description.task or "Imported questions")
             source = {"type": "local", "file_path": f"{task.key}/{DATASET}"}
             datasets.append({"key": task.key, "display_name": title, "source": source})
-            definition: dict[str, object] = {"dataset": {"key": task.key}, "scorers": task.scorers}
+            definition: dict[str, object] = {
+                "dataset": {"key": task.key},
+                "scorers": task.scorers,
+            }
             if task.num_trials > 1:
                 definition["trials"] = {"num_trials": task.num_trials}
             tasks.append({"key": task.key, "display_name": title, "definition": definition})
-            specification = {"task_key": task.key, "completions": f"{task.key}/{COMPLETIONS}"}
+            specification = {
+                "task_key": task.key,
+                "completions": f"{task.key}/{COMPLETIONS}",
+            }
             model = task.description.model
             if model:
                 specification["model_key"] = make_key(model)
@@ -199,8 +205,11 @@ def _make_plain(text: str) -> str:
     value.
     """
     printable = "".join(letter if letter.isprintable() else " " for letter in text)
-    plain = " ".join(printable.replace("<<", "< <").split())
-    return f"`{plain}`" if plain.startswith("$") else plain
+    words = printable.replace("<<", "< <").split()
+    plain = " ".join(words)
+    if plain.startswith("$"):
+        return f"`{plain}`"
+    return plain
 
 
 # ── from a log to its tables
@@ -211,10 +220,13 @@ def _choose_reader(kind: str, source: Path) -> LogReader:
     if not source.exists():
         raise DataError("E201", f"there is no log `{source}`", where=Place(file=str(source)))
     require_plain(source)
-    if kind != AUTO and kind not in READERS:
-        hint = suggest(kind, [*READERS, AUTO]) or f"kinds: {listing([AUTO, *READERS])}"
+    if kind == AUTO:
+        kind = detect_kind(source)
+    if kind not in READERS:
+        kinds = [AUTO, *READERS]
+        hint = suggest(kind, kinds) or f"kinds: {listing(kinds)}"
         raise SpecError("E119", f"there is no kind of log `{kind}`", hint=hint)
-    return READERS[detect_kind(source) if kind == AUTO else kind]()
+    return READERS[kind]()
 
 
 def _read_log(
@@ -280,7 +292,8 @@ class _Records:
         """Raise the errors of broken lines when there are more than the caller allows."""
         log = self._log
         rows = max(log.seen, self._count + log.broken)
-        if log.broken <= Options(allow_failed=log.options.allow_failed).failed_limit(rows):
+        options = Options(allow_failed=log.options.allow_failed)
+        if log.broken <= options.failed_limit(rows):
             return
         if has_tasks:
             hint = f"copy the log again, or import the rest with `--allow-failed {log.broken}`"
@@ -294,12 +307,15 @@ class _Records:
         """
         if not self._several:
             return
-        several, left = len(self._several), self._count - len(self._several)
+        several = len(self._several)
+        left = self._count - several
         if self._log.options.single_answers and left:
             self._log.notice(f"{several} questions with several right letters are left out")
             return
-        message = f"{several} of {self._count} questions have several right letters"
-        message += f" (first: sample `{self._several[0]}`), and one is scored here"
+        message = (
+            f"{several} of {self._count} questions have several right letters "
+            f"(first: sample `{self._several[0]}`), and one is scored here"
+        )
         hint = f"`--single-answers` leaves them out and takes the other {left}"
         raise self._log.make_error("E215", message, hint)
 
@@ -313,9 +329,11 @@ def _has_several_truths(record: Record) -> bool:
 
 def _require_wanted(log: Log, tasks: Iterable[ImportedTask]) -> None:
     """Raise an error when the log has not got what the caller asks for."""
-    task, score = log.options.task, log.options.score
+    task = log.options.task
+    score = log.options.score
     if task is not None and task not in log.tasks:
-        hint = suggest(task, log.tasks) or f"tasks: {listing(log.tasks) or 'one without a name'}"
+        names = listing(log.tasks) or "one without a name"
+        hint = suggest(task, log.tasks) or f"tasks: {names}"
         raise log.make_error("E206", f"the log has no task `{task}`", hint)
     tasks = list(tasks)
     if score is not None and tasks and not any(task.judged for task in tasks):
@@ -328,7 +346,8 @@ def _require_wanted(log: Log, tasks: Iterable[ImportedTask]) -> None:
 
 def _finish_task(log: Log, key: str, tables: TaskTables) -> ImportedTask:
     """Return what a task holds; what only all of its records tell is noticed."""
-    description, counts = tables.description, tables.counts
+    description = tables.description
+    counts = tables.counts
     samples = len(tables.samples)
     task = f"task `{description.task}`: " if len(log.tasks) > 1 else ""
     if tables.missing:

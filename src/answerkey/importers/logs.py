@@ -127,7 +127,8 @@ class LogFile:
     def read_head(self) -> str:
         """Return how the file begins; "" where it cannot be read."""
         with suppress(DamagedError, OSError, AnswerkeyError), self.open() as stream:
-            return stream.read(_HEAD_BYTES).decode("utf-8-sig", "replace").lstrip()
+            raw = stream.read(_HEAD_BYTES)
+            return raw.decode("utf-8-sig", "replace").lstrip()
         return ""
 
     def read_whole(self, most_lines: int = MOST_JSON_LINES) -> bytes:
@@ -141,7 +142,8 @@ class LogFile:
 
     def read_json(self, most_lines: int = MOST_JSON_LINES) -> Json:
         """Return the file as one JSON value; DamagedError when it is none or too long."""
-        return Json(parse_bytes(self.read_whole(most_lines)))
+        raw = self.read_whole(most_lines)
+        return Json(parse_bytes(raw))
 
     def iterate_lines(self) -> Iterator[bytes]:
         """Yield the lines; DamagedError at one that is too long."""
@@ -169,7 +171,8 @@ def iterate_files(path: Path) -> Iterator[LogFile]:
             name = member.filename
             yield LogFile(name, f"{path}/{name}", partial(open_member, path, member))
     else:
-        yield LogFile(path.name, str(path), Content(str(path), path).open)
+        content = Content(str(path), path)
+        yield LogFile(path.name, str(path), content.open)
 
 
 def _iterate_folder(folder: Path) -> Iterator[LogFile]:
@@ -179,16 +182,19 @@ def _iterate_folder(folder: Path) -> Iterator[LogFile]:
             file = Path(place, name)
             if file.is_file() and not name.startswith("."):
                 inner = file.relative_to(folder).as_posix()
-                yield LogFile(inner, str(file), Content(str(file), file).open)
+                content = Content(str(file), file)
+                yield LogFile(inner, str(file), content.open)
 
 
-def group_files(
-    files: Iterable[LogFile], pattern: re.Pattern[str]
-) -> tuple[dict[str, dict[str, LogFile]], set[str]]:
+#: Files by name, and then by the part of the log that they hold.
+FileGroups = dict[str, dict[str, LogFile]]
+
+
+def group_files(files: Iterable[LogFile], pattern: re.Pattern[str]) -> tuple[FileGroups, set[str]]:
     """Return files by the groups `name` and `part` of a pattern of paths, and the models that it
     finds.
     """
-    groups: dict[str, dict[str, LogFile]] = {}
+    groups: FileGroups = {}
     models: set[str] = set()
     for file in files:
         match = pattern.fullmatch(file.name)
@@ -214,7 +220,8 @@ class LogPreview:
         """The names of the log's files: of one file its own, of a folder or an archive those in
         it.
         """
-        return frozenset(file.name for file in islice(iterate_files(self.path), _LISTED))
+        files = islice(iterate_files(self.path), _LISTED)
+        return frozenset(file.name for file in files)
 
     @cached_property
     def head(self) -> str:
@@ -262,13 +269,15 @@ class Log:
 
         Of a folder only those with one of the endings, if any are named.
         """
+        takes_all = not endings or not self.path.is_dir()
         for file in iterate_files(self.path):
-            if not endings or file.name.endswith(endings) or not self.path.is_dir():
+            if takes_all or file.name.endswith(endings):
                 yield file
 
     def notice(self, message: str, hint: str | None = None) -> None:
         """Remember what the user should hear once."""
-        self.notices.append(Notice(message, where=Place(file=str(self.path)), hint=hint))
+        where = Place(file=str(self.path))
+        self.notices.append(Notice(message, where=where, hint=hint))
 
     def make_error(self, code: str, message: str, hint: str | None = None) -> DataError:
         """Return an error of the log as a whole."""
@@ -297,7 +306,11 @@ class Log:
         self.errors.add("E202", message, where=where)
 
     def compare_count(
-        self, present: int, expected: int | None, source: str, what: str = "samples"
+        self,
+        present: int,
+        expected: int | None,
+        source: str,
+        what: str = "samples",
     ) -> None:
         """Compare how many rows of a task were met with what the log states elsewhere, in `source`.
 
@@ -320,8 +333,8 @@ class Log:
             byte = error.object[error.start]
             self.mark_broken(f"byte 0x{byte:02x} is not valid UTF-8", file.place())
         except (AnswerkeyError, OSError, DamagedError) as error:
-            reason = getattr(error, "message", None) or getattr(error, "strerror", None) or error
-            self.mark_broken(str(reason), file.place())
+            message = getattr(error, "message", None) or getattr(error, "strerror", None)
+            self.mark_broken(str(message or error), file.place())
 
     def convert(
         self,

@@ -13,6 +13,7 @@ from answerkey.importers import prompts
 from answerkey.importers import questions as ask
 from answerkey.importers.json_values import DamagedError, Json
 from answerkey.importers.logs import (
+    FileGroups,
     Log,
     LogFile,
     LogPreview,
@@ -72,12 +73,14 @@ def _read_reports(log: Log) -> dict[str, int]:
     for file in log.files():
         if not _REPORT.fullmatch(file.name):
             continue
-        for metric in log.read_whole(file).list("metrics"):
+        report = log.read_whole(file)
+        for metric in report.list("metrics"):
             for category in metric.list("categories"):
                 for subset in category.list("subsets"):
                     count = subset.count("num")
+                    name = subset.text("name")
                     if count is not None:
-                        counts[f"{file.stem}_{subset.text('name')}"] = count
+                        counts[f"{file.stem}_{name}"] = count
     return counts
 
 
@@ -96,8 +99,10 @@ def _read_set(log: Log, files: dict[str, LogFile], expected: int | None) -> Iter
     before = log.seen
 
     def read(row: Json) -> Record:
-        review = Json(reviews.get(row.require("line", "index"))) if reviews else row
-        return _read_review(log, review, row)
+        if not reviews:
+            return _read_review(log, row, row)
+        index = row.require("line", "index")
+        return _read_review(log, Json(reviews.get(index)), row)
 
     yield from log.convert(main, log.rows(main), read)
     present = log.seen - before
@@ -117,22 +122,29 @@ def _read_review(log: Log, review: Json, prediction: Json) -> Record:
     extracted = score.text("score", "extracted_prediction")
     label = ask.find_label(extracted, question.choices, None)
     group = score.text("group_id")
+    trial = 0
+    if group is not None:
+        trial = score.count("generation_index") or 0
+    target = review.get("target")
+    question = replace(
+        question,
+        truth=ask.find_truth(target, question.choices, question.options),
+        original=score.object("sample_metadata") or prediction.object("metadata"),
+    )
+    completion = _read_output(review, prediction)
     return Record(
         sample_id=index if group is None else group,
-        question=replace(
-            question,
-            truth=ask.find_truth(review.get("target"), question.choices, question.options),
-            original=score.object("sample_metadata") or prediction.object("metadata"),
-        ),
-        completion=replace(_read_output(review, prediction), prompt=messages or None),
+        question=question,
+        completion=replace(completion, prompt=messages or None),
         verdict=Verdict(_read_score(log, score), label or extracted),
-        trial=0 if group is None else score.count("generation_index") or 0,
+        trial=trial,
     )
 
 
 def _read_prompt(row: Json) -> prompts.Messages:
     """Return what stands before the reply; older reviews have it as `input`."""
-    messages = prompts.read_messages(row.get("messages") or row.get("input")) or []
+    content = row.get("messages") or row.get("input")
+    messages = prompts.read_messages(content) or []
     end = 0
     for place, message in enumerate(messages, 1):
         if message["role"] == "user":
@@ -222,16 +234,20 @@ class OpenCompassReader(LogReader):
                 yield from _read_dataset(log, name, parts, results.get(name, []))
 
 
-def _join_splits(groups: dict[str, dict[str, LogFile]], part: str) -> dict[str, list[LogFile]]:
+def _join_splits(groups: FileGroups, part: str) -> dict[str, list[LogFile]]:
     """Return files by dataset: `x_0`, `x_1`, … are one, unless there is an `x` or a number is
     missing.
     """
-    files = {name: parts[part] for name, parts in groups.items() if part in parts}
+    files = {}
+    for name, parts in groups.items():
+        if part in parts:
+            files[name] = parts[part]
     splits: dict[str, dict[int, str]] = {}
     for name in files:
         match = _SPLIT.fullmatch(name)
         if match is not None and match["name"] not in files:
-            splits.setdefault(match["name"], {})[int(match["number"])] = name
+            numbered = splits.setdefault(match["name"], {})
+            numbered[int(match["number"])] = name
     joined: dict[str, list[LogFile]] = {}
     for name, names in splits.items():
         numbers = sorted(names)
@@ -243,12 +259,16 @@ def _join_splits(groups: dict[str, dict[str, LogFile]], part: str) -> dict[str, 
 
 
 def _read_dataset(
-    log: Log, name: str, parts: list[LogFile], results: list[LogFile]
+    log: Log,
+    name: str,
+    parts: list[LogFile],
+    results: list[LogFile],
 ) -> Iterator[Record]:
     """Yield the records of a dataset, and compare their number with that of the verdicts."""
     verdicts: dict[tuple[int, str], object] = {}
     for part, file in enumerate(results):
-        for detail in iterate_entries(log.read_whole(file).get("details")):
+        details = log.read_whole(file).get("details")
+        for detail in iterate_entries(details):
             if detail.object():
                 verdicts[part, detail.key] = detail.value
     # The numbers of a later part go on behind those of the parts before it.
@@ -263,9 +283,11 @@ def _read_dataset(
             if sample_id.isascii() and sample_id.isdigit():
                 highest = max(highest, int(sample_id))
                 sample_id = str(int(sample_id) + offset)
-            return _read_prediction(row, sample_id, Json(verdicts.get((part, row.key))))
+            detail = verdicts.get((part, row.key))
+            return _read_prediction(row, sample_id, Json(detail))
 
-        yield from log.convert(file, log.elements(log.read_whole(file).value), read)
+        document = log.read_whole(file)
+        yield from log.convert(file, log.elements(document.value), read)
         offset += highest + 1
     present = log.seen - before
     log.compare_count(present, max(present, len(verdicts)), "the file of results")
@@ -315,4 +337,6 @@ def _pick(detail: Json, name: str, older_name: str) -> object:
 
 def _unwrap(value: object) -> object:
     """Return the only element of a list; anything else as it is."""
-    return value[0] if isinstance(value, list) and len(value) == 1 else value
+    if isinstance(value, list) and len(value) == 1:
+        return value[0]
+    return value

@@ -30,7 +30,7 @@ from answerkey.importers.logs import (
     Verdict,
 )
 from answerkey.models.responses import read_message
-from answerkey.spec.yaml_text import parse_plain
+from answerkey.spec.nodes import parse_plain
 from answerkey.types import Completion, CompletionStatus
 
 #: Assertions that state the right answer, the strictest first.

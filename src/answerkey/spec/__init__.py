@@ -11,8 +11,7 @@ from answerkey.spec.plan import (
     load_plan,
     load_task,
 )
-from answerkey.spec.project import Loaded, Overrides
-from answerkey.spec.ready_made import find_ready_made
+from answerkey.spec.project import Loaded, Overrides, find_ready_made
 from answerkey.spec.sources import (
     DatasetSpec,
     is_data_file,

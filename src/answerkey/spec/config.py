@@ -8,15 +8,16 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import Field, TypeAdapter, ValidationError
 
 from answerkey.errors import Place, SpecError, listing, suggest
 from answerkey.spec.nodes import (
     Node,
-    Path,
+    Plain,
     ProblemList,
+    Steps,
     advise,
     from_plain,
     kind_of,
@@ -26,6 +27,7 @@ from answerkey.spec.nodes import (
 )
 from answerkey.spec.validation import (
     Fields,
+    Hint,
     Key,
     Number,
     Text,
@@ -36,14 +38,17 @@ from answerkey.spec.validation import (
 )
 from answerkey.templates import ConfigValue, embed_config, find_config_names
 
+#: Config values by name, as they are written.
+Settings = Mapping[str, Node]
+NO_SETTINGS: Settings = MappingProxyType({})
 ElementType = Literal["string", "integer", "float", "boolean"]
-_LISTS: dict[str, Any] = {
+_LISTS: dict[str, Hint] = {
     "string": list[Text],
     "integer": list[Whole],
     "float": list[Number],
     "boolean": list[bool],
 }
-_DICTS: dict[str, Any] = {
+_DICTS: dict[str, Hint] = {
     "string": dict[str, Text],
     "integer": dict[str, Whole],
     "float": dict[str, Number],
@@ -53,8 +58,11 @@ _DICTS: dict[str, Any] = {
 
 def parse_several(text: str) -> object:
     """Return a list or a mapping that is written as JSON, or a list separated by commas."""
-    if not text.strip().startswith(("[", "{")):
-        return [part.strip() for part in text.split(",")] if text.strip() else []
+    text = text.strip()
+    if not text:
+        return []
+    if not text.startswith(("[", "{")):
+        return list(map(str.strip, text.split(",")))
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -65,6 +73,9 @@ def parse_several(text: str) -> object:
 class Parameter(Fields):
     """What all parameters have; each kind says what its values are."""
 
+    #: What a value must be, beside `min` and `max`.
+    value_type: ClassVar[Hint] = Text
+
     type: str
     key: Key
     display_name: Text
@@ -74,34 +85,44 @@ class Parameter(Fields):
 
     def accept(self, value: object, *, is_text: bool = False) -> object:
         """Return a value, or what a text of the command line means; raise SpecError for another."""
-        if is_text and self.nullable and str(value).strip() in {"null", "~", ""}:
+        is_null = is_text and str(value).strip() in {"null", "~", ""}
+        if is_null and self.nullable:
             value = None
-        if value is not None:
-            return self.check(self.parse(str(value)) if is_text else value)
-        if not self.nullable:
+        if value is None and not self.nullable:
             hint = "give a value, or declare `nullable: true`"
             raise SpecError("E111", "may not be null", hint=hint)
-        return None
+        if value is None:
+            return None
+        if is_text and self.is_several():
+            value = parse_several(str(value))
+        return self.check(value)
+
+    def is_several(self) -> bool:
+        """Return whether a value is a list or a mapping."""
+        return False
 
     def check(self, value: object) -> object:
         """Return a value that is not null as this type."""
+        low, high = self.bounds()
+        hint: Hint = Annotated
+        adapter = TypeAdapter(hint[self.find_type(), Field(ge=low, le=high)])
         try:
-            return TypeAdapter(self.value_type()).validate_python(value)
+            return adapter.validate_python(value)
         except ValidationError as error:
             detail = error.errors()[0]
-        message, hint = explain(detail)
+        message, advice = explain(detail)
         for step in detail["loc"]:
             entry = step + 1 if isinstance(step, int) else f"`{step}`"
             message = f"entry {entry} {message}"
-        raise SpecError("E111", message, hint=hint)
+        raise SpecError("E111", message, hint=advice)
 
-    def value_type(self) -> Any:  # noqa: ANN401 - a type that pydantic knows
+    def find_type(self) -> Hint:
         """Return what a value must be."""
-        return Text
+        return self.value_type
 
-    def parse(self, text: str) -> object:
-        """Return a text of the command line as a value to be checked."""
-        return text
+    def bounds(self) -> tuple[Any, Any]:
+        """Return the least and the greatest value, where there are such."""
+        return getattr(self, "min", None), getattr(self, "max", None)
 
     def substitute(self, value: object) -> object:
         """Return what `<< config.key >>` stands for when this is the value."""
@@ -109,8 +130,7 @@ class Parameter(Fields):
 
     def find_mistake(self) -> str | None:
         """Return which fields contradict each other."""
-        low = getattr(self, "min", None)
-        high = getattr(self, "max", None)
+        low, high = self.bounds()
         if low is not None and high is not None and low > high:
             return f"`min` {low!r} is above `max` {high!r}"
         return None
@@ -119,35 +139,26 @@ class Parameter(Fields):
 class FloatParameter(Parameter):
     """A number within optional bounds."""
 
+    value_type: ClassVar[Hint] = Number
     type: Literal["float"]
     min: Number | None = None
     max: Number | None = None
-
-    def value_type(self) -> Any:  # noqa: ANN401 - as above
-        """Return a number within the bounds."""
-        return Annotated[Number, Field(ge=self.min, le=self.max)]
 
 
 class IntParameter(Parameter):
     """A whole number within optional bounds."""
 
+    value_type: ClassVar[Hint] = Whole
     type: Literal["int"]
     min: Whole | None = None
     max: Whole | None = None
-
-    def value_type(self) -> Any:  # noqa: ANN401 - as above
-        """Return a whole number within the bounds."""
-        return Annotated[Whole, Field(ge=self.min, le=self.max)]
 
 
 class BooleanParameter(Parameter):
     """True or false."""
 
+    value_type: ClassVar[Hint] = bool
     type: Literal["boolean"]
-
-    def value_type(self) -> Any:  # noqa: ANN401 - as above
-        """Return true or false."""
-        return bool
 
 
 class StringParameter(Parameter):
@@ -164,13 +175,13 @@ class ListParameter(Parameter):
     type: Literal["list"]
     dtype: ElementType = "string"
 
-    def value_type(self) -> Any:  # noqa: ANN401 - as above
+    def is_several(self) -> bool:
+        """Return that it is a list."""
+        return True
+
+    def find_type(self) -> Hint:
         """Return a list of `dtype`."""
         return _LISTS[self.dtype]
-
-    def parse(self, text: str) -> object:
-        """Return a list."""
-        return parse_several(text)
 
 
 class DictParameter(Parameter):
@@ -179,13 +190,13 @@ class DictParameter(Parameter):
     type: Literal["dict"]
     value_dtype: ElementType = "string"
 
-    def value_type(self) -> Any:  # noqa: ANN401 - as above
+    def is_several(self) -> bool:
+        """Return that it is a mapping."""
+        return True
+
+    def find_type(self) -> Hint:
         """Return a mapping to `value_dtype`."""
         return _DICTS[self.value_dtype]
-
-    def parse(self, text: str) -> object:
-        """Return a mapping."""
-        return parse_several(text)
 
 
 class CategoricalParameter(Parameter):
@@ -197,7 +208,11 @@ class CategoricalParameter(Parameter):
     type: Literal["categorical"]
     allowed_values: Annotated[list[Any], Field(min_length=1)]
     multiple: bool = False
-    values_mapping: dict[str, Any] | None = None
+    values_mapping: Plain | None = None
+
+    def is_several(self) -> bool:
+        """Return whether it is a list of allowed values."""
+        return self.multiple
 
     def check(self, value: object) -> object:
         """Return the value, when it is allowed."""
@@ -205,11 +220,7 @@ class CategoricalParameter(Parameter):
             return self._pick(value)
         if not isinstance(value, list):
             raise SpecError("E111", f"must be a list of allowed values, not {value!r}")
-        return [self._pick(entry) for entry in value]
-
-    def parse(self, text: str) -> object:
-        """Return one value, or a list of them."""
-        return parse_several(text) if self.multiple else text
+        return list(map(self._pick, value))
 
     def _pick(self, value: object) -> object:
         for allowed in self.allowed_values:
@@ -224,7 +235,7 @@ class CategoricalParameter(Parameter):
     def substitute(self, value: object) -> object:
         """Return the mapped value, or the value itself where there is no mapping."""
         if isinstance(value, list):
-            return [self.substitute(entry) for entry in value]
+            return list(map(self.substitute, value))
         return (self.values_mapping or {}).get(str(value), value)
 
     def find_mistake(self) -> str | None:
@@ -239,11 +250,8 @@ class CategoricalParameter(Parameter):
 class NamedParameter(Parameter):
     """The key of something defined elsewhere, which is looked up there."""
 
+    value_type: ClassVar[Hint] = Annotated[Text, Field(pattern=r"\S")]
     type: Literal["model", "dataset", "dataset_column", "task_result"]
-
-    def value_type(self) -> Any:  # noqa: ANN401 - as above
-        """Return a name."""
-        return Annotated[Text, Field(pattern=r"\S")]
 
 
 _KINDS: tuple[type[Parameter], ...] = (
@@ -278,8 +286,9 @@ class Config:
         """Return the values of all parameters of a type, without unset and null ones."""
         values = {}
         for key, parameter in self.parameters.items():
-            if parameter.type == kind and self.values.get(key) is not None:
-                values[key] = str(self.values[key])
+            value = self.values.get(key)
+            if parameter.type == kind and value is not None:
+                values[key] = str(value)
         return values
 
     def look_up(self, name: str) -> ConfigValue:
@@ -288,25 +297,22 @@ class Config:
         is_code = getattr(parameter, "string_kind", "freeform") != "freeform"
         return ConfigValue(parameter.substitute(self.values[name]), is_code)
 
-    def fill(self, root: Node, path: Path = ()) -> Node:
+    def fill(self, root: Node, path: Steps = ()) -> Node:
         """Return the tree with every `<< config.x >>` replaced, or reported and left."""
         return map_scalars(root, self._fill_scalar, path)
 
-    def _fill_scalar(self, path: Path, node: Node) -> Node:
+    def _fill_scalar(self, path: Steps, node: Node) -> Node:
         text = node.text or ""
         if "<<" not in text:
             return node
         names = find_config_names(text)
         for name in names:
-            if self.is_implied and name not in self.values:
-                hint = _advise_declaration(name, _find_type(name, text, path))
-                node.report("E110", f"unknown config name `{name}`", hint)
-            elif name not in self.parameters:
-                _refuse_name(name, self.parameters, node)
+            self._check_name(name, path, node)
         if not names or not self.values.keys() >= set(names):
             return node
         try:
-            value = embed_config(text, self.look_up, is_template=kind_of(path) == "template")
+            is_template = kind_of(path) == "template"
+            value = embed_config(text, self.look_up, is_template=is_template)
         except SpecError as error:
             report_text(error, node)
             return node
@@ -314,8 +320,17 @@ class Config:
             return replace(node, value=value)
         return from_plain(value, node.place, node.problems)
 
+    def _check_name(self, name: str, path: Steps, node: Node) -> None:
+        """Report a name that is read, and has no value or no declaration."""
+        if self.is_implied and name not in self.values:
+            kind = _find_type(name, node.text or "", path)
+            hint = _advise_declaration(name, kind)
+            node.report("E110", f"unknown config name `{name}`", hint)
+        elif name not in self.parameters:
+            _refuse_name(name, self.parameters, node)
 
-def report_unknown(settings: Mapping[str, Node], names: Collection[str]) -> None:
+
+def report_unknown(settings: Settings, names: Collection[str]) -> None:
     """Report config values whose names are not declared."""
     for name, node in settings.items():
         if name not in names:
@@ -323,17 +338,13 @@ def report_unknown(settings: Mapping[str, Node], names: Collection[str]) -> None
 
 
 def _refuse_name(name: str, names: Collection[str], node: Node) -> None:
-    hint = advise(name, names, "names")
-    if not names:
-        hint = f"the task reads no `<< config.{name} >>`: leave it out"
+    hint = f"the task reads no `<< config.{name} >>`: leave it out"
+    if names:
+        hint = advise(name, names, "names")
     node.report("E110", f"unknown config name `{name}`", hint)
 
 
-def _find_type(
-    name: str,
-    text: str,
-    path: Path,
-) -> str:
+def _find_type(name: str, text: str, path: Steps) -> str:
     """Return the type of a parameter by where `<< config.name >>` stands."""
     if re.search(rf"sample\s*\.\s*<<\s*config\.{re.escape(name)}\s*>>", text):
         return "dataset_column"
@@ -363,53 +374,46 @@ def list_declared(node: Node) -> list[str]:
     return [entry.key for entry in node.at("config_spec").items if entry.key is not None]
 
 
-def pick_declared(settings: Mapping[str, Node], node: Node) -> dict[str, Node]:
-    """Return the values whose names a task or an evaluation declares."""
-    names = list_declared(node)
-    return {name: value for name, value in settings.items() if name in names}
-
-
 def _imply_parameters(node: Node) -> dict[str, Parameter]:
     """Return a parameter for each config name that is read where no `config_spec` declares any."""
     parameters: dict[str, Parameter] = {}
     for path, scalar in walk_scalars(node):
         text = scalar.text or ""
-        for name in find_config_names(text) if "<<" in text else ():
+        if "<<" not in text:
+            continue
+        for name in find_config_names(text):
             kind = _find_type(name, text, path)
             with suppress(ValidationError):  # a text that cannot be a key
-                parameter = PARAMETERS[kind](type=kind, key=name, display_name=name)
+                parameter = PARAMETERS[kind](
+                    type=kind,
+                    key=name,
+                    display_name=name,
+                )
                 parameters.setdefault(name, parameter)
     return parameters
 
 
-def _read_parameter(entry: Node, label: str) -> Parameter | None:
-    kind = entry.field("type")
-    name = str(kind.value)
-    if name not in PARAMETERS:
-        hint = advise(name, PARAMETERS, "types")
-        code = "E108" if kind.is_null else "E109"
-        kind.report(code, f"{label}: unknown parameter type {name!r}", hint)
-        return None
-    parameter = validate_node(PARAMETERS[name], entry, label)
-    mistake = parameter and parameter.find_mistake()
-    if mistake:
-        entry.report("E111", mistake)
-    return parameter
-
-
-def _read_parameters(node: Node) -> tuple[dict[str, Parameter], dict[str, Node]]:
-    """Return the parameters of a task or an evaluation, and their defaults, by key."""
+def _read_parameters(node: Node) -> tuple[dict[str, Parameter], Settings]:
+    """Return the parameters of a `config_spec`, and their defaults, by key."""
     parameters: dict[str, Parameter] = {}
     defaults: dict[str, Node] = {}
-    if "config_spec" not in node.entries:
-        return _imply_parameters(node), defaults
-    listed = node.field("config_spec")
-    if not listed.is_list and not listed.is_null:
-        listed.report("E108", "`config_spec` must be a list of parameters")
-    for number, entry in enumerate(listed.items, start=1):
-        parameter = _read_parameter(entry, f"`config_spec` entry {number}")
+    if not node.is_list and not node.is_null:
+        node.report("E108", "`config_spec` must be a list of parameters")
+    for number, entry in enumerate(node.items, start=1):
+        label = f"`config_spec` entry {number}"
+        kind = entry.field("type")
+        name = str(kind.value)
+        if name not in PARAMETERS:
+            hint = advise(name, PARAMETERS, "types")
+            code = "E108" if kind.is_null else "E109"
+            kind.report(code, f"{label}: unknown parameter type {name!r}", hint)
+            continue
+        parameter = validate_node(PARAMETERS[name], entry, label)
         if parameter is None:
             continue
+        mistake = parameter.find_mistake()
+        if mistake:
+            entry.report("E111", mistake)
         if parameter.key in parameters:
             entry.report("E114", f"config parameter `{parameter.key}` is declared twice")
         parameters[parameter.key] = parameter
@@ -420,28 +424,36 @@ def _read_parameters(node: Node) -> tuple[dict[str, Parameter], dict[str, Node]]
 
 def resolve_config(
     node: Node,
-    settings: Mapping[str, Node],
+    settings: Settings,
+    common: Settings = NO_SETTINGS,
     *,
-    fallbacks: Mapping[str, Node] = MappingProxyType({}),
+    fallbacks: Settings = NO_SETTINGS,
     needs_all: bool = True,
 ) -> Config:
     """Return the config of a task or an evaluation: what is given, over its defaults, checked.
 
-    `fallbacks` are values for parameters of a type that have neither. Without `needs_all`, a
-    missing value is no error; an implied parameter without one is reported where it is read.
+    Of `common`, which wins over `settings`, only the declared names are used. `fallbacks` are
+    values for parameters of a type that have neither. Without `needs_all`, a missing value is no
+    error; an implied parameter without one is reported where it is read.
     """
     is_implied = "config_spec" not in node.entries
-    parameters, defaults = _read_parameters(node)
+    defaults: Settings = {}
+    if is_implied:
+        parameters = _imply_parameters(node)
+    else:
+        parameters, defaults = _read_parameters(node.entries["config_spec"])
     report_unknown(settings, parameters)
-    values: dict[str, object] = {}
+    values: Plain = {}
     places: dict[str, Place] = {}
+    written = {**settings, **common}
     for key, parameter in parameters.items():
-        layers = (fallbacks.get(parameter.type), defaults.get(key), settings.get(key))
-        chosen = list(filter(None, layers))
+        layers = [fallbacks.get(parameter.type), defaults.get(key)]
+        chosen = list(filter(None, [*layers, written.get(key)]))
         for value in chosen:  # a wrong default is reported even where it is not used
             places[key] = value.place
             try:
-                values[key] = parameter.accept(to_plain(value), is_text=value.style == "argument")
+                is_text = value.style == "argument"
+                values[key] = parameter.accept(to_plain(value), is_text=is_text)
             except SpecError as error:
                 value.report("E111", f"config value `{key}` {error.message}", error.hint)
         if not chosen and parameter.nullable:
@@ -456,17 +468,11 @@ def resolve_config(
 def refuse_config(node: Node) -> None:
     """Report `<< config.x >>` where no config is known; inline rows are left alone."""
     for path, scalar in walk_scalars(node):
-        if scalar.text is not None and kind_of(path) in {"plain", "template"}:
-            for name in find_config_names(scalar.text):
-                hint = "config values stand in tasks and in task specifications"
-                scalar.report("E110", f"no config value `{name}` is known here", hint)
-
-
-def read_given(node: Node, name: str) -> dict[str, Node]:
-    """Return the values of a `task_config` or `config` mapping."""
-    if not node.is_map and not node.is_null:
-        node.report("E108", f"`{name}` must be a mapping of config names to values")
-    return dict(node.entries)
+        if scalar.text is None or kind_of(path) not in {"plain", "template"}:
+            continue
+        for name in find_config_names(scalar.text):
+            hint = "config values stand in tasks and in task specifications"
+            scalar.report("E110", f"no config value `{name}` is known here", hint)
 
 
 def given_by_caller(config: Mapping[str, object], problems: ProblemList) -> dict[str, Node]:
@@ -474,5 +480,7 @@ def given_by_caller(config: Mapping[str, object], problems: ProblemList) -> dict
     settings = {}
     for name, value in config.items():
         node = from_plain(value, Place(file="--config"), problems)
-        settings[name] = replace(node, style="argument" if isinstance(value, str) else "")
+        if isinstance(value, str):
+            node = replace(node, style="argument")
+        settings[name] = node
     return settings

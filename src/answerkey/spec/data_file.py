@@ -9,7 +9,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from answerkey.datasets.questions import (
     DATASET_ROLES,
@@ -26,7 +25,7 @@ from answerkey.errors import (
     SpecError,
     listing,
 )
-from answerkey.spec.nodes import ProblemList, advise, name_key
+from answerkey.spec.nodes import Location, Plain, ProblemList, advise, name_key
 from answerkey.spec.project import Overrides
 from answerkey.spec.ready_made import write_yaml
 from answerkey.spec.sources import (
@@ -85,7 +84,7 @@ class RecognisedFile:
         return f"completions in `{self.completions}` are not used: {instead}"
 
 
-def recognise_file(path: str | Path, overrides: Overrides) -> RecognisedFile:
+def recognise_file(path: Location, overrides: Overrides) -> RecognisedFile:
     """Return what the columns of a data file are; raises as `recognise`."""
     columns = dict(overrides.columns)
     roles: tuple[str, ...] = DATASET_ROLES
@@ -113,7 +112,8 @@ def _recognise(
 ) -> RecognisedFile:
     source = DatasetSpec.of_questions(path).source
     rows = source.read(name=path).rows
-    completions = find_columns(tuple(rows.columns), ("completion",)).columns.get("completion")
+    found_columns = find_columns(tuple(rows.columns), ("completion",)).columns
+    completions = found_columns.get("completion")
     images = []
     for name in rows.columns:
         if _IMAGE.fullmatch(fold_name(name)) and _is_filled(rows, name):
@@ -127,7 +127,7 @@ def _is_filled(rows: Rows, name: str) -> bool:
     return any(any(block.values(name)) for _, block in iterate_blocks(rows))
 
 
-def describe_file(path: str | Path, overrides: Overrides) -> str:
+def describe_file(path: Location, overrides: Overrides) -> str:
     """Return the line that says what was recognised in a data file."""
     file = recognise_file(path, overrides)
     parts = ["1 row" if file.count == 1 else f"{file.count:,} rows"]
@@ -141,12 +141,12 @@ def describe_file(path: str | Path, overrides: Overrides) -> str:
 
 
 def make_run(
-    path: str | Path,
+    path: Location,
     overrides: Overrides,
     problems: ProblemList,
     *,
     shows_images: bool = False,
-) -> dict[str, Any]:
+) -> Plain:
     """Return a data file as a run file would describe it, with the dataset and the task in it.
 
     The completions of the file are scored, unless the caller names a model, or others, which is
@@ -175,7 +175,7 @@ def make_run(
     }
     if file.header:
         source["header"] = list(file.header)
-    definition: dict[str, Any] = {}
+    definition: Plain = {}
     if "completion" not in columns:
         definition["solver"] = _write_solver(columns, file.images if is_asked else ())
     definition["scorers"] = [_SCORER]
@@ -187,7 +187,7 @@ def make_run(
 
 
 def _check_file(
-    path: str | Path,
+    path: Location,
     file: RecognisedFile,
     *,
     is_asked: bool,
@@ -208,7 +208,7 @@ def _check_file(
         raise DataError("E215", message, where=place, hint=hint)
 
 
-def _write_solver(columns: Collection[str], images: Sequence[str]) -> dict[str, Any]:
+def _write_solver(columns: Collection[str], images: Sequence[str]) -> Plain:
     """Return a solver that asks the question, with its passage and its images."""
     text = _PROMPT
     if "passage" in columns:
@@ -223,7 +223,7 @@ def _write_solver(columns: Collection[str], images: Sequence[str]) -> dict[str, 
 
 
 def write_project(
-    path: str | Path,
+    path: Location,
     overrides: Overrides,
     folder: Path,
 ) -> dict[str, str]:
@@ -232,20 +232,30 @@ def write_project(
     dataset = run["datasets"][0]
     task = run["tasks"][0]
     entry = run["evaluation"]["task_specifications"][0]
-    for name in dataset["source"].keys() & {"file_path", "url"}:
-        dataset["source"][name] = _relate(dataset["source"][name], folder)
+    source = dataset["source"]
+    for name in ("file_path", "url"):
+        if name in source:
+            source[name] = _relate(source[name], folder)
     if overrides.completions is not None:
         entry["completions"] = _relate(str(overrides.completions), folder)
     elif "solver" in task["definition"]:
         entry["model_key"] = overrides.model or "builtin/random?seed=0"
     run["datasets"] = [{"$ref": "dataset.yaml"}]
     run["tasks"] = [{"$ref": "task.yaml"}]
-    files = {"run": run, "task": task, "dataset": dataset}
-    return {f"{kind}.yaml": _COMMENTS[kind] + write_yaml(plain) for kind, plain in files.items()}
+    files = {
+        "run": run,
+        "task": task,
+        "dataset": dataset,
+    }
+    texts = {}
+    for kind, plain in files.items():
+        texts[f"{kind}.yaml"] = _COMMENTS[kind] + write_yaml(plain)
+    return texts
 
 
 def _relate(file: str, folder: Path) -> str:
     """Return how a file of the project names another one."""
     if is_remote(file):
         return show_file(file)
-    return Path(os.path.relpath(Path(file).resolve(), folder.resolve())).as_posix()
+    path = os.path.relpath(Path(file).resolve(), folder.resolve())
+    return Path(path).as_posix()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -20,25 +19,33 @@ from answerkey.models.config import (
 )
 from answerkey.models.names import complete_name
 from answerkey.sandbox import check_snippet
-from answerkey.scorers import asks_model
-from answerkey.spec.config import Config, resolve_config
-from answerkey.spec.nodes import Node, advise, with_key
+from answerkey.spec.config import Settings, resolve_config
+from answerkey.spec.nodes import Node, Plain, advise, with_key
 from answerkey.spec.project import YAML_ENDINGS, Project
-from answerkey.spec.ready_made import ReadyMade, open_raw_files
-from answerkey.spec.sources import DatasetSpec, build_dataset, is_remote
-from answerkey.spec.task import Task, build_task
+from answerkey.spec.ready_made import (
+    ReadyMade,
+    list_ready_made,
+    load_ready_made,
+    open_raw_files,
+)
+from answerkey.spec.sources import DatasetSpec, build_dataset
+from answerkey.spec.task import build_task
 
-Judges = dict[str, str | ModelConfig]
+#: A model for `open_model`: a name, or all that is known of one.
+ModelChoice = str | ModelConfig
 
 
 def define(project: Project, node: Node) -> None:
     """Add the datasets, models, adapters and tasks of a run file; report keys used twice."""
     earlier = len(project.problems.errors)
-    for entry in map(with_key, node.field("datasets").items):
-        _keep(build_dataset(entry, project.folder), entry, project.datasets, "dataset")
-    if node.field("models").items or node.field("model_adapters").items:
+    for written in node.field("datasets").items:
+        entry = with_key(written)
+        dataset = build_dataset(entry, project.folder)
+        _keep(dataset, entry, project.datasets, "dataset")
+    if node.entries.keys() & {"models", "model_adapters"}:
         _define_models(project, node)
-    for entry in map(with_key, node.field("tasks").items):
+    for written in node.field("tasks").items:
+        entry = with_key(written)
         if entry.key is None:
             check_unused_task(entry)
             continue
@@ -66,7 +73,7 @@ def _define_models(project: Project, node: Node) -> None:
 def _keep(
     built: Any,  # noqa: ANN401 - whatever has a key
     entry: Node,
-    kept: dict[str, Any],
+    kept: Plain,
     what: str,
 ) -> None:
     if built is not None and built.key in kept:
@@ -80,34 +87,40 @@ def check_unused_task(node: Node) -> None:
     build_task(node, resolve_config(node, {}, needs_all=False))
 
 
-def open_given_dataset(project: Project) -> None:
-    """Open what `--dataset` names: a key of the run file, a dataset file, data, or an address."""
-    location = project.overrides.dataset
-    if location is None:
-        return
-    if not isinstance(location, str | Path):
-        project.given_dataset = DatasetSpec("samples", location)
-        return
-    path = Path(location)
-    # A folder may be called like the benchmark whose files it has.
-    if str(location) in project.datasets and not (project.open_files and path.exists()):
-        project.given_dataset = project.datasets[str(location)]
-        return
-    try:
-        if path.suffix.lower() in YAML_ENDINGS and not is_remote(location):
-            node = with_key(project.read(path, limit=path.parent))
-            project.given_dataset = build_dataset(node, path.parent)
-        elif is_remote(location) or path.exists():
-            project.given_dataset = (project.open_files or DatasetSpec.of_path)(location)
-        else:
-            names = [*project.datasets]
-            if path.parent.is_dir():
-                names += sorted(map(str, path.parent.iterdir()))
-            hint = suggest(str(path), names) or f"there are: {listing(names, limit=5)}"
-            message = f"`--dataset {path}`: there is no such file"
-            project.problems.add("E119", message, Place(file=str(path)), hint)
-    except AnswerkeyError as error:
-        project.problems.report(error)
+def report_missing_file(project: Project, path: Path) -> None:
+    """Report that `--dataset` names neither a file nor a dataset of the run file."""
+    names = [*project.datasets]
+    if path.parent.is_dir():
+        names += sorted(map(str, path.parent.iterdir()))
+    hint = suggest(str(path), names) or f"there are: {listing(names, limit=5)}"
+    message = f"`--dataset {path}`: there is no such file"
+    project.problems.add("E119", message, Place(file=str(path)), hint)
+
+
+def find_task(project: Project, key: str) -> Node | None:
+    """Return a task of the run file, or a ready-made one."""
+    if key not in project.tasks and key in list_ready_made():
+        return load_ready_made(key, project.problems).task
+    return project.tasks.get(key)
+
+
+def open_task(
+    project: Project,
+    entry: Node,
+    key: str,
+    settings: Settings,
+) -> tuple[Node | None, Settings]:
+    """Return the ready-made task that a specification names, and its config values.
+
+    Report a task that is not defined.
+    """
+    if key in list_ready_made():
+        ready = load_ready_made(key, project.problems)
+        return ready.task, adopt(project, ready, settings)
+    if not project.is_faulty and "<<" not in key:
+        hint = advise(key, project.tasks, "tasks")
+        entry.entries["task_key"].report("E113", f"task `{key}` is not defined", hint)
+    return None, settings
 
 
 def find_dataset(
@@ -116,14 +129,17 @@ def find_dataset(
     place: Place,
 ) -> DatasetSpec | None:
     """Return a dataset by key; report one that is not defined."""
-    if key not in project.datasets and not project.is_faulty and "<<" not in key:
-        hint = "give the file with `--dataset FILE`"
-        if project.datasets:
-            hint = advise(key, project.datasets, "datasets")
-        message = f"dataset `{key}` is not defined"
-        if message not in [error.message for error in project.problems.errors]:
-            project.problems.add("E113", message, place, hint)
-    return project.datasets.get(key)
+    if key in project.datasets:
+        return project.datasets[key]
+    hint = "give the file with `--dataset FILE`"
+    if project.datasets:
+        hint = advise(key, project.datasets, "datasets")
+    message = f"dataset `{key}` is not defined"
+    messages = [error.message for error in project.problems.errors]
+    is_known = project.is_faulty or "<<" in key or message in messages
+    if not is_known:
+        project.problems.add("E113", message, place, hint)
+    return None
 
 
 def find_given_model(project: Project) -> str | None:
@@ -156,7 +172,7 @@ def open_model_file(project: Project, name: str) -> str:
     return str(path)
 
 
-def choose_model(project: Project, reference: str, place: Place) -> str | ModelConfig:
+def choose_model(project: Project, reference: str, place: Place) -> ModelChoice:
     """Return the model that a reference means, for `open_model`; raise SpecError if it is none."""
     model = project.overrides.model
     is_callers = project.is_callers
@@ -169,25 +185,37 @@ def choose_model(project: Project, reference: str, place: Place) -> str | ModelC
     caller = Caller(environment.values, environment.project_names, hosts)
     name = reference
     spec = project.models.get(reference)
+    if spec is not None and spec.config is not None:
+        config = _add_adapter(project, spec.config, spec.adapter)
+        return replace(config, caller=caller)
     if spec is not None:
-        if spec.config is not None:
-            config = spec.config.config
-            if isinstance(config, CustomConfig) and spec.adapter is not None:
-                config = replace(config, adapter=project.adapters.get(spec.adapter))
-            return replace(spec.config, config=config, caller=caller)
         name = spec.name or reference
     elif "/" not in reference and ":" not in reference:
         hint = _suggest_model(project, reference, is_callers=is_callers)
         raise SpecError("E113", f"model `{reference}` is not defined", where=place, hint=hint)
     try:
         if is_live(name):
-            return read_name(name, caller=caller, is_callers=is_callers, place=place)
+            return read_name(
+                name,
+                caller=caller,
+                is_callers=is_callers,
+                place=place,
+            )
         from answerkey.models.model import open_model
 
         open_model(name)
     except SpecError as error:
         raise SpecError(error.code, error.message, where=place, hint=error.hint) from None
     return name
+
+
+def _add_adapter(project: Project, model: ModelConfig, adapter: str | None) -> ModelConfig:
+    """Return a model with the adapter that the run file defines for it."""
+    config = model.config
+    if adapter is None or not isinstance(config, CustomConfig):
+        return model
+    config = replace(config, adapter=project.adapters.get(adapter))
+    return replace(model, config=config)
 
 
 def _suggest_model(
@@ -214,7 +242,7 @@ def prepare_model(
     reference: str,
     place: Place,
     generation: Generation,
-) -> str | ModelConfig:
+) -> ModelChoice:
     """Return a model that will be called, with its generation; raise SpecError if it cannot be."""
     model = choose_model(project, reference, place)
     if reference in project.models and project.models[reference].task == "embeddings":
@@ -239,7 +267,7 @@ def find_model(
     reference: str,
     place: Place,
     generation: Generation | None,
-) -> str | ModelConfig | None:
+) -> ModelChoice | None:
     """Return a model to call; report one that is not defined, or cannot be called.
 
     Without `generation` it is not called, and None is returned.
@@ -260,56 +288,10 @@ def find_model(
     return model
 
 
-def list_judges(task: Task) -> dict[str, tuple[str, Place]]:
-    """Return how the scorers that call a model name it, and where, by the scorer's key."""
-    judges = {}
-    for step in task.scoring:
-        if asks_model(step.scorer):
-            judges[step.key] = (step.scorer.model_key, task.place(*step.model_path))
-    return judges
-
-
-def find_judges(project: Project, task: Task) -> Judges:
-    """Return the model of each scorer that calls one, by the scorer's key; report mistakes."""
-    judges: Judges = {}
-    for key, (name, place) in list_judges(task).items():
-        model = find_model(project, name, place, Generation())
-        if model is not None:
-            judges[key] = model
-    return judges
-
-
-def check_references(project: Project, config: Config) -> None:
-    """Report `dataset` and `model` parameters that name nothing."""
-    if project.given_dataset is None:
-        for key, name in config.of_type("dataset").items():
-            find_dataset(project, name, config.places.get(key, Place()))
-    for key, name in config.of_type("model").items():
-        find_model(project, name, config.places.get(key, Place()), None)
-
-
-def resolve(
-    project: Project,
-    node: Node,
-    settings: Mapping[str, Node],
-) -> Config:
-    """Return the config of a task or an evaluation.
-
-    `--dataset` and `--model` are for parameters that have neither a value nor a default.
-    """
-    fallbacks: dict[str, Node] = {}
-    model = find_given_model(project)
-    if project.given_dataset is not None:
-        fallbacks["dataset"] = Node(project.given_dataset.key, Place(file="--dataset"))
-    if model is not None:
-        fallbacks["model"] = Node(model, Place(file="--model"))
-    return resolve_config(node, settings, fallbacks=fallbacks)
-
-
 def adopt(
     project: Project,
     ready: ReadyMade,
-    settings: Mapping[str, Node],
+    settings: Settings,
 ) -> dict[str, Node]:
     """Add the datasets of a ready-made task; return its config values, which name them.
 
@@ -327,12 +309,16 @@ def adopt(
         if dataset is not None and parameter in settings:
             name = str(settings[parameter].value)
             path = project.folder / name
-            if parameter != "examples" or name in project.datasets or not path.exists():
+            is_file = name not in project.datasets and path.exists()
+            if parameter != "examples" or not is_file:
                 continue
             opened = project.open_files(str(path))
-            dataset = opened and replace(opened, key=dataset.key, place=dataset.place)
+            if opened is None:
+                continue
+            dataset = replace(opened, key=dataset.key, place=dataset.place)
         if dataset is not None:
-            chosen[parameter] = ready.hub.changed(_add_dataset(project, dataset))
+            key = _add_dataset(project, dataset)
+            chosen[parameter] = ready.hub.changed(key)
     return chosen
 
 
@@ -342,7 +328,11 @@ def _add_dataset(project: Project, dataset: DatasetSpec) -> str:
     numbers = count(2)
     while True:
         present = project.datasets.setdefault(key, replace(dataset, key=key))
-        is_users = (present.place and present.place.file) != (dataset.place and dataset.place.file)
+        is_users = _find_file(present) != _find_file(dataset)
         if is_users or present.source == dataset.source:
             return key
         key = f"{dataset.key}-{next(numbers)}"
+
+
+def _find_file(dataset: DatasetSpec) -> str | None:
+    return dataset.place.file if dataset.place else None

@@ -23,7 +23,7 @@ from answerkey.models.config import (
 from answerkey.models.names import PROVIDERS, ApiName
 from answerkey.sandbox import Snippet, check_snippet
 from answerkey.spec.config import refuse_config
-from answerkey.spec.nodes import Node, advise
+from answerkey.spec.nodes import Node, Plain, advise
 from answerkey.spec.shapes import (
     Count,
     Described,
@@ -144,7 +144,7 @@ class ModelFields(Described):
     adapter: AdapterChoice | None = None
     config: Annotated[Any, part("connection")]
     generation: GenerationFields | None = None
-    extra_body: dict[str, Any] | None = None
+    extra_body: Plain | None = None
 
 
 class ProviderModel(Fields):
@@ -155,7 +155,7 @@ class ProviderModel(Fields):
     base_url: Text | None = None
     api: ApiName | None = None
     generation: GenerationFields | None = None
-    extra_body: dict[str, Any] | None = None
+    extra_body: Plain | None = None
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,9 @@ class ModelSpec:
 
 def provider_key(name: str) -> str:
     """Return the key of a provider model: `openai/GPT-4.1` is `openai$gpt-4-1`."""
-    return "$".join(re.sub(r"[^a-z0-9_-]+", "-", part) for part in name.lower().split("/", 1))
+    provider, _, model = name.lower().partition("/")
+    parts = [re.sub(r"[^a-z0-9_-]+", "-", part) for part in (provider, model)]
+    return "$".join(parts)
 
 
 def build_model(node: Node) -> ModelSpec | None:
@@ -314,14 +316,17 @@ def _read_address(node: Node) -> Address | None:
 
 def build_generation(fields: ModelFields | ProviderModel | SpecificationFields) -> Generation:
     """Return how a model is to generate; `extra_body` may stand in `generation`, too."""
-    parameters: dict[str, Any] = {}
+    parameters: Plain = {}
     if fields.generation is not None:
         parameters = fields.generation.model_dump(exclude_none=True)
     if fields.extra_body is not None:
-        parameters["extra_body"] = {**parameters.get("extra_body", {}), **fields.extra_body}
+        body = parameters.get("extra_body", {})
+        parameters["extra_body"] = {**body, **fields.extra_body}
     stop = parameters.get("stop")
-    if stop is not None:
-        parameters["stop"] = (stop,) if isinstance(stop, str) else tuple(stop)
+    if isinstance(stop, str):
+        parameters["stop"] = (stop,)
+    elif stop is not None:
+        parameters["stop"] = tuple(stop)
     return Generation(**parameters)
 
 

@@ -1,19 +1,36 @@
-"""The tree of a YAML file: nodes with their file, line and column, and the problems found in it."""
+"""The tree of a YAML file: nodes with their file, line and column, and the problems found in it.
+
+YAML is read safely, within limits, and text stays text. Only `null`, `true`/`false`, plain decimal
+integers and decimals with a dot are read as values; `yes`, `NO`, `2024-01-01`, `010`, `1:30`,
+`0x1F` and `1_000` stay text, so that no choice and no answer changes.
+"""
 
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from pathlib import Path as FilePath
+from pathlib import Path
 from typing import Any, Literal
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import ScalarNode, SequenceNode
 
 from answerkey.errors import AnswerkeyError, Place, SpecError, listing, suggest
 from answerkey.types import Notice
 
-Path = tuple[str | int, ...]
+#: The way to a node of a tree: keys of mappings and indices of lists.
+Steps = tuple[str | int, ...]
+#: A node of ruamel.yaml, which has no types.
+Source = Any
+#: Plain values of a mapping, as JSON or YAML has them.
+Plain = dict[str, Any]
+#: A path, or the address of something remote.
+Location = str | Path
 
 
 @dataclass
@@ -27,20 +44,32 @@ class ProblemList:
         """Keep an error, or each of several."""
         marks = {(kept.code, kept.message, kept.where) for kept in self.errors}
         for single in getattr(error, "errors", (error,)):
-            if (single.code, single.message, single.where) not in marks:
+            mark = (single.code, single.message, single.where)
+            if mark not in marks:
                 self.errors.append(single)
 
-    def add(self, code: str, message: str, where: Place | None, hint: str | None = None) -> None:
+    def add(
+        self,
+        code: str,
+        message: str,
+        where: Place | None,
+        hint: str | None = None,
+    ) -> None:
         """Keep a new SpecError."""
         self.report(SpecError(code, message, where=where, hint=hint))
 
-    def notice(self, message: str, where: Place | None, hint: str | None = None) -> None:
+    def notice(
+        self,
+        message: str,
+        where: Place | None,
+        hint: str | None = None,
+    ) -> None:
         """Keep a notice; one with the same message is kept once, wherever it arises."""
         if message not in [kept.message for kept in self.notices]:
             self.notices.append(Notice(message, where, hint))
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Node:
     """A value of a YAML file: a scalar, a tuple of nodes, or a mapping from texts to nodes.
 
@@ -48,54 +77,35 @@ class Node:
     three words. `include`: the text is a whole file that `!include` named. `caller`: the value
     begins with one from the caller's environment, `$V` or `$V/x`. `argument`: a text of the command
     line. `keys` says where each key of a mapping stands. What is wrong is reported to `problems`.
+
+    `entries` are those of a mapping and `items` those of a list, both empty for anything else;
+    `text` is the value if it is text. A null means the same as leaving the key out. A node is never
+    changed.
     """
 
     value: Any
     place: Place = Place()  # noqa: RUF009 - it is frozen
     style: str = ""
     keys: dict[str, Place] = field(default_factory=dict)
-    problems: ProblemList = field(default_factory=ProblemList, repr=False, compare=False)
+    problems: ProblemList = field(default_factory=ProblemList, repr=False)
 
-    @property
-    def is_map(self) -> bool:
-        """Whether this is a mapping."""
-        return isinstance(self.value, dict)
-
-    @property
-    def is_list(self) -> bool:
-        """Whether this is a list."""
-        return isinstance(self.value, tuple)
-
-    @property
-    def is_scalar(self) -> bool:
-        """Whether this is neither a mapping nor a list."""
-        return not isinstance(self.value, dict | tuple)
-
-    @property
-    def is_null(self) -> bool:
-        """Whether the value is null, which means the same as leaving it out."""
-        return self.value is None
-
-    @property
-    def entries(self) -> dict[str, Node]:
-        """The entries of a mapping; empty for anything else."""
-        return self.value if isinstance(self.value, dict) else {}
-
-    @property
-    def items(self) -> tuple[Node, ...]:
-        """The entries of a list; empty for anything else."""
-        return self.value if isinstance(self.value, tuple) else ()
-
-    @property
-    def text(self) -> str | None:
-        """The value, if it is text."""
-        return self.value if isinstance(self.value, str) else None
+    def __post_init__(self) -> None:
+        value = self.value
+        self.is_map = isinstance(value, dict)
+        self.is_list = isinstance(value, tuple)
+        self.is_scalar = not isinstance(value, dict | tuple)
+        self.is_null = value is None
+        self.entries: dict[str, Node] = value if self.is_map else {}
+        self.items: tuple[Node, ...] = value if self.is_list else ()
+        self.text: str | None = value if isinstance(value, str) else None
 
     @property
     def key(self) -> str | None:
         """The `key` that a mapping states."""
         key = self.field("key")
-        return str(key.value) if key.is_scalar and not key.is_null else None
+        if key.is_null or not key.is_scalar:
+            return None
+        return str(key.value)
 
     def report(
         self,
@@ -106,22 +116,28 @@ class Node:
         key: str | None = None,
     ) -> None:
         """Report an error at this node, or at one of its keys."""
-        where = self.place if key is None else self.key_place(key)
+        where = self.place
+        if key is not None:
+            where = self.key_place(key)
         self.problems.add(code, message, where, hint)
 
     def field(self, key: str) -> Node:
         """Return the entry under a key; null, at the place of this node, when there is none."""
         return self.entries.get(key) or self.changed(None)
 
-    def find(self, path: Path) -> tuple[Node, Path]:
+    def find(self, path: Steps) -> tuple[Node, Steps]:
         """Return the deepest node that exists along `path`, and the path to it.
 
         Steps that lead nowhere are skipped: pydantic puts the names of union members among them.
         """
         node = self
-        taken = Path()
+        taken = Steps()
         for step in path:
-            inner = dict(node.steps()).get(step)
+            inner = None
+            if isinstance(step, str):
+                inner = node.entries.get(step)
+            elif step < len(node.items):
+                inner = node.items[step]
             if inner is not None:
                 node = inner
                 taken = (*taken, step)
@@ -131,7 +147,7 @@ class Node:
         """Return the deepest node that exists along `path`."""
         return self.find(path)[0]
 
-    def of_line(self, path: Path, line: int | None) -> Place:
+    def of_line(self, path: Steps, line: int | None) -> Place:
         """Return where a line of the text at `path` stands."""
         return self.at(*path).place_of_line(line)
 
@@ -147,21 +163,16 @@ class Node:
         """Return where a key of a mapping stands; the node's own place when it is not written."""
         return self.keys.get(key, self.place)
 
-    def place_of_line(self, line: int | None, column: int | None = None) -> Place:
-        """Return where a line of a text stands; for folded and quoted texts, where they begin.
-
-        The column is known only in included files: YAML indents other texts.
-        """
+    def place_of_line(self, line: int | None) -> Place:
+        """Return where a line of a text stands; for folded and quoted texts, where they begin."""
         start = self.place.line
         if line is None or start is None:
             return self.place
         if self.style == "|":
             return replace(self.place, line=start + line, column=None)
-        if self.style != "include":
-            return self.place
-        if line == 1:
-            return replace(self.place, column=(self.place.column or 1) + (column or 1) - 1)
-        return replace(self.place, line=start + line - 1, column=column)
+        if self.style == "include" and line > 1:
+            return replace(self.place, line=start + line - 1, column=None)
+        return self.place
 
     def changed(self, value: object) -> Node:
         """Return another value at the same place."""
@@ -169,16 +180,16 @@ class Node:
 
     def without(self, *names: str) -> Node:
         """Return the mapping without these keys."""
-        entries = {key: node for key, node in self.entries.items() if key not in names}
+        entries = dict(self.entries)
+        for name in names:
+            entries.pop(name, None)
         return replace(self, value=entries)
 
     def having(self, key: str, node: Node) -> Node:
         """Return the mapping with a key set."""
-        return replace(self, value={**self.entries, key: node}, keys={key: node.place, **self.keys})
-
-    def steps(self) -> list[tuple[str | int, Node]]:
-        """Return the entries of a mapping or a list, each with its key or index."""
-        return list(self.entries.items() if self.is_map else enumerate(self.items))
+        entries = {**self.entries, key: node}
+        keys = {key: node.place, **self.keys}
+        return replace(self, value=entries, keys=keys)
 
 
 def advise(name: str, names: Iterable[str], label: str) -> str:
@@ -189,7 +200,8 @@ def advise(name: str, names: Iterable[str], label: str) -> str:
 
 def sort_errors(errors: Sequence[AnswerkeyError]) -> list[AnswerkeyError]:
     """Return errors by position, files in the order in which they turn up, no file last."""
-    files = list(dict.fromkeys(error.where.file for error in errors if error.where))
+    places = [error.where or Place() for error in errors]
+    files = [place.file for place in places if place.file is not None]
 
     def rank(error: AnswerkeyError) -> tuple[int, int, int]:
         where = error.where
@@ -206,7 +218,8 @@ _KINDS = frozenset({"task", "dataset", "model", "run", "evaluation"})
 
 def name_key(name: str) -> str:
     """Return a name as a key: letters, digits, `_` and `-`."""
-    return re.sub(r"[^a-zA-Z0-9_-]+", "-", name).strip("-")[:250]
+    key = re.sub(r"[^a-zA-Z0-9_-]+", "-", name)
+    return key.strip("-")[:250]
 
 
 def with_key(node: Node) -> Node:
@@ -218,11 +231,12 @@ def with_key(node: Node) -> Node:
         return node
     name = "task"
     if node.place.file:
-        path = FilePath(node.place.file)
+        path = Path(node.place.file)
         name = path.stem
         if name in _KINDS:
             name = path.resolve().parent.name
-    return node.having("key", node.changed(name_key(name) or "task"))
+    key = name_key(name) or "task"
+    return node.having("key", node.changed(key))
 
 
 def to_plain(node: Node) -> Any:  # noqa: ANN401 - whatever the file holds
@@ -230,7 +244,7 @@ def to_plain(node: Node) -> Any:  # noqa: ANN401 - whatever the file holds
     if node.is_map:
         return {key: to_plain(entry) for key, entry in node.entries.items()}
     if node.is_list:
-        return [to_plain(entry) for entry in node.items]
+        return list(map(to_plain, node.items))
     return node.value
 
 
@@ -238,30 +252,42 @@ def from_plain(value: object, place: Place, problems: ProblemList | None = None)
     """Return plain values as a tree whose nodes all stand at `place`."""
     problems = problems or ProblemList()
     if isinstance(value, Mapping):
-        value = {str(key): from_plain(entry, place, problems) for key, entry in value.items()}
-    elif isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        entries = {}
+        for key, entry in value.items():
+            entries[str(key)] = from_plain(entry, place, problems)
+        return Node(entries, place, problems=problems)
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         value = tuple(from_plain(entry, place, problems) for entry in value)
     return Node(value, place, problems=problems)
 
 
-def walk_scalars(node: Node, path: Path = ()) -> Iterator[tuple[Path, Node]]:
+def walk_scalars(node: Node, path: Steps = ()) -> Iterator[tuple[Steps, Node]]:
     """Yield every scalar of a tree with the path to it."""
     if node.is_scalar:
         yield path, node
-    for step, entry in node.steps():
-        yield from walk_scalars(entry, (*path, step))
+    for key, entry in node.entries.items():
+        yield from walk_scalars(entry, (*path, key))
+    for index, entry in enumerate(node.items):
+        yield from walk_scalars(entry, (*path, index))
 
 
 def map_scalars(
     node: Node,
-    change: Callable[[Path, Node], Node],
-    path: Path = (),
+    change: Callable[[Steps, Node], Node],
+    path: Steps = (),
 ) -> Node:
     """Return the tree with every scalar replaced by the result of `change`."""
     if node.is_scalar:
         return change(path, node)
-    entries = {step: map_scalars(entry, change, (*path, step)) for step, entry in node.steps()}
-    return replace(node, value=entries if node.is_map else tuple(entries.values()))
+    if node.is_list:
+        items = []
+        for index, item in enumerate(node.items):
+            items.append(map_scalars(item, change, (*path, index)))
+        return replace(node, value=tuple(items))
+    entries = {}
+    for key, entry in node.entries.items():
+        entries[key] = map_scalars(entry, change, (*path, key))
+    return replace(node, value=entries)
 
 
 #: How a text is read: as a value (environment values are expanded), a Jinja template, a snippet,
@@ -283,7 +309,7 @@ _CODE_FIELDS = frozenset(
 _PROMPT_FIELDS = frozenset(
     {"content", "template", "system_prompt", "user_prompt", "message_format"}
 )
-_MATERIAL_PARTS = {("source", "rows"), ("source", "header"), ("source", "questions")}
+_MATERIAL_PARTS = {("source", name) for name in ("rows", "header", "questions")}
 
 
 @cache
@@ -293,9 +319,14 @@ def _scorer_templates() -> frozenset[str]:
     return list_template_fields() | _PROMPT_FIELDS
 
 
-def kind_of(path: Path) -> Kind:
+def names_in(path: Steps) -> list[str]:
+    """Return the keys among the steps of a path."""
+    return [step for step in path if isinstance(step, str)]
+
+
+def kind_of(path: Steps) -> Kind:
     """Return what kind of text stands at a path; indices of lists do not matter."""
-    names = ["", *(step for step in path if isinstance(step, str))]
+    names = ["", *names_in(path)]
     above = set(names[:-1])
     if _MATERIAL_PARTS.intersection(itertools.pairwise(names)):
         return "material"
@@ -320,3 +351,295 @@ def _is_template(names: list[str]) -> bool:
     if "scorers" in above:
         return names[names.index("scorers") + 1] in _scorer_templates()
     return False
+
+
+# Reading files.
+
+MAX_BYTES = 10_000_000
+#: So many characters of YAML take about two seconds.
+MAX_YAML_BYTES = 500_000
+MAX_NODES = 50_000
+MAX_PLAIN_NODES = 50_000_000
+MAX_DEPTH = 100
+MAX_ERRORS = 1_000
+INCLUDE_TAG = "!include"
+_ROWS_HINT = "keep rows in a data file and name it in `file_path`"
+
+
+def resolve_path(path: Path, place: Place | None) -> Path:
+    """Return the real path, or raise E101 for a text that cannot be a path."""
+    try:
+        return path.resolve()
+    except (OSError, ValueError, RuntimeError) as error:
+        raise SpecError("E101", f"{str(path)!r} cannot be a path: {error}", where=place) from None
+
+
+def read_yaml(
+    path: Path,
+    shown: str,
+    problems: ProblemList,
+    *,
+    place: Place | None = None,
+) -> Node:
+    """Return the tree of a file; messages call it `shown`, and `place` is where it is named."""
+    text = read_text(path, shown, place=place, most=MAX_YAML_BYTES)
+    return parse_yaml(text, shown, problems)
+
+
+def read_text(
+    path: Path,
+    shown: str,
+    *,
+    place: Place | None = None,
+    most: int = MAX_BYTES,
+) -> str:
+    """Return the text of a file, or raise E101, E102 or E104."""
+    where = place or Place(file=shown)
+    resolve_path(path, where)
+    try:
+        # A pipe or a device may never end.
+        if path.exists() and not path.is_file():
+            kind = "a folder, not a file" if path.is_dir() else "not a plain file"
+            raise SpecError("E101", f"`{shown}` is {kind}", where=where)
+        with path.open("rb") as stream:
+            raw = stream.read(most + 1)
+    except FileNotFoundError:
+        hint = None
+        if path.parent.is_dir():
+            names = map(str, path.parent.iterdir())
+            hint = suggest(str(path), names)
+        raise SpecError("E101", f"file `{shown}` does not exist", where=where, hint=hint) from None
+    except OSError as error:
+        message = f"file `{shown}` cannot be read: {error.strerror}"
+        raise SpecError("E101", message, where=where) from None
+    if len(raw) > most:
+        message = f"`{shown}` is larger than {most:,} bytes"
+        raise SpecError("E104", message, where=where, hint=_ROWS_HINT)
+    return decode(raw, shown)
+
+
+def decode(raw: bytes, shown: str) -> str:
+    """Return the text of a file's bytes, or raise E102 at the line where they are not text."""
+    try:
+        text = raw.decode("utf-8-sig")
+        if "\0" not in text:
+            return text
+        before = text[: text.index("\0")]
+        reason = "a NUL character"
+    except UnicodeDecodeError as error:
+        before = raw[: error.start].decode().removeprefix("\ufeff")
+        reason = f"byte 0x{raw[error.start]:02x}"
+    lines = before.split("\n")
+    where = Place(shown, len(lines), len(lines[-1]) + 1)
+    message = f"`{shown}` is not UTF-8 text: {reason}"
+    raise SpecError("E102", message, where=where, hint="save the file as UTF-8")
+
+
+#: What a page prints in place of lines that it leaves out.
+ELLIPSES = frozenset({"...", "…"})
+ELLIPSIS_HINT = (
+    "`...` stands for lines that the page leaves out: write them here, or delete this line"
+)
+_HINT = (
+    "indent with spaces, write `: ` after a key, close quotes and brackets; text with `{`, `[`, "
+    "`: `, ` #` or `\\` needs single quotes around it all"
+)
+
+
+def parse_yaml(text: str, shown: str | None, problems: ProblemList) -> Node:
+    """Return the tree of a YAML text; an empty text is a null scalar."""
+    start = Place(shown, 1, 1)
+    try:
+        root = YAML(typ="safe", pure=True).compose(text)
+    except RecursionError:
+        raise SpecError("E104", "nested too deep", where=start) from None
+    except YAMLError as error:
+        raise _explain(error, text, shown) from None
+    if root is None:
+        return Node(None, start, problems=problems)
+    return _Builder(shown, problems).build(root)
+
+
+def _explain(error: YAMLError, text: str, shown: str | None) -> SpecError:
+    """Return a syntax error in the words of ruamel, with what is wrong most often."""
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip() in ELLIPSES:
+            indent = len(line) - len(line.lstrip())
+            where = Place(shown, number, indent + 1)
+            message = "not valid YAML: a line that is no `key: value`"
+            return SpecError("E102", message, where=where, hint=ELLIPSIS_HINT)
+    reason = str(error).splitlines()[0]
+    position = getattr(error, "position", None)
+    where = Place(shown)
+    if position is not None:
+        line_breaks = text.count("\n", 0, position)
+        where = Place(shown, line_breaks + 1)
+    elif isinstance(error, MarkedYAMLError):
+        context = error.context_mark
+        mark = error.problem_mark or context
+        where = Place(shown, mark.line + 1, mark.column + 1)
+        reason = error.problem or error.context
+        if context is not None and context.line != mark.line:
+            reason += f", {error.context} that begins in line {context.line + 1}"
+    hint = _HINT
+    if "'|'" in reason:
+        hint = "write `|`; the backslash comes from a Markdown table"
+    return SpecError("E102", f"not valid YAML: {reason}", where=where, hint=hint)
+
+
+def parse_plain(text: str) -> object:
+    """Return the value of YAML that a program wrote, at any length.
+
+    Raises SpecError: E101, or E104 for a bomb.
+    """
+    sizes: dict[int, int] = {}
+
+    def count(value: object) -> int:
+        """Return the number of nodes of a value, with aliases counted each time."""
+        if not isinstance(value, dict | list):
+            return 1
+        key = id(value)
+        if key not in sizes:
+            sizes[key] = MAX_PLAIN_NODES  # a value that holds itself has no end
+            inner = value.values() if isinstance(value, dict) else value
+            sizes[key] = 1 + sum(map(count, inner))
+        return sizes[key]
+
+    try:
+        value: object = YAML(typ="safe").load(text)
+        if count(value) >= MAX_PLAIN_NODES:
+            raise SpecError("E104", f"more than {MAX_PLAIN_NODES:,} nodes")
+    except (YAMLError, ValueError, RecursionError) as error:
+        raise SpecError("E101", f"not valid YAML: {error}") from None
+    return value
+
+
+_INTEGER = re.compile(r"-?(0|[1-9][0-9]*)")
+_DECIMAL = re.compile(r"-?(0|[1-9][0-9]*)\.[0-9]+([eE][-+]?[0-9]+)?")
+_WORDS: dict[str, bool | None] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_STANDARD = "tag:yaml.org,2002:"
+_MERGE_TAG = f"{_STANDARD}merge"
+_TAGS = frozenset(
+    {"str", "int", "float", "bool", "null", "map", "seq", "timestamp", "merge", "value"}
+)
+#: Longer digit strings are identifiers, not numbers; Python itself refuses to print them back.
+_MAX_DIGITS = 300
+
+
+@dataclass
+class _Builder:
+    """Builds one tree from the nodes of ruamel; every use of an alias counts its nodes again."""
+
+    shown: str | None
+    problems: ProblemList
+    count: int = 0
+
+    def build(self, source: Source, depth: int = 0) -> Node:
+        mark = source.start_mark
+        place = Place(self.shown, mark.line + 1, mark.column + 1)
+        self.count += 1
+        limits = (
+            (depth, MAX_DEPTH, "levels"),
+            (self.count, MAX_NODES, "nodes (aliases counted each time they are used)"),
+            (len(self.problems.errors), MAX_ERRORS, "mistakes"),
+        )
+        for number, most, name in limits:
+            if number > most:
+                message = f"more than {most:,} {name}"
+                raise SpecError("E104", message, where=place, hint=_ROWS_HINT)
+        tag = str(source.tag)
+        kind = tag.removeprefix(_STANDARD)
+        is_scalar = isinstance(source, ScalarNode)
+        is_include = is_scalar and kind == INCLUDE_TAG
+        if kind not in _TAGS and not is_include:
+            name = tag.replace(_STANDARD, "!!")
+            hint = "the only tag is `!include path`; put text that begins with `!` in quotes"
+            self.problems.add("E104", f"unknown YAML tag `{name}`", place, hint)
+        if is_scalar:
+            return self._build_scalar(source, place, kind)
+        if isinstance(source, SequenceNode):
+            entries = tuple(self.build(entry, depth + 1) for entry in source.value)
+            return Node(entries, place, problems=self.problems)
+        return self._build_mapping(source, place, depth)
+
+    def _build_scalar(
+        self,
+        source: Source,
+        place: Place,
+        kind: str,
+    ) -> Node:
+        text = source.value
+        half = _SURROGATE.search(text)
+        if half is not None:  # an escape can write it, no file can hold it
+            message = f"`\\u{ord(half[0]):04x}` is half of a surrogate pair, which is no character"
+            raise SpecError("E102", message, where=place, hint="write the character itself")
+        if kind == INCLUDE_TAG:
+            return Node(text, place, INCLUDE_TAG, problems=self.problems)
+        node = Node(text, place, source.style or "", problems=self.problems)
+        if node.style or kind == "str":
+            return node
+        if text in _WORDS:
+            return node.changed(_WORDS[text])
+        if len(text) <= _MAX_DIGITS and _INTEGER.fullmatch(text):
+            return node.changed(int(text))
+        if not _DECIMAL.fullmatch(text):
+            return node
+        if math.isinf(float(text)):
+            hint = "put it in quotes to make it text"
+            node.report("E108", f"the number {text[:40]} is too large", hint)
+            return node
+        return node.changed(float(text))
+
+    def _build_mapping(
+        self,
+        source: Source,
+        place: Place,
+        depth: int,
+    ) -> Node:
+        entries: dict[str, Node] = {}
+        keys: dict[str, Place] = {}
+        merged: list[Node] = []
+        for key_source, value_source in source.value:
+            key_node = self.build(key_source, depth + 1)
+            key = key_node.text
+            if key is None:
+                key = _read_odd_key(key_node)
+            value = self.build(value_source, depth + 1)
+            if key_source.tag == _MERGE_TAG:
+                merged.extend(_list_merged(value))
+            elif key in keys:
+                message = f"key `{key}` is given twice: lines {keys[key].line} and "
+                key_node.report("E103", f"{message}{key_node.place.line}", "keep one of them")
+            else:
+                entries[key] = value
+                keys[key] = key_node.place
+        for mapping in merged:  # earlier mappings win over later ones
+            entries = mapping.entries | entries
+            keys = mapping.keys | keys
+        return Node(entries, place, keys=keys, problems=self.problems)
+
+
+def _list_merged(value: Node) -> tuple[Node, ...]:
+    """Return the mappings that `<<` merges."""
+    sources = value.items if value.is_list else (value,)
+    if all(source.is_map for source in sources):
+        return sources
+    value.report("E108", "`<<` merges mappings only", "write `<<: *anchor`")
+    return ()
+
+
+def _read_odd_key(node: Node) -> str:
+    """Return a key that is no text as text, and report it."""
+    if node.is_map:  # `{{ x }}` without quotes is read as a mapping in a mapping
+        column = node.place.column or 2
+        where = replace(node.place, column=column - 1)
+        hint = 'put it in quotes: `"{{ sample.answer }}"`'
+        message = "not valid YAML: a template without quotes"
+        raise SpecError("E102", message, where=where, hint=hint)
+    node.report("E108", "a key must be text", "put the key in quotes")
+    return str(to_plain(node))

@@ -26,34 +26,39 @@ from answerkey.errors import (
 )
 from answerkey.models.config import Generation, ModelConfig
 from answerkey.sandbox import Snippet
+from answerkey.scorers import asks_model
 from answerkey.solvers import ChatInput, GenericInput
 from answerkey.spec import definitions, shapes
 from answerkey.spec.config import (
     Config,
+    Settings,
     given_by_caller,
     list_declared,
-    pick_declared,
-    read_given,
     refuse_config,
     report_unknown,
+    resolve_config,
 )
-from answerkey.spec.definitions import Judges
-from answerkey.spec.nodes import Node, ProblemList, advise, from_plain, sort_errors, with_key
+from answerkey.spec.definitions import ModelChoice
+from answerkey.spec.nodes import (
+    Location,
+    Node,
+    Plain,
+    ProblemList,
+    advise,
+    from_plain,
+    sort_errors,
+    with_key,
+)
 from answerkey.spec.project import (
     YAML_ENDINGS,
     Loaded,
     Overrides,
     Project,
     find_file,
+    find_ready_made,
     load_environment,
 )
-from answerkey.spec.ready_made import (
-    find_ready_made,
-    list_ready_made,
-    load_ready_made,
-    suggest_ready_made,
-)
-from answerkey.spec.shapes import SpecificationFields, carry_over
+from answerkey.spec.shapes import SpecificationFields
 from answerkey.spec.sources import (
     DatasetSpec,
     build_dataset,
@@ -68,6 +73,7 @@ from answerkey.spec.validation import (
     Fields,
     Key,
     assign_keys,
+    carry_over,
     fields_of,
     validate_node,
 )
@@ -79,6 +85,20 @@ _RUN_ONLY = frozenset(shapes.RunFields.model_fields) - {"tasks"}
 _DATASET_ONLY = frozenset({"source", "file_path"})
 _SELECTION = frozenset(shapes.SelectionFields.model_fields)
 _WITHIN = "in the evaluation"
+#: What a file is that is neither a task file nor a run file.
+_OTHER_KINDS = {
+    "empty": "empty",
+    "no mapping": "no mapping",
+    "evaluation": "an evaluation, which stands under `evaluation` of a run file",
+    "dataset": "a dataset file, which is named by `--dataset`",
+}
+_KINDS_HINT = "a run file has `tasks` and `evaluation`, a task file has `key` and `definition`"
+#: What can be read as a task or a run: a file, or plain values of the same form.
+TaskSource = Location | Mapping[str, object]
+#: How scorers name the models that they call, and where, by the keys of the scorers.
+Judges = Mapping[str, tuple[str, Place]]
+#: What a run says of all its tasks.
+Common = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -87,6 +107,11 @@ class Variant:
 
     of: str
     key: str
+
+    @property
+    def specification_key(self) -> str:
+        """The key of the variant among the specifications."""
+        return self.of if self.key == BASE else f"{self.of}-{self.key}"
 
 
 @dataclass(frozen=True)
@@ -104,13 +129,13 @@ class Specification:
     task: Task
     dataset: DatasetSpec
     display_name: str | None = None
-    model: str | ModelConfig | None = None
+    model: ModelChoice | None = None
     model_key: str | None = None
     model_name: str | None = None
     selection: Selection = field(default_factory=Selection)
     examples: DatasetSpec | None = None
     num_runs: int = 1
-    judges: Mapping[str, str | ModelConfig] = field(default_factory=dict)
+    judges: Mapping[str, ModelChoice] = field(default_factory=dict)
     variant: Variant | None = None
     completions: Path | str | DataTable | None = None
 
@@ -126,7 +151,7 @@ class Specification:
 
 @dataclass(frozen=True)
 class Plan:
-    """All specifications of a run; `project` is the folder of the file given by the caller.
+    """All specifications of a run.
 
     `policies` are plain values, as `run.json` keeps them; `rule_places` say where each rule's
     definition stands, by the keys of its policy and its own.
@@ -134,10 +159,7 @@ class Plan:
 
     key: str
     specifications: tuple[Specification, ...]
-    project: Path
-    file: str
     display_name: str | None = None
-    description: str | None = None
     cache_policy: str | None = None
     policies: tuple[Mapping[str, Any], ...] = ()
     rule_places: Mapping[tuple[str, str], Place] = field(default_factory=dict)
@@ -165,7 +187,7 @@ def variant_model() -> type[Fields]:
 
 
 def load_task(
-    task: str | Path | Mapping[str, object],
+    task: TaskSource,
     *,
     config: Mapping[str, object] | None = None,
     overrides: Overrides | None = None,
@@ -176,35 +198,35 @@ def load_task(
     built = None
     try:
         project, node = _open(task, overrides, problems)
-        if not node.is_map or _is_task(node):
+        if _find_kind(node) in {"task", "empty", "no mapping"}:
             settings = given_by_caller({**overrides.config, **(config or {})}, problems)
-            values = definitions.resolve(project, node, settings)
+            values = _resolve(project, node, settings)
             built = build_task(with_key(node), values)
         else:
             message = "this is not a task file: it has no `definition`"
             node.report("E108", message, "give the task file itself, or use `load_plan`")
     except AnswerkeyError as error:
         problems.report(error)
-    return Loaded.of(built, problems)
+    return Loaded(built, sort_errors(problems.errors), problems.notices)
 
 
-def is_task_file(path: str | Path) -> bool:
+def is_task_file(path: Location) -> bool:
     """Return whether a path leads to a task file, rather than a run file or a folder."""
     try:
-        _, node = _open(path, Overrides(), ProblemList())
+        node = _open(path, Overrides(), ProblemList())[1]
     except AnswerkeyError:
         return False
-    return node.is_map and _is_task(node)
+    return _find_kind(node) == "task"
 
 
-def load_dataset(path: str | Path, overrides: Overrides | None = None) -> DatasetSpec | None:
+def load_dataset(path: Location, overrides: Overrides | None = None) -> DatasetSpec | None:
     """Return the dataset of a dataset file, None for a file of another kind.
 
     Raise all errors at once.
     """
     problems = ProblemList()
     project, node = _open(path, overrides or Overrides(), problems)
-    if not _is_dataset(node):
+    if _find_kind(node) != "dataset":
         return None
     dataset = build_dataset(node, project.folder)
     raise_all(sort_errors(problems.errors))
@@ -213,11 +235,11 @@ def load_dataset(path: str | Path, overrides: Overrides | None = None) -> Datase
 
 def load_model(
     reference: str,
-    path: str | Path,
+    path: Location,
     *,
     generation: Generation,
     overrides: Overrides,
-) -> str | ModelConfig:
+) -> ModelChoice:
     """Return the model that a reference means in the project of a file, for `open_model`.
 
     The file counts as having named it, not the caller. It is only read for a model that it defines
@@ -243,16 +265,16 @@ def load_model(
 def load_judges(
     task: Task,
     *,
-    run_file: str | Path | None,
+    run_file: Location | None,
     overrides: Overrides,
     is_callers: bool = False,
-) -> Judges:
+) -> dict[str, ModelChoice]:
     """Return the models that the scorers of a task call, by the scorer's key.
 
     Raise all errors at once. A key is looked up in `run_file`, where the task is used; without one,
     only a name will do. `is_callers`: the caller wrote the task, not a file.
     """
-    names = definitions.list_judges(task)
+    names = _list_judges(task)
     if not names:
         return {}
     problems = ProblemList()
@@ -272,54 +294,61 @@ def load_judges(
             definitions.define(project, node)
     # Other mistakes in the run file do not matter, unless a judge is what is wrong there.
     earlier = len(problems.errors)
-    judges = definitions.find_judges(project, task)
+    judges = _find_judges(project, names)
     raise_all(problems.errors[earlier:])
     if len(judges) < len(names):
         raise_all(problems.errors)
     return judges
 
 
-def _folder_of(file: str | Path | None) -> Path:
+def _folder_of(file: Location | None) -> Path:
     path = Path(file or "")
     return path if path.is_dir() else path.parent
 
 
-def load_plan(
-    path: Task | str | Path | Mapping[str, object], overrides: Overrides | None = None
-) -> Loaded[Plan]:
+def load_plan(path: Task | TaskSource, overrides: Overrides | None = None) -> Loaded[Plan]:
     """Return the plan of a run file or its folder, a task file, a Task or a ready-made task."""
     overrides = overrides or Overrides()
     problems = ProblemList()
     plan = None
     try:
+        settings = given_by_caller(overrides.config, problems)
         if isinstance(path, Task):
-            project = Project.open(Path(path.file or "").parent, overrides, problems)
-            plan = _plan_built_task(project, path)
+            project = Project.open(_folder_of(path.file), overrides, problems)
+            plan = _plan_built_task(project, path, settings)
         elif (ready := find_ready_made(path)) is not None:
-            plan = _plan_ready_made(Project.open(Path(), overrides, problems), ready)
+            project = Project.open(Path(), overrides, problems)
+            plan = _plan_ready_made(project, ready, settings)
         else:
-            plan = _plan_file(*_open(path, overrides, problems))
+            project, node = _open(path, overrides, problems)
+            kind = _find_kind(node)
+            if kind == "run":
+                plan = _plan_run(project, node, settings)
+            elif kind == "task":
+                _open_given_dataset(project)
+                plan = _plan_task(project, with_key(node), settings)
+            else:
+                message = f"the file is {_OTHER_KINDS[kind]}"
+                problems.add("E108", message, node.place, _KINDS_HINT)
     except AnswerkeyError as error:
         problems.report(error)
-    return Loaded.of(plan, problems)
+    return Loaded(plan, sort_errors(problems.errors), problems.notices)
 
 
 def _open(
-    path: str | Path | Mapping[str, object],
+    path: TaskSource,
     overrides: Overrides,
     problems: ProblemList,
 ) -> tuple[Project, Node]:
     """Return the project and the tree of a file of any kind, or of a mapping."""
     ready = find_ready_made(path)
     if ready is not None:
-        return Project.open(Path(), overrides, problems), load_ready_made(ready, problems).task
-    if isinstance(path, str | Path) and is_data_file(path):
-        from answerkey.spec.data_file import make_run
+        from answerkey.spec.ready_made import load_ready_made
 
-        folder = Path() if is_remote(path) else Path(path).parent
-        plain = make_run(path, overrides, problems)
-        node = from_plain(plain, Place(file=show_file(path)), problems)
-        return Project.open(folder, overrides, problems), node
+        project = Project.open(Path(), overrides, problems)
+        return project, load_ready_made(ready, problems).task
+    if isinstance(path, str | Path) and is_data_file(path):
+        return _open_data_file(path, overrides, problems)
     if overrides.columns:
         hint = "name the columns in the task, or in `questions` of the dataset"
         raise SpecError("E119", f"`--column` is for a data file, and `{path}` is none", hint=hint)
@@ -328,6 +357,8 @@ def _open(
         return project, project.read(path)
     file = find_file(Path(path))
     if not file.suffix and not file.exists():
+        from answerkey.spec.ready_made import suggest_ready_made
+
         message = f"there is no file and no ready-made task `{path}`"
         hint = suggest_ready_made(str(path)) or "`answerkey tasks` lists the ready-made tasks"
         raise SpecError("E101", message, where=Place(file=str(path)), hint=hint)
@@ -345,129 +376,125 @@ def _open(
     raise DataError("E201", message, where=Place(file=str(file)), hint=hint)
 
 
-def _is_task(node: Node) -> bool:
+def _open_data_file(
+    path: Location,
+    overrides: Overrides,
+    problems: ProblemList,
+) -> tuple[Project, Node]:
+    """Return a data file as a run file would describe it."""
+    from answerkey.spec.data_file import make_run
+
+    folder = Path() if is_remote(path) else Path(path).parent
+    run = make_run(path, overrides, problems)
+    node = from_plain(run, Place(file=show_file(path)), problems)
+    return Project.open(folder, overrides, problems), node
+
+
+def _find_kind(node: Node) -> str:
+    """Return what a file is: `task`, `run`, or one of `_OTHER_KINDS`."""
     keys = node.entries.keys()
-    return "definition" in keys or ("key" in keys and not keys & (_RUN_ONLY | _DATASET_ONLY))
-
-
-def _is_dataset(node: Node) -> bool:
-    keys = node.entries.keys()
-    return bool(keys & _DATASET_ONLY and not keys & _RUN_ONLY and "definition" not in keys)
-
-
-def _plan_file(project: Project, node: Node) -> Plan | None:
-    """Return the plan of a run file or a task file; raise for files of other kinds."""
-    kind = ""
     if not node.is_map:
-        kind = "empty" if node.is_null else "no mapping"
-    elif "task_specifications" in node.entries and "definition" not in node.entries:
-        kind = "an evaluation, which stands under `evaluation` of a run file"
-    elif _is_dataset(node):
-        kind = "a dataset file, which is named by `--dataset`"
-    if kind:
-        hint = "a run file has `tasks` and `evaluation`, a task file has `key` and `definition`"
-        raise SpecError("E108", f"the file is {kind}", where=node.place, hint=hint)
-    if not _is_task(node):
-        return _plan_run(project, node)
-    definitions.open_given_dataset(project)
-    settings = given_by_caller(project.overrides.config, project.problems)
-    return _plan_task(project, with_key(node), settings)
+        return "empty" if node.is_null else "no mapping"
+    if "definition" in keys:
+        return "task"
+    if "task_specifications" in keys:
+        return "evaluation"
+    if keys & _RUN_ONLY:
+        return "run"
+    if keys & _DATASET_ONLY:
+        return "dataset"
+    return "task" if "key" in keys else "run"
 
 
-def _plan_ready_made(project: Project, name: str) -> Plan | None:
+def _plan_ready_made(project: Project, name: str, settings: Settings) -> Plan | None:
+    from answerkey.spec.ready_made import load_ready_made
+
     ready = load_ready_made(name, project.problems)
-    settings = given_by_caller(project.overrides.config, project.problems)
     settings = definitions.adopt(project, ready, settings)
-    definitions.open_given_dataset(project)
+    _open_given_dataset(project)
     plan = _plan_task(project, ready.task, settings)
-    about = ready.about
-    return plan and replace(plan, key=name, display_name=about.title, description=about.summary)
+    if plan is None:
+        return None
+    return replace(plan, key=name, display_name=ready.about.title)
 
 
-def _plan_task(
-    project: Project,
-    node: Node,
-    settings: Mapping[str, Node],
-) -> Plan | None:
+def _plan_task(project: Project, node: Node, settings: Settings) -> Plan | None:
     """Return the plan of one task, on the dataset that the caller names."""
     key = node.key or "task"
     if not re.fullmatch(KEY_PATTERN, key):
         key = "task"  # the task itself says what is wrong with its key
     project.tasks[key] = node
-    report_unknown(settings, list_declared(node))
-    specifications = _specify(project, [_ask_for(key, node)], settings, {})
-    return _plan_specifications(project, specifications, node)
+    fields = {
+        "task_key": node.changed(key),
+        "task_config": node.changed(dict(settings)),
+    }
+    entry = node.changed(fields)
+    specifications = _specify(project, [entry], {}, {})
+    return _plan_specifications(project, specifications)
 
 
-def _plan_built_task(project: Project, task: Task) -> Plan | None:
-    definitions.open_given_dataset(project)
-    report_unknown(given_by_caller(project.overrides.config, project.problems), [])
+def _plan_built_task(project: Project, task: Task, settings: Settings) -> Plan | None:
+    _open_given_dataset(project)
+    report_unknown(settings, [])
     fields = SpecificationFields.model_construct(task_key=task.key)
     specification = _build_specification(project, task, fields, task.places, task.key, {})
-    return _plan_specifications(project, [specification], task.places)
+    return _plan_specifications(project, [specification])
 
 
 def _plan_specifications(
-    project: Project,
-    specifications: Sequence[Specification | None],
-    node: Node,
+    project: Project, specifications: Sequence[Specification | None]
 ) -> Plan | None:
     """Return the plan of one task and its variants."""
     built = tuple(filter(None, specifications))
     if not built:
         return None
     task = built[0].task
-    return Plan(
-        task.key,
-        built,
-        project.folder,
-        node.place.file or "",
-        task.display_name,
-        task.description,
-        **_plan_policies(project, task.key, built, Node(None), Config()),
+    plan = Plan(
+        key=task.key,
+        specifications=built,
+        display_name=task.display_name,
     )
+    if project.overrides.states_gates:
+        return _add_policies(plan, project)
+    return plan
 
 
-def _ask_for(key: str, task: Node) -> Node:
-    """Return the task specification of a task that no evaluation asks for."""
-    return task.changed({"task_key": task.changed(key)})
-
-
-def _plan_run(project: Project, node: Node) -> Plan:
+def _plan_run(project: Project, node: Node, callers: Settings) -> Plan:
     """Return the plan of a run file."""
     validate_node(shapes.RunFields, node, "the run file")
     definitions.define(project, node)
-    definitions.open_given_dataset(project)
-    settings = read_given(node.field("config"), "config")
-    settings |= given_by_caller(project.overrides.config, project.problems)
+    _open_given_dataset(project)
+    settings = {**node.field("config").entries, **callers}
     fields, config, entries = _read_evaluation(project, node.field("evaluation"), settings)
-    for_tasks = {name: value for name, value in settings.items() if name not in config.parameters}
+    for_tasks = dict(settings)
+    for name in config.parameters:
+        for_tasks.pop(name, None)
     _check_tasks(project, entries, for_tasks, list(config.parameters))
-    common: dict[str, Any] = {}
+    common: Plain = {}
     if fields is not None:
         common = fields.model_dump(include={*_SELECTION, "cache_policy"}, exclude_none=True)
     common |= _read_run_config(node.field("run_config"))
     built = _specify(project, entries, for_tasks, common)
     if fields is None:
-        name = Path(node.place.file or "run.yaml").resolve().parent.name or "run"
+        file = Path(node.place.file or "run.yaml")
+        name = file.resolve().parent.name or "run"
         fields = shapes.EvaluationFields.model_construct(key=name)
-    sound = [] if None in built else built
-    return Plan(
+    plan = Plan(
         key=fields.key,
         specifications=tuple(filter(None, built)),
-        project=project.folder,
-        file=node.place.file or "",
         display_name=fields.display_name,
-        description=fields.description,
         cache_policy=common.get("cache_policy"),
-        **_plan_policies(project, fields.key, sound, node.field("policies"), config),
     )
+    policies = node.field("policies")
+    if policies.is_null and not project.overrides.states_gates:
+        return plan
+    return _add_policies(plan, project, policies, config, is_sound=None not in built)
 
 
 def _check_tasks(
     project: Project,
     entries: Sequence[Node],
-    settings: Mapping[str, Node],
+    settings: Settings,
     names: list[str],
 ) -> None:
     """Report config values that no task declares, and what is wrong with tasks that are not run.
@@ -478,14 +505,14 @@ def _check_tasks(
     for entry in entries:
         key = str(entry.field("task_key").value)
         unused.pop(key, None)
-        names += list_declared(_find_task(project, key) or entry)
+        names += list_declared(definitions.find_task(project, key) or entry)
     if entries and not project.is_faulty:
         report_unknown(settings, names)
     for task in unused.values():
         definitions.check_unused_task(task)
 
 
-def _read_run_config(node: Node) -> dict[str, Any]:
+def _read_run_config(node: Node) -> Plain:
     """Return what a run file says of all its tasks, with `trials` as a node."""
     if node.is_null:
         return {}
@@ -502,50 +529,89 @@ def _read_run_config(node: Node) -> dict[str, Any]:
 def _read_evaluation(
     project: Project,
     node: Node,
-    settings: Mapping[str, Node],
+    settings: Settings,
 ) -> tuple[shapes.EvaluationFields | None, Config, list[Node]]:
     """Return the fields and the config of an evaluation, and its task specifications.
 
     A run without an evaluation runs every task.
     """
-    if node.is_null:
-        return None, Config(), [_ask_for(key, task) for key, task in project.tasks.items()]
-    node = with_key(carry_over(node, "evaluation"))
     config = Config()
+    if node.is_null:
+        entries = []
+        for key, task in project.tasks.items():
+            fields_of_task = {"task_key": task.changed(key)}
+            entries.append(task.changed(fields_of_task))
+        return None, config, entries
+    node = with_key(carry_over(node, "evaluation"))
     if node.is_map:
-        config = definitions.resolve(project, node, pick_declared(settings, node))
-        definitions.check_references(project, config)
+        config = _resolve(project, node, {}, settings)
+        _check_references(project, config, ())
         node = config.fill(node.without("config_spec"))
     fields = validate_node(shapes.EvaluationFields, node, "`evaluation`")
     return fields, config, list(node.field("task_specifications").items)
 
 
-def _plan_policies(
+def _add_policies(
+    plan: Plan,
     project: Project,
-    key: str,
-    specifications: Sequence[Specification | None],
+    node: Node | None = None,
+    config: Config | None = None,
+    *,
+    is_sound: bool = True,
+) -> Plan:
+    """Return a plan with its policies, the caller's or else the file's, checked against its tasks.
+
+    They are not checked where a task could not be built.
+    """
+    tasks = {}
+    if is_sound:
+        tasks = {each.key: each.task for each in plan.specifications}
+    gates = features.load_gates()
+    policies, places = gates.plan_policies(project, plan.key, tasks, node, config)
+    return replace(plan, policies=policies, rule_places=places)
+
+
+def _resolve(
+    project: Project,
     node: Node,
-    config: Config,
-) -> dict[str, Any]:
-    """Return the policies of a run, the caller's or else the file's, checked against its tasks."""
-    if not project.overrides.states_gates and node.is_null:
-        return {}
-    tasks = {each.key: each.task for each in filter(None, specifications)}
-    policies, places = features.load_gates().plan_policies(project, key, tasks, node, config)
-    return {"policies": policies, "rule_places": places}
+    settings: Settings,
+    common: Settings | None = None,
+) -> Config:
+    """Return the config of a task or an evaluation.
+
+    `--dataset` and `--model` are for parameters that have neither a value nor a default.
+    """
+    fallbacks: dict[str, Node] = {}
+    if project.given_dataset is not None:
+        fallbacks["dataset"] = Node(project.given_dataset.key, Place(file="--dataset"))
+    if project.overrides.model is not None:
+        model = definitions.find_given_model(project)
+        fallbacks["model"] = Node(model, Place(file="--model"))
+    return resolve_config(node, settings, common or {}, fallbacks=fallbacks)
 
 
-def _find_task(project: Project, key: str) -> Node | None:
-    if key not in project.tasks and key in list_ready_made():
-        return load_ready_made(key, project.problems).task
-    return project.tasks.get(key)
+def _check_references(project: Project, config: Config, keys: Sequence[str]) -> None:
+    """Report `dataset`, `model` and `task_result` parameters that name nothing.
+
+    `keys` are those of the task specifications.
+    """
+    for name, target in config.of_type("task_result").items():
+        if target not in keys:
+            hint = advise(target, keys, "task specifications")
+            message = f"config value `{name}`: task specification `{target}` is not defined"
+            project.problems.add("E113", message, config.places[name], hint)
+    if project.given_dataset is None:
+        for key, name in config.of_type("dataset").items():
+            definitions.find_dataset(project, name, config.places[key])
+    for key, name in config.of_type("model").items():
+        definitions.find_model(project, name, config.places[key], None)
 
 
 def _list_variants(
     task: Node,
     key: str,
-    *,
-    is_recorded: bool,
+    fields: SpecificationFields,
+    overrides: Overrides,
 ) -> Iterator[tuple[Node, Variant | None]]:
     """Yield a task, and the same task with another prompt for each of its `variants`.
 
@@ -558,7 +624,7 @@ def _list_variants(
         return
     bare = definition.without("variants")
     task = task.having("definition", bare)
-    if is_recorded:
+    if overrides.brings_completions or fields.completions is not None:
         message = "recorded completions are answers to one prompt: `variants` are left out"
         task.problems.notice(message, listed.place)
         yield task, None
@@ -573,23 +639,27 @@ def _list_variants(
     entries = [(entry, "variant") for entry in (base, *listed.items)]
     assign_keys(entries, "variant", "in the task")
     for entry in listed.items:
-        fields = validate_node(variant_model(), entry, "the variant")
-        if fields is not None and entry.key is not None:
+        variant = validate_node(variant_model(), entry, "the variant")
+        if variant is not None and entry.key is not None:
             prompt = solver.having("input_builder", entry.entries["input_builder"])
-            yield task.having("definition", bare.having("solver", prompt)), Variant(key, entry.key)
+            changed = bare.having("solver", prompt)
+            yield task.having("definition", changed), Variant(key, entry.key)
 
 
 def _specify(
     project: Project,
     entries: Sequence[Node],
-    settings: Mapping[str, Node],
-    common: Mapping[str, Any],
+    settings: Settings,
+    common: Common,
 ) -> list[Specification | None]:
     """Return the specifications of an evaluation; None for one that cannot be built.
 
     `settings` are config values for the tasks, `common` is what the run says of all of them.
     """
-    candidates = [(entry, str(entry.field("task_key").value)) for entry in entries]
+    candidates = []
+    for entry in entries:
+        task_key = str(entry.field("task_key").value)
+        candidates.append((entry, task_key))
     keys = assign_keys(candidates, "task specification", _WITHIN)
     specifications: list[Specification | None] = []
     for entry, key in zip(entries, keys, strict=True):
@@ -607,43 +677,33 @@ def _specify_entry(
     entry: Node,
     key: str,
     keys: Sequence[str],
-    settings: Mapping[str, Node],
-    common: Mapping[str, Any],
+    settings: Settings,
+    common: Common,
 ) -> list[Specification | None]:
     """Return the specification of one task, and those of its variants."""
     entry = carry_over(entry, "specification")
     fields = validate_node(SpecificationFields, entry, "the task specification")
     if fields is None:
         return [None]
-    values = read_given(entry.field("task_config"), "task_config")
-    task_key = fields.task_key
-    node = _find_task(project, task_key)
+    values: Settings = entry.field("task_config").entries
+    node = project.tasks.get(fields.task_key)
     if node is None:
-        if not project.is_faulty and "<<" not in task_key:
-            hint = advise(task_key, project.tasks, "tasks")
-            entry.entries["task_key"].report("E113", f"task `{task_key}` is not defined", hint)
+        node, values = definitions.open_task(project, entry, fields.task_key, values)
+    if node is None:
         return [None]
-    if task_key not in project.tasks:
-        ready = load_ready_made(task_key, project.problems)
-        values = definitions.adopt(project, ready, values)
-    values |= pick_declared(settings, node)
-    node = override_trials(node, common.get("trials", Node(None)), entry.field("trials"))
-    is_recorded = project.overrides.brings_completions or fields.completions is not None
+    if "trials" in common or "trials" in entry.entries:
+        shared = common.get("trials", Node(None))
+        node = override_trials(node, shared, entry.field("trials"))
     specifications: list[Specification | None] = []
-    for task_node, variant in _list_variants(node, key, is_recorded=is_recorded):
-        config = definitions.resolve(project, task_node, values)
-        for name, target in config.of_type("task_result").items():
-            if target not in keys:
-                hint = advise(target, keys, "task specifications")
-                message = f"config value `{name}`: task specification `{target}` is not defined"
-                project.problems.add("E113", message, config.places[name], hint)
+    for task_node, variant in _list_variants(node, key, fields, project.overrides):
+        config = _resolve(project, task_node, values, settings)
         task = build_task(task_node, config)
         specification = None
         if task is not None:
-            definitions.check_references(project, config)
+            _check_references(project, config, keys)
             specification = _build_specification(project, task, fields, entry, key, common)
         if specification is not None and variant is not None:
-            name = key if variant.key == BASE else f"{key}-{variant.key}"
+            name = variant.specification_key
             specification = replace(specification, key=name, variant=variant)
         specifications.append(specification)
     return specifications
@@ -655,29 +715,30 @@ def _build_specification(
     fields: SpecificationFields,
     entry: Node,
     key: str,
-    common: Mapping[str, Any],
+    common: Common,
 ) -> Specification | None:
     """Return a task with its dataset, model and judges; None without a dataset."""
     overrides = project.overrides
     dataset = _choose_dataset(task, project)
+    examples = getattr(task.solver, "examples", None)
+    if examples is not None:
+        examples = _choose_examples(examples.dataset, task, dataset, project)
     needs_model = task.solver is not None and task.solver.needs_model
     completions = None
-    if fields.completions is not None and not (needs_model and overrides.model is not None):
+    calls_callers = needs_model and overrides.model is not None
+    if fields.completions is not None and not calls_callers:
         # The caller's model is called in place of the file's completions.
         place = entry.entries["completions"].place
         completions = resolve_stated(fields.completions, place, project.folder)
-    reference = definitions.find_given_model(project) or fields.model_key
-    is_called = needs_model and completions is None and not overrides.brings_completions
+    reference = fields.model_key
+    if overrides.model is not None:
+        reference = definitions.find_given_model(project)
     model = None
     if reference is not None:
-        from answerkey.spec.models import build_generation
-
-        is_callers = overrides.model is not None
-        place = Place(file="--model") if is_callers else entry.key_place("model_key")
-        generation = build_generation(fields) if is_called else None
-        model = definitions.find_model(project, reference, place, generation)
-    examples = _choose_examples(task, dataset, project)
-    judges = definitions.find_judges(project, task)
+        is_called = needs_model and completions is None and not overrides.brings_completions
+        model = _find_model(project, reference, fields, entry, is_called=is_called)
+    names = _list_judges(task)
+    judges = _find_judges(project, names) if names else {}
     if dataset is None:
         return None
     model_name = fields.model_key
@@ -699,34 +760,99 @@ def _build_specification(
     )
 
 
+def _find_model(
+    project: Project,
+    reference: str,
+    fields: SpecificationFields,
+    entry: Node,
+    *,
+    is_called: bool,
+) -> ModelChoice | None:
+    """Return the model of a specification; None for one that is only named."""
+    from answerkey.spec.models import build_generation
+
+    place = entry.key_place("model_key")
+    if project.overrides.model is not None:
+        place = Place(file="--model")
+    generation = build_generation(fields) if is_called else None
+    return definitions.find_model(project, reference, place, generation)
+
+
+def _list_judges(task: Task) -> Judges:
+    """Return how the scorers that call a model name it, and where, by the scorer's key."""
+    judges = {}
+    for step in task.scoring:
+        if asks_model(step.scorer):
+            place = task.place(*step.model_path)
+            judges[step.key] = (step.scorer.model_key, place)
+    return judges
+
+
+def _find_judges(project: Project, names: Judges) -> dict[str, ModelChoice]:
+    """Return the model of each scorer that calls one, by the scorer's key; report mistakes."""
+    judges: dict[str, ModelChoice] = {}
+    for key, (name, place) in names.items():
+        model = definitions.find_model(project, name, place, Generation())
+        if model is not None:
+            judges[key] = model
+    return judges
+
+
 def _select_rows(
-    common: Mapping[str, Any],
+    common: Common,
     fields: SpecificationFields,
     overrides: Overrides,
 ) -> Selection:
     """Return which rows are used; the caller's word wins, then the task specification's."""
-    selected = {name: value for name, value in common.items() if name in _SELECTION}
-    for layer in (fields, overrides):
-        for name in _SELECTION:
-            value = getattr(layer, name, None)
+    selected = {}
+    for name in _SELECTION:
+        layers = [common.get(name)]
+        for layer in (fields, overrides):
+            layers.append(getattr(layer, name, None))
+        for value in layers:
             if value is not None:
                 selected[name] = value
     return Selection(**selected)
 
 
 def _choose_examples(
+    name: str,
     task: Task,
     dataset: DatasetSpec | None,
     project: Project,
 ) -> DatasetSpec | None:
-    """Return the dataset that a solver takes its examples from."""
-    examples = getattr(task.solver, "examples", None)
-    if examples is None:
-        return None
-    if examples.dataset == task.dataset_key:
+    """Return the dataset that a solver takes its examples from, and calls by this name."""
+    if name == task.dataset_key:
         return dataset
     place = task.place("definition", "solver", "examples", "dataset")
-    return definitions.find_dataset(project, examples.dataset, place)
+    return definitions.find_dataset(project, name, place)
+
+
+def _open_given_dataset(project: Project) -> None:
+    """Open what `--dataset` names: a key of the run file, a dataset file, data, or an address."""
+    location = project.overrides.dataset
+    if location is None:
+        return
+    if not isinstance(location, str | Path):
+        project.given_dataset = DatasetSpec("samples", location)
+        return
+    path = Path(location)
+    # A folder may be called like the benchmark whose files it has.
+    is_raw_files = project.open_files is not None and path.exists()
+    if str(location) in project.datasets and not is_raw_files:
+        project.given_dataset = project.datasets[str(location)]
+        return
+    is_address = is_remote(location)
+    try:
+        if path.suffix.lower() in YAML_ENDINGS and not is_address:
+            node = with_key(project.read(path, limit=path.parent))
+            project.given_dataset = build_dataset(node, path.parent)
+        elif is_address or path.exists():
+            project.given_dataset = (project.open_files or DatasetSpec.of_path)(location)
+        else:
+            definitions.report_missing_file(project, path)
+    except AnswerkeyError as error:
+        project.problems.report(error)
 
 
 def _choose_dataset(task: Task, project: Project) -> DatasetSpec | None:

@@ -7,41 +7,34 @@ are values of the environment, or else of `.env`; `<< secrets.NAME >>` is used a
 from __future__ import annotations
 
 import re
-from collections.abc import (
-    Callable,
-    Mapping,
-    Sequence,
-)
-from dataclasses import (
-    dataclass,
-    field,
-    replace,
-)
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.resources import files
 from os import environ
 from pathlib import Path
-from typing import (
-    TYPE_CHECKING,
-    Generic,
-    Literal,
-    TypeVar,
-)
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 from answerkey.datasets.formats import split_endings
 from answerkey.datasets.sources import Source
 from answerkey.errors import AnswerkeyError, Place, SpecError, listing, raise_all, suggest
 from answerkey.models.config import SECRET_NAME, Adapter, ModelConfig, Origin, Secret
-from answerkey.spec import yaml_text
 from answerkey.spec.nodes import (
+    INCLUDE_TAG,
+    MAX_NODES,
+    Location,
     Node,
     ProblemList,
+    Steps,
     from_plain,
     kind_of,
     map_scalars,
+    names_in,
+    read_text,
+    read_yaml,
+    resolve_path,
     sort_errors,
     to_plain,
 )
-from answerkey.spec.nodes import Path as Way
-from answerkey.spec.yaml_text import INCLUDE_TAG, MAX_NODES, resolve_path
 from answerkey.types import Notice
 
 if TYPE_CHECKING:
@@ -54,6 +47,8 @@ T = TypeVar("T")
 GATES = ("policies", "baseline", "fail_under", "not_worse_than")
 RUN_NAMES = ("run.yaml", "run.yml")
 YAML_ENDINGS = (".yaml", ".yml")
+#: The files of the ready-made tasks.
+BENCHMARKS = "benchmarks"
 MAX_FILES = 200
 MAX_INCLUDED = 20_000_000
 
@@ -61,7 +56,15 @@ _VALUE = re.compile(r"\$(?:[A-Za-z_]|\{[A-Za-z_])\S*")
 _NAME = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
 _LINE = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)", re.DOTALL)
 _QUOTED = re.compile(r"""(?:'([^']*)'|"((?:[^"\\]|\\.)*)")\s*(?:#.*)?""")
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "$": "$"}
+_ESCAPE = re.compile(r"\\(.)")
+_ESCAPES = {
+    "n": "\n",
+    "t": "\t",
+    "r": "\r",
+    '"': '"',
+    "\\": "\\",
+    "$": "$",
+}
 _WHOLE_START = re.compile(r"(?:\$[A-Za-z_][A-Za-z0-9_]*|\$\{[A-Za-z_][A-Za-z0-9_]*\})(?:/\S*)?")
 _SECRET = re.compile(r"\s*<<\s*secrets\.([A-Za-z_][A-Za-z0-9_]*)\s*>>\s*")
 _SECRET_ANYWHERE = re.compile(r"<<\s*secrets\.")
@@ -86,21 +89,21 @@ class Overrides:
 
     config: Mapping[str, object] = field(default_factory=dict)
     model: str | ModelConfig | None = None
-    dataset: str | Path | Source | None = None
-    completions: str | Path | None = None
+    dataset: Location | Source | None = None
+    completions: Location | None = None
     completion_column: str | None = None
     split_thinking: bool | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
     num_samples: int | None = None
     subsampling: Literal["head", "random"] | None = None
     seed: int | None = None
-    env: str | Path | None = None
+    env: Location | None = None
     allow_outside: bool = False
     allow_hosts: tuple[str, ...] = ()
-    policies: str | Path | Mapping[str, object] | Sequence[object] | None = None
-    baseline: str | Path | None = None
+    policies: Location | Mapping[str, object] | Sequence[object] | None = None
+    baseline: Location | None = None
     fail_under: float | str | None = None
-    not_worse_than: str | Path | None = None
+    not_worse_than: Location | None = None
 
     @property
     def states_gates(self) -> bool:
@@ -110,7 +113,9 @@ class Overrides:
     @property
     def model_name(self) -> str | None:
         """The name of the caller's model."""
-        return self.model.name if isinstance(self.model, ModelConfig) else self.model
+        if isinstance(self.model, ModelConfig):
+            return self.model.name
+        return self.model
 
     @property
     def brings_completions(self) -> bool:
@@ -125,11 +130,6 @@ class Loaded(Generic[T]):
     value: T | None
     errors: list[AnswerkeyError]
     notices: list[Notice]
-
-    @classmethod
-    def of(cls, value: T | None, problems: ProblemList) -> Loaded[T]:
-        """Return a value with the problems that were found, by their position."""
-        return cls(value, sort_errors(problems.errors), problems.notices)
 
 
 @dataclass(frozen=True)
@@ -164,14 +164,15 @@ class Environment:
 
     def origin_of(self, text: str) -> Origin:
         """Return whose value this is: the project's only if its files state all of it."""
-        return "project" if self.project_names.issuperset(_find_names(text)) else "caller"
+        is_projects = self.project_names.issuperset(_find_names(text))
+        return "project" if is_projects else "caller"
 
 
 def _find_names(text: str) -> list[str]:
     return [plain or braced for plain, braced in _NAME.findall(text)]
 
 
-def load_environment(folder: Path | None, env: str | Path | None) -> Environment:
+def load_environment(folder: Path | None, env: Location | None) -> Environment:
     """Return the process environment over the file `env`, or over `.env` in `folder`."""
     file = None
     if env is not None:
@@ -180,9 +181,11 @@ def load_environment(folder: Path | None, env: str | Path | None) -> Environment
         file = folder / ".env"
     if file is None:
         return Environment({**environ})
-    stored = parse_env(yaml_text.read_text(file, file.as_posix()), file.as_posix())
+    shown = file.as_posix()
+    stored = parse_env(read_text(file, shown), shown)
     names = frozenset[str]()
-    if folder is not None and file.resolve().is_relative_to(folder.resolve()):
+    is_projects = folder is not None and file.resolve().is_relative_to(folder.resolve())
+    if is_projects:
         names = frozenset(stored.keys() - environ.keys())
     return Environment({**stored, **environ}, names)
 
@@ -193,7 +196,8 @@ def parse_env(text: str, shown: str) -> dict[str, str]:
     Nothing is expanded.
     """
     values: dict[str, str] = {}
-    for number, line in enumerate(map(str.strip, text.splitlines()), start=1):
+    for number, written in enumerate(text.splitlines(), start=1):
+        line = written.strip()
         if not line or line.startswith("#"):
             continue
         where = Place(shown, number)
@@ -202,15 +206,15 @@ def parse_env(text: str, shown: str) -> dict[str, str]:
             raise SpecError("E102", "not a line of the form `NAME=value`", where=where)
         name, value = match.groups()
         if not value.startswith(("'", '"')):
-            values[name] = re.split(r"\s#", value, maxsplit=1)[0].strip()
+            bare, *_ = re.split(r"\s#", value, maxsplit=1)
+            values[name] = bare.strip()
             continue
         quoted = _QUOTED.fullmatch(value)
         if quoted is None:
             raise SpecError("E102", "quotes are not closed, or text follows them", where=where)
         escaped = quoted[2] or ""
-        values[name] = quoted[1] or re.sub(
-            r"\\(.)", lambda match: _ESCAPES.get(match[1], match[0]), escaped
-        )
+        unescaped = _ESCAPE.sub(lambda match: _ESCAPES.get(match[1], match[0]), escaped)
+        values[name] = quoted[1] or unescaped
     return values
 
 
@@ -225,11 +229,6 @@ class Inclusion:
     _count: int = 0
     _included: int = 0
     _trees: dict[Path, Node] = field(default_factory=dict)
-
-    def load(self, path: Path, shown: str) -> Node:
-        """Return the tree of a file with everything followed; raise if it cannot be read."""
-        node = yaml_text.read_yaml(path, shown, self.problems)
-        return self.follow(node, (resolve_path(path, None),))
 
     def follow(
         self,
@@ -249,16 +248,19 @@ class Inclusion:
         if node.style == INCLUDE_TAG:
             return self._include(node)
         if node.is_list:
-            entries = [self.follow(entry, trail, is_material=is_material) for entry in node.items]
+            entries = []
+            for entry in node.items:
+                entries.append(self.follow(entry, trail, is_material=is_material))
             return replace(node, value=tuple(entries))
         if not node.is_map:
             return node
         followed: dict[str, Node] = {}
         for key, entry in node.entries.items():
-            if key == "rows" and "$ref" in entry.entries and not is_material:
+            is_rows = key == "rows"
+            if is_rows and "$ref" in entry.entries and not is_material:
                 followed[key] = self._refer(entry, trail, is_material=True)
             else:
-                followed[key] = self.follow(entry, trail, is_material=is_material or key == "rows")
+                followed[key] = self.follow(entry, trail, is_material=is_material or is_rows)
         node = replace(node, value=followed)
         if "$ref" in followed and not is_material:
             return self._refer(node, trail)
@@ -268,7 +270,7 @@ class Inclusion:
         """Return the text of the file that `!include` names, with the place where it begins."""
         try:
             path = self._locate(str(node.value), node.place)
-            text = yaml_text.read_text(path, path.as_posix(), place=node.place)
+            text = read_text(path, path.as_posix(), place=node.place)
         except SpecError as error:
             self.problems.report(error)
             return node
@@ -277,8 +279,10 @@ class Inclusion:
             most = MAX_INCLUDED // 1_000_000
             message = f"the files that `!include` names hold more than {most} MB"
             raise SpecError("E104", message, where=node.place)
-        before = text[: len(text) - len(text.lstrip())]
-        start = Place(path.as_posix(), before.count("\n") + 1, len(before) - before.rfind("\n"))
+        blank = len(text) - len(text.lstrip())
+        line = text.count("\n", 0, blank) + 1
+        column = blank - text.rfind("\n", 0, blank)
+        start = Place(path.as_posix(), line, column)
         return Node(text.strip(), start, "include", problems=self.problems)
 
     def _refer(
@@ -301,13 +305,14 @@ class Inclusion:
         if not target.is_map:
             message = "`$ref` with other keys beside it needs a mapping, "
             reference.report("E105", f"{message}and `{reference.text}` holds none")
-        for key in siblings.entries.keys() & target.entries.keys():
-            if to_plain(siblings.entries[key]) != to_plain(target.entries[key]):
+        for key, sibling in siblings.entries.items():
+            twin = target.entries.get(key, sibling)
+            if to_plain(sibling) != to_plain(twin):
                 place = target.key_place(key)
                 message = f"`{key}` contradicts the file that `$ref` names ({place})"
                 siblings.report("E105", message, f"keep `{key}` in one of the two", key=key)
-        entries = target.entries | siblings.entries
-        return replace(reference.changed(entries), keys=target.keys | siblings.keys)
+        joined = reference.changed(target.entries | siblings.entries)
+        return replace(joined, keys=target.keys | siblings.keys)
 
     def _read_reference(
         self,
@@ -317,27 +322,32 @@ class Inclusion:
         is_material: bool,
     ) -> Node:
         """Return the tree of the file that `$ref` names; each file is read once."""
+        place = node.place
         if node.text is None:
-            raise SpecError("E108", "`$ref` must be the path of a YAML file", where=node.place)
-        path = self._locate(self.environment.expand(node.text, node.place), node.place)
-        real = resolve_path(path, node.place)
+            raise SpecError("E108", "`$ref` must be the path of a YAML file", where=place)
+        text = self.environment.expand(node.text, place)
+        path = self._locate(text, place)
+        real = resolve_path(path, place)
         if real in trail:
-            names = [f"`{step.name}`" for step in (*trail[trail.index(real) :], real)]
+            circle = (*trail[trail.index(real) :], real)
+            names = [f"`{step.name}`" for step in circle]
             message = f"`$ref` goes in a circle: {' → '.join(names)}"
-            raise SpecError("E105", message, where=node.place)
+            raise SpecError("E105", message, where=place)
         if real not in self._trees:
             if len(self._trees) >= MAX_FILES:
                 message = f"`$ref` names more than {MAX_FILES} files"
-                raise SpecError("E104", message, where=node.place)
+                raise SpecError("E104", message, where=place)
             shown = path.as_posix()
-            self._trees[real] = yaml_text.read_yaml(path, shown, self.problems, place=node.place)
-        return self.follow(self._trees[real], (*trail, real), is_material=is_material)
+            self._trees[real] = read_yaml(path, shown, self.problems, place=place)
+        tree = self._trees[real]
+        return self.follow(tree, (*trail, real), is_material=is_material)
 
     def _locate(self, text: str, place: Place) -> Path:
         """Return a named file: relative to the file that names it, inside the project."""
-        path = (Path(place.file).parent if place.file else self.folder) / text
-        real = resolve_path(path, place)
-        if not self.allow_outside and not real.is_relative_to(self.folder.resolve()):
+        base = Path(place.file).parent if place.file else self.folder
+        path = base / text
+        is_inside = resolve_path(path, place).is_relative_to(self.folder.resolve())
+        if not is_inside and not self.allow_outside:
             message = f"`{text}` is outside the project folder `{self.folder}`"
             hint = "move the file into the project, or allow it with `--allow-outside`"
             raise SpecError("E105", message, where=place, hint=hint)
@@ -364,7 +374,7 @@ class Project:
     is_faulty: bool = False
     is_callers: bool | None = None
     given_dataset: DatasetSpec | None = None
-    open_files: Callable[[str | Path], DatasetSpec | None] | None = None
+    open_files: Callable[[Location], DatasetSpec | None] | None = None
 
     @classmethod
     def open(
@@ -383,25 +393,39 @@ class Project:
         """
         problems = self.problems
         earlier = len(problems.errors)
-        outside = self.overrides.allow_outside
-        inclusion = Inclusion(limit or self.folder, self.environment, problems, outside)
+        inclusion = Inclusion(
+            folder=limit or self.folder,
+            environment=self.environment,
+            problems=problems,
+            allow_outside=self.overrides.allow_outside,
+        )
         if isinstance(source, Path):
-            node = inclusion.load(source, source.as_posix())
+            node = read_yaml(source, source.as_posix(), problems)
+            node = inclusion.follow(node, (resolve_path(source, None),))
         else:
             node = inclusion.follow(from_plain(source, Place(), problems))
-        node = map_scalars(node, self._expand)
         secrets: dict[str, Secret] = {}
-        if node.is_map and "definition" not in node.entries:  # a task file has none
-            secrets = read_secrets(node.field("secrets"))
+        if "secrets" in node.entries and "definition" not in node.entries:
+            written = map_scalars(node.entries["secrets"], self._expand, ("secrets",))
+            secrets = read_secrets(written)
             node = node.without("secrets")
-        node = map_scalars(node, lambda path, scalar: self._fill_secret(path, scalar, secrets))
+
+        def fill(path: Steps, scalar: Node) -> Node:
+            text = scalar.text or ""
+            if text.startswith("$"):
+                return self._expand(path, scalar)
+            if _SECRET_ANYWHERE.search(text):
+                return self._fill_secret(path, scalar, secrets)
+            return scalar
+
+        node = map_scalars(node, fill)
         raise_all(sort_errors(problems.errors[earlier:]))
         return node
 
-    def _expand(self, path: Way, node: Node) -> Node:
+    def _expand(self, path: Steps, node: Node) -> Node:
         """Return a scalar with its environment value filled in."""
         text = node.text or ""
-        if not text.startswith("$") or node.style == "include" or kind_of(path) != "plain":
+        if node.style == "include" or kind_of(path) != "plain":
             return node
         is_secret = path[:1] == ("secrets",) or may_hold_secret(path)
         try:
@@ -421,33 +445,35 @@ class Project:
 
     def _fill_secret(
         self,
-        path: Way,
+        path: Steps,
         node: Node,
         secrets: Mapping[str, Secret],
     ) -> Node:
         """Return a scalar with `<< secrets.NAME >>` replaced; report one in the wrong place."""
-        text = node.text or ""
-        if not _SECRET_ANYWHERE.search(text) or kind_of(path) == "material":
+        if kind_of(path) == "material":
             return node
-        match = _SECRET.fullmatch(text)
+        match = _SECRET.fullmatch(node.text or "")
         if not match or not may_hold_secret(path):
             node.report("E117", "`<< secrets.… >>` may not stand here", _PLACES)
             return node
         name = match[1]
         if name in secrets:
             return node.changed(secrets[name])
-        if name in self.environment.values:
+        value = self.environment.values.get(name)
+        if value is not None:
             origin = self.environment.origin_of(f"${name}")
-            return node.changed(Secret(self.environment.values[name], origin))
-        hint = f"set it under `secrets` (there: {listing(secrets)}) or in the environment"
-        node.report("E117", f"secret `{name}` is not found", suggest(name, secrets) or hint)
+            return node.changed(Secret(value, origin))
+        hint = suggest(name, secrets)
+        if hint is None:
+            hint = f"set it under `secrets` (there: {listing(secrets)}) or in the environment"
+        node.report("E117", f"secret `{name}` is not found", hint)
         return node
 
 
-def may_hold_secret(path: Way) -> bool:
+def may_hold_secret(path: Steps) -> bool:
     """Return whether a secret may stand here: as a key, a header or an environment value."""
-    names = ["", *(step for step in path if isinstance(step, str))]
-    return names[-1] == "api_key" or names[-2:-1] in (["custom_headers"], ["environment"])
+    above, name = ["", "", *names_in(path)][-2:]
+    return name == "api_key" or above in {"custom_headers", "environment"}
 
 
 def read_secrets(node: Node) -> dict[str, Secret]:
@@ -462,10 +488,11 @@ def read_secrets(node: Node) -> dict[str, Secret]:
         node.report("E108", "`secrets` must be a mapping of names to values")
     secrets: dict[str, Secret] = {}
     for name, entry in values.items():
-        if isinstance(entry.value, Secret):
-            secrets[name] = entry.value
-        elif isinstance(entry.value, str | int) and not isinstance(entry.value, bool):
-            secrets[name] = Secret(str(entry.value), "project")
+        value = entry.value
+        if isinstance(value, Secret):
+            secrets[name] = value
+        elif isinstance(value, str | int) and not isinstance(value, bool):
+            secrets[name] = Secret(str(value), "project")
         else:
             hint = "put the value in quotes, or name it as `$NAME`"
             entry.report("E108", f"secret `{name}` must be text", hint)
@@ -479,11 +506,31 @@ def find_file(path: Path) -> Path:
     for name in RUN_NAMES:
         if (path / name).is_file():
             return path / name
-    names = sorted(map(Path.as_posix, path.iterdir()))
-    files = [name for name in names if name.endswith(YAML_ENDINGS) or split_endings(name)[0]]
+    names = []
+    for file in sorted(path.iterdir()):
+        name = file.as_posix()
+        if name.endswith(YAML_ENDINGS) or split_endings(name)[0]:
+            names.append(name)
     hint = "write a `run.yaml` there"
-    if files:
-        hint = f"name one of its files, such as {listing(files, limit=3)}, or {hint}"
+    if names:
+        hint = f"name one of its files, such as {listing(names, limit=3)}, or {hint}"
     shown = path.as_posix()
     message = f"folder `{shown}` holds no `run.yaml`"
     raise SpecError("E101", message, where=Place(file=shown), hint=hint)
+
+
+def find_ready_made(location: object) -> str | None:
+    """Return the ready-made task that a caller means.
+
+    A file, or a folder with a run file, comes first.
+    """
+    name = str(location).lower().replace("-", "_")
+    if not isinstance(location, str | Path) or not name.isidentifier():
+        return None
+    if not (files("answerkey.spec") / BENCHMARKS / f"{name}.yaml").is_file():
+        return None
+    path = Path(location)
+    for file in (path, *(path / run_name for run_name in RUN_NAMES)):
+        if file.is_file():
+            return None
+    return name

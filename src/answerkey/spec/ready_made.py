@@ -30,13 +30,19 @@ from answerkey.errors import (
     listing,
     raise_all,
 )
-from answerkey.spec.config import Config, pick_declared, resolve_config
-from answerkey.spec.nodes import Node, ProblemList, from_plain, to_plain
-from answerkey.spec.project import RUN_NAMES
+from answerkey.spec.config import Config, Settings, resolve_config
+from answerkey.spec.nodes import (
+    Location,
+    Node,
+    Plain,
+    ProblemList,
+    from_plain,
+    parse_yaml,
+    to_plain,
+)
+from answerkey.spec.project import BENCHMARKS
 from answerkey.spec.sources import DatasetSpec, build_source, is_remote, name_dataset
-from answerkey.spec.yaml_text import parse_yaml
 
-FOLDER = "benchmarks"
 #: Where the caller names a dataset.
 _PLACE = Place(file="--dataset")
 _WIDTH = 110
@@ -113,21 +119,29 @@ class ReadyMade:
     def parameters(self) -> Iterator[tuple[str, object, str]]:
         """The config values that may be given: key, default, what it is."""
         for entry in to_plain(self.task)["config_spec"]:
-            yield entry["key"], entry.get("default_value"), entry.get("description", "")
+            default = entry.get("default_value")
+            yield entry["key"], default, entry.get("description", "")
 
-    def config(self, settings: Mapping[str, Node]) -> Config:
+    def config(self, settings: Settings) -> Config:
         """Return the config of the task; values that it does not declare are left out."""
-        return resolve_config(self.task, pick_declared(settings, self.task))
+        return resolve_config(self.task, {}, settings)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Plain:
         """Return everything about the task as plain values."""
-        hub = to_plain(self.config({}).fill(self.hub))
+        config_values = self.config({})
+        hub = to_plain(config_values.fill(self.hub))
         forms = []
         for form in self.own_forms:
             forms.append({"description": form.description, "columns": list(form.expects)})
         config = []
         for key, default, text in self.parameters:
-            config.append({"key": key, "default": default, "description": text})
+            config.append(
+                {
+                    "key": key,
+                    "default": default,
+                    "description": text,
+                }
+            )
         return {
             "name": self.name,
             **asdict(self.about),
@@ -147,47 +161,30 @@ class ReadyMade:
 
     def _write_dataset(self, key: str, fields: Mapping[str, Node]) -> Node:
         hub = self.hub
-        source = replace(hub, value={"type": hub.changed("huggingface"), **hub.entries, **fields})
+        source = replace(
+            hub,
+            value={
+                "type": hub.changed("huggingface"),
+                **hub.entries,
+                **fields,
+            },
+        )
         names = {"key": hub.changed(key), "display_name": hub.changed(self.about.title)}
         return hub.changed({**names, "source": source})
 
 
 @cache
-def _paths() -> Mapping[str, Any]:
-    paths = {}
-    for path in (files("answerkey.spec") / FOLDER).iterdir():
-        if path.name.endswith(".yaml"):
-            paths[path.name.removesuffix(".yaml")] = path
-    return dict(sorted(paths.items()))
-
-
-def list_ready_made() -> list[str]:
+def list_ready_made() -> Sequence[str]:
     """Return the names of all ready-made tasks."""
-    return list(_paths())
-
-
-def _fold_name(name: object) -> str:
-    return str(name).lower().replace("-", "_")
-
-
-def find_ready_made(location: object) -> str | None:
-    """Return the ready-made task that a caller means.
-
-    A file, or a folder with a run file, comes first.
-    """
-    if not isinstance(location, str | Path) or _fold_name(location) not in _paths():
-        return None
-    for path in (Path(location), *(Path(location) / name for name in RUN_NAMES)):
-        if path.is_file():
-            return None
-    return _fold_name(location)
+    paths = (files("answerkey.spec") / BENCHMARKS).iterdir()
+    return sorted(path.name.removesuffix(".yaml") for path in paths if path.name.endswith(".yaml"))
 
 
 def suggest_ready_made(name: str) -> str | None:
     """Return a hint to the ready-made task that a name may mean."""
-    folded = _fold_name(name)
-    near = find_near(folded, _paths())
-    near += [task for task in _paths() if folded.startswith(f"{task}_")]
+    folded = name.lower().replace("-", "_")
+    near = find_near(folded, list_ready_made())
+    near += [task for task in list_ready_made() if folded.startswith(f"{task}_")]
     if not near:
         return None
     return f"did you mean `{near[0]}`?"
@@ -195,15 +192,19 @@ def suggest_ready_made(name: str) -> str | None:
 
 def load_ready_made(name: str, problems: ProblemList | None = None) -> ReadyMade:
     """Return a ready-made task; raises SpecError for an unknown name."""
-    paths = _paths()
-    if name not in paths:
-        near = suggest_ready_made(name) or f"there are: {listing(paths)}"
+    if name not in list_ready_made():
+        near = suggest_ready_made(name) or f"there are: {listing(list_ready_made())}"
         raise SpecError("E113", f"there is no ready-made task `{name}`", hint=near)
     problems = problems or ProblemList()
-    root = parse_yaml(paths[name].read_text(encoding="utf-8"), f"{FOLDER}/{name}.yaml", problems)
-    forms = {key: _read_form(node) for key, node in root.at("forms").entries.items()}
+    file = f"{BENCHMARKS}/{name}.yaml"
+    text = (files("answerkey.spec") / file).read_text(encoding="utf-8")
+    root = parse_yaml(text, file, problems)
+    forms = {}
+    for key, node in root.at("forms").entries.items():
+        forms[key] = _read_form(node)
     hub = root.entries["hub"]
-    source = {**hub.without("form").entries, **forms[hub.at("form").value].how.entries}
+    form = forms[hub.at("form").value]
+    source = {**hub.without("form").entries, **form.how.entries}
     about = About(**to_plain(root.at("about")))
     task = root.entries["task"]
     return ReadyMade(
@@ -217,8 +218,11 @@ def load_ready_made(name: str, problems: ProblemList | None = None) -> ReadyMade
 
 
 def _read_form(node: Node) -> Form:
-    names = {"description", "expects", "prefer", "extension"}
-    fields = {key: to_plain(entry) for key, entry in node.entries.items() if key in names}
+    names = ("description", "expects", "prefer", "extension")
+    fields = {}
+    for name in names:
+        if name in node.entries:
+            fields[name] = to_plain(node.entries[name])
     return Form(how=node.without(*names), **fields)
 
 
@@ -256,17 +260,19 @@ Answer:"""
 def _write_task(
     name: str,
     about: About,
-    benchmark: Mapping[str, Any],
-) -> dict[str, Any]:
+    benchmark: Plain,
+) -> Plain:
     """Return the task file of a benchmark, whose own file says how it differs from the others.
 
     `choose` has config values with all that they may be, `prompts` the wordings by name, ours
     first, `shots` what few-shot prompts are made of: `by`, `answer`, `from`. `images` are columns.
     """
     prompts = benchmark.get("prompts") or {"answerkey": _PROMPT}
-    messages: Any = {wording: _write_messages(text, benchmark) for wording, text in prompts.items()}
-    choices: dict[str, Any] = dict(benchmark.get("choose") or {})
-    definition: dict[str, Any] = {"dataset": {"key": "<< config.dataset >>"}}
+    messages: Any = {}
+    for wording, text in prompts.items():
+        messages[wording] = _write_messages(text, benchmark)
+    choices: Plain = dict(benchmark.get("choose") or {})
+    definition: Plain = {"dataset": {"key": "<< config.dataset >>"}}
     if group := benchmark.get("group_by", about.category):
         definition["group_by"] = group
     if benchmark.get("shuffled"):
@@ -290,7 +296,13 @@ def _write_task(
             "choices": f"{{{{ {_LETTERS}[:sample.options | length] | list }}}}",
             "options": "{{ sample.options }}",
             "extraction": "<< config.extraction >>",
-            "metrics": [{"type": "mean", "field": "is_correct", "name": "Accuracy"}],
+            "metrics": [
+                {
+                    "type": "mean",
+                    "field": "is_correct",
+                    "name": "Accuracy",
+                }
+            ],
         }
     ]
     return {
@@ -306,29 +318,54 @@ def _write_task(
 
 def _write_parameters(
     name: str,
-    choices: Mapping[str, Any],
+    choices: Plain,
     *,
     has_shots: bool,
-) -> list[dict[str, Any]]:
+) -> list[Plain]:
     """Return the `config_spec` of a benchmark; `choices` are the categorical values."""
-    parameters: list[dict[str, Any]] = []
-    parameters.append({"type": "dataset", "key": "dataset", "default_value": name})
+    parameters: list[Plain] = []
+    parameters.append(
+        {
+            "type": "dataset",
+            "key": "dataset",
+            "default_value": name,
+        }
+    )
     for key, allowed in choices.items():
-        parameter = {"type": "categorical", "key": key, "default_value": next(iter(allowed))}
+        parameter = {
+            "type": "categorical",
+            "key": key,
+            "default_value": next(iter(allowed)),
+        }
         parameter["allowed_values"] = list(allowed)
         if isinstance(allowed, Mapping):
             parameter["values_mapping"] = allowed
         parameters.append(parameter)
     if has_shots:
-        parameters.append({"type": "int", "key": "shots", "default_value": 0, "min": 0})
+        parameters.append(
+            {
+                "type": "int",
+                "key": "shots",
+                "default_value": 0,
+                "min": 0,
+            }
+        )
         default = f"{name}_examples"
-        parameters.append({"type": "dataset", "key": "examples", "default_value": default})
+        parameters.append(
+            {
+                "type": "dataset",
+                "key": "examples",
+                "default_value": default,
+            }
+        )
     for parameter in parameters:
-        parameter["display_name"], parameter["description"] = _CONFIG[parameter["key"]]
+        title, text = _CONFIG[parameter["key"]]
+        parameter["display_name"] = title
+        parameter["description"] = text
     return parameters
 
 
-def _write_examples(benchmark: Mapping[str, Any]) -> dict[str, Any]:
+def _write_examples(benchmark: Plain) -> Plain:
     """Return the solver's field for few-shot examples, where there may be any."""
     if "shots" not in benchmark:
         return {}
@@ -338,7 +375,7 @@ def _write_examples(benchmark: Mapping[str, Any]) -> dict[str, Any]:
     return {"examples": examples}
 
 
-def _write_messages(prompt: str, benchmark: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _write_messages(prompt: str, benchmark: Plain) -> list[Plain]:
     """Return the messages of a wording; examples are turns of their own."""
     question = _OPTION.sub(rf"{{% for option in sample.options %}}{_LINE}{{%- endfor %}}", prompt)
     if columns := benchmark.get("images"):
@@ -352,12 +389,18 @@ def _write_messages(prompt: str, benchmark: Mapping[str, Any]) -> list[dict[str,
         answer = benchmark["shots"].get("answer", "{{ sample.answer }}")
         for role, text in (("user", question), ("assistant", answer)):
             example = re.sub(r"\bsample\b", "example", text)
-            messages.append({"role": role, "content": example, "for_each": "examples"})
+            messages.append(
+                {
+                    "role": role,
+                    "content": example,
+                    "for_each": "examples",
+                }
+            )
     return [*messages, {"role": "user", "content": question}]
 
 
 def open_raw_files(
-    location: str | Path,
+    location: Location,
     ready: ReadyMade,
     config: Config,
 ) -> DatasetSpec | None:
@@ -373,7 +416,7 @@ def open_raw_files(
 
 
 def _describe_raw_files(
-    location: str | Path,
+    location: Location,
     ready: ReadyMade,
     config: Config,
 ) -> Node | None:
@@ -400,7 +443,8 @@ def _describe_raw_files(
         message += f" (columns: {listing(seen)})"
     forms = "; ".join(form.description for form in ready.forms)
     hint = f"known are: {forms}. Or give a dataset file that derives these columns"
-    problems.report(DataError("E206", message, where=Place(file=str(location)), hint=hint))
+    where = Place(file=str(location))
+    problems.report(DataError("E206", message, where=where, hint=hint))
     return None
 
 
@@ -413,26 +457,14 @@ def _read_columns(path: Path, node: Node) -> set[str]:
         return set()
 
 
-def _find_files(location: str | Path, form: Form) -> tuple[dict[str, str], Path | None]:
-    """Return the fields of a source for files that may have a form, and the first of them.
-
-    Of the files of a folder, those that the form prefers are read if there are some.
-    """
+def _find_files(location: Location, form: Form) -> tuple[dict[str, str], Path | None]:
+    """Return the fields of a source for files that may have a form, and the first of them."""
     path = Path(location)
     if path.is_dir() and not is_remote(location):
-        paths = list(list_files(path, form.extension).values())
-        preferred = []
-        for file in paths:
-            if form.prefer and matches(file.relative_to(path).as_posix(), form.prefer):
-                preferred.append(file)
-        fields = {"type": "folder", "directory_path": str(path.resolve())}
-        if form.extension:
-            fields["extension"] = form.extension
-        if form.prefer and 0 < len(preferred) < len(paths):
-            fields["pattern"] = form.prefer
-        return fields, next(iter(preferred or paths), None)
+        return _find_in_folder(path, form)
     name = urlsplit(str(location)).path if is_remote(location) else path.name
-    if form.extension is not None and form.extension not in name.lower().split(".")[1:]:
+    endings = name.lower().split(".")[1:]
+    if form.extension is not None and form.extension not in endings:
         return {}, None
     if is_remote(location):
         allow_fetching(str(location))
@@ -441,21 +473,47 @@ def _find_files(location: str | Path, form: Form) -> tuple[dict[str, str], Path 
     return {"type": "local", "file_path": str(path.resolve())}, path
 
 
+def _find_in_folder(path: Path, form: Form) -> tuple[dict[str, str], Path | None]:
+    """Return the same for a folder, whose preferred files are read if there are some."""
+    paths = list(list_files(path, form.extension).values())
+    preferred = []
+    for file in paths:
+        name = file.relative_to(path).as_posix()
+        if form.prefer and matches(name, form.prefer):
+            preferred.append(file)
+    fields = {"type": "folder", "directory_path": str(path.resolve())}
+    if form.extension:
+        fields["extension"] = form.extension
+    if form.prefer and 0 < len(preferred) < len(paths):
+        fields["pattern"] = form.prefer
+    return fields, next(iter(preferred or paths), None)
+
+
 def write_project(ready: ReadyMade, dataset: str | None = None) -> dict[str, str]:
     """Return a ready-made task as files of a project; `dataset` is a file in place of the hub."""
     about = ready.about
     key = ready.name
     config = ready.config({})
-    datasets = {name: to_plain(config.fill(node)) for name, node in ready.hub_datasets()}
+    datasets = {}
+    for name, node in ready.hub_datasets():
+        datasets[name] = to_plain(config.fill(node))
     if dataset is not None:
         source = _describe_raw_files(dataset, ready, config)
         raise_all(ready.task.problems.errors)
         datasets["dataset"]["source"] = source and to_plain(source)
-    entry = {"task_key": key, "task_config": {"dataset": key}, "model_key": "builtin/random?seed=0"}
+    entry = {
+        "task_key": key,
+        "task_config": {"dataset": key},
+        "model_key": "builtin/random?seed=0",
+    }
     run = {
         "datasets": [{"$ref": f"{name}.yaml"} for name in datasets],
         "tasks": [{"$ref": "task.yaml"}],
-        "evaluation": {"key": key, "display_name": about.title, "task_specifications": [entry]},
+        "evaluation": {
+            "key": key,
+            "display_name": about.title,
+            "task_specifications": [entry],
+        },
     }
     comment = ""
     for text in (f"{about.title}. {about.citation}", f"Licence: {about.licence}"):
@@ -470,7 +528,7 @@ def write_project(ready: ReadyMade, dataset: str | None = None) -> dict[str, str
     return project
 
 
-def write_yaml(plain: Mapping[str, Any]) -> str:
+def write_yaml(plain: Plain) -> str:
     """Return plain values as YAML, with texts of several lines as blocks."""
     from ruamel.yaml import YAML
     from ruamel.yaml.scalarstring import LiteralScalarString
@@ -487,7 +545,11 @@ def write_yaml(plain: Mapping[str, Any]) -> str:
     yaml = YAML()
     yaml.width = _WIDTH
     yaml.allow_unicode = True
-    yaml.indent(mapping=2, sequence=4, offset=2)
+    yaml.indent(
+        mapping=2,
+        sequence=4,
+        offset=2,
+    )
     out = io.StringIO()
     yaml.dump(lay_out(plain), out)
     return out.getvalue()

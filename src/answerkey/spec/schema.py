@@ -14,6 +14,7 @@ from answerkey import features
 from answerkey.solvers import ChoiceOrder
 from answerkey.spec import models, shapes
 from answerkey.spec.config import PARAMETERS
+from answerkey.spec.nodes import Plain
 from answerkey.spec.plan import variant_model
 from answerkey.spec.sources import SOURCE
 from answerkey.spec.task import (
@@ -34,7 +35,12 @@ _TRUTH = "|".join(
 )
 
 #: What pydantic calls the bounds of a number that is read by a function first.
-_BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
+_BOUNDS = {
+    "ge": "minimum",
+    "gt": "exclusiveMinimum",
+    "le": "maximum",
+    "lt": "exclusiveMaximum",
+}
 
 #: Texts that the loader reads as something else: config and environment values, and words for true
 #: and false.
@@ -48,10 +54,14 @@ _STAND_INS: dict[str, str] = {
 
 
 #: A node that is completed by another file.
-_ELSEWHERE = {"type": "object", "properties": {"$ref": {"type": "string"}}, "required": ["$ref"]}
+_ELSEWHERE = {
+    "type": "object",
+    "properties": {"$ref": {"type": "string"}},
+    "required": ["$ref"],
+}
 
 
-def schema(kind: FileKind) -> dict[str, Any]:
+def schema(kind: FileKind) -> Plain:
     """Return the JSON Schema (2020-12) of one kind of file."""
     parts = _list_parts()
     models = {model for part in parts.values() for model in part}
@@ -118,14 +128,14 @@ def _loosen(node: Any) -> Any:  # noqa: ANN401 - any piece of a JSON Schema
         return node
     if "part" in node:
         return {"$ref": f"#/$defs/{node['part']}"}
-    loosened: dict[str, Any] = {}
+    loosened: Plain = {}
     for key, value in node.items():
         loosened[_BOUNDS.get(str(key), str(key))] = _loosen(value)
     stand_ins = _list_stand_ins(loosened)
     return {"anyOf": [loosened, *stand_ins]} if stand_ins else loosened
 
 
-def _list_stand_ins(node: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _list_stand_ins(node: Plain) -> list[Plain]:
     """Return the texts that the loader accepts in place of a value."""
     kind = node.get("type")
     later = {"type": "string", "pattern": rf"{_LATER}|{_VARIABLE}"}
@@ -133,7 +143,7 @@ def _list_stand_ins(node: Mapping[str, Any]) -> list[dict[str, Any]]:
         return [later]
     if kind == "string":
         return [later, {"type": "integer"}]
-    stand_ins: list[dict[str, Any]] = []
+    stand_ins: list[Plain] = []
     if isinstance(kind, str) and kind in _STAND_INS:
         stand_ins.append({"type": "string", "pattern": _STAND_INS[kind]})
     if kind == "array" or (kind == "object" and "properties" in node):

@@ -1,4 +1,4 @@
-"""The fields of task, run, dataset and model files, and the old names that still work.
+"""The fields of task, run, dataset and model files.
 
 A value with a model of its own is marked as a `part`: the loader validates part by part, so that a
 mistake in one scorer hides no mistake in the next; the JSON Schema puts the parts together again.
@@ -6,15 +6,13 @@ mistake in one scorer hides no mistake in the next; the JSON Schema puts the par
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
 from answerkey.metrics import AggregatorName
 from answerkey.models.config import Effort, Thinking
-from answerkey.spec.nodes import Node, from_plain, to_plain
+from answerkey.spec.nodes import Plain
 from answerkey.spec.validation import Fields, Key, Number, Text, Whole
 from answerkey.types import Purpose
 
@@ -24,10 +22,17 @@ MODEL_REFERENCE = r"^[a-zA-Z0-9_\-$]+([/:].+)?$"
 TaskKind = Literal["chat_completion", "embeddings", "custom"]
 CachePolicy = Literal["reuse", "update", "no-cache"]
 Subsampling = Literal["head", "random"]
-Reference = Annotated[Text, Field(pattern=r"^[a-zA-Z0-9_\-$]+$", min_length=1, max_length=250)]
+Reference = Annotated[
+    Text,
+    Field(
+        pattern=r"^[a-zA-Z0-9_\-$]+$",
+        min_length=1,
+        max_length=250,
+    ),
+]
 ModelReference = Annotated[Text, Field(pattern=MODEL_REFERENCE, max_length=1000)]
 #: Marks an old name in the JSON Schema; pydantic's own `deprecated` would warn about our code.
-OLD: dict[str, Any] = {"deprecated": True}
+OLD: Plain = {"deprecated": True}
 Count = Annotated[Whole, Field(ge=1)]
 Column = Annotated[Text, Field(min_length=1)]
 
@@ -168,7 +173,7 @@ class GenerationFields(Fields):
     echo: bool | None = None
     reasoning_effort: Effort | None = None
     thinking: Thinking | None = None
-    extra_body: dict[str, Any] | None = None
+    extra_body: Plain | None = None
 
 
 class SelectionFields(Fields):
@@ -187,11 +192,11 @@ class SpecificationFields(SelectionFields):
     key: Key | None = None
     display_name: Text | None = None
     task_key: Key
-    task_config: dict[str, Any] | None = None
+    task_config: Plain | None = None
     model_key: ModelReference | None = None
     completions: Text | None = None
     generation: GenerationFields | None = None
-    extra_body: dict[str, Any] | None = None
+    extra_body: Plain | None = None
     trials: Annotated[Any, part("trials")] | None = None
     repeatability: RepeatabilityFields | None = None
 
@@ -217,116 +222,12 @@ class RunConfigFields(SelectionFields):
 class RunFields(Fields):
     """A run file."""
 
-    secrets: dict[str, Any] | list[Any] | None = None
+    secrets: Plain | list[Any] | None = None
     model_adapters: list[Annotated[Any, part("adapter")]] | None = None
     models: list[Annotated[Any, part("model")]] | None = None
     datasets: list[Annotated[Any, part("dataset")]] | None = None
     tasks: list[Annotated[Any, part("task")]] | None = None
     evaluation: Annotated[Any, part("evaluation")] | None = None
-    config: dict[str, Any] | None = None
+    config: Plain | None = None
     run_config: Annotated[Any, part("run_config")] | None = None
     policies: list[Annotated[Any, part("policy")]] | Annotated[Any, part("policy")] | None = None
-
-
-@dataclass(frozen=True)
-class Deprecation:
-    """An old key (or an old value of a key) of one part of a file, and what replaces it.
-
-    `hint` says what to write, with the old value as `{}`. `build` makes the value of `replacement`
-    from the old one, or returns None for one that is wrong under any name. Without a replacement
-    the old entry is dropped, or kept if only its place is old.
-    """
-
-    part: str
-    name: str
-    hint: str
-    replacement: str | None = None
-    build: Callable[[Any], object] = lambda value: value
-    value: str | None = None
-    is_kept: bool = False
-
-
-def _read_column(name: object) -> object:
-    """Turn a column name into a template that reads the column."""
-    if not isinstance(name, str | int) or isinstance(name, bool):
-        return None
-    return f"{{{{ sample['{_escape(name)}'] }}}}"
-
-
-def _escape(value: object) -> str:
-    return str(value).replace("\\", "\\\\").replace("'", "\\'")
-
-
-_ENTITY = (
-    "leave it out: a task with a `solver` evaluates a model, one without evaluates the dataset"
-)
-DEPRECATIONS: tuple[Deprecation, ...] = (
-    Deprecation(
-        "scorer",
-        "ground_truth_choice_field",
-        "write `ground_truth_choice: \"{{{{ sample['{}'] }}}}\"`",
-        "ground_truth_choice",
-        _read_column,
-    ),
-    Deprecation(
-        "scorer",
-        "choices_field",
-        "write `choices: \"{{{{ sample['{}'] }}}}\"`",
-        "choices",
-        _read_column,
-    ),
-    Deprecation("definition", "type", "write `type: benchmark_task`", value="declarative_task"),
-    Deprecation("task", "evaluated_entity_type", _ENTITY),
-    Deprecation("definition", "evaluated_entity_type", _ENTITY),
-    Deprecation("specification", "entity_key", "write `model_key: …`", "model_key"),
-    Deprecation(
-        "dataset choice",
-        "fast_subset_size",
-        "it is ignored; write `run_config: {{num_samples: …}}`",
-    ),
-    Deprecation(
-        "dataset",
-        "file_path",
-        "write `source: {{type: local, file_path: {}}}`",
-        "source",
-        lambda path: {"type": "local", "file_path": path},
-    ),
-    Deprecation(
-        "evaluation",
-        "mode",
-        "write `run_config: {{num_samples: 10}}`",
-        "num_samples",
-        lambda _: 10,
-        value="debug",
-    ),
-    Deprecation("evaluation", "mode", "leave it out", value="full"),
-    *(
-        Deprecation("evaluation", name, f"write `run_config: {{{{{name}: {{}}}}}}`", is_kept=True)
-        for name in ("num_samples", "subsampling", "cache_policy")
-    ),
-)
-
-
-def carry_over(node: Node, part: str) -> Node:
-    """Return a part of a file with its old names replaced; each old name is a notice."""
-    written = node
-    for old in DEPRECATIONS:
-        entry = written.field(old.name)
-        if old.part != part or entry.is_null or old.value not in {None, entry.text}:
-            continue
-        title = f"{old.name}: {old.value}" if old.name == "type" else old.name
-        message = f"`{title}` of the {part} is deprecated"
-        hint = old.hint.format(_escape(to_plain(entry)))
-        new = old.replacement
-        if new is not None and new in written.entries:
-            message += f", and `{new}` is given too: `{new}` is used"
-            hint = f"remove `{old.name}`"
-        elif new is not None:
-            value = old.build(to_plain(entry))
-            if value is None:
-                continue
-            node = node.having(new, from_plain(value, entry.place, entry.problems))
-        if not old.is_kept:
-            node = node.without(old.name)
-        node.problems.notice(message, written.key_place(old.name), hint)
-    return node

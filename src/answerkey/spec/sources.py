@@ -18,10 +18,16 @@ from answerkey.datasets.sources import SOURCES, Source
 from answerkey.datasets.storage import allow_fetching, hide_query, is_stored, require_address
 from answerkey.errors import AnswerkeyError, Place, SpecError, is_url
 from answerkey.spec.config import refuse_config
-from answerkey.spec.nodes import Node, from_plain
-from answerkey.spec.shapes import DatasetFields, carry_over
-from answerkey.spec.validation import Part, fields_of, report_text, try_build, validate_node
-from answerkey.spec.yaml_text import MAX_YAML_BYTES, resolve_path
+from answerkey.spec.nodes import MAX_YAML_BYTES, Location, Node, Plain, from_plain, resolve_path
+from answerkey.spec.shapes import DatasetFields
+from answerkey.spec.validation import (
+    Part,
+    carry_over,
+    fields_of,
+    report_text,
+    try_build,
+    validate_node,
+)
 from answerkey.templates import DATASET_NAMES, RowFilter, Template, TemplateStopped
 
 SOURCE = Part("source", SOURCES)
@@ -32,6 +38,9 @@ _WITH_VALUE = frozenset(
 #: A JSON object with one of these keys is a task or run file.
 _SPEC_KEYS = b"definition|tasks|evaluation|datasets|models|task_specifications|source"
 _SPEC_KEY = re.compile(b'"(?:%b)"|(?:%b):' % (_SPEC_KEYS, _SPEC_KEYS))
+_DELIMITERS = {".csv": ",", ".tsv": "\t"}
+#: A question, two options and the answer.
+_FEWEST_CELLS = 4
 #: So many characters contain the first row of a table.
 _HEAD = 100_000
 
@@ -45,10 +54,14 @@ class DatasetSpec:
     display_name: str | None = None
     description: str | None = None
     place: Place | None = None
-    places: Node | None = field(default=None, repr=False, compare=False)
+    places: Node | None = field(
+        default=None,
+        repr=False,
+        compare=False,
+    )
 
     @classmethod
-    def of_path(cls, path: str | Path) -> DatasetSpec:
+    def of_path(cls, path: Location) -> DatasetSpec:
         """Return the dataset of a data file, a folder of them, or an address, named after it."""
         source: Source
         if is_remote(path):
@@ -58,14 +71,16 @@ class DatasetSpec:
             if is_stored(str(path)):
                 most = sources.MOST_MEGABYTES
             source = sources.UrlSource(url=str(path), max_megabytes=most)
-        elif (real := resolve_path(Path(path), None)).is_dir():
-            source = sources.FolderSource(directory_path=str(real))
         else:
-            source = sources.LocalSource(file_path=str(real))
+            real = resolve_path(Path(path), None)
+            if real.is_dir():
+                source = sources.FolderSource(directory_path=str(real))
+            else:
+                source = sources.LocalSource(file_path=str(real))
         return cls(key=name_dataset(path), source=source)
 
     @classmethod
-    def of_questions(cls, path: str | Path) -> DatasetSpec:
+    def of_questions(cls, path: Location) -> DatasetSpec:
         """Return the dataset of a data file whose columns are to be recognised.
 
         CSV without a header line gets the columns of MMLU's own files: question, options, truth.
@@ -73,7 +88,8 @@ class DatasetSpec:
         dataset = cls.of_path(path)
         header = find_header(Path(path))
         if isinstance(dataset.source, sources.LocalSource) and header:
-            return replace(dataset, source=replace(dataset.source, header=header))
+            source = replace(dataset.source, header=header)
+            return replace(dataset, source=source)
         return dataset
 
     def locate(self, error: AnswerkeyError) -> AnswerkeyError:
@@ -82,54 +98,64 @@ class DatasetSpec:
             return error
         if isinstance(error, TemplateStopped):
             return error.at(self.places.of_template(error.source))
-        address = "url" if self.source.type == "url" else "path"
-        names = {"E201": getattr(self.source, "path_field", "type"), "E214": address}
-        if error.code not in names:
+        if error.code == "E201":
+            name = getattr(self.source, "path_field", "type")
+        elif error.code == "E214":
+            name = "url" if self.source.type == "url" else "path"
+        else:
             return error
-        where = self.places.at("source", names[error.code]).place
+        where = self.places.at("source", name).place
         return type(error)(error.code, error.message, where=where, hint=error.hint)
 
 
 def find_header(path: Path) -> tuple[str, ...] | None:
     """Return names for the columns of a CSV or TSV file whose first line is a question."""
-    delimiter = {".csv": ",", ".tsv": "\t"}.get(path.suffix.lower())
+    delimiter = _DELIMITERS.get(path.suffix.lower())
     if delimiter is None or not path.is_file():
         return None
-    with path.open(encoding="utf-8-sig", errors="replace", newline="") as stream:
+    with path.open(
+        encoding="utf-8-sig",
+        errors="replace",
+        newline="",
+    ) as stream:
         lines = stream.read(_HEAD).splitlines(keepends=True)
     try:
         cells = next(csv.reader(lines, delimiter=delimiter), [])
     except csv.Error:
         return None
-    letters = string.ascii_uppercase[: max(len(cells) - 2, 0)]
-    is_named = find_columns(tuple(cells), ("question", *TRUTH_ROLES)).columns
-    if len(letters) < 2 or is_named or " " not in cells[0]:  # noqa: PLR2004 - a choice has two options
+    if len(cells) < _FEWEST_CELLS or " " not in cells[0]:
         return None
-    if cells[-1].strip() not in [*letters]:
+    letters = [*string.ascii_uppercase[: len(cells) - 2]]
+    is_named = find_columns(tuple(cells), ("question", *TRUTH_ROLES)).columns
+    if is_named or cells[-1].strip() not in letters:
         return None
     return ("question", *letters, "answer")
 
 
-def name_dataset(path: str | Path) -> str:
+def name_dataset(path: Location) -> str:
     """Return a name for a dataset that is given by its path or address."""
-    name = ""
+    name = Path(path).name or Path(path).resolve().name
     if is_remote(path):
-        name = unquote(hide_query(str(path))).rstrip("/").rpartition("/")[2]
-    name = name or Path(path).name or Path(path).resolve().name
+        address = unquote(hide_query(str(path)))
+        name = address.rstrip("/").rpartition("/")[2] or name
     return name.split(".")[0] or name or "dataset"
 
 
-def is_remote(name: str | Path) -> bool:
+def is_remote(name: Location) -> bool:
     """Return whether a name is an address: of the web, or of shared storage."""
     return is_url(str(name)) or is_stored(str(name))
 
 
 def is_data_file(location: object) -> bool:
     """Return whether a caller gives a data file, by its name; JSON may also be a run file."""
-    if not isinstance(location, str | Path) or not split_endings(show_file(location))[0]:
+    if not isinstance(location, Location):
+        return False
+    data_format, *_ = split_endings(show_file(location))
+    if not data_format:
         return False
     path = Path(location)
-    if is_remote(location) or path.suffix.lower() != ".json" or not path.is_file():
+    may_be_spec = path.suffix.lower() == ".json" and path.is_file()
+    if is_remote(location) or not may_be_spec:
         return not path.is_dir()
     with path.open("rb") as stream:
         head = stream.read(MAX_YAML_BYTES)
@@ -137,9 +163,11 @@ def is_data_file(location: object) -> bool:
     return not is_object or not _SPEC_KEY.search(head)
 
 
-def show_file(location: str | Path) -> str:
+def show_file(location: Location) -> str:
     """Return a file as it may be shown: an address without what may be secret in it."""
-    return hide_query(str(location)) if is_remote(location) else str(location)
+    if is_remote(location):
+        return hide_query(str(location))
+    return str(location)
 
 
 def resolve_stated(
@@ -153,7 +181,9 @@ def resolve_stated(
     """
     if is_stored(text):
         return require_address(text, place)
-    return resolve_path((Path(place.file).parent if place.file else base) / text, place)
+    if place.file:
+        base = Path(place.file).parent
+    return resolve_path(base / text, place)
 
 
 def build_dataset(node: Node, base: Path) -> DatasetSpec | None:
@@ -170,8 +200,14 @@ def build_dataset(node: Node, base: Path) -> DatasetSpec | None:
     source = build_source(node.entries["source"], base)
     if source is None:
         return None
-    title = fields.display_name
-    return DatasetSpec(fields.key, source, title, fields.description, node.place, node)
+    return DatasetSpec(
+        key=fields.key,
+        source=source,
+        display_name=fields.display_name,
+        description=fields.description,
+        place=node.place,
+        places=node,
+    )
 
 
 def build_source(node: Node, base: Path) -> Source | None:
@@ -181,24 +217,26 @@ def build_source(node: Node, base: Path) -> Source | None:
     if node.field("filters").is_list:
         # Each is validated by itself, so that a mistake in one hides none in the next.
         remaining = node.without("filters")
-        filters = [build_filter(entry, DATASET_NAMES) for entry in node.entries["filters"].items]
+        for entry in node.entries["filters"].items:
+            filters.append(build_filter(entry, DATASET_NAMES))
     source: Any = SOURCE.read(remaining)[1]
     _check_derived(node.field("derive"))
     if source is None:
         return None
-    changes: dict[str, object] = {}
+    changes: Plain = {}
     if filters:
         changes["filters"] = tuple(filter(None, filters))
     name = getattr(source, "path_field", "")
     if name in node.entries:
         path = getattr(source, name)
+        path_node = node.entries[name]
         try:
-            changes[name] = str(resolve_stated(path, node.entries[name].place, base))
+            changes[name] = str(resolve_stated(path, path_node.place, base))
         except SpecError as error:
             node.problems.report(error)
         if is_stored(path):
             hint = "write `type: url` and `url:` for a file on shared storage"
-            node.entries[name].report("E108", f"`{name}` is an address", hint)
+            path_node.report("E108", f"`{name}` is an address", hint)
     return replace(source, **changes)  # type: ignore[no-any-return]
 
 
@@ -215,8 +253,9 @@ def build_filter(node: Node, names: tuple[str, ...]) -> RowFilter | None:
     fields: Any = validate_node(fields_of(RowFilter), node, "the filter")
     if fields is None:
         return None
-    if (fields.op in _WITH_VALUE) != ("value" in node.entries):
-        needs = "needs" if fields.op in _WITH_VALUE else "has no"
+    needs_value = fields.op in _WITH_VALUE
+    if needs_value != ("value" in node.entries):
+        needs = "needs" if needs_value else "has no"
         node.report("E108", f"a filter with op `{fields.op}` {needs} `value`", key="value")
         return None
     condition: RowFilter | None = try_build(fields, node)
@@ -228,9 +267,9 @@ def build_filter(node: Node, names: tuple[str, ...]) -> RowFilter | None:
     return condition
 
 
-def describe_filter(condition: RowFilter) -> dict[str, object]:
+def describe_filter(condition: RowFilter) -> Plain:
     """Return a filter as a file states it."""
-    plain: dict[str, object] = {"op": condition.op, "expression": condition.expression}
+    plain: Plain = {"op": condition.op, "expression": condition.expression}
     if condition.op in _WITH_VALUE:
         plain["value"] = condition.value
     elif condition.values is not None:

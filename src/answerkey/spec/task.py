@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from typing import Any, NamedTuple
 
 from answerkey import features, metrics, solvers
@@ -32,14 +33,14 @@ from answerkey.scorers import (
 from answerkey.solvers import SOLVERS, ChoiceOrder, Solver
 from answerkey.spec import shapes
 from answerkey.spec.config import Config
-from answerkey.spec.nodes import Node, advise, from_plain, walk_scalars
-from answerkey.spec.shapes import carry_over
+from answerkey.spec.nodes import Node, Plain, Steps, advise, from_plain, walk_scalars
 from answerkey.spec.sources import build_filter, describe_filter
 from answerkey.spec.validation import (
     Fields,
     Part,
     assign_keys,
     build,
+    carry_over,
     fields_of,
     number_key,
     report_text,
@@ -74,16 +75,27 @@ class ScoringStep:
     purpose: Purpose = "score"
     display_name: str | None = None
     index: int = 0
-    source: Mapping[str, object] = field(default_factory=dict, repr=False, compare=False)
-    snippets: tuple[Snippet, ...] = field(default=(), repr=False, compare=False)
+    source: Mapping[str, object] = field(
+        default_factory=dict,
+        repr=False,
+        compare=False,
+    )
+    snippets: tuple[Snippet, ...] = field(
+        default=(),
+        repr=False,
+        compare=False,
+    )
 
     @property
-    def model_path(self) -> tuple[str | int, ...]:
+    def model_path(self) -> Steps:
         """Where in a task the scorer names the model that it asks."""
         path = ("definition", "scorers", self.index)
         if find_role(self.scorer) == "fallback":
             return (*path, "extraction", "fallback")
         return (*path, "model_key")
+
+
+Scoring = Sequence[ScoringStep]
 
 
 @dataclass(frozen=True)
@@ -112,13 +124,24 @@ class Task:
     choice_order: ChoiceOrder | None = None
     snippets: tuple[Snippet, ...] = ()
     file: str | None = None
-    places: Node = field(default=Node(None), repr=False, compare=False)
-    config_places: Mapping[str, Place] = field(default_factory=dict, repr=False, compare=False)
+    places: Node = field(
+        default=Node(None),
+        repr=False,
+        compare=False,
+    )
+    config_places: Mapping[str, Place] = field(
+        default_factory=dict,
+        repr=False,
+        compare=False,
+    )
 
     @property
     def main_step(self) -> ScoringStep:
         """The first scorer with purpose `score`, else the first; its counts are the task's."""
-        return next((step for step in self.scoring if step.purpose == "score"), self.scoring[0])
+        for step in self.scoring:
+            if step.purpose == "score":
+                return step
+        return self.scoring[0]
 
     @property
     def num_trials(self) -> int:
@@ -172,12 +195,11 @@ def find_metrics(task: Task, name: str | None = None) -> list[ForeseenMetric]:
     for step in task.scoring:
         for metric in step.metrics:
             names = foresee_names(metric.metric)
-            prefixes = ("", f"{metric.key}_", f"{step.key}_{metric.key}_")
-            if name is None or any(
-                names.allow(name.removeprefix(prefix))
-                for prefix in prefixes
-                if name.startswith(prefix)
-            ):
+            is_meant = name is None
+            for prefix in ("", f"{metric.key}_", f"{step.key}_{metric.key}_"):
+                if name is not None and name.startswith(prefix):
+                    is_meant |= names.allow(name.removeprefix(prefix))
+            if is_meant:
                 matching.append(ForeseenMetric(step, metric, names))
     return matching
 
@@ -199,30 +221,6 @@ def find_compared(task: Task, name: str) -> tuple[str, str] | None:
     return None
 
 
-def hash_definition(definition: object) -> str:
-    """Return the SHA-256 of a resolved definition, without names and descriptions for readers."""
-    plain = _strip_words(definition)
-    text = json.dumps(
-        plain,
-        sort_keys=True,
-        ensure_ascii=False,
-        separators=(",", ":"),
-    )
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _strip_words(value: object) -> object:
-    if isinstance(value, Mapping):
-        kept = {}
-        for key, entry in value.items():
-            if key not in _WORDS_ONLY and entry is not None:
-                kept[key] = _strip_words(entry)
-        return kept
-    if isinstance(value, list | tuple):
-        return list(map(_strip_words, value))
-    return value
-
-
 def build_task(node: Node, config: Config) -> Task | None:
     """Return the task with config values filled in; None when it cannot be built at all."""
     if not node.is_map:
@@ -233,8 +231,9 @@ def build_task(node: Node, config: Config) -> Task | None:
     choice = definition.field("dataset")
     if choice.text and find_whole(choice.text):
         # `dataset: << config.x >>` is short for `dataset: {key: << config.x >>}`.
-        mapping = replace(choice.changed({"key": choice}), keys={"key": choice.place})
-        task = task.having("definition", definition.having("dataset", mapping))
+        mapping = choice.changed({}).having("key", choice)
+        definition = definition.having("dataset", mapping)
+        task = task.having("definition", definition)
     return _build(config.fill(task), config, config.of_type("dataset_column"))
 
 
@@ -263,38 +262,31 @@ def _build(
     if "definition" not in node.entries:
         return None
     definition = carry_over(node.entries["definition"], "definition")
-    if "dataset" in definition.entries:
-        choice = carry_over(definition.entries["dataset"], "dataset choice")
+    choice = carry_over(definition.field("dataset"), "dataset choice")
+    if not choice.is_null:
         definition = definition.having("dataset", choice)
     parts = validate_node(shapes.Definition, definition, "`definition`")
-    trials = build_trials(definition.field("trials"))
-    steps = _build_scoring(definition.field("scorers"), trials, build_design(parts))
-    solver, solver_source = _build_solver(definition.field("solver"))
-    order, order_source = _build_choice_order(definition.field("choice_order"))
-    if order is not None:
-        _check_choice_order(order, solver, steps, definition)
-        steps = _add_order_metrics(order, steps, definition)
-    if solver is not None and solver.ranks_continuations:
-        _check_ranking(solver, steps, definition)
-    if trials is not None:
-        _check_aggregated_names(trials, steps, definition.entries["trials"])
-    actions = _build_actions(definition.field("actions"), steps)
+    design = Design()
+    if parts is not None:
+        design = build_design(parts, design)
+    built: Plain = {}
+    plain: Plain = {}
+    for name, build_part in _BUILDERS.items():
+        if not definition.field(name).is_null:
+            built[name], plain[name] = build_part(definition.entries[name])
+    trials = built.get("trials")
+    steps = _build_scoring(definition.field("scorers"), trials, design)
+    if built:
+        steps = _check_parts(definition, steps, **built)
+    actions: list[Action] = []
+    if "actions" in definition.entries:
+        actions = _build_actions(definition.entries["actions"], steps)
+        plain["actions"] = list(map(_describe_action, actions)) or None
     if fields is None or parts is None or not steps:
         return None
-    # The task as plain values, with every key given and every old name gone.
-    resolved: dict[str, object] = {
-        "type": "benchmark_task",
-        "dataset": parts.dataset and {"key": parts.dataset.key},
-        "solver": solver_source,
-        "scorers": [step.source for step in steps],
-        "trials": trials and asdict(trials),
-        "choice_order": order_source,
-        **parts.model_dump(include=set(shapes.DesignFields.model_fields)),
-        "actions": list(map(_describe_action, actions)) or None,
-    }
     source = {
-        **fields.model_dump(mode="json", exclude={"config_spec", "definition"}, exclude_none=True),
-        "definition": _drop_unset(resolved),
+        **_dump(fields, exclude={"config_spec", "definition"}),
+        "definition": _describe_definition(parts, steps, plain),
         "config": dict(config.values),
         "dataset_columns": dict(columns),
         "file": node.place.file,
@@ -308,52 +300,112 @@ def _build(
         tags=fields.tags,
         config=config.values,
         dataset_columns=columns,
-        dataset_key=parts.dataset.key if parts.dataset else None,
-        solver=solver,
+        dataset_key=source["definition"].get("dataset", {}).get("key"),
         scoring=tuple(steps),
         actions=tuple(actions),
-        trials=trials,
-        choice_order=order,
-        snippets=tuple(snippet for step in steps for snippet in step.snippets),
+        snippets=tuple(chain.from_iterable(step.snippets for step in steps)),
         fingerprint=_hash_task(source["definition"], steps),
         source=source,
         file=node.place.file,
         places=node,
         config_places=config.places,
+        **built,
     )
 
 
-def _drop_unset(plain: Mapping[str, object]) -> dict[str, object]:
-    return {name: value for name, value in plain.items() if value is not None}
+def _describe_definition(parts: shapes.Definition, steps: Scoring, plain: Plain) -> Plain:
+    """Return a definition as plain values, with every key given and every old name gone."""
+    resolved = {
+        "type": "benchmark_task",
+        "dataset": parts.dataset and {"key": parts.dataset.key},
+        "solver": plain.get("solver"),
+        "scorers": [step.source for step in steps],
+        "trials": plain.get("trials"),
+        "choice_order": plain.get("choice_order"),
+        "group_by": parts.group_by,
+        "cluster_by": parts.cluster_by,
+        "actions": plain.get("actions"),
+    }
+    return {name: value for name, value in resolved.items() if value is not None}
 
 
-def _hash_task(definition: object, steps: Sequence[ScoringStep]) -> str:
-    """Return the fingerprint of a task: our own prompts decide numbers like those of the user."""
+def _dump(fields: Fields, *, exclude: set[str] | None = None) -> Plain:
+    return fields.model_dump(
+        mode="json",
+        exclude=exclude,
+        exclude_none=True,
+        fallback=str,
+    )
+
+
+def _hash_task(definition: object, steps: Scoring) -> str:
+    """Return the SHA-256 of a resolved definition, without names and descriptions for readers.
+
+    Our own prompts decide numbers like those of the user.
+    """
+    hashed = definition
     prompts = []
     for step in steps:
         prompt = getattr(step.scorer, "model_prompt", None)
         if prompt and asks_model(step.scorer):
             prompts.append(prompt)
-    return hash_definition([definition, *prompts] if prompts else definition)
+    if prompts:
+        hashed = [definition, *prompts]
+
+    text = json.dumps(
+        _strip_words(hashed),
+        sort_keys=True,
+        ensure_ascii=False,
+        separators=(",", ":"),
+    )
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _strip_words(value: object) -> object:
+    if isinstance(value, list):
+        return list(map(_strip_words, value))
+    if not isinstance(value, dict):
+        return value
+    kept = {}
+    for key, entry in value.items():
+        if key not in _WORDS_ONLY and entry is not None:
+            kept[key] = _strip_words(entry)
+    return kept
+
+
+def _check_parts(
+    definition: Node,
+    steps: list[ScoringStep],
+    solver: Solver | None = None,
+    choice_order: ChoiceOrder | None = None,
+    trials: Trials | None = None,
+) -> list[ScoringStep]:
+    """Report parts of a task that do not go together; return the steps with all their metrics."""
+    if choice_order is not None:
+        _check_choice_order(choice_order, solver, steps, definition)
+        steps = _add_order_metrics(choice_order, steps, definition)
+    if solver is not None and solver.ranks_continuations:
+        _check_ranking(solver, steps, definition)
+    if trials is not None:
+        _check_aggregated_names(trials, steps, definition.entries["trials"])
+    return steps
 
 
 def _build_solver(node: Node) -> tuple[Solver | None, object]:
     """Return the solver of a task, and its fields as plain values."""
-    if node.is_null:
-        return None, None
     fields, solver = SOLVER.read(node)
     if solver is None:
         return None, None
     for name, error in solver.compile_templates()[1]:
-        path = [int(step) if step.isdigit() else step for step in name.split(".")]
-        report_text(error, node.at(*path))
+        place = node
+        for step in name.split("."):
+            place = place.at(int(step) if step.isdigit() else step)
+        report_text(error, place)
     return solver, _dump(fields)
 
 
 def _build_choice_order(node: Node) -> tuple[ChoiceOrder | None, object]:
     """Return the choice order of a task, and its fields as plain values."""
-    if node.is_null:
-        return None, None
     fields = validate_node(fields_of(ChoiceOrder), node, "`choice_order`")
     order = try_build(fields, node)
     if fields is None or order is None:
@@ -364,7 +416,7 @@ def _build_choice_order(node: Node) -> tuple[ChoiceOrder | None, object]:
 def _check_choice_order(
     order: ChoiceOrder,
     solver: Solver | None,
-    steps: Sequence[ScoringStep],
+    steps: Scoring,
     definition: Node,
 ) -> None:
     """Report scorers and solvers that read the options in the order of the row."""
@@ -388,16 +440,18 @@ def _has(step: ScoringStep, name: str) -> bool:
 
 def _add_order_metrics(
     order: ChoiceOrder,
-    steps: Sequence[ScoringStep],
+    steps: Scoring,
     definition: Node,
 ) -> list[ScoringStep]:
     """Return the steps with the metrics that `choice_order` brings along."""
     robustness = features.load_choice_order()
     ordered = list(steps)
-    main = next((index for index, step in enumerate(steps) if step.purpose == "score"), None)
-    if main is not None and _has(steps[main], "follows_order"):
-        metric = robustness.ChoiceOrderMetric(order.orders)
-        ordered[main] = _add_metric(steps[main], "choice_order", metric)
+    for index, step in enumerate(steps):
+        if step.purpose == "score":
+            if _has(step, "follows_order"):
+                metric = robustness.ChoiceOrderMetric(order.orders)
+                ordered[index] = _add_metric(step, "choice_order", metric)
+            break
     if order.pride is None:
         return ordered
     for index, step in enumerate(ordered):
@@ -411,18 +465,16 @@ def _add_order_metrics(
     return ordered
 
 
-def _add_metric(
-    step: ScoringStep,
-    name: str,
-    metric: Metric,
-) -> ScoringStep:
-    design = step.metrics[0].design if step.metrics else Design()
-    key = number_key(name, {keyed.key for keyed in step.metrics})
-    keyed = KeyedMetric(key, metric, replace(design, group_by=()))
+def _add_metric(step: ScoringStep, name: str, metric: Metric) -> ScoringStep:
+    design = Design()
+    if step.metrics:
+        design = replace(step.metrics[0].design, group_by=())
+    taken = {keyed.key for keyed in step.metrics}
+    keyed = KeyedMetric(number_key(name, taken), metric, design)
     return replace(step, metrics=(*step.metrics, keyed))
 
 
-def _check_ranking(solver: Solver, steps: Sequence[ScoringStep], definition: Node) -> None:
+def _check_ranking(solver: Solver, steps: Scoring, definition: Node) -> None:
     for step in steps:
         if not _has(step, "reads_logprobs"):
             message = f"`{solver.type}` gets log-probabilities and no text, "
@@ -431,7 +483,7 @@ def _check_ranking(solver: Solver, steps: Sequence[ScoringStep], definition: Nod
             definition.at("scorers", step.index).report("E108", message, hint)
 
 
-def _build_actions(node: Node, steps: Sequence[ScoringStep]) -> list[Action]:
+def _build_actions(node: Node, steps: Scoring) -> list[Action]:
     actions = []
     entries = []
     for number, entry in enumerate(node.items, start=1):
@@ -440,7 +492,11 @@ def _build_actions(node: Node, steps: Sequence[ScoringStep]) -> list[Action]:
         if "filter" in entry.entries:
             condition = build_filter(entry.entries["filter"], ACTION_NAMES)
         if fields is not None and condition is not None:
-            action = Action(key=fields.key, filter=condition, action=fields.action)
+            action = Action(
+                key=fields.key,
+                filter=condition,
+                action=fields.action,
+            )
             _check_action(action, entry.at("filter", "expression"), steps)
             actions.append(action)
             entries.append((entry, fields.key))
@@ -448,11 +504,15 @@ def _build_actions(node: Node, steps: Sequence[ScoringStep]) -> list[Action]:
     return actions
 
 
-def _describe_action(action: Action) -> dict[str, object]:
-    return {"key": action.key, "action": action.action, "filter": describe_filter(action.filter)}
+def _describe_action(action: Action) -> Plain:
+    return {
+        "key": action.key,
+        "action": action.action,
+        "filter": describe_filter(action.filter),
+    }
 
 
-def _check_action(action: Action, node: Node, steps: Sequence[ScoringStep]) -> None:
+def _check_action(action: Action, node: Node, steps: Scoring) -> None:
     """Report a filter that reads a scorer or a value that does not exist (E113)."""
     scorers = {step.key: step.scorer for step in steps}
     try:
@@ -461,40 +521,41 @@ def _check_action(action: Action, node: Node, steps: Sequence[ScoringStep]) -> N
         return
     for path in filter(None, paths):
         key, *inner = map(str, path)
-        names = _list_names(scorers[key]) if key in scorers else None
-        if key not in scorers and not node.problems.errors:
-            message = f"action `{action.key}`: no scorer has the key `{key}`"
-            hint = advise(key, scorers, "scorers")
-            node.report("E113", message, hint)
-        elif inner and names is not None and inner[0].split(".")[0] not in names:
-            message = f"action `{action.key}`: scorer `{key}` has no value `{inner[0]}`"
-            hint = advise(inner[0], names, "values")
-            node.report("E113", message, hint)
+        if key not in scorers:
+            if not node.problems.errors:
+                message = f"action `{action.key}`: no scorer has the key `{key}`"
+                node.report("E113", message, advise(key, scorers, "scorers"))
+            continue
+        names = _list_names(scorers[key])
+        if not inner or names is None:
+            continue
+        value = inner[0]
+        if value.split(".")[0] not in names:
+            message = f"action `{action.key}`: scorer `{key}` has no value `{value}`"
+            node.report("E113", message, advise(value, names, "values"))
 
 
-def _list_names(scorer: Scorer | type[Scorer], trials: Trials | None = None) -> list[str] | None:
+def _list_names(scorer: Scorer, trials: Trials | None = None) -> list[str] | None:
     """Return the names of a scorer's values and metadata; None if only the scores can tell."""
     if scorer.value_types is None or scorer.metadata_types is None:
         return None
     values = list(scorer.value_types)
     if trials is not None:
-        values = [label for name in values for label in trials.names_of(name)]
+        values = list(chain.from_iterable(map(trials.names_of, values)))
     return [*values, *scorer.metadata_types]
 
 
-def build_design(fields: shapes.DesignFields | None, base: Design | None = None) -> Design:
+def build_design(fields: shapes.DesignFields, base: Design) -> Design:
     """Return the design of a task or of a metric; what it leaves out is that of `base`."""
-    if fields is None:
-        return base or Design()
+    design = base
     columns = fields.group_by
     if isinstance(columns, str):
         columns = [columns]
-    values = {
-        "group_by": None if columns is None else tuple(dict.fromkeys(columns)),
-        "cluster_by": fields.cluster_by,
-    }
-    changes: dict[str, Any] = _drop_unset(values)
-    return replace(base or Design(), **changes)
+    if columns is not None:
+        design = replace(design, group_by=tuple(dict.fromkeys(columns)))
+    if fields.cluster_by is not None:
+        design = replace(design, cluster_by=fields.cluster_by)
+    return design
 
 
 def override_trials(task: Node, *layers: Node) -> Node:
@@ -509,18 +570,14 @@ def override_trials(task: Node, *layers: Node) -> Node:
             trials = replace(layer, value=trials.entries | layer.entries, keys=keys)
         elif not layer.is_null:
             trials = layer
-    if trials.is_null:
-        return task
     return task.having("definition", definition.having("trials", trials))
 
 
-def build_trials(node: Node) -> Trials | None:
-    """Return the trials of a definition; None when there are none, or `num_trials` is wrong."""
-    if node.is_null:
-        return None
+def _build_trials(node: Node) -> tuple[Trials | None, object]:
+    """Return the trials of a definition, None when `num_trials` is wrong; and as plain values."""
     fields = validate_node(shapes.TrialsFields, node, "`trials`")
     if fields is None:
-        return None
+        return None, None
     chosen: dict[str, metrics.ScoreAggregator] = {}
     for index, entry in enumerate(fields.score_aggregators or ()):
         where = node.at("score_aggregators", index)
@@ -539,16 +596,27 @@ def build_trials(node: Node) -> Trials | None:
         chosen.setdefault(label, metrics.ScoreAggregator(name, aggregator))
         if aggregator.function in metrics.UNBIASED:
             node.problems.notice(_UNBIASED_NOTICE, where.place, _PLUGIN_HINT)
-    return Trials(fields.num_trials, tuple(chosen.values()))
+    trials = Trials(fields.num_trials, tuple(chosen.values()))
+    return trials, asdict(trials)
+
+
+#: Builds an optional part of a definition; returns it with its fields as plain values.
+PartBuilder = Callable[[Node], tuple[object, object]]
+_BUILDERS: dict[str, PartBuilder] = {
+    "solver": _build_solver,
+    "choice_order": _build_choice_order,
+    "trials": _build_trials,
+}
 
 
 def _check_aggregator(fields: shapes.AggregatorFields, num_trials: int) -> str | None:
     """Return what is wrong with the `k` of an aggregator."""
     name = fields.function
     k = fields.k
-    if (name in metrics.WITH_K) != (k is not None):
-        needs = "has no" if k is not None else "needs"
-        return f"the aggregator `{name}` {needs} `k`"
+    if name in metrics.WITH_K and k is None:
+        return f"the aggregator `{name}` needs `k`"
+    if name not in metrics.WITH_K and k is not None:
+        return f"the aggregator `{name}` has no `k`"
     if k is not None and name in metrics.UNBIASED and k > num_trials:
         return f"`{name}` with `k` {k} needs {k} trials, and there are {num_trials}"
     return None
@@ -556,7 +624,7 @@ def _check_aggregator(fields: shapes.AggregatorFields, num_trials: int) -> str |
 
 def _check_aggregated_names(
     trials: Trials,
-    steps: Sequence[ScoringStep],
+    steps: Scoring,
     node: Node,
 ) -> None:
     """Report aggregators of something that is no value of a scorer."""
@@ -570,8 +638,19 @@ def _check_aggregated_names(
         if name in names:
             continue
         message = f"`score_name` `{name}` is not a value of a scorer of the task"
-        nodes = {scalar.value: scalar for _, scalar in walk_scalars(node.at("score_aggregators"))}
-        nodes.get(name, node).report("E115", message, advise(name, names, "values"))
+        place = node
+        for _, scalar in walk_scalars(node.at("score_aggregators")):
+            if scalar.value == name:
+                place = scalar
+        place.report("E115", message, advise(name, names, "values"))
+
+
+class ReadPart(NamedTuple):
+    """A scorer or a metric as it was read: its place, its fields, and what they describe."""
+
+    node: Node
+    fields: Any
+    built: Any
 
 
 def _build_scoring(
@@ -583,90 +662,90 @@ def _build_scoring(
 
     `design` is that of the task, for metrics that have none of their own.
     """
-    entries: list[tuple[Node, str]] = []
-    read: list[tuple[int, Any, Scorer, list[tuple[Node, Any, Metric]]]] = []
+    scorers: dict[int, ReadPart] = {}
+    listed: dict[int, list[ReadPart]] = {}
     for index, written in enumerate(node.items):
         entry = carry_over(written, "scorer")
-        listed = []
-        for number, part in enumerate(entry.field("metrics").items, start=1):
-            listed.append((part, *METRIC.read(part, number=number)))
+        listed[index] = []
+        for number, metric in enumerate(entry.field("metrics").items, start=1):
+            part = ReadPart(metric, *METRIC.read(metric, number=number))
+            listed[index].append(part)
         earlier = len(entry.problems.errors)
         fields, scorer = SCORER.read(entry, number=index + 1)
-        if scorer is not None:
-            is_sound = len(entry.problems.errors) == earlier
-            for name, error in compile_templates(scorer)[1]:
-                if is_sound or getattr(scorer, name, None) is not None:
-                    report_text(error, entry.at(*name.split(".")))
-            entries.append((entry, fields.type))
-            read.append((index, fields, scorer, listed))
+        if scorer is None:
+            continue
+        is_sound = len(entry.problems.errors) == earlier
+        for name, error in compile_templates(scorer)[1]:
+            if is_sound or getattr(scorer, name, None) is not None:
+                report_text(error, entry.at(*name.split(".")))
+        scorers[index] = ReadPart(entry, fields, scorer)
+    entries = [(part.node, part.fields.type) for part in scorers.values()]
     keys = assign_keys(entries, "scorer", "in the task")
     steps = []
-    for key, (entry, _), (index, fields, scorer, parts) in zip(keys, entries, read, strict=True):
-        listed = [*parts, *_list_default_metrics(entry, fields, scorer, trials)]
-        keyed, sources, snippets = _key_metrics(entry, key, scorer, listed, trials, design)
+    for key, index in zip(keys, scorers, strict=True):
+        part = scorers[index]
+        parts = listed[index]
+        if not part.node.field("metrics").items:
+            parts = _list_default_metrics(part, trials)
         step = ScoringStep(
-            key,
-            scorer,
-            tuple(keyed),
-            fields.purpose,
-            fields.display_name,
-            index,
-            {**_dump(fields), "key": key, "metrics": sources},
-            (*_read_snippets(fields, entry, key), *snippets),
+            key=key,
+            scorer=part.built,
+            metrics=(),
+            purpose=part.fields.purpose,
+            display_name=part.fields.display_name,
+            index=index,
+            source={**_dump(part.fields), "key": key},
+            snippets=_read_snippets(part, key),
         )
-        steps.append(step)
+        steps.append(_key_metrics(step, parts, trials, design))
     return steps
 
 
 def _key_metrics(
-    entry: Node,
-    key: str,
-    scorer: Scorer,
-    listed: Sequence[tuple[Node, Any, Metric | None]],
+    step: ScoringStep,
+    listed: Sequence[ReadPart],
     trials: Trials | None,
     design: Design,
-) -> tuple[list[KeyedMetric], list[dict[str, object]], list[Snippet]]:
-    """Return the metrics of a scorer with their keys, their fields as plain values, and snippets.
-
-    Default metrics stand at the scorer's node.
-    """
-    candidates = []
-    for part, fields, metric in listed:
-        if metric is not None:
-            node = part if part is not entry else part.changed({})
-            candidates.append((node, metric.type, fields, metric))
-    names = assign_keys([each[:2] for each in candidates], "metric", f"in scorer `{key}`")
+) -> ScoringStep:
+    """Return a step with its metrics: their keys, their fields as plain values, their snippets."""
+    parts = [part for part in listed if part.built is not None]
+    entries = [(part.node, part.built.type) for part in parts]
+    keys = assign_keys(entries, "metric", f"in scorer `{step.key}`")
     keyed = []
     sources = []
-    snippets = []
-    for name, (node, _, fields, metric) in zip(names, candidates, strict=True):
-        _check_metric_fields(metric, scorer, trials, node)
-        scale = metrics.find_scale(metric, getattr(scorer, "scales", {}))
-        keyed.append(KeyedMetric(name, metric, build_design(fields, design), scale))
-        sources.append({**_dump(fields), "key": name})
-        snippets += _read_snippets(fields, node, f"{key}.{name}")
-    return keyed, sources, snippets
+    snippets = step.snippets
+    for key, part in zip(keys, parts, strict=True):
+        _check_metric_fields(part, step.scorer, trials)
+        scales = getattr(step.scorer, "scales", {})
+        scale = metrics.find_scale(part.built, scales)
+        metric_design = build_design(part.fields, design)
+        keyed.append(KeyedMetric(key, part.built, metric_design, scale))
+        sources.append({**_dump(part.fields), "key": key})
+        snippets += _read_snippets(part, f"{step.key}.{key}")
+    source = {**step.source, "metrics": sources}
+    return replace(
+        step,
+        metrics=tuple(keyed),
+        source=source,
+        snippets=snippets,
+    )
 
 
-def _list_default_metrics(
-    entry: Node,
-    fields: Any,  # noqa: ANN401 - those of some scorer
-    scorer: Scorer,
-    trials: Trials | None,
-) -> list[tuple[Node, Any, Metric]]:
+def _list_default_metrics(part: ReadPart, trials: Trials | None) -> list[ReadPart]:
     """Return the metrics of a scorer that lists none: its own, or the mean of its main value.
 
     With trials there is a mean for each aggregate, named after it.
     """
+    entry, fields, scorer = part
     listed = entry.field("metrics")
     defaults: Sequence[Any] = getattr(scorer, "default_metrics", None) or ()
     if not defaults and scorer.main_value is not None:
         defaults = _list_means(scorer.main_value, scorer.default_metric_name, trials)
-    if not listed.items and not defaults:
+    if not defaults:
         hint = "add `metrics`, such as `- {type: mean, field: …}`"
         entry.report("E108", f"a `{fields.type}` scorer needs `metrics`", hint)
     if listed.is_list:
-        if not listed.items and defaults and fields.purpose == "score":
+        if defaults and fields.purpose == "score":
             message = "a scorer has no metrics: the run will have no number of it"
             hint = "leave `metrics` out to get the usual ones"
             entry.problems.notice(message, listed.place, hint)
@@ -674,56 +753,66 @@ def _list_default_metrics(
     built = []
     for plain in defaults:
         metric_fields = METRIC.model(plain["type"]).model_validate(plain)
-        built.append((entry, metric_fields, build(metric_fields)))
+        metric = build(metric_fields)
+        built.append(ReadPart(entry.changed({}), metric_fields, metric))
     return built
 
 
-def _list_means(value: str, title: str | None, trials: Trials | None) -> list[dict[str, Any]]:
+def _list_means(value: str, title: str | None, trials: Trials | None) -> list[Plain]:
     """Return the mean of a value, or of each of its aggregates."""
     if trials is None:
-        return [{"type": "mean", "field": value, "name": title}]
+        return [
+            {
+                "type": "mean",
+                "field": value,
+                "name": title,
+            }
+        ]
     means = []
     for aggregator in trials.aggregators_of(value):
         name = f"{title} {aggregator.label}".removesuffix(" mean")
-        means.append({"type": "mean", "field": f"{value}.{aggregator.label}", "name": name})
+        means.append(
+            {
+                "type": "mean",
+                "field": f"{value}.{aggregator.label}",
+                "name": name,
+            }
+        )
     return means
 
 
-def _dump(fields: Fields) -> dict[str, object]:
-    return fields.model_dump(mode="json", exclude_none=True, fallback=str)
-
-
-def _read_snippets(fields: Fields, node: Node, label: str) -> list[Snippet]:
+def _read_snippets(part: ReadPart, label: str) -> tuple[Snippet, ...]:
     """Return the snippets among the fields; one that cannot be run is reported."""
     snippets = []
-    for name in type(fields).model_fields:
-        source = getattr(fields, name)
+    for name in type(part.fields).model_fields:
+        source = getattr(part.fields, name)
         if name.endswith("_snippet") and isinstance(source, str):
-            place = node.at(name).place
+            place = part.node.at(name).place
             snippet = Snippet(name.removesuffix("_snippet"), source, place, label)
             mistake = check_snippet(snippet)
             if mistake is not None:
-                node.problems.report(mistake)
+                part.node.problems.report(mistake)
             snippets.append(snippet)
-    return snippets
+    return tuple(snippets)
 
 
 def _check_metric_fields(
-    metric: Metric,
+    part: ReadPart,
     scorer: Scorer,
     trials: Trials | None,
-    entry: Node,
 ) -> None:
     """Report a metric of something that the scorer does not produce, or not as a number."""
+    metric: Metric = part.built
     names = _list_names(scorer, trials)
     if names is None:
         return
+    reads_numbers = getattr(metric, "reads_numbers", False)
     for name in metric.fields():
-        node = entry
-        for scalar in entry.entries.values():
+        node = part.node
+        for scalar in part.node.entries.values():
             if scalar.value == name:
                 node = scalar
-        if name in getattr(scorer, "text_names", ()) and getattr(metric, "reads_numbers", False):
+        if reads_numbers and name in getattr(scorer, "text_names", ()):
             message = f"`{metric.type}` needs numbers, and `{name}` is text"
             hint = "`frequency` and the classification metrics read text"
             node.report("E115", message, hint)

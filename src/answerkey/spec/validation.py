@@ -14,7 +14,7 @@ import math
 import operator
 import re
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import (
@@ -35,8 +35,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from answerkey.errors import AnswerkeyError, SpecError, listing, suggest
 from answerkey.models.config import Secret
-from answerkey.spec.nodes import Node, advise, to_plain
-from answerkey.spec.yaml_text import ELLIPSES, ELLIPSIS_HINT
+from answerkey.spec.nodes import ELLIPSES, ELLIPSIS_HINT, Node, Plain, advise, from_plain, to_plain
 from answerkey.templates import UnresolvedConfig
 
 M = TypeVar("M", bound=BaseModel)
@@ -92,7 +91,14 @@ Text = Annotated[str, BeforeValidator(_read_text)]
 Whole = Annotated[int, BeforeValidator(_read_whole)]
 Number = Annotated[float, BeforeValidator(_read_number)]
 KEY_PATTERN = r"^[a-zA-Z0-9_\-]+$"
-Key = Annotated[Text, Field(pattern=KEY_PATTERN, min_length=1, max_length=250)]
+Key = Annotated[
+    Text,
+    Field(
+        pattern=KEY_PATTERN,
+        min_length=1,
+        max_length=250,
+    ),
+]
 SecretText = Annotated[
     pydantic.InstanceOf[Secret],
     BeforeValidator(_read_secret),
@@ -116,7 +122,7 @@ class Fields(BaseModel):
 def fields_of(built: type) -> type[Fields]:
     """Return the model of a dataclass's fields."""
     hints = get_type_hints(built, include_extras=True)
-    members: dict[str, Any] = {}
+    members: Plain = {}
     for entry in dataclasses.fields(built):
         if not entry.init or entry.name.startswith("_"):
             continue
@@ -136,7 +142,12 @@ def fields_of(built: type) -> type[Fields]:
     return model
 
 
-_PLAIN: dict[Any, Any] = {str: Text, int: Whole, float: Number, object: Any}
+_PLAIN: dict[Any, Any] = {
+    str: Text,
+    int: Whole,
+    float: Number,
+    object: Any,
+}
 _ANNOTATED: Hint = Annotated
 
 
@@ -173,9 +184,12 @@ def _unite(arguments: Sequence[Hint]) -> Hint:
         return getattr(value, "type", default)
 
     tagged = [Annotated[model, pydantic.Tag(tag)] for tag, model in tags.items()]
-    models = _ANNOTATED[(functools.reduce(operator.or_, tagged), pydantic.Discriminator(read_tag))]
-    plain = (argument for argument in arguments if argument not in tags.values())
-    return functools.reduce(operator.or_, plain, models)
+    union: Hint = functools.reduce(operator.or_, tagged)
+    hint = _ANNOTATED[(union, pydantic.Discriminator(read_tag))]
+    for argument in arguments:
+        if argument not in tags.values():
+            hint |= argument
+    return hint
 
 
 def _list_tags(model: type[BaseModel]) -> tuple[str, ...]:
@@ -187,9 +201,11 @@ def _list_tags(model: type[BaseModel]) -> tuple[str, ...]:
 def build(value: Any) -> Built:  # noqa: ANN401 - fields, or what they hold
     """Return the dataclass that a model's values describe, with all that is in it."""
     if isinstance(value, Fields) and value.built_class is not None:
-        kind: Any = value.built_class
-        names = [field.name for field in dataclasses.fields(kind) if hasattr(value, field.name)]
-        return kind(**{name: build(getattr(value, name)) for name in names})
+        values = {}
+        for field in dataclasses.fields(value.built_class):
+            if hasattr(value, field.name):
+                values[field.name] = build(getattr(value, field.name))
+        return value.built_class(**values)
     if isinstance(value, tuple | list):
         return type(value)(map(build, value))
     if isinstance(value, dict):
@@ -203,9 +219,11 @@ def try_build(fields: Fields | None, node: Node) -> Built:
         return build(fields)
     except AnswerkeyError as error:
         path = error.where.field if error.where else None
-        if path is None:
-            path = next((name for name in node.entries if f"`{name}`" in error.message), "")
-        node.at(*path.split(".")).report(error.code, error.message, error.hint)
+        for name in node.entries:
+            if path is None and f"`{name}`" in error.message:
+                path = name
+        steps = (path or "").split(".")
+        node.at(*steps).report(error.code, error.message, error.hint)
     except (TypeError, ValueError) as error:
         node.report("E108", str(error))
     return None
@@ -246,7 +264,8 @@ def validate_node(model: type[M], node: Node, name: str) -> M | None:
     # A key that seems to be missing may be there under a wrong name.
     misspelt = {detail["loc"][:-1] for detail in details if detail["type"] == _EXTRA}
     for detail in _merge_alternatives(details):
-        if detail["type"] != "missing" or detail["loc"][:-1] not in misspelt:
+        is_misspelt = detail["loc"][:-1] in misspelt
+        if detail["type"] != "missing" or not is_misspelt:
             _report(detail, model, node, name)
     faulty = {str(detail["loc"][0]) for detail in details}
     try:
@@ -284,39 +303,35 @@ def _report(
     kind = detail["type"]
     loc = detail["loc"]
     value = detail["input"]
-    target, path = node.find(loc[:-1] if kind == _EXTRA else loc)
+    key = str(loc[-1])
+    outer = loc[:-1]
+    target, path = node.find(outer if kind == _EXTRA else loc)
     steps = ".".join(map(str, path))
-    within = f" in `{steps}` of {name}" if steps else f" in {name}"
+    within = f" in {name}"
+    subject = name
+    if steps:
+        within = f" in `{steps}` of {name}"
+        subject = f"`{steps}`"
     if kind == "missing":
-        target.report("E108", f"`{loc[-1]}` is missing{within}", f"add `{loc[-1]}: …`")
+        target.report("E108", f"`{key}` is missing{within}", f"add `{key}: …`")
+    elif kind == _EXTRA and key in FOREIGN_KEYS:
+        message = f"`{key}` of the original platform is not done"
+        target.report("E116", message, FOREIGN_KEYS[key], key=key)
     elif kind == _EXTRA:
-        _report_unknown_key(str(loc[-1]), keys_at(model, loc[:-1]), target, within)
+        hint = advise(key, sorted(keys_at(model, outer)), "keys there")
+        target.report("E107", f"unknown key `{key}`{within}", hint, key=key)
     elif kind == "union_tag_invalid":
-        tags = detail["ctx"]["expected_tags"].replace("'", "").split(", ")
+        expected = detail["ctx"]["expected_tags"].replace("'", "")
         tag = detail["ctx"]["tag"]
-        hint = advise(tag, tags, "types")
+        hint = advise(tag, expected.split(", "), "types")
         target.at("type").report("E109", f"unknown type {tag!r}", hint)
     elif str(value) in FOREIGN_KEYS and kind == "literal_error":
         message = f"`{steps}: {value}` of the original platform is not done"
         target.report("E116", message, FOREIGN_KEYS[str(value)])
     elif not _UNRESOLVED.search(str(value)):
-        subject = f"`{steps}`" if steps else name
-        message, advice = explain(detail, is_secret=bool(_SECRETIVE.intersection(path)))
+        is_secret = bool(_SECRETIVE.intersection(path))
+        message, advice = explain(detail, is_secret=is_secret)
         target.report("E108", f"{subject} {message}", advice)
-
-
-def _report_unknown_key(
-    key: str,
-    keys: set[str],
-    node: Node,
-    within: str,
-) -> None:
-    if key in FOREIGN_KEYS:
-        message = f"`{key}` of the original platform is not done"
-        node.report("E116", message, FOREIGN_KEYS[key], key=key)
-        return
-    hint = advise(key, sorted(keys), "keys there")
-    node.report("E107", f"unknown key `{key}`{within}", hint, key=key)
 
 
 def explain(detail: ErrorDetails, *, is_secret: bool = False) -> tuple[str, str | None]:
@@ -328,7 +343,8 @@ def explain(detail: ErrorDetails, *, is_secret: bool = False) -> tuple[str, str 
         return f"{_WORDS[kind]}, not {shown}", _advise(kind, value)
     context = detail.get("ctx", {})
     if kind == "literal_error":
-        near = suggest(str(value), re.findall(r"'([^']*)'", context["expected"]))
+        values = re.findall(r"'([^']*)'", context["expected"])
+        near = suggest(str(value), values)
         return f"is {shown}; it must be {context['expected']}", near
     if kind == "string_pattern_mismatch":
         return f"is {shown}; it must match `{context['pattern']}`", None
@@ -344,7 +360,8 @@ def _advise(kind: str, value: object) -> str | None:
         return "put the value in quotes to make it text"
     if _WORDS[kind] == "must be a list":
         return "begin each entry with `- `, or write `[…]`"
-    if _WORDS[kind] == "must be a mapping" and re.match(r"[\w-]+:\S", str(value)):
+    lacks_space = re.match(r"[\w-]+:\S", str(value))
+    if _WORDS[kind] == "must be a mapping" and lacks_space:
         return "put a space after the colon"
     if isinstance(value, str) and _LEADING_ZERO.fullmatch(value):
         return "a leading 0 may mean octal or nothing: leave it out, or write `0o10` for 8"
@@ -365,8 +382,9 @@ def keys_at(model: type[BaseModel], loc: Sequence[str | int]) -> set[str]:
         inner: set[type[BaseModel]] = set()
         for outer in models:
             inner.update(_inner_models(outer, str(step)))
-        tagged = {outer for outer in models if step in _list_tags(outer)}
-        models = inner or tagged or models
+            if step in _list_tags(outer):
+                inner.add(outer)
+        models = inner or models
     keys: set[str] = set()
     for outer in models:
         keys.update(field.alias or key for key, field in outer.model_fields.items())
@@ -440,7 +458,8 @@ class Part:
     def model(self, kind: str) -> type[Fields]:
         """Return the model of the YAML of one kind."""
         fields = fields_of(self.registry[kind])
-        members: dict[str, Any] = {"type": (Literal[kind, kind.replace("-", "_")], ...)}
+        spelling = kind.replace("-", "_")
+        members: Plain = {"type": (Literal[kind, spelling], ...)}
         return create_model(
             fields.__name__ + self.suffix,
             __base__=(fields, self.common),
@@ -481,9 +500,8 @@ class Part:
         else:
             if self.name == "scorer":
                 supported += "; for a rule of your own use a `python` scorer"
-            near = suggest(name, self.registry)
-            hint = f"{near} {supported}" if near else supported
-            kind.report("E109", f"unknown {self.name} type {name!r}", hint)
+            near = suggest(name, self.registry) or ""
+            kind.report("E109", f"unknown {self.name} type {name!r}", f"{near} {supported}".strip())
 
     def read(self, node: Node, *, number: int | None = None) -> tuple[Any, Built]:
         """Return the fields of a node and the object they describe; None for what is refused.
@@ -493,8 +511,11 @@ class Part:
         kind = self.choose(node)
         if kind is None:
             return None, None
-        node = node.having("type", node.entries["type"].changed(kind))
-        name = f"{self.name} `{kind}`" if number is None else f"{self.name} {number} (`{kind}`)"
+        written = node.entries["type"]
+        node = node.having("type", written.changed(kind))
+        name = f"{self.name} `{kind}`"
+        if number is not None:
+            name = f"{self.name} {number} (`{kind}`)"
         fields = validate_node(self.model(kind), node, name)
         return fields, try_build(fields, node)
 
@@ -513,8 +534,11 @@ def assign_keys(entries: Sequence[tuple[Node, str]], what: str, within: str) -> 
             taken.add(node.key)
     keys = []
     for node, default in entries:
-        keys.append(number_key(default, taken) if node.key is None else node.key)
-        taken.add(keys[-1])
+        key = node.key
+        if key is None:
+            key = number_key(default, taken)
+        keys.append(key)
+        taken.add(key)
     return keys
 
 
@@ -532,4 +556,115 @@ def report_text(error: SpecError, node: Node) -> None:
     """Report an error in a text at the line that it names; an unknown config name was reported."""
     line = error.where.line if error.where else None
     if not isinstance(error, UnresolvedConfig):
-        node.problems.add(error.code, error.message, node.place_of_line(line), error.hint)
+        place = node.place_of_line(line)
+        node.problems.add(error.code, error.message, place, error.hint)
+
+
+@dataclass(frozen=True)
+class Deprecation:
+    """An old key (or an old value of a key) of one part of a file, and what replaces it.
+
+    `hint` says what to write, with the old value as `{}`. `build` makes the value of `replacement`
+    from the old one, or returns None for one that is wrong under any name. Without a replacement
+    the old entry is dropped, or kept if only its place is old.
+    """
+
+    part: str
+    name: str
+    hint: str
+    replacement: str | None = None
+    build: Callable[[Any], object] = lambda value: value
+    value: str | None = None
+    is_kept: bool = False
+
+    @property
+    def title(self) -> str:
+        """What messages call it."""
+        return f"{self.name}: {self.value}" if self.name == "type" else self.name
+
+
+def _read_column(name: object) -> object:
+    """Turn a column name into a template that reads the column."""
+    if not isinstance(name, str | int) or isinstance(name, bool):
+        return None
+    return f"{{{{ sample['{_escape(name)}'] }}}}"
+
+
+def _escape(value: object) -> str:
+    return str(value).replace("\\", "\\\\").replace("'", "\\'")
+
+
+_ENTITY = (
+    "leave it out: a task with a `solver` evaluates a model, one without evaluates the dataset"
+)
+_MOVED = "write `run_config: {{{{{}: {{}}}}}}`"
+DEPRECATIONS: tuple[Deprecation, ...] = (
+    Deprecation(
+        "scorer",
+        "ground_truth_choice_field",
+        "write `ground_truth_choice: \"{{{{ sample['{}'] }}}}\"`",
+        "ground_truth_choice",
+        _read_column,
+    ),
+    Deprecation(
+        "scorer",
+        "choices_field",
+        "write `choices: \"{{{{ sample['{}'] }}}}\"`",
+        "choices",
+        _read_column,
+    ),
+    Deprecation("definition", "type", "write `type: benchmark_task`", value="declarative_task"),
+    Deprecation("task", "evaluated_entity_type", _ENTITY),
+    Deprecation("definition", "evaluated_entity_type", _ENTITY),
+    Deprecation("specification", "entity_key", "write `model_key: …`", "model_key"),
+    Deprecation(
+        "dataset choice",
+        "fast_subset_size",
+        "it is ignored; write `run_config: {{num_samples: …}}`",
+    ),
+    Deprecation(
+        "dataset",
+        "file_path",
+        "write `source: {{type: local, file_path: {}}}`",
+        "source",
+        lambda path: {"type": "local", "file_path": path},
+    ),
+    Deprecation(
+        "evaluation",
+        "mode",
+        "write `run_config: {{num_samples: 10}}`",
+        "num_samples",
+        lambda _: 10,
+        value="debug",
+    ),
+    Deprecation("evaluation", "mode", "leave it out", value="full"),
+    Deprecation("evaluation", "num_samples", _MOVED.format("num_samples"), is_kept=True),
+    Deprecation("evaluation", "subsampling", _MOVED.format("subsampling"), is_kept=True),
+    Deprecation("evaluation", "cache_policy", _MOVED.format("cache_policy"), is_kept=True),
+)
+
+
+def carry_over(node: Node, part: str) -> Node:
+    """Return a part of a file with its old names replaced; each old name is a notice."""
+    written = node
+    for old in DEPRECATIONS:
+        entry = written.field(old.name)
+        is_old_value = old.value in {None, entry.text}
+        if old.part != part or entry.is_null or not is_old_value:
+            continue
+        message = f"`{old.title}` of the {part} is deprecated"
+        hint = old.hint.format(_escape(to_plain(entry)))
+        new = old.replacement
+        if new is not None and new in written.entries:
+            message += f", and `{new}` is given too: `{new}` is used"
+            hint = f"remove `{old.name}`"
+        elif new is not None:
+            value = old.build(to_plain(entry))
+            if value is None:
+                continue
+            replacement = from_plain(value, entry.place, entry.problems)
+            node = node.having(new, replacement)
+        if not old.is_kept:
+            node = node.without(old.name)
+        node.problems.notice(message, written.key_place(old.name), hint)
+    return node

@@ -130,121 +130,46 @@ def think(text: str) -> Callable[[Messages], Reply]:
 
 
 numbers = itertools.count()
+
+
+def say_otherwise(messages: Messages) -> str:
+    """Return what a model says that is never the same."""
+    return f"fox {next(numbers)}" if "random" in read_prompt(messages) else say(messages)
+
+
 TOKENS = {"B": -0.1, "C": -3.0}
 #: The broken endpoints that answer: what they answer, what stands behind `?`, the check that names
 #: what is wrong, its status and words, what to do, and the exit code.
 ANSWERING: dict[str, tuple[Any, str, str, str, str, str, int]] = {
-    "chatty, but read": (
-        lambda messages: f"Sure! The answer is {say(messages)}, I think.",
-        "",
-        "one letter",
-        "warning",
-        "3 of them are more than a letter",
-        "`extraction: stated_answer`",
-        0,
-    ),
-    "chatty": (
-        "That depends on you.",
-        "",
-        "one letter",
-        "failed",
-        "NOTHING_STATED",
-        "ask for the letter alone",
-        1,
-    ),
-    "always the same letter": (
-        "A",
-        "",
-        "one letter",
-        "warning",
-        "0 right",
-        "see `chat template`",
-        0,
-    ),
-    "empty replies": (
-        Reply(kind="empty_text"),
-        "",
-        "one letter",
-        "failed",
-        "3 of 3 replies (EMPTY)",
-        "log",
-        1,
-    ),
-    "refusals": (
-        Reply("no", "refusal"),
-        "",
-        "one letter",
-        "failed",
-        "3 of 3 replies (REFUSED)",
-        "withheld",
-        1,
-    ),
-    "thoughts cut by the limit": (
-        think("Let me see"),
-        "?max_tokens=16",
-        "thinking",
-        "failed",
-        "the limit of 16 tokens ends 3 of 3 replies within the thoughts",
-        "raise `max_tokens`",
-        1,
-    ),
-    "thoughts cut by the limit of doctor": (
-        think("Let me see"),
-        "",
-        "thinking",
-        "warning",
-        "the limit of 512 tokens ends 3 of 3 replies",
-        "try a larger `?max_tokens=`",
-        0,
-    ),
-    "no chat template": (
-        lambda _: Reply(" and write it again. The word", "truncated"),
-        "?api=completions",
-        "chat template",
-        "warning",
+    "chatty, but read": (lambda messages: f"Sure! The answer is {say(messages)}, I think.", "",
+        "one letter", "warning", "3 of them are more than a letter", "`extraction: stated_answer`",
+        0),
+    "chatty": ("That depends on you.", "", "one letter", "failed", "NOTHING_STATED",
+        "ask for the letter alone", 1),
+    "always the same letter": ("A", "", "one letter", "warning", "0 right", "see `chat template`",
+        0),
+    "empty replies": (Reply(kind="empty_text"), "", "one letter", "failed",
+        "3 of 3 replies (EMPTY)", "log", 1),
+    "refusals": (Reply("no", "refusal"), "", "one letter", "failed", "3 of 3 replies (REFUSED)",
+        "withheld", 1),
+    "thoughts cut by the limit": (think("Let me see"), "?max_tokens=16", "thinking", "failed",
+        "the limit of 16 tokens ends 3 of 3 replies within the thoughts", "raise `max_tokens`", 1),
+    "thoughts cut by the limit of doctor": (think("Let me see"), "", "thinking", "warning",
+        "the limit of 512 tokens ends 3 of 3 replies", "try a larger `?max_tokens=`", 0),
+    "no chat template": (lambda _: Reply(" and write it again. The word", "truncated"),
+        "?api=completions", "chat template", "warning",
         "the model writes 'and write it again. The word': no chat template is applied",
-        "use the chat API",
-        1,
-    ),
-    "turn tokens": (
-        lambda messages: f"{say(messages)}<|im_end|>\n<|im_start|>user",
-        "",
-        "chat template",
-        "warning",
-        "a reply holds '<|im_end|>'",
-        "correct the server's chat template",
-        0,
-    ),
-    "log-probabilities dropped": (
-        lambda messages: Reply(say(messages), logprobs={}),
-        "",
-        "log-probabilities",
-        "warning",
-        "asked for, and none came",
-        "",
-        0,
-    ),
-    "few log-probabilities": (
-        lambda messages: Reply(say(messages), logprobs=TOKENS),
-        "",
-        "log-probabilities",
-        "warning",
-        "of the 2 likeliest tokens",
-        "",
-        0,
-    ),
-    "not repeatable": (
-        lambda messages: (
-            f"fox {next(numbers)}" if "random" in read_prompt(messages) else say(messages)
-        ),
-        "",
-        "repeatable",
-        "warning",
-        "temperature 0 gives 'fox ",
-        "set `seed`",
-        0,
-    ),
-}
+        "use the chat API", 1),
+    "turn tokens": (lambda messages: f"{say(messages)}<|im_end|>\n<|im_start|>user", "",
+        "chat template", "warning", "a reply holds '<|im_end|>'",
+        "correct the server's chat template", 0),
+    "log-probabilities dropped": (lambda messages: Reply(say(messages), logprobs={}), "",
+        "log-probabilities", "warning", "asked for, and none came", "", 0),
+    "few log-probabilities": (lambda messages: Reply(say(messages), logprobs=TOKENS), "",
+        "log-probabilities", "warning", "of the 2 likeliest tokens", "", 0),
+    "not repeatable": (say_otherwise, "", "repeatable", "warning", "temperature 0 gives 'fox ",
+        "set `seed`", 0),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ANSWERING)
@@ -273,64 +198,25 @@ def refuse(status: int, message: str, code: str | None = None, **headers: str) -
 #: The endpoints that do not answer: what they do, the check that names it, its words, and what to
 #: do.
 SILENT: dict[str, tuple[Any, dict[str, Any], str, str, str]] = {
-    "hangs": (
-        "A",
-        {"faults": {"hang": 1.0}},
-        "reachable",
-        "no whole reply from `127.0.0.1` within 0.2 s",
-        "loaded?",
-    ),
-    "wrong key": (
-        "A",
-        {"api_key": "another"},
-        "key",
-        "refuses the key (status 401)",
-        "check the key",
-    ),
-    "no quota": (
-        refuse(429, "Pay.", "insufficient_quota"),
-        {},
-        "key",
-        "has no quota left",
-        "add credit",
-    ),
-    "unknown model": (
-        refuse(404, "There is no tast", "model_not_found"),
-        {},
-        "model",
-        "`127.0.0.1` does not know the model",
-        "did you mean `test`?",
-    ),
-    "web page": (
-        Reply(kind="html"),
-        {},
-        "reachable",
-        "is a web page, not an API",
-        "correct the name or the address",
-    ),
-    "rate limit": (
-        refuse(429, "Slow down", **{"Retry-After": "30", "x-ratelimit-limit-requests": "3"}),
-        {},
-        "rate limits",
-        "HTTP 429: Slow down",
-        "`rate_limit`",
-    ),
-    "refused parameter": (
-        "A",
-        {"unknown_fields": ("max_tokens",)},
-        "request",
-        "unknown field 'max_tokens'",
-        "correct",
-    ),
+    "hangs": ("A", {"faults": {"hang": 1.0}}, "reachable",
+        "no whole reply from `127.0.0.1` within 0.2 s", "loaded?"),
+    "wrong key": ("A", {"api_key": "another"}, "key", "refuses the key (status 401)",
+        "check the key"),
+    "no quota": (refuse(429, "Pay.", "insufficient_quota"), {}, "key", "has no quota left",
+        "add credit"),
+    "unknown model": (refuse(404, "There is no tast", "model_not_found"), {}, "model",
+        "`127.0.0.1` does not know the model", "did you mean `test`?"),
+    "web page": (Reply(kind="html"), {}, "reachable", "is a web page, not an API",
+        "correct the name or the address"),
+    "rate limit": (refuse(429, "Slow down", **{"Retry-After": "30",
+        "x-ratelimit-limit-requests": "3"}), {}, "rate limits", "HTTP 429: Slow down",
+        "`rate_limit`"),
+    "refused parameter": ("A", {"unknown_fields": ("max_tokens",)}, "request",
+        "unknown field 'max_tokens'", "correct"),
     "server error": ("A", {"faults": {"500": 1.0}}, "reachable", "HTTP 500", "log of the endpoint"),
-    "no JSON": (
-        Reply(kind="bad_json"),
-        {},
-        "request",
-        "the body is not JSON",
-        "correct what the message names",
-    ),
-}
+    "no JSON": (Reply(kind="bad_json"), {}, "request", "the body is not JSON",
+        "correct what the message names"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", SILENT)

@@ -49,13 +49,14 @@ def test_a_log_is_scored_as_it_lies(call: Call, name: str) -> None:
 def test_a_file_of_questions_is_no_log(call: Call) -> None:
     """And no importer is looked for; a folder with a run file is that."""
     file = write("data.jsonl", *[{**ASKED, "id": str(one), "completion": "B"} for one in range(3)])
-    assert call("score", file, "--json").json["tasks"][0]["metrics"][0]["value"] == 1.0
-    options = {"read_as": None, "task": None, "score": None, "single_answers": False}
-    assert cli.open_given(file, dict(options), None) == file  # type: ignore[arg-type]  # nothing is said
+    scored = call("score", file, "--json")
+    assert scored.json["tasks"][0]["metrics"][0]["value"] == 1.0
+    assert "log (" not in scored.err
     Path("project").mkdir()
     shutil.copy(LOGS / "inspect.eval", "project")
     Path("project/run.yaml").write_text("", encoding="utf-8")
-    assert cli.open_given("project", dict(options), None) == "project"  # type: ignore[arg-type]  # same
+    done = call("score", "project")
+    assert (done.code, "the file is empty" in done.err, "log (" in done.err) == (2, True, False)
 
 
 def test_what_is_no_log_is_not_taken_for_one(call: Call) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from answerkey.cli.exits import SAME_SIGNAL
+from answerkey.cli import SAME_SIGNAL
 from answerkey.testing import TestServer
 
 from .conftest import QUIZ, SCORER, Call, start
@@ -291,7 +291,7 @@ def test_a_terminal_that_is_closed_ends_the_run(server: TestServer, words: list[
 
 ANOTHER = """
 import os, signal, sys, time
-from answerkey.cli.exits import catch_faults
+from answerkey.cli import catch_faults
 
 def work():
     try:

@@ -4,8 +4,7 @@ import pytest
 
 from answerkey.errors import Place
 from answerkey.spec.config import Config, given_by_caller, resolve_config
-from answerkey.spec.nodes import ProblemList, from_plain, to_plain
-from answerkey.spec.yaml_text import parse_yaml
+from answerkey.spec.nodes import ProblemList, from_plain, parse_yaml, to_plain
 from answerkey.templates import Template
 
 Spec = dict[str, object]

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from answerkey.errors import Place, SpecError
-from answerkey.spec import yaml_text
-from answerkey.spec.nodes import Node, ProblemList, to_plain
+from answerkey.spec import nodes
+from answerkey.spec.nodes import Node, ProblemList, parse_yaml, read_yaml, to_plain
 from answerkey.spec.project import Environment, Inclusion, load_environment, parse_env
-from answerkey.spec.yaml_text import parse_yaml, read_yaml
 
 from .conftest import Write, list_errors
 
@@ -152,7 +151,7 @@ def test_files_that_cannot_be_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, raw: bytes | None, error: str
 ) -> None:
     """A missing file, a folder, bad UTF-8, NUL and a huge file are errors that name the file."""
-    monkeypatch.setattr(yaml_text, "MAX_YAML_BYTES", 20)
+    monkeypatch.setattr(nodes, "MAX_YAML_BYTES", 20)
     if raw is not None:
         (tmp_path / name).write_bytes(raw)
     with pytest.raises(SpecError) as caught:
@@ -174,7 +173,8 @@ def load(
     inclusion = Inclusion(
         folder, Environment({"PART": "part"}), problems, allow_outside=allow_outside
     )
-    return inclusion.load(folder / name, name), problems
+    tree = read_yaml(folder / name, name, problems)
+    return inclusion.follow(tree, ((folder / name).resolve(),)), problems
 
 
 @pytest.mark.parametrize(
@@ -277,23 +277,21 @@ def test_the_project_folder_is_the_limit(
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "column", "place"),
+    ("text", "line", "place"),
     [
-        ("one\ntwo\n", 1, None, "a.md:1:1"),
-        ("one\ntwo\n", 2, None, "a.md:2"),
-        ("\n\n  one\ntwo", 1, None, "a.md:3:3"),
-        ("\n\n  one\ntwo", 2, None, "a.md:4"),
-        (" \t\r\n one", 1, None, "a.md:2:2"),
-        ("\n  one\ntwo", 1, 3, "a.md:2:5"),
-        ("\n  one\ntwo", 2, 3, "a.md:3:3"),
+        ("one\ntwo\n", 1, "a.md:1:1"),
+        ("one\ntwo\n", 2, "a.md:2"),
+        ("\n\n  one\ntwo", 1, "a.md:3:3"),
+        ("\n\n  one\ntwo", 2, "a.md:4"),
+        (" \t\r\n one", 1, "a.md:2:2"),
     ],
 )
 def test_a_line_of_an_included_text_is_a_line_of_its_file(
-    write: Write, text: str, line: int, column: int | None, place: str
+    write: Write, text: str, line: int, place: str
 ) -> None:
     """What is stripped at the front counts, on the first line also in its column."""
     write(a_yaml="!include a.md\n", a_md=text)
-    assert str(load(Path())[0].place_of_line(line, column)) == place
+    assert str(load(Path())[0].place_of_line(line)) == place
 
 
 def test_the_first_file_must_be_there(write: Write) -> None:

@@ -19,9 +19,8 @@ from answerkey.datasets.hub import HuggingFaceSource
 from answerkey.errors import SpecError
 from answerkey.evaluate.dry_run import check
 from answerkey.solvers import SingleTurnSolver
-from answerkey.spec import Overrides, Specification, load_plan, load_task
+from answerkey.spec import Overrides, Specification, find_ready_made, load_plan, load_task
 from answerkey.spec.ready_made import (
-    find_ready_made,
     list_ready_made,
     load_ready_made,
     write_project,
@@ -32,54 +31,12 @@ from answerkey.types import Samples
 from .conftest import value_of
 
 NAMES = [
-    *(
-        "agieval",
-        "arc",
-        "bbh",
-        "bbq",
-        "belebele",
-        "boolq",
-        "ceval",
-        "cmmlu",
-        "commonsenseqa",
-        "copa",
-    ),
-    *(
-        "global_mmlu",
-        "gpqa",
-        "hellaswag",
-        "hle",
-        "include",
-        "jcommonsenseqa",
-        "kmmlu",
-        "logiqa",
-        "medmcqa",
-    ),
-    *(
-        "medqa",
-        "mmlu",
-        "mmlu_pro",
-        "mmlu_redux",
-        "mmmlu",
-        "mmmu",
-        "mmmu_pro",
-        "musr",
-        "openbookqa",
-        "piqa",
-    ),
-    *(
-        "pubmedqa",
-        "quality",
-        "race",
-        "sciq",
-        "siqa",
-        "supergpqa",
-        "truthfulqa_mc",
-        "winogrande",
-        "wmdp",
-        "xcopa",
-    ),
-]
+    "agieval", "arc", "bbh", "bbq", "belebele", "boolq", "ceval", "cmmlu", "commonsenseqa", "copa",
+    "global_mmlu", "gpqa", "hellaswag", "hle", "include", "jcommonsenseqa", "kmmlu", "logiqa",
+    "medmcqa", "medqa", "mmlu", "mmlu_pro", "mmlu_redux", "mmmlu", "mmmu", "mmmu_pro", "musr",
+    "openbookqa", "piqa", "pubmedqa", "quality", "race", "sciq", "siqa", "supergpqa",
+    "truthfulqa_mc", "winogrande", "wmdp", "xcopa",
+]  # fmt: skip
 #: Those whose chance level differs from row to row.
 UNEVEN = {"agieval", "bbh", "hle", "mmmu", "mmmu_pro", "musr", "supergpqa", "truthfulqa_mc"}
 IS_LONG = bool(os.environ.get("ANSWERKEY_LONG"))

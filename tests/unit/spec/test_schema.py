@@ -6,9 +6,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import answerkey.spec
-from answerkey.spec.nodes import ProblemList, to_plain
+from answerkey.spec.nodes import ProblemList, parse_yaml, to_plain
 from answerkey.spec.schema import FileKind, schema
-from answerkey.spec.yaml_text import parse_yaml
 
 from .conftest import DATASET, RUN, TASK
 

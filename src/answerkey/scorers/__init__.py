@@ -17,7 +17,6 @@ from answerkey.scorers.base import (
     find_role,
     join_scores,
     score_rows,
-    tabulate_scores,
     try_action,
 )
 from answerkey.scorers.mcqa import (
@@ -121,6 +120,5 @@ __all__ = [
     "reads_by_templates",
     "reads_choices",
     "score_rows",
-    "tabulate_scores",
     "try_action",
 ]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from operator import itemgetter
+from functools import cached_property
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeGuard
 
 import polars as pl
@@ -38,6 +39,8 @@ CALL_FAILED = "CALL_FAILED"
 ModelRole = Literal["judge", "fallback"]
 #: The errors of a scorer's fields, each with the field's name.
 FieldErrors = list[tuple[str, SpecError]]
+#: The templates of a scorer that compile, by field, and the errors of all fields.
+Compiled = tuple[dict[str, Template], FieldErrors]
 #: The messages that are sent to a model.
 Prompt = Sequence[Mapping[str, object]]
 #: Sends the requests of one trial, whose number is the second argument, to a model.
@@ -45,6 +48,8 @@ ModelCall = Callable[[Sequence[Request], int], Sequence[Completion]]
 #: The type of each value or metadata field of a score, by name; None for one that is stored as
 #: JSON text.
 Types = Mapping[str, pl.DataType | None]
+#: Scores by the key of their scorer.
+ScoresByKey = Mapping[str, Scores]
 
 
 @dataclass(frozen=True)
@@ -90,8 +95,11 @@ class Scorer:
     reads_choices: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
-        types = {**(cls.value_types or {}), **(cls.metadata_types or {})}
-        names = [name for name, dtype in types.items() if dtype is None or not dtype.is_numeric()]
+        names = []
+        for types in (cls.value_types, cls.metadata_types):
+            for name, dtype in (types or {}).items():
+                if dtype is None or not dtype.is_numeric():
+                    names.append(name)
         cls.text_names = tuple(names)
 
     @property
@@ -101,8 +109,14 @@ class Scorer:
 
     @property
     def completion_fields(self) -> tuple[str, ...]:
-        """The template fields that read the completion."""
-        return tuple(name for name in self.reply_fields if reads_completion(getattr(self, name)))
+        """The template fields that use more than the sample, or do not compile."""
+        names = []
+        for name in self.reply_fields:
+            try:
+                Template.compile(getattr(self, name))
+            except SpecError:
+                names.append(name)
+        return tuple(names)
 
     def check_fields(self) -> FieldErrors:
         """Return what is wrong with the fields themselves, each with the field's name."""
@@ -114,12 +128,27 @@ class Scorer:
         if source is None:
             return None
         if field in self.reply_fields:
-            return Template.compile(source, names=self.reply_names)
+            return Template.compile(source, self.reply_names)
         return Template.compile(source)
+
+    @cached_property
+    def compiled(self) -> Compiled:
+        """The templates that compile, and all errors of the fields."""
+        templates = {}
+        errors = self.check_fields()
+        for field in self.template_fields:
+            try:
+                template = self.compile_field(field)
+            except SpecError as error:
+                errors.append((field, error))
+                continue
+            if template is not None:
+                templates[field] = template
+        return templates, errors
 
     def templates(self) -> dict[str, Template]:
         """Return the templates of all fields that are set. Raise the first SpecError."""
-        templates, errors = compile_templates(self)
+        templates, errors = self.compiled
         for _, error in errors:
             raise error
         return templates
@@ -134,17 +163,19 @@ class Scorer:
         A template that reads the completion is only tried on the first row, for columns that do
         not exist.
         """
-        templates, errors = compile_templates(self)
+        templates, errors = self.compiled
         if errors or not len(samples):
             return [], []
         faults = []
+        reply = Completions.build(samples.ids[:1], [Completion("")], source="made up")
         for field, template in templates.items():
+            values: list[object] = []
             if field not in self.completion_fields:
-                values = Template.compile(template.source).values(samples)
+                values = template.values(samples)
             else:
-                reply = Completions.build(samples.ids[:1], [Completion("")], source="made up")
                 problem = self.try_field(field, samples.take([0]), reply)
-                values = [problem] if problem is not None and problem.column else []
+                if problem is not None and problem.column:
+                    values.append(problem)
             for row, value in enumerate(values):
                 fault = self.find_fault(field, value)
                 if fault is not None:
@@ -161,8 +192,9 @@ class Scorer:
         """Return the first error of a field that reads the completion; None if there is none."""
         template = self.templates()[field]
         for sample, completion in zip(samples.rows(), completions, strict=True):
+            context = self.build_context(sample, completion)
             try:
-                template.render(**self.build_context(sample, completion))
+                template.render(**context)
             except RowError as problem:
                 return problem
         return None
@@ -233,7 +265,10 @@ def find_role(scorer: object) -> ModelRole:
 
 
 def call_model(
-    model: Model, requests: Sequence[Request], trial: int, purpose: str
+    model: Model,
+    requests: Sequence[Request],
+    trial: int,
+    purpose: str,
 ) -> Sequence[Completion]:
     """Return the replies of a scorer's model.
 
@@ -247,41 +282,25 @@ def call_model(
 
 
 def call_by_trial(
-    call: ModelCall, prompts: Mapping[int, Prompt], completions: Completions
+    call: ModelCall,
+    prompts: Mapping[int, Prompt],
+    completions: Completions,
 ) -> dict[int, Completion]:
     """Return the reply to the prompt about each of these completions."""
-    rows_by_trial: dict[int, list[int]] = {}
-    for row in prompts:
-        rows_by_trial.setdefault(completions.items[row].trial, []).append(row)
+    requests_by_trial: dict[int, dict[int, Request]] = {}
+    for row, prompt in prompts.items():
+        completion = completions.items[row]
+        requests = requests_by_trial.setdefault(completion.trial, {})
+        requests[row] = Request(completion.sample_id, prompt)
     replies: dict[int, Completion] = {}
-    for trial, rows in sorted(rows_by_trial.items()):
-        requests = [Request(completions.items[row].sample_id, prompts[row]) for row in rows]
-        replies.update(zip(rows, call(requests, trial), strict=True))
+    for trial, requests in sorted(requests_by_trial.items()):
+        answers = call(list(requests.values()), trial)
+        replies.update(zip(requests, answers, strict=True))
     return replies
 
 
-def compile_templates(scorer: Scorer) -> tuple[dict[str, Template], FieldErrors]:
-    """Return the templates that compile, and all errors of the fields with the field's name."""
-    templates = {}
-    errors = scorer.check_fields()
-    for field in scorer.template_fields:
-        try:
-            template = scorer.compile_field(field)
-        except SpecError as error:
-            errors.append((field, error))
-            continue
-        if template is not None:
-            templates[field] = template
-    return templates, errors
-
-
-def reads_completion(source: object) -> bool:
-    """Return whether a template uses more than the sample; one that does not compile may."""
-    try:
-        Template.compile(source)
-    except SpecError:
-        return True
-    return False
+#: The templates of a scorer that compile, and all errors of its fields.
+compile_templates: Callable[[Scorer], Compiled] = attrgetter("compiled")
 
 
 # What is wrong with a row of the dataset.
@@ -291,12 +310,6 @@ _CODES: dict[FaultReason, str] = {
     "BAD_TRUTH": "E204",
     "BAD_CHOICES": "E205",
     "TEMPLATE_FAILED": "E207",
-}
-#: The same for one sample: the dataset's fault, not the model's.
-FAULTS: dict[str, str] = {
-    "BAD_TRUTH": "the ground truth of this row is not one single character out of its choices",
-    "BAD_CHOICES": "the choices of this row are not a list of distinct single characters",
-    "TEMPLATE_FAILED": "a template of the scorer could not be rendered on this row",
 }
 
 
@@ -321,42 +334,33 @@ class RowFault(Exception):  # noqa: N818 - a row's error, which becomes a value 
 
 
 def report_faults(
-    faults: Iterable[tuple[int, RowFault]], templates: Mapping[str, Template], samples: Samples
+    faults: Sequence[tuple[int, RowFault]],
+    templates: Mapping[str, Template],
+    samples: Samples,
 ) -> list[RowProblem]:
     """Return the problem behind each fault of a row; a missing column is reported once."""
     problems: dict[object, RowProblem] = {}
     for row, fault in sorted(faults, key=itemgetter(0)):
-        is_missing = fault.missing is not None and fault.missing not in samples.columns
-        key = (fault.field, fault.missing if is_missing else row)
-        if key in problems:
-            continue
-        code = "E206"
-        message = fault.message
-        where = Place(file=samples.file)
-        hint = fault.hint
-        if not is_missing:
-            code = _CODES[fault.reason]
-            message = f"sample `{samples.ids[row]}`: {fault.message}"
-            where = samples.place(row, name_column(templates[fault.field]))
-            hint = fault.hint or "fix the row"
-        error = DataError(
-            code,
-            message,
-            where=where,
-            hint=hint,
-        )
-        problems[key] = RowProblem(
-            row,
-            error,
-            fault.reason,
-            fault.field,
-        )
+        if fault.missing is None or fault.missing in samples.columns:
+            key: object = (fault.field, row)
+            error = DataError(
+                _CODES[fault.reason],
+                f"sample `{samples.ids[row]}`: {fault.message}",
+                where=samples.place(row, name_column(templates[fault.field])),
+                hint=fault.hint or "fix the row",
+            )
+        else:
+            key = (fault.field, fault.missing)
+            where = Place(file=samples.file)
+            error = DataError("E206", fault.message, where=where, hint=fault.hint)
+        problem = RowProblem(row, error, fault.reason, fault.field)
+        problems.setdefault(key, problem)
     return list(problems.values())
 
 
 def name_column(template: Template) -> str | None:
     """Return the column that a template simply reads, with dots into structs; None otherwise."""
-    if template.kind != "column" or not template.path:
+    if template.path is None:
         return None
     return ".".join(map(str, template.path))
 
@@ -368,21 +372,47 @@ BAD_ROW = "BAD_ROW"
 
 
 def score_rows(
-    scorer: Scorer, samples: Samples, completions: Completions, failed: Collection[int]
+    scorer: Scorer,
+    samples: Samples,
+    completions: Completions,
+    failed: Collection[int] = (),
 ) -> Scores:
-    """Return a scorer's scores with these rows FAILED; no model is called about a failed row."""
-    if not failed:
-        return tabulate_scores(scorer, scorer.score(samples, completions), samples)
+    """Return a scorer's scores as a table, these rows FAILED.
+
+    No model is called about a failed row. Where the options stand in another order than in the
+    file, the metadata says so.
+    """
+    if failed:
+        scores = _score_around(scorer, samples, completions, failed)
+    else:
+        scores = scorer.score(samples, completions)
+    value_types, metadata_types = scorer.column_types(scores)
+    orders = samples.orders
+    if orders is not None:
+        scores = note_orders(scores, orders)
+        metadata_types = {**metadata_types, **ORDER_TYPES}
+        for name, dtype in PRIOR_SCHEMA.items():
+            if name in orders:
+                metadata_types[name] = dtype
+    return build_table(scores, value_types, metadata_types)
+
+
+def _score_around(
+    scorer: Scorer,
+    samples: Samples,
+    completions: Completions,
+    failed: Collection[int],
+) -> list[Score]:
+    """Return the scores with these rows FAILED; one without a score keeps its own reason."""
     rows: Sequence[int] = range(len(samples))
     if asks_model(scorer):
         rows = sorted(set(rows).difference(failed))
     scores = [Score(ScoreStatus.FAILED, BAD_ROW)] * len(samples)
     judged = scorer.score(samples.take(rows), completions.take(rows))
     for row, score in zip(rows, judged, strict=True):
-        # A row that has no score anyway keeps its own reason.
         if row not in failed or score.status is not ScoreStatus.SCORED:
             scores[row] = score
-    return tabulate_scores(scorer, scores, samples)
+    return scores
 
 
 #: What scores say about the order of the options, where that is not the one of the file.
@@ -413,35 +443,29 @@ def note_orders(scores: Sequence[Score], orders: pl.DataFrame) -> list[Score]:
     return noted
 
 
-# The table of scores.
-
-
-def tabulate_scores(scorer: Scorer, scores: Sequence[Score], samples: Samples) -> Scores:
-    """Return a scorer's scores as a table, with what they say about the order of the options."""
-    value_types, metadata_types = scorer.column_types(scores)
-    if samples.orders is not None:
-        scores = note_orders(scores, samples.orders)
-        prior = {name: PRIOR_SCHEMA[name] for name in PRIOR_SCHEMA if name in samples.orders}
-        metadata_types = {**metadata_types, **ORDER_TYPES, **prior}
-    return build_table(scores, value_types, metadata_types)
-
-
 def build_table(scores: Sequence[Score], value_types: Types, metadata_types: Types) -> Scores:
     """Return the table of scores with these values and metadata; what a score lacks is null."""
-    columns = {
-        "status": pl.Series([score.status.value for score in scores], dtype=pl.String),
-        "reason": pl.Series([score.reason for score in scores], dtype=pl.String),
-        "values": _build_structs([score.values for score in scores], value_types),
-        "metadata": _build_structs([score.metadata for score in scores], metadata_types),
-        "excluded_by": pl.Series([None] * len(scores), dtype=pl.String),
-    }
-    types = {**value_types, **metadata_types}
-    encoded = frozenset(name for name, dtype in types.items() if dtype is None)
-    return Scores(pl.DataFrame(columns), encoded)
+    frame = pl.DataFrame(
+        {
+            "status": [score.status.value for score in scores],
+            "reason": [score.reason for score in scores],
+        },
+        schema={"status": pl.String, "reason": pl.String},
+    )
+    frame = frame.with_columns(
+        values=_build_structs([score.values for score in scores], value_types),
+        metadata=_build_structs([score.metadata for score in scores], metadata_types),
+        excluded_by=pl.lit(None, pl.String),
+    )
+    encoded = set()
+    for name, dtype in (*value_types.items(), *metadata_types.items()):
+        if dtype is None:
+            encoded.add(name)
+    return Scores(frame, frozenset(encoded))
 
 
 def _build_structs(rows: Sequence[Mapping[str, Any]], types: Types) -> pl.Series:
-    """Return rows as a column of structs."""
+    """Return rows as a column of structs; a field without a type holds JSON text."""
     columns = []
     for name, dtype in (types or {EMPTY_STRUCT_FIELD: pl.Boolean()}).items():
         cells = [row.get(name) for row in rows]
@@ -457,10 +481,12 @@ def _write_json(cell: object) -> str | None:
     return None if cell is None else json.dumps(cell, ensure_ascii=False)
 
 
-def join_scores(completions: Completions, scores: Mapping[str, Scores]) -> pl.DataFrame:
+def join_scores(completions: Completions, scores: ScoresByKey) -> pl.DataFrame:
     """Return a chunk's scores as stored: `sample_id`, `trial`, then one struct per scorer key."""
-    structs = [table.frame.to_struct(key) for key, table in scores.items()]
-    return pl.DataFrame([completions.column("sample_id"), completions.column("trial"), *structs])
+    columns = [completions.column("sample_id"), completions.column("trial")]
+    for key, table in scores.items():
+        columns.append(table.frame.to_struct(key))
+    return pl.DataFrame(columns)
 
 
 # Action rules: what happens to samples after scoring.
@@ -483,7 +509,7 @@ def apply_actions(
     actions: Sequence[Action],
     samples: Samples,
     completions: Completions,
-    scores: Mapping[str, Scores],
+    scores: ScoresByKey,
     *,
     num_trials: int = 1,
 ) -> dict[str, Scores]:
@@ -514,7 +540,9 @@ def apply_actions(
 
 
 def build_contexts(
-    samples: Samples, completions: Completions, scores: Mapping[str, Scores]
+    samples: Samples,
+    completions: Completions,
+    scores: ScoresByKey,
 ) -> Iterator[dict[str, object]]:
     """Yield what the filter of an action sees of each row."""
     tables = [table.rows() for table in scores.values()]
@@ -530,7 +558,10 @@ def build_contexts(
 
 
 def try_action(
-    action: Action, samples: Samples, completions: Completions, scores: Mapping[str, Scores]
+    action: Action,
+    samples: Samples,
+    completions: Completions,
+    scores: ScoresByKey,
 ) -> RowError | None:
     """Return the first error of a rule on these rows; None if there is none."""
     for context in build_contexts(samples, completions, scores):

@@ -15,8 +15,13 @@ import polars as pl
 from answerkey import reader
 from answerkey.errors import SpecError, listing
 from answerkey.reader import GRADES, Reading, accept_reading
-from answerkey.reader.characters import WHITE_SPACE, compose, strip_white_space
-from answerkey.scorers.question import Labels
+from answerkey.reader.characters import WHITE_SPACE, compose
+from answerkey.scorers.question import (
+    LabelCheck,
+    Labels,
+    check_characters,
+    check_characters_or_numbers,
+)
 
 #: A text to be read, the labels of the question, and its option texts if they are known.
 Passage = tuple[str, Labels, Labels | None]
@@ -29,17 +34,21 @@ class ExtractionRule:
     """One way to read a choice from a text.
 
     With `has_parts`, a reading says which part of the rule decided, and where in the text.
-    A rule that `reads_options` looks at the texts of the options, and knows labels such as 27.
-    `accept` is the lowest grade of confidence that counts.
+    A rule that `reads_options` looks at the texts of the options. `check_labels` refuses labels
+    that the rule cannot read. `accept` is the lowest grade of confidence that counts.
     """
 
     name: str
     has_parts: bool = False
     reads_options: bool = False
     accept: str = "stated"
+    check_labels: LabelCheck = check_characters
 
     def read(
-        self, text: str, labels: Sequence[str], options: Sequence[str] | None = None
+        self,
+        text: str,
+        labels: Sequence[str],
+        options: Sequence[str] | None = None,
     ) -> Reading:
         """Return the choice that a text names, or why it names none."""
         texts = None if options is None else tuple(options)
@@ -53,7 +62,9 @@ class ExtractionRule:
             texts = options if self.reads_options else None
             recall = reader.read if len(text) > LONGEST_REMEMBERED else _recall_reading
             reading = recall(text, labels, texts, self.name)
-            readings.append(accept_reading(reading, self.accept))
+            if self.accept != "stated":
+                reading = accept_reading(reading, self.accept)
+            readings.append(reading)
         return readings
 
 
@@ -63,7 +74,12 @@ RULES: dict[str, ExtractionRule] = {
     "first_character": ExtractionRule("first_character"),
     "first_character_literal": ExtractionRule("first_character_literal"),
     "leading_label": ExtractionRule("leading_label", has_parts=True),
-    "stated_answer": ExtractionRule("stated_answer", has_parts=True, reads_options=True),
+    "stated_answer": ExtractionRule(
+        "stated_answer",
+        has_parts=True,
+        reads_options=True,
+        check_labels=check_characters_or_numbers,
+    ),
 }
 
 
@@ -92,7 +108,11 @@ class PatternRule(ExtractionRule):
 
 
 def _read_match(
-    text: str, labels: Labels, whole: str | None, group: str | None, offset: int | None
+    text: str,
+    labels: Labels,
+    whole: str | None,
+    group: str | None,
+    offset: int | None,
 ) -> Reading:
     """Return the choice that a match names; in any case, if no two choices differ only by case.
 
@@ -104,7 +124,7 @@ def _read_match(
         return Reading(reason="NOTHING_STATED")
     begin = len(text.encode()[:offset].decode())
     span = (begin, begin + len(whole))
-    name = compose(strip_white_space(group))
+    name = compose(group.strip(WHITE_SPACE))
     folded = {label.lower(): label for label in labels}
     if name not in labels and len(folded) == len(labels):
         name = folded.get(name.lower(), name)
@@ -125,15 +145,15 @@ def find_rule(extraction: object) -> ExtractionRule:
     if isinstance(extraction, Mapping):
         fields = dict(extraction)
     fallback = fields.pop("fallback", "none")
-    grade = fields.get("accept", "stated")
-    if isinstance(fallback, str) and fallback.strip() and grade in GRADES:
-        match fields:
-            case {"pattern": str(pattern)} if len(fields) == 1:
-                return _build_pattern_rule(pattern)
-            case {"rule": "stated_answer", "accept": str()}:
-                return replace(RULES["stated_answer"], accept=str(grade))
-            case {"rule": str(name)} if name in RULES and len(fields) == 1:
-                return RULES[name]
+    if not isinstance(fallback, str) or not fallback.strip():
+        fields = {}
+    match fields:
+        case {"pattern": str(pattern)} if len(fields) == 1:
+            return _build_pattern_rule(pattern)
+        case {"rule": "stated_answer", "accept": str(grade)} if grade in GRADES:
+            return replace(RULES["stated_answer"], accept=grade)
+        case {"rule": str(name)} if name in RULES and len(fields) == 1:
+            return RULES[name]
     hint = (
         f"extraction rules: {listing(RULES)}, and `{{pattern: …}}` with a regular expression;"
         " `{rule: …, fallback: MODEL}` has a model read the rest, and `{rule: stated_answer,"

@@ -22,34 +22,22 @@ import polars as pl
 
 from answerkey.errors import SpecError, listing
 from answerkey.reader import Reading, explain_reading, read
-from answerkey.reader.characters import LONGEST_CHARACTER, WHITE_SPACE, measure_character
+from answerkey.reader.characters import WHITE_SPACE
 from answerkey.reader.explain import shorten
 from answerkey.reader.markup import is_thought
 from answerkey.scorers.base import (
-    FAULTS,
     UNANSWERED,
-    FaultReason,
     FieldErrors,
     ModelCall,
     RowChecks,
-    RowFault,
     Scorer,
     Types,
     call_by_trial,
     call_model,
-    compile_templates,
     report_faults,
 )
-from answerkey.scorers.extraction import ExtractionRule, find_rule
-from answerkey.scorers.question import (
-    NOUNS,
-    LabelCheck,
-    Labels,
-    Question,
-    build_question,
-    build_questions,
-    read_options,
-)
+from answerkey.scorers.extraction import RULES, ExtractionRule, find_rule
+from answerkey.scorers.question import FAULTS, Labels, Question, build_question, read_options
 from answerkey.templates import Template
 from answerkey.types import (
     Completion,
@@ -72,12 +60,6 @@ Extraction = str | dict[str, str]
 _SPAN_TYPES: Types = {"answer_span": pl.List(pl.Int64)}
 _GRADE_TYPES: Types = dict.fromkeys(("confidence", "doubted_choice", "doubt"), pl.String())
 _FALLBACK_TYPES: Types = dict.fromkeys(("fallback_text", "fallback_error"), pl.String())
-_NUMBER = re.compile("[1-9][0-9]{0,3}")
-_LONGER = "for longer answers use the scorer `string_equals`"
-_LENGTH_HINTS: dict[FaultReason, str] = {
-    "BAD_CHOICES": f"only single-character choices are supported here; {_LONGER}",
-    "BAD_TRUTH": f"write the label of a choice, such as 'A'; {_LONGER}",
-}
 
 #: Why a completion that ends within its thoughts is INVALID, and the reasons that this replaces.
 TRUNCATED = "TRUNCATED_THINKING"
@@ -120,12 +102,13 @@ def write_prompt(
     """
     lines = list(choices)
     if options and len(options) >= len(choices):
-        for row, option in enumerate(options[: len(lines)]):
-            lines[row] += f". {' '.join(option.split())}"
-    digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:_MARK_DIGITS]
+        for row, label in enumerate(choices):
+            option = " ".join(options[row].split())
+            lines[row] = f"{label}. {option}"
+    digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
     return PROMPT.format(
         options="\n".join(lines),
-        mark=f"--- {digest} ---",
+        mark=f"--- {digest[:_MARK_DIGITS]} ---",
         reply=text,
         choices=", ".join(choices),
     )
@@ -143,7 +126,9 @@ def read_reply(
     if _NONE.match(text):
         return None
     choice = read(text, choices).choice
-    return choice if read(text, choices, options).choice == choice else None
+    if read(text, choices, options).choice != choice:
+        return None
+    return choice
 
 
 # The rule for one completion.
@@ -164,9 +149,7 @@ def judge(
     if scorer.model_key is not None:
         hint = "leave `fallback` out, or use `score`"
         raise SpecError("E108", "`judge` asks no model", hint=hint)
-    find_rule(extraction)
-    cells = {"choices": choices, "ground_truth_choice": truth}
-    question = build_question(cells, scorer.check_labels)
+    question = build_question(choices, truth, find_rule(extraction).check_labels)
     if options is not None:
         question = replace(question, options=tuple(options))
     if not isinstance(completion, Completion):
@@ -178,64 +161,42 @@ def judge(
     return replace(score, values=values, metadata=metadata)
 
 
-def check_characters(labels: Labels, reason: FaultReason) -> None:
-    """Raise `RowFault` unless every label is a single character."""
-    for label in labels:
-        if measure_character(label) != len(label) or len(label) > LONGEST_CHARACTER:
-            message = f"{NOUNS[reason]} {shorten(label)} has more than one character"
-            raise RowFault(reason, message, _LENGTH_HINTS[reason])
-
-
-def check_characters_or_numbers(labels: Labels, reason: FaultReason) -> None:
-    """Raise `RowFault` unless the labels are single characters, or the numbers 1, 2, ….
-
-    A truth may be any number: it must be one of the choices anyway.
-    """
-    if reason == "BAD_TRUTH" and _NUMBER.fullmatch(labels[0]):
-        return
-    if list(labels) != list(map(str, range(1, len(labels) + 1))):
-        check_characters(labels, reason)
-
-
-def read_completions(
-    rule: ExtractionRule, questions: Sequence[Question], completions: Sequence[Completion]
-) -> list[Reading]:
-    """Return what a rule reads in each completion; only the reason where there is no text."""
-    readings = []
-    passages = {}
-    for row, (question, completion) in enumerate(zip(questions, completions, strict=True)):
-        readings.append(_UNREADABLE.get(completion.status, _NO_TEXT))
-        is_text = completion.status is CompletionStatus.OK and completion.text is not None
-        if is_text and not question.faults:
-            passages[row] = (completion.text or "", question.labels, question.options)
-    for row, reading in zip(passages, rule.read_all(passages.values()), strict=True):
-        readings[row] = reading
-    return readings
-
-
-_NO_TEXT = Reading(reason="NO_TEXT")
-_UNREADABLE = {CompletionStatus.REFUSED: Reading(reason="REFUSED")}
+_UNREADABLE = {
+    CompletionStatus.REFUSED: Reading(reason="REFUSED"),
+    CompletionStatus.NO_TEXT: Reading(reason="NO_TEXT"),
+}
 
 
 def judge_reading(
-    rule: ExtractionRule, question: Question, completion: Completion, reading: Reading
+    rule: ExtractionRule,
+    question: Question,
+    completion: Completion,
+    reading: Reading,
 ) -> Score:
-    """Return the score for what was read in a completion."""
+    """Return the score for what was read in a completion; one without text has its own reason."""
     if question.faults:
         return Score(ScoreStatus.FAILED, question.faults[0].reason)
     if completion.status is CompletionStatus.ERROR:
         return UNANSWERED
+    status = completion.status
+    if completion.text is None and status is CompletionStatus.OK:
+        status = CompletionStatus.NO_TEXT
+    reading = _UNREADABLE.get(status, reading)
     reason = reading.reason
     if reason in UNSAID and _is_truncated(completion):
         reason = TRUNCATED
     validity = Validity.INVALID if reading.choice is None else Validity.VALID
+    rule_name = rule.name
+    if reading.part is not None:
+        rule_name += f"/{reading.part}"
+    truth = next(iter(question.truths))
     metadata: dict[str, object] = {
         "completion_validity": validity.value,
         "validity_reason": reason,
         "predicted_choice": reading.choice,
-        "ground_truth_choice": question.truth,
+        "ground_truth_choice": truth,
         "choices": list(question.labels),
-        "extraction_rule": rule.name if reading.part is None else f"{rule.name}/{reading.part}",
+        "extraction_rule": rule_name,
     }
     if rule.has_parts:
         metadata["answer_span"] = reading.span and list(reading.span)
@@ -243,12 +204,8 @@ def judge_reading(
         metadata["confidence"] = reading.confidence
         metadata["doubted_choice"] = reading.doubted
         metadata["doubt"] = reading.doubt
-    is_correct = float(reading.choice in question.truths)
-    return Score(
-        ScoreStatus.SCORED,
-        values={"is_correct": is_correct},
-        metadata=metadata,
-    )
+    values = {"is_correct": float(reading.choice in question.truths)}
+    return Score(ScoreStatus.SCORED, values=values, metadata=metadata)
 
 
 def _is_truncated(completion: Completion) -> bool:
@@ -260,21 +217,25 @@ def _is_truncated(completion: Completion) -> bool:
 
 
 def explain_verdict(
-    completion: str | Completion | None, choices: Sequence[str], score: Score
+    completion: str | Completion | None,
+    choices: Sequence[str],
+    score: Score,
 ) -> str:
     """Return, in one sentence, why `judge` decided so."""
     if score.status is ScoreStatus.FAILED:
         return f"FAILED: {FAULTS.get(str(score.reason), score.reason)}"
     if score.status is ScoreStatus.ERROR:
         return "ERROR: the call failed, so there is nothing to judge"
-    text = completion.text if isinstance(completion, Completion) else completion
-    reply = score.metadata.get("fallback_text")
-    rule, _, part = str(score.metadata["extraction_rule"]).partition("/")
+    if isinstance(completion, Completion):
+        completion = completion.text
+    metadata = score.metadata
+    reply = metadata.get("fallback_text")
+    rule, _, part = str(metadata["extraction_rule"]).partition("/")
     if part == FALLBACK:
-        choice = score.metadata["predicted_choice"]
+        choice = metadata["predicted_choice"]
         why = f"VALID: `{rule}` reads no choice, the fallback reads {choice!r}"
         return f"{why} (it says {shorten(reply)})"
-    why = explain_reading(text or "", choices, score.metadata)
+    why = explain_reading(completion or "", choices, metadata)
     if reply is None:
         return why
     return f"{why}; the fallback says {shorten(reply)}"
@@ -322,21 +283,17 @@ class StringEqualsMcqa(Scorer):
     @property
     def model_key(self) -> str | None:
         """The model that reads what the rule cannot; None without a `fallback`."""
-        return self.extraction.get(FALLBACK) if isinstance(self.extraction, dict) else None
+        if isinstance(self.extraction, dict):
+            return self.extraction.get(FALLBACK)
+        return None
 
     @property
     def rule_name(self) -> str:
         """The name of the extraction rule, and whether there is a fallback."""
         name = find_rule(self.extraction).name
-        return name if self.model_key is None else f"{name}/{FALLBACK}"
-
-    @property
-    def check_labels(self) -> LabelCheck:
-        """What refuses labels that the rule cannot read."""
-        with suppress(SpecError):
-            if find_rule(self.extraction).reads_options:
-                return check_characters_or_numbers
-        return check_characters
+        if self.model_key is None:
+            return name
+        return f"{name}/{FALLBACK}"
 
     def bind(
         self,
@@ -360,16 +317,20 @@ class StringEqualsMcqa(Scorer):
 
         A deprecated column name stands for a template that reads it.
         """
+        source = getattr(self, field)
         column = getattr(self, f"{field}_field", None)
-        if getattr(self, field) is None and column is not None:
-            return Template.compile(f"{{{{ sample[{column!r}] }}}}")
-        return super().compile_field(field)
+        if source is None and column is not None:
+            source = f"{{{{ sample[{column!r}] }}}}"
+        if source is None:
+            return None
+        return Template.compile(source)
 
     def check_fields(self) -> FieldErrors:
         """Return an unknown extraction rule, a missing field, and constants that fit no row."""
         errors = []
+        rule = RULES["first_character"]
         try:
-            find_rule(self.extraction)
+            rule = find_rule(self.extraction)
         except SpecError as error:
             errors.append(("extraction", error))
         constants = {}
@@ -383,31 +344,50 @@ class StringEqualsMcqa(Scorer):
                     errors.append((name, SpecError("E108", message, hint=hints[name])))
                 elif template.kind == "constant":
                     constants[name] = template.evaluate()
-        for fault in build_question(constants, self.check_labels).faults:
-            message = f"`{fault.field}`: {fault.message}"
+        choices = constants.get("choices")
+        truth = constants.get("ground_truth_choice")
+        for fault in build_question(choices, truth, rule.check_labels).faults:
+            if fault.field not in constants:
+                continue
             hint = fault.hint or hints[fault.field]
-            constant = constants[fault.field]
-            choices = constants.get("choices")
-            is_choice = isinstance(choices, list) and constant in choices
-            if isinstance(constant, str) and not is_choice:
+            is_choice = isinstance(choices, list) and constants[fault.field] in choices
+            if isinstance(constants[fault.field], str) and not is_choice:
                 hint = f"{hints[fault.field]}; {hint}"
+            message = f"`{fault.field}`: {fault.message}"
             errors.append((fault.field, SpecError("E108", message, hint=hint)))
         return errors
 
     def questions(self, samples: Samples) -> list[Question]:
-        """Return the question of each sample."""
-        return build_questions(self.templates(), samples, self.check_labels)
+        """Return the question of each sample.
+
+        Where options were put in another order, the truth moves along.
+        """
+        check = find_rule(self.extraction).check_labels
+        templates = self.templates()
+        # Option texts are shown in their new order, labels stay where they are.
+        written = samples.as_written()
+        choices = templates["choices"].values(written)
+        truths = templates["ground_truth_choice"].values(written)
+        options: Sequence[object] = [None] * len(samples)
+        if "options" in templates:
+            options = templates["options"].values(samples)
+        questions = []
+        for labels, truth, texts in zip(choices, truths, options, strict=True):
+            questions.append(build_question(labels, truth, check, texts))
+        if samples.orders is None:
+            return questions
+        return list(map(Question.reorder, questions, samples.orders["order"].to_list()))
 
     def check_rows(self, samples: Samples) -> RowChecks:
         """Return an error for every faulty row, and a notice for every field that was trimmed."""
-        templates, errors = compile_templates(self)
-        for name, _ in errors:
-            templates.pop(name, None)
+        templates, errors = self.compiled
+        if errors:
+            return [], []
         faults = []
         trimmed: dict[str, int] = {}
-        questions = build_questions(templates, samples, self.check_labels)
-        for row, question in enumerate(questions):
-            faults += [(row, fault) for fault in question.faults]
+        for row, question in enumerate(self.questions(samples)):
+            for fault in question.faults:
+                faults.append((row, fault))
             for name in question.trimmed:
                 trimmed.setdefault(name, row)
         notices = []
@@ -422,12 +402,12 @@ class StringEqualsMcqa(Scorer):
 
     def sample_facts(self, samples: Samples) -> Known:
         """Return choices, truth and option texts of each sample; None where a row has none."""
-        questions = self.questions(samples)
-        return Known(
-            choices=[question.labels or None for question in questions],
-            truths=[question.truth for question in questions],
-            options=self.option_texts(samples),
-        )
+        choices: list[Labels | None] = []
+        truths: list[str | None] = []
+        for question in self.questions(samples):
+            choices.append(question.labels or None)
+            truths.append(next(iter(question.truths), None))
+        return Known(choices, truths, self.option_texts(samples))
 
     def option_texts(self, samples: Samples) -> list[Labels | None]:
         """Return the option texts of each sample; None where they are not known.
@@ -438,10 +418,11 @@ class StringEqualsMcqa(Scorer):
         if self.options is not None:
             return [question.options for question in self.questions(samples)]
         texts: list[Labels | None] = [None] * len(samples)
-        if "options" in samples.columns:
-            for row, cell in enumerate(samples.values("options")):
-                if not isinstance(cell, str | None):
-                    texts[row] = read_options(cell)
+        if "options" not in samples.columns:
+            return texts
+        for row, cell in enumerate(samples.values("options")):
+            if not isinstance(cell, str | None):
+                texts[row] = read_options(cell)
         return texts
 
     def column_types(self, scores: Sequence[Score]) -> tuple[Types, Types]:  # noqa: ARG002 - known before
@@ -459,7 +440,7 @@ class StringEqualsMcqa(Scorer):
     def judge(self, question: Question, completion: Completion) -> Score:
         """Return the score of one completion by the rule alone."""
         rule = find_rule(self.extraction)
-        [reading] = read_completions(rule, [question], [completion])
+        reading = rule.read(completion.text or "", question.labels, question.options)
         return judge_reading(rule, question, completion, reading)
 
     def score(self, samples: Samples, completions: Completions) -> list[Score]:
@@ -469,17 +450,17 @@ class StringEqualsMcqa(Scorer):
         """
         rule = find_rule(self.extraction)
         questions = self.questions(samples)
-        readings = read_completions(rule, questions, completions.items)
-        scores = []
-        for question, completion, reading in zip(questions, completions, readings, strict=True):
-            scores.append(judge_reading(rule, question, completion, reading))
+        passages = []
+        for question, completion in zip(questions, completions, strict=True):
+            passages.append((completion.text or "", question.labels, question.options))
+        readings = rule.read_all(passages)
+        judge_row = partial(judge_reading, rule)
+        scores = list(map(judge_row, questions, completions, readings))
         if self._call is None:
             return scores
         prompts = {}
         for row in find_unread(scores):
-            question = questions[row]
-            text = completions.items[row].text or ""
-            prompt = write_prompt(text, question.labels, question.options)
+            prompt = write_prompt(*passages[row])
             prompts[row] = [{"role": "user", "content": prompt}]
         for row, reply in call_by_trial(self._call, prompts, completions).items():
             scores[row] = self._judge_again(scores[row], questions[row], reply)
@@ -507,8 +488,8 @@ class StringEqualsMcqa(Scorer):
             "extraction_rule": self.rule_name,
             "answer_span": None,
         }
-        is_correct = float(choice in question.truths)
-        return replace(score, values={"is_correct": is_correct}, metadata=metadata)
+        values = {"is_correct": float(choice in question.truths)}
+        return replace(score, values=values, metadata=metadata)
 
 
 def find_unread(scores: Iterable[Score]) -> list[int]:

@@ -68,9 +68,11 @@ class PythonScorer(Scorer):
         for row, (sample, completion) in enumerate(rows):
             if not needs_completion or completion.status is not CompletionStatus.ERROR:
                 calls[row] = [dict(sample), completion.exchange()]
-        if calls:
-            for row, outcome in zip(calls, self._call(list(calls.values())), strict=True):
-                scores[row] = _read_outcome(outcome)
+        if not calls:
+            return scores
+        outcomes = self._call(list(calls.values()))
+        for row, outcome in zip(calls, outcomes, strict=True):
+            scores[row] = _read_outcome(outcome)
         return scores
 
     def column_types(self, scores: Sequence[Score]) -> tuple[Types, Types]:
@@ -78,13 +80,14 @@ class PythonScorer(Scorer):
         values: dict[str, pl.DataType | None] = {}
         metadata: dict[str, pl.DataType | None] = {}
         for score in scores:
-            metadata.update(dict.fromkeys(score.metadata))
+            metadata |= dict.fromkeys(score.metadata)
             for name, value in score.values.items():
                 values.setdefault(name, pl.Float64())
                 if not isinstance(value, int | float | None):
                     values[name] = None
         metadata.pop(TRACEBACK_FIELD, None)
-        return values, {**metadata, TRACEBACK_FIELD: pl.String()}
+        metadata[TRACEBACK_FIELD] = pl.String()
+        return values, metadata
 
     def _call(self, calls: Sequence[Sequence[object]]) -> Iterator[object]:
         """Yield what the function returns for each call, or its SnippetError."""
@@ -104,7 +107,8 @@ def _read_outcome(outcome: object) -> Score:
         return _fail("bad_value", f"`{FUNCTION}` returned {type(outcome).__name__}, not a dict")
     values: Mapping[str, object] = outcome
     metadata: object = {}
-    if isinstance(outcome.get("scores"), Mapping) and set(outcome) <= {"scores", "metadata"}:
+    has_parts = set(outcome) <= {"scores", "metadata"}
+    if has_parts and isinstance(outcome.get("scores"), Mapping):
         values = outcome["scores"]
         metadata = outcome.get("metadata") or {}
     if not isinstance(metadata, Mapping):
@@ -116,11 +120,7 @@ def _read_outcome(outcome: object) -> Score:
     return Score(ScoreStatus.SCORED, values=values, metadata=metadata)
 
 
-def _fail(
-    kind: str,
-    message: str,
-    traceback: str | None = None,
-) -> Score:
+def _fail(kind: str, message: str, traceback: str | None = None) -> Score:
     reason = " ".join(f"SNIPPET_FAILED ({kind}): {message}".split())
     metadata = {TRACEBACK_FIELD: traceback}
     return Score(ScoreStatus.FAILED, reason[:_LONGEST_REASON], metadata=metadata)

@@ -70,21 +70,29 @@ class StringEquals(Scorer):
         A completion without text is wrong, a row without ground truth FAILED.
         """
         sample, truth = question
-        value: object = completion.text
-        template = self.compile_field("value")
-        if completion.status is not CompletionStatus.OK and self.needs_completion:
-            value = None
-        elif template is not None:
-            try:
-                value = template.evaluate(**self.build_context(sample, completion))
-            except RowError as problem:
-                value = problem
+        value: object = None
+        status = completion.status
+        if not self.needs_completion:
+            status = CompletionStatus.OK
+        if status is CompletionStatus.OK:
+            value = self._find_value(sample, completion)
         fault = self.find_fault("ground_truth", truth) or self.find_fault("value", value)
         if fault is not None:
             return Score(ScoreStatus.FAILED, fault.reason)
-        if completion.status is CompletionStatus.ERROR and self.needs_completion:
+        if status is CompletionStatus.ERROR:
             return UNANSWERED
+        answer = str(truth)
         text = None if value is None else str(value)
-        values = {"is_correct": float(text == str(truth))}
-        metadata = {"answer_gt": str(truth), "answer_pred": text}
+        values = {"is_correct": float(text == answer)}
+        metadata = {"answer_gt": answer, "answer_pred": text}
         return Score(ScoreStatus.SCORED, values=values, metadata=metadata)
+
+    def _find_value(self, sample: Row, completion: Completion) -> object:
+        """Return what is compared with the ground truth; a RowError if its template fails."""
+        template = self.templates().get("value")
+        if template is None:
+            return completion.text
+        try:
+            return template.evaluate(**self.build_context(sample, completion))
+        except RowError as problem:
+            return problem

@@ -7,12 +7,12 @@ from tests.samples import samples_from_frame, score_table
 from answerkey.errors import Place, SpecError
 from answerkey.scorers import RowProblem, StringEqualsMcqa, compile_templates, judge
 from answerkey.scorers.base import FaultReason, RowFault
-from answerkey.scorers.mcqa import check_characters
 from answerkey.scorers.question import (
     Labels,
     build_question,
+    check_characters,
     parse_choices,
-    parse_truth,
+    parse_labels,
     read_options,
 )
 from answerkey.types import (
@@ -399,8 +399,8 @@ def test_only_the_stated_answer_reads_choices_that_are_numbers() -> None:
 def test_white_space_is_trimmed_and_told() -> None:
     """Trimmed choices and truths say so, for the warning."""
     assert parse_choices([" A", "B\u200b"], check_characters) == (("A", "B"), True)
-    assert parse_truth("B\n", check_characters) == (("B",), True)
-    assert parse_truth("B", check_characters) == (("B",), False)
+    assert parse_labels(["B\n"], "BAD_TRUTH", check_characters) == (("B",), True)
+    assert parse_labels(["B"], "BAD_TRUTH", check_characters) == (("B",), False)
 
 
 @pytest.mark.parametrize(
@@ -450,17 +450,16 @@ def test_unsuitable_choices_are_refused(value: object, message: str) -> None:
 def test_unsuitable_truths_are_refused(value: object) -> None:
     """A ground truth is one character: no null, no true/false, no decimals, nothing nested."""
     with pytest.raises(RowFault) as caught:
-        parse_truth(value, check_characters)
+        parse_labels([value], "BAD_TRUTH", check_characters)
     assert caught.value.reason == "BAD_TRUTH"
     assert caught.value.message.startswith("ground truth ")
 
 
 def test_truth_must_be_among_the_choices() -> None:
     """The error names the truth and the choices."""
-    cells = {"choices": ["A", "B"], "ground_truth_choice": "E"}
-    [fault] = build_question(cells, check_characters).faults
+    [fault] = build_question(["A", "B"], "E", check_characters).faults
     assert fault.message == "ground truth 'E' is not among the choices ['A', 'B']"
-    assert build_question({**cells, "ground_truth_choice": "A"}, check_characters).faults == ()
+    assert build_question(["A", "B"], "A", check_characters).faults == ()
 
 
 def test_labels_of_a_question_are_texts_of_any_length() -> None:
@@ -469,13 +468,12 @@ def test_labels_of_a_question_are_texts_of_any_length() -> None:
     def accept(_labels: Labels, _reason: FaultReason) -> None:
         """Take every label."""
 
-    cells = {"choices": ["yes", "no "], "ground_truth_choice": "no"}
-    question = build_question(cells, accept)
+    question = build_question(["yes", "no "], "no", accept)
     assert question.labels == ("yes", "no")
     assert question.truths == frozenset({"no"})
     assert question.faults == ()
     assert question.trimmed == frozenset({"choices"})
-    refused = build_question(cells, check_characters).faults
+    refused = build_question(["yes", "no "], "no", check_characters).faults
     assert [fault.reason for fault in refused] == ["BAD_CHOICES", "BAD_TRUTH"]
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from answerkey.scorers.base import (
     Action,
-    ModelScorer,
     RowProblem,
     Scorer,
     apply_actions,
@@ -22,7 +21,6 @@ from answerkey.scorers.base import (
 from answerkey.scorers.mcqa import (
     StringEqualsMcqa,
     explain_verdict,
-    find_unread,
     judge,
     reads_choices,
 )
@@ -100,7 +98,6 @@ __all__ = [
     "SCORERS",
     "Action",
     "BaseScorer",
-    "ModelScorer",
     "RowProblem",
     "Scorer",
     "StringEqualsMcqa",
@@ -113,7 +110,6 @@ __all__ = [
     "explain_verdict",
     "find_audited_rows",
     "find_role",
-    "find_unread",
     "join_scores",
     "judge",
     "list_template_fields",

@@ -24,6 +24,7 @@ from answerkey.types import (
     Notice,
     Request,
     Row,
+    Sample,
     Samples,
     Score,
     Scores,
@@ -167,26 +168,21 @@ class Scorer:
         if errors or not len(samples):
             return [], []
         faults = []
-        reply = Completions.build(samples.ids[:1], [Completion("")], source="made up")
+        first = samples.take([0])
+        reply = Completions.build(first.ids, [Completion("")], source="made up")
         for field, template in templates.items():
             values: list[object] = []
             if field not in self.completion_fields:
                 values = template.values(samples)
             else:
-                problem = self.try_field(field, samples.take([0]), reply)
+                problem = self.try_field(field, first, reply)
                 if problem is not None and problem.column:
                     values.append(problem)
             for row, value in enumerate(values):
-                fault = self.find_fault(field, value)
+                fault = find_fault(field, value)
                 if fault is not None:
                     faults.append((row, fault))
         return report_faults(faults, templates, samples), []
-
-    def find_fault(self, field: str, value: object) -> RowFault | None:
-        """Return what is wrong with the value of a field: by default, that its template failed."""
-        if isinstance(value, RowError):
-            return RowFault.from_error(field, value)
-        return None
 
     def try_field(self, field: str, samples: Samples, completions: Completions) -> RowError | None:
         """Return the first error of a field that reads the completion; None if there is none."""
@@ -207,22 +203,18 @@ class Scorer:
         """Return what is known of each sample before a model is called; None if nothing is."""
         return None
 
-    def questions(self, samples: Samples) -> Sequence[Any]:
-        """Return what `judge` needs to know of each sample: by default the sample itself."""
-        return samples.items
-
-    def judge(self, question: Any, completion: Completion) -> Score:  # noqa: ANN401, ARG002 - for scorers that judge row by row
+    def judge(self, question: Sample, completion: Completion) -> Score:  # noqa: ARG002 - for scorers that judge row by row
         """Return the score of one completion, which is there: its call did not fail."""
         raise InternalError("E901", f"scorer `{self.type}` has neither `judge` nor `score`")
 
     def score(self, samples: Samples, completions: Completions) -> list[Score]:
         """Return the score of each completion, in order."""
         scores = []
-        for question, completion in zip(self.questions(samples), completions, strict=True):
+        for sample, completion in zip(samples, completions, strict=True):
             if self.needs_completion and completion.status is CompletionStatus.ERROR:
                 scores.append(UNANSWERED)
             else:
-                scores.append(self.judge(question, completion))
+                scores.append(self.judge(sample, completion))
         return scores
 
     def column_types(self, scores: Sequence[Score]) -> tuple[Types, Types]:  # noqa: ARG002 - for scorers that cannot tell before
@@ -333,6 +325,16 @@ class RowFault(Exception):  # noqa: N818 - a row's error, which becomes a value 
         return cls("TEMPLATE_FAILED", message, problem.hint, field, problem.column)
 
 
+def find_fault(field: str, value: object) -> RowFault | None:
+    """Return what is wrong with a value: its template failed, or the ground truth is null."""
+    if isinstance(value, RowError):
+        return RowFault.from_error(field, value)
+    if value is None and field == "ground_truth":
+        hint = "fill the cell or filter the row out"
+        return RowFault("BAD_TRUTH", "ground truth is null", hint, field)
+    return None
+
+
 def report_faults(
     faults: Sequence[tuple[int, RowFault]],
     templates: Mapping[str, Template],
@@ -343,10 +345,11 @@ def report_faults(
     for row, fault in sorted(faults, key=itemgetter(0)):
         if fault.missing is None or fault.missing in samples.columns:
             key: object = (fault.field, row)
+            column = name_column(templates[fault.field])
             error = DataError(
                 _CODES[fault.reason],
                 f"sample `{samples.ids[row]}`: {fault.message}",
-                where=samples.place(row, name_column(templates[fault.field])),
+                where=samples.place(row, column),
                 hint=fault.hint or "fix the row",
             )
         else:
@@ -410,7 +413,8 @@ def _score_around(
     scores = [Score(ScoreStatus.FAILED, BAD_ROW)] * len(samples)
     judged = scorer.score(samples.take(rows), completions.take(rows))
     for row, score in zip(rows, judged, strict=True):
-        if row not in failed or score.status is not ScoreStatus.SCORED:
+        is_scored = score.status is ScoreStatus.SCORED
+        if row not in failed or not is_scored:
             scores[row] = score
     return scores
 
@@ -430,12 +434,14 @@ def note_orders(scores: Sequence[Score], orders: pl.DataFrame) -> list[Score]:
     noted = []
     for score, row in zip(scores, orders.iter_rows(named=True), strict=True):
         order = row.pop("order")
-        metadata: dict[str, Any] = {**score.metadata, **row, "option_order": None}
+        metadata: dict[str, Any] = {**score.metadata, **row}
         labels = metadata.get("choices") or ()
         labels_in_file = {}
+        option_order = None
         if len(order) == len(labels):
-            metadata["option_order"] = [labels[place] for place in order]
-            labels_in_file = dict(zip(labels, metadata["option_order"], strict=True))
+            option_order = [labels[place] for place in order]
+            labels_in_file = dict(zip(labels, option_order, strict=True))
+        metadata["option_order"] = option_order
         for kind in ("predicted", "ground_truth"):
             label = metadata.get(f"{kind}_choice")
             metadata[f"{kind}_option"] = labels_in_file.get(label, label)
@@ -445,40 +451,46 @@ def note_orders(scores: Sequence[Score], orders: pl.DataFrame) -> list[Score]:
 
 def build_table(scores: Sequence[Score], value_types: Types, metadata_types: Types) -> Scores:
     """Return the table of scores with these values and metadata; what a score lacks is null."""
-    frame = pl.DataFrame(
-        {
-            "status": [score.status.value for score in scores],
-            "reason": [score.reason for score in scores],
-        },
-        schema={"status": pl.String, "reason": pl.String},
+    values = []
+    metadata = []
+    rows = []
+    for score in scores:
+        values.append(score.values)
+        metadata.append(score.metadata)
+        rows.append((score.status.value, score.reason, None))
+    texts = dict.fromkeys(("status", "reason", "excluded_by"), pl.String)
+    frame = pl.DataFrame(rows, texts, orient="row")
+    frame = frame.select(
+        "status",
+        "reason",
+        _build_structs("values", values, value_types),
+        _build_structs("metadata", metadata, metadata_types),
+        "excluded_by",
     )
-    frame = frame.with_columns(
-        values=_build_structs([score.values for score in scores], value_types),
-        metadata=_build_structs([score.metadata for score in scores], metadata_types),
-        excluded_by=pl.lit(None, pl.String),
-    )
-    encoded = set()
-    for name, dtype in (*value_types.items(), *metadata_types.items()):
-        if dtype is None:
-            encoded.add(name)
-    return Scores(frame, frozenset(encoded))
+    types = {**value_types, **metadata_types}
+    encoded = frozenset(name for name, dtype in types.items() if dtype is None)
+    return Scores(frame, encoded)
 
 
-def _build_structs(rows: Sequence[Mapping[str, Any]], types: Types) -> pl.Series:
+def _build_structs(name: str, rows: Sequence[Mapping[str, Any]], types: Types) -> pl.Series:
     """Return rows as a column of structs; a field without a type holds JSON text."""
+    if not types:
+        types = {EMPTY_STRUCT_FIELD: pl.Boolean()}
     columns = []
-    for name, dtype in (types or {EMPTY_STRUCT_FIELD: pl.Boolean()}).items():
-        cells = [row.get(name) for row in rows]
+    for field, dtype in types.items():
+        convert: Callable[[Any], object] | None = None
         if dtype is None:
-            cells = list(map(_write_json, cells))
+            convert = _ENCODER.encode
         elif dtype == pl.Float64:
-            cells = [cell if cell is None else float(cell) for cell in cells]
-        columns.append(pl.Series(name, cells, dtype or pl.String))
-    return pl.DataFrame(columns).to_struct()
+            convert = float
+        cells = [row.get(field) for row in rows]
+        if convert is not None:
+            cells = [None if cell is None else convert(cell) for cell in cells]
+        columns.append(pl.Series(field, cells, dtype or pl.String))
+    return pl.DataFrame(columns).to_struct(name)
 
 
-def _write_json(cell: object) -> str | None:
-    return None if cell is None else json.dumps(cell, ensure_ascii=False)
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
 def join_scores(completions: Completions, scores: ScoresByKey) -> pl.DataFrame:
@@ -535,7 +547,8 @@ def apply_actions(
     column = pl.Series("excluded_by", excluded, pl.String)
     marked = {}
     for key, table in scores.items():
-        marked[key] = replace(table, frame=table.frame.with_columns(column))
+        frame = table.frame.with_columns(column)
+        marked[key] = replace(table, frame=frame)
     return marked
 
 

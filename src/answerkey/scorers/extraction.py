@@ -98,7 +98,8 @@ class PatternRule(ExtractionRule):
         labels = []
         for text, choices, _ in passages:
             # Polars cannot hold a lone surrogate; one character replaces it, so that places stay.
-            texts.append(text.encode("utf-8", "replace").decode("utf-8"))
+            encoded = text.encode(errors="replace")
+            texts.append(encoded.decode())
             labels.append(choices)
         column = pl.Series(texts, dtype=pl.String)
         wholes = column.str.extract(self.pattern, 0)
@@ -122,8 +123,8 @@ def _read_match(
         return Reading(reason="EMPTY")
     if whole is None or group is None or offset is None:
         return Reading(reason="NOTHING_STATED")
-    begin = len(text.encode()[:offset].decode())
-    span = (begin, begin + len(whole))
+    before = text.encode()[:offset].decode()
+    span = (len(before), len(before) + len(whole))
     name = compose(group.strip(WHITE_SPACE))
     folded = {label.lower(): label for label in labels}
     if name not in labels and len(folded) == len(labels):
@@ -165,11 +166,13 @@ def find_rule(extraction: object) -> ExtractionRule:
 def _build_pattern_rule(pattern: str) -> PatternRule:
     """Return the rule of a regular expression with exactly one group."""
     try:
-        groups = pl.select(pl.lit("").str.extract_groups(pattern)).to_series().struct.fields
+        matches = pl.select(groups=pl.lit("").str.extract_groups(pattern))
     except pl.exceptions.ComputeError as error:
-        why = str(error).rstrip().splitlines()[-1].rpartition("error: ")[2]
+        last_line = str(error).rstrip().splitlines()[-1]
+        why = last_line.rpartition("error: ")[2]
         message = f"`pattern` {pattern!r} is not a regular expression: {why}"
         raise SpecError("E108", message, hint=_HINT) from None
+    groups = matches["groups"].struct.fields
     if len(groups) != 1:
         message = f"`pattern` {pattern!r} has {len(groups)} groups, and needs exactly one"
         raise SpecError("E108", message, hint=f"{_HINT}; further brackets are written `(?:…)`")

@@ -149,12 +149,14 @@ def judge(
     if scorer.model_key is not None:
         hint = "leave `fallback` out, or use `score`"
         raise SpecError("E108", "`judge` asks no model", hint=hint)
-    question = build_question(choices, truth, find_rule(extraction).check_labels)
+    rule = find_rule(extraction)
+    question = build_question(choices, truth, rule.check_labels)
     if options is not None:
         question = replace(question, options=tuple(options))
     if not isinstance(completion, Completion):
         completion = Completion(completion)
-    score = scorer.judge(question, completion)
+    reading = rule.read(completion.text or "", question.labels, question.options)
+    score = judge_reading(rule, question, completion, reading)
     value_types, metadata_types = scorer.column_types([score])
     values = {**dict.fromkeys(value_types), **score.values}
     metadata = {**dict.fromkeys(metadata_types), **score.metadata}
@@ -346,15 +348,16 @@ class StringEqualsMcqa(Scorer):
                     constants[name] = template.evaluate()
         choices = constants.get("choices")
         truth = constants.get("ground_truth_choice")
-        for fault in build_question(choices, truth, rule.check_labels).faults:
-            if fault.field not in constants:
+        question = build_question(choices, truth, rule.check_labels)
+        for fault in question.faults:
+            name = fault.field
+            if name not in constants:
                 continue
-            hint = fault.hint or hints[fault.field]
-            is_choice = isinstance(choices, list) and constants[fault.field] in choices
-            if isinstance(constants[fault.field], str) and not is_choice:
-                hint = f"{hints[fault.field]}; {hint}"
-            message = f"`{fault.field}`: {fault.message}"
-            errors.append((fault.field, SpecError("E108", message, hint=hint)))
+            hint = hints[name]
+            if fault.hint is not None:
+                hint = f"{hint}; {fault.hint}"
+            message = f"`{name}`: {fault.message}"
+            errors.append((name, SpecError("E108", message, hint=hint)))
         return errors
 
     def questions(self, samples: Samples) -> list[Question]:
@@ -376,7 +379,8 @@ class StringEqualsMcqa(Scorer):
             questions.append(build_question(labels, truth, check, texts))
         if samples.orders is None:
             return questions
-        return list(map(Question.reorder, questions, samples.orders["order"].to_list()))
+        orders = samples.orders["order"].to_list()
+        return list(map(Question.reorder, questions, orders))
 
     def check_rows(self, samples: Samples) -> RowChecks:
         """Return an error for every faulty row, and a notice for every field that was trimmed."""
@@ -428,20 +432,16 @@ class StringEqualsMcqa(Scorer):
     def column_types(self, scores: Sequence[Score]) -> tuple[Types, Types]:  # noqa: ARG002 - known before
         """Return the types of what is stored; a rule with parts and a fallback add metadata."""
         rule = find_rule(self.extraction)
-        types: dict[str, pl.DataType | None] = {**self.metadata_types}
+        types: Types = self.metadata_types
+        if not self.reads_choices:
+            return self.value_types, types
         if rule.has_parts:
-            types |= _SPAN_TYPES
+            types = {**types, **_SPAN_TYPES}
         if rule.reads_options:
-            types |= _GRADE_TYPES
+            types = {**types, **_GRADE_TYPES}
         if self._call is not None:
-            types |= _FALLBACK_TYPES
+            types = {**types, **_FALLBACK_TYPES}
         return self.value_types, types
-
-    def judge(self, question: Question, completion: Completion) -> Score:
-        """Return the score of one completion by the rule alone."""
-        rule = find_rule(self.extraction)
-        reading = rule.read(completion.text or "", question.labels, question.options)
-        return judge_reading(rule, question, completion, reading)
 
     def score(self, samples: Samples, completions: Completions) -> list[Score]:
         """Return the score of each completion.

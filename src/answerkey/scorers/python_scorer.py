@@ -10,7 +10,7 @@ A sample on which the function fails is FAILED: the reason says how, the metadat
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -66,13 +66,19 @@ class PythonScorer(Scorer):
         calls = {}
         rows = zip(samples.rows(), completions, strict=True)
         for row, (sample, completion) in enumerate(rows):
-            if not needs_completion or completion.status is not CompletionStatus.ERROR:
+            is_error = completion.status is CompletionStatus.ERROR
+            if not is_error or not needs_completion:
                 calls[row] = [dict(sample), completion.exchange()]
         if not calls:
             return scores
-        outcomes = self._call(list(calls.values()))
-        for row, outcome in zip(calls, outcomes, strict=True):
-            scores[row] = _read_outcome(outcome)
+        try:
+            with SnippetProcess(*self.snippets()) as process:
+                outcomes = process.call_all(calls.values())
+                for row, outcome in zip(calls, outcomes, strict=True):
+                    scores[row] = _read_outcome(outcome)
+        except SnippetError as problem:
+            message = f"the snippet of a `python` scorer cannot be loaded: {problem}"
+            raise ScoringError("E401", message, hint=_LOAD_HINT) from None
         return scores
 
     def column_types(self, scores: Sequence[Score]) -> tuple[Types, Types]:
@@ -88,15 +94,6 @@ class PythonScorer(Scorer):
         metadata.pop(TRACEBACK_FIELD, None)
         metadata[TRACEBACK_FIELD] = pl.String()
         return values, metadata
-
-    def _call(self, calls: Sequence[Sequence[object]]) -> Iterator[object]:
-        """Yield what the function returns for each call, or its SnippetError."""
-        try:
-            with SnippetProcess(self.snippets()[0]) as process:
-                yield from process.call_all(calls)
-        except SnippetError as problem:
-            message = f"the snippet of a `python` scorer cannot be loaded: {problem}"
-            raise ScoringError("E401", message, hint=_LOAD_HINT) from None
 
 
 def _read_outcome(outcome: object) -> Score:

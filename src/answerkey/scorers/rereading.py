@@ -32,16 +32,20 @@ def list_passages(
     scores: Scores,
 ) -> list[Passage]:
     """Return what there is to read; every row has been scored."""
+    texts = list_texts(completions)
+    labels = list_labels(scores)
     options = scorer.option_texts(samples)
-    return list(zip(list_texts(completions), list_labels(scores), options, strict=True))
+    return list(zip(texts, labels, options, strict=True))
 
 
 def list_texts(completions: Completions) -> list[str | None]:
     """Return the texts of completions; None for a refusal and for a reply without any."""
     texts = []
     for completion in completions:
-        is_text = completion.status is CompletionStatus.OK
-        texts.append(completion.text if is_text else None)
+        text = None
+        if completion.status is CompletionStatus.OK:
+            text = completion.text
+        texts.append(text)
     return texts
 
 
@@ -78,7 +82,8 @@ def reread(
             shown = []
             for text, labels, options in passages:
                 shown.append((text or "", labels, options if is_told else None))
-            choices = [reading.choice for reading in find_rule(name).read_all(shown)]
+            readings = find_rule(name).read_all(shown)
+            choices = [reading.choice for reading in readings]
         columns[name] = pl.Series(name, choices, dtype=pl.String)
     return columns
 
@@ -89,7 +94,8 @@ def choose_audited(count: int, most: int = MOST_AUDITED) -> tuple[int, ...]:
     They are drawn at random, and depend on nothing but the two numbers.
     """
     draw = random.Random(0)  # noqa: S311 - for repeatability, not for secrets
-    return tuple(sorted(draw.sample(range(count), min(count, most))))
+    positions = draw.sample(range(count), min(count, most))
+    return tuple(sorted(positions))
 
 
 def find_audited_rows(audited: Sequence[int], stretch: range, size: int) -> list[int]:
@@ -132,7 +138,9 @@ def count_readings(
     for name, choices in readings.items():
         correct = sum(map(eq, choices, truths))
         rules[name] = {"correct": correct, "invalid": choices.null_count()}
-    owners = samples.ids if samples.orders is None else samples.orders["base_sample_id"]
+    owners = samples.ids
+    if samples.orders is not None:
+        owners = samples.orders["base_sample_id"]
     return {
         "n": len(chosen),
         "samples": owners.n_unique(),

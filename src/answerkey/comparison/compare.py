@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from itertools import combinations
+from itertools import chain, combinations
 from string import ascii_uppercase
 from typing import Any
 
@@ -103,11 +103,15 @@ class Comparison(Drawn):
     @property
     def pairs(self) -> list[PairComparison]:
         """The pairs of all tasks."""
-        return [pair for task in self.tasks for pair in task.pairs]
+        return list(chain.from_iterable(task.pairs for task in self.tasks))
 
     def find_regressions(self) -> list[PairComparison]:
         """Return the pairs whose first run is significantly worse than the second, the baseline."""
-        return [pair for pair in self.pairs if pair.is_significant() and pair.difference.value < 0]
+        regressions = []
+        for pair in self.pairs:
+            if pair.is_significant() and pair.difference.value < 0:
+                regressions.append(pair)
+        return regressions
 
 
 def compare(
@@ -129,7 +133,9 @@ def compare(
     """
     labelled = label_runs(runs, baseline)
     notices: list[Notice] = []
-    against = None if baseline is None else list(labelled)[-1]
+    against = None
+    if baseline is not None:
+        against = list(labelled)[-1]
     compared = []
     for key, tasks in choose_tasks(labelled, task, notices).items():
         pairing = pair_samples(
@@ -140,13 +146,18 @@ def compare(
             cluster_by=cluster_by,
             common=common,
         )
-        compared.append(_compare_pairs(key, pairing, notices, by=by, baseline=against))
-    return Comparison(adjust_pairs(compared), against, tuple(dict.fromkeys(notices)))
+        comparison = _compare_pairs(key, pairing, notices, by, against)
+        compared.append(comparison)
+    distinct_notices = tuple(dict.fromkeys(notices))
+    return Comparison(adjust_pairs(compared), against, distinct_notices)
 
 
 def adjust_pairs(tasks: Sequence[TaskComparison]) -> tuple[TaskComparison, ...]:
     """Return the comparisons with their p-values corrected for the number of all of them."""
-    chances = [pair.difference.evidence.p for task in tasks for pair in task.pairs]
+    chances = []
+    for task in tasks:
+        for pair in task.pairs:
+            chances.append(pair.difference.evidence.p)
     adjusted = iter(adjust_by_holm(chances))
     compared = []
     for task in tasks:
@@ -159,7 +170,6 @@ def _compare_pairs(
     key: str,
     pairing: Pairing,
     notices: list[Notice],
-    *,
     by: str | None = None,
     baseline: str | None = None,
 ) -> TaskComparison:
@@ -184,31 +194,41 @@ def _compare_pairs(
     pairs = []
     for first, second in combinations([run.label for run in pairing.runs], 2):
         if baseline in {None, second}:
-            pairs.append(_compare_pair(pairing, first, second, by_category=category is not None))
+            pairs.append(_compare_pair(pairing, first, second))
     return TaskComparison(
-        key, pairing.runs, tuple(pairs), table.height, category, pairing.cluster_by
+        key,
+        pairing.runs,
+        tuple(pairs),
+        table.height,
+        category,
+        pairing.cluster_by,
     )
 
 
-def _compare_pair(
-    pairing: Pairing, first: str, second: str, *, by_category: bool
-) -> PairComparison:
+def _compare_pair(pairing: Pairing, first: str, second: str) -> PairComparison:
     rows = pairing.pair_up(first, second)
     # A sample without a value is counted by the reason of the first run, else of the second.
-    reasons = [pl.col(f"reason {label}") + pl.lit(f" in {label}") for label in (first, second)]
-    left_out = pairing.table.select(pl.coalesce(reasons).alias("reason")).drop_nulls()
+    reasons = []
+    for label in (first, second):
+        reasons.append(pl.col(f"reason {label}") + pl.lit(f" in {label}"))
+    left_out = pairing.table.select(reason=pl.coalesce(reasons)).drop_nulls()
+    counts = left_out.group_by("reason").len().sort("reason")
     categories = {}
-    for part in rows.sort("category").partition_by("category") if by_category else ():
-        if "cluster" in part.columns and part["cluster"].n_unique() == 1:
-            part = part.drop("cluster")  # noqa: PLW2901 - one cluster says nothing of their differences
-        categories[part["category"][0]] = pairing.measure(part)
+    if "category" in rows.columns:
+        for part in rows.sort("category").partition_by("category"):
+            category = part["category"][0]
+            if "cluster" in part.columns and part["cluster"].n_unique() == 1:
+                part = part.drop("cluster")  # noqa: PLW2901 - one cluster says nothing of their differences
+            categories[category] = pairing.measure(part)
+    is_first_higher = rows["first"] > rows["second"]
+    is_second_higher = rows["first"] < rows["second"]
     return PairComparison(
         first=first,
         second=second,
         difference=pairing.measure(rows),
-        left_out=dict(left_out.group_by("reason").len().sort("reason").iter_rows()),
-        first_only=tuple(rows.filter(pl.col("first") > pl.col("second"))["sample_id"]),
-        second_only=tuple(rows.filter(pl.col("first") < pl.col("second"))["sample_id"]),
+        left_out=dict(counts.iter_rows()),
+        first_only=tuple(rows["sample_id"].filter(is_first_higher)),
+        second_only=tuple(rows["sample_id"].filter(is_second_higher)),
         categories=categories,
     )
 
@@ -275,7 +295,11 @@ def _describe_difference(difference: Difference) -> dict[str, Any]:
 
 
 def draw_pairs(
-    comparison: Comparison, width: int, *, digits: int | None = None, flips: int = SHOWN_FLIPS
+    comparison: Comparison,
+    width: int,
+    *,
+    digits: int | None = None,
+    flips: int = SHOWN_FLIPS,
 ) -> list[Line]:
     """Return the whole comparison.
 
@@ -307,7 +331,8 @@ class _Drawing:
         """The letters of the runs by label; numbers where there are too many runs."""
         labels = [run.label for run in self.task.runs]
         numbers = map(str, range(len(ascii_uppercase), len(labels)))
-        return dict(zip(labels, (*ascii_uppercase, *numbers), strict=False))
+        letters = (*ascii_uppercase, *numbers)
+        return dict(zip(labels, letters, strict=False))
 
     @cached_property
     def is_share(self) -> bool:
@@ -327,7 +352,8 @@ class _Drawing:
         return format_number(value, self.digits)
 
     def signed(self, value: float) -> str:
-        return f"+{self.points(value)}" if value > 0 else self.points(value)
+        sign = "+" if value > 0 else ""
+        return sign + self.points(value)
 
     def interval(self, difference: Difference) -> str:
         if difference.evidence.interval is None:
@@ -342,44 +368,52 @@ class _Drawing:
             if label == self.comparison.baseline:
                 label += " (baseline)"
             letter = Span(self.letters[run.label], "strong")
-            rows.append((letter, label, run.model, self.figure(run.mean), str(run.n)))
-        values = " / ".join(dict.fromkeys(run.value for run in self.task.runs))
+            mean = self.figure(run.mean)
+            rows.append((letter, label, run.model, mean, str(run.n)))
+        values = dict.fromkeys(run.value for run in self.task.runs)
+        header = ("", "run", "model", " / ".join(values), "n")
+        table = Table(header, rows, "<<<>>", flexible=2)
         samples = format_count(self.task.samples, "sample")
         title = line(Span(self.task.key, "title"), f"  {len(rows)} runs on {samples}")
-        table = Table(("", "run", "model", values, "n"), rows, "<<<>>", flexible=2)
         return [title, BLANK, *lay_out(table, self.width), BLANK]
 
     def draw_differences(self) -> list[Line]:
         tests = len(self.comparison.pairs)
-        rows: list[Sequence[Cell]] = []
-        better = []
-        chance = []
-        notes = [*_list_methods(self.task, tests)]
-        for pair in self.task.pairs:
-            name = self.name(pair)
-            rows.append(self._make_row(pair, tests))
-            if pair.is_significant():
-                letters = [self.letters[pair.first], self.letters[pair.second]]
-                if pair.difference.value < 0:
-                    letters.reverse()
-                better.append(" than ".join(letters))
-            else:
-                chance.append(name)
-            if pair.left_out:
-                reasons = ", ".join(f"{reason} {count}" for reason, count in pair.left_out.items())
-                notes.append(f"{name}: left out: {reasons}")
-            if pair.difference.evidence.interval_note:
-                notes.append(f"{name}: no interval: {pair.difference.evidence.interval_note}")
+        pairs = self.task.pairs
         unit = "points" if self.is_share and self.digits is None else "value"
         header = ("", unit, "95 % interval", "flips", "p", "p (Holm)")
+        rows = [self._make_row(pair, tests) for pair in pairs]
         lines = lay_out(Table(header, rows, "<>>>>>"), self.width)
+        better = []
+        chance = []
+        for pair in pairs:
+            if not pair.is_significant():
+                chance.append(self.name(pair))
+            elif pair.difference.value < 0:
+                better.append(f"{self.letters[pair.second]} than {self.letters[pair.first]}")
+            else:
+                better.append(f"{self.letters[pair.first]} than {self.letters[pair.second]}")
         if better:
             lines += draw_text(f"better: {', '.join(better)}", self.width)
         if chance:
             lines += draw_text(f"may be chance: {', '.join(chance)}", self.width)
-        for note in notes:
+        for note in self._list_notes(tests):
             lines += draw_text(note, self.width, "dim")
         return lines
+
+    def _list_notes(self, tests: int) -> Iterator[str]:
+        """Yield which tests were made, which samples were left out, and missing intervals."""
+        yield from _list_methods(self.task, tests)
+        for pair in self.task.pairs:
+            name = self.name(pair)
+            interval_note = pair.difference.evidence.interval_note
+            if pair.left_out:
+                reasons = []
+                for reason, count in pair.left_out.items():
+                    reasons.append(f"{reason} {count}")
+                yield f"{name}: left out: {', '.join(reasons)}"
+            if interval_note:
+                yield f"{name}: no interval: {interval_note}"
 
     def _make_row(self, pair: PairComparison, tests: int) -> Sequence[Cell]:
         difference = pair.difference
@@ -400,30 +434,43 @@ class _Drawing:
             high, low = "right", "not"
             if pair.difference.flips is None:
                 high, low = "higher", "lower"
-            first, second = self.letters[pair.first], self.letters[pair.second]
+            first = self.letters[pair.first]
+            second = self.letters[pair.second]
+            sides = {
+                f"{first} {high}, {second} {low}": pair.first_only,
+                f"{second} {high}, {first} {low}": pair.second_only,
+            }
             lines.append(BLANK)
-            for winner, loser, ids in (
-                (first, second, pair.first_only),
-                (second, first, pair.second_only),
-            ):
-                title = f"{winner} {high}, {loser} {low} ({len(ids)})"
-                more = f" and {len(ids) - most} more" if len(ids) > most else ""
+            for title, ids in sides.items():
                 shown = ", ".join(ids[:most]) or "none"
-                lines += draw_text(f"{title}: {shown}{more}", self.width)
+                if len(ids) > most:
+                    shown += f" and {len(ids) - most} more"
+                lines += draw_text(f"{title} ({len(ids)}): {shown}", self.width)
         return lines
 
     def draw_categories(self, pair: PairComparison) -> list[Line]:
         rows: list[Sequence[Cell]] = []
         for category, difference in pair.categories.items():
-            values = (self.figure(difference.first), self.figure(difference.second))
-            change = (self.signed(difference.value), self.interval(difference))
-            rows.append((category, str(difference.n), *values, *change))
-        letters = (self.letters[pair.first], self.letters[pair.second])
-        title = f"By {self.task.category}"
-        header = (title, "n", *letters, self.name(pair), "95 % interval")
-        lines = [BLANK, *lay_out(Table(header, rows, "<>>>>>", flexible=0), self.width)]
-        note = "Intervals of single categories are not corrected for their number."
-        return [*lines, line(Span(f"  {note}", "dim"))]
+            row = (
+                category,
+                str(difference.n),
+                self.figure(difference.first),
+                self.figure(difference.second),
+                self.signed(difference.value),
+                self.interval(difference),
+            )
+            rows.append(row)
+        header = (
+            f"By {self.task.category}",
+            "n",
+            self.letters[pair.first],
+            self.letters[pair.second],
+            self.name(pair),
+            "95 % interval",
+        )
+        table = Table(header, rows, "<>>>>>", flexible=0)
+        note = "  Intervals of single categories are not corrected for their number."
+        return [BLANK, *lay_out(table, self.width), line(Span(note, "dim"))]
 
 
 def _list_methods(task: TaskComparison, tests: int) -> Iterator[str]:
@@ -457,52 +504,67 @@ def describe_variants(run: Run) -> list[dict[str, Any]]:
     """
     described = []
     for key, variants in _group_variants(run).items():
+        tasks = [{"key": name, "task": task.key} for name, task in variants.items()]
+        description: dict[str, Any] = {
+            "task": key,
+            "variants": tasks,
+            "metrics": _measure_variants(variants),
+            "comparison": None,
+            "note": None,
+        }
         comparison = _compare_variants(run, key, variants)
-        note = comparison if isinstance(comparison, str) else None
-        described.append(
-            {
-                "task": key,
-                "variants": [{"key": name, "task": task.key} for name, task in variants.items()],
-                "metrics": _measure_variants(variants),
-                "comparison": None if isinstance(comparison, str) else _describe_task(comparison),
-                "note": note,
-            }
-        )
+        if isinstance(comparison, str):
+            description["note"] = comparison
+        else:
+            description["comparison"] = _describe_task(comparison)
+        described.append(description)
     return described
 
 
 def _group_variants(run: Run) -> dict[str, dict[str, TaskRun]]:
     """Return the variants of each task by their keys; none of a run that is not complete."""
     groups: dict[str, dict[str, TaskRun]] = {}
-    for task in run.tasks.values() if run.status == "complete" else ():
+    if run.status != "complete":
+        return groups
+    for task in run.tasks.values():
         variant = task.manifest.get("variant")
         if variant is not None:
-            groups.setdefault(str(variant["of"]), {})[str(variant["key"])] = task
+            group = groups.setdefault(str(variant["of"]), {})
+            group[str(variant["key"])] = task
     return {key: variants for key, variants in groups.items() if len(variants) > 1}
 
 
 def _measure_variants(variants: Mapping[str, TaskRun]) -> list[dict[str, Any]]:
     # Metrics of a quality check are not the task's numbers.
     values = []
+    shares: set[str] = set()
     for task in variants.values():
-        values.append([value for value in task.metrics.values() if value.purpose == "score"])
-    shares = {value.name for column in values for value in column if value.is_share}
+        column = [value for value in task.metrics.values() if value.purpose == "score"]
+        values.append(column)
+        shares.update(value.name for value in column if value.is_share)
     metrics = []
     for metric in compare_repetitions(values):
-        spread = None if metric["min"] is None else metric["max"] - metric["min"]
-        by_variant = dict(zip(variants, metric["values"], strict=True))
-        is_share = metric["name"] in shares
-        metrics.append({**metric, "values": by_variant, "spread": spread, "is_share": is_share})
+        spread = None
+        if metric["min"] is not None:
+            spread = metric["max"] - metric["min"]
+        description = {
+            **metric,
+            "values": dict(zip(variants, metric["values"], strict=True)),
+            "spread": spread,
+            "is_share": metric["name"] in shares,
+        }
+        metrics.append(description)
     return metrics
 
 
 def _compare_variants(run: Run, key: str, variants: Mapping[str, TaskRun]) -> TaskComparison | str:
     """Return all pairs of variants, or why they cannot be compared."""
+    tasks = {name: (run, task) for name, task in variants.items()}
     try:
-        pairing = pair_samples({name: (run, task) for name, task in variants.items()}, [])
-        return adjust_pairs([_compare_pairs(key, pairing, [])])[0]
+        comparison = _compare_pairs(key, pair_samples(tasks, []), [])
     except RunError as error:
         return error.message
+    return adjust_pairs([comparison])[0]
 
 
 def draw_variants(run: Run, width: int, digits: int | None = None) -> list[Line]:
@@ -514,17 +576,17 @@ def draw_variants(run: Run, width: int, digits: int | None = None) -> list[Line]
         rows: list[Sequence[Cell]] = []
         for metric in _measure_variants(variants):
             cells: list[Cell] = [Span(metric["name"], "strong")]
-            for number in (
-                metric["min"],
-                metric["max"],
-                metric["spread"],
-                *metric["values"].values(),
-            ):
-                figure = format_figure(number, as_share=metric["is_share"], digits=digits)
-                cells.append("" if number is None else figure)
+            ends = (metric["min"], metric["max"], metric["spread"])
+            for number in (*ends, *metric["values"].values()):
+                figure = ""
+                if number is not None:
+                    figure = format_figure(number, as_share=metric["is_share"], digits=digits)
+                cells.append(figure)
             rows.append(cells)
         header = ("", "min", "max", "spread", *variants)
-        lines += lay_out(Table(header, rows, "<" + ">" * (len(header) - 1), flexible=0), width)
+        alignment = "<".ljust(len(header), ">")
+        table = Table(header, rows, alignment, flexible=0)
+        lines += lay_out(table, width)
         comparison = _compare_variants(run, key, variants)
         if isinstance(comparison, str):
             lines += draw_text(f"pairs are not compared: {comparison}", width, "dim")

@@ -313,7 +313,6 @@ def test_ties_are_shared() -> None:
     """Two labels that are as likely have half of the answer each, the third has nothing."""
     shares = (0.4, 0.4, 0.2)
     assert [judge_shares(shares, truth) for truth in range(3)] == [0.5, 0.5, 0.0]
-    assert [judge_shares(shares, truth, (0.5, 0.25, 0.25)) for truth in range(3)] == [0.0, 1.0, 0.0]
 
 
 SCORER = {"type": "string_equals_mcqa", "ground_truth_choice": "A", "choices": ["A", "B"]}

@@ -23,6 +23,7 @@ from typing import Any, Literal
 from answerkey.errors import SpecError
 from answerkey.solvers.solver import ID_COLUMN, parse_literal, shorten
 from answerkey.templates import Template
+from answerkey.text import format_count
 from answerkey.types import Draws, Row, Samples
 
 Orders = Literal["original", "shuffled", "rotations", "all"]
@@ -50,6 +51,10 @@ class Pride:
             hint = "it lies between 0 and 1, such as 0.05"
             raise SpecError("E108", f"`share` is {self.share!r}", hint=hint)
 
+    def chooses(self, row: Row) -> bool:
+        """Whether the prior is estimated from a row."""
+        return Draws(self.seed, digest_row(row)).draw("pride") < self.share
+
 
 @dataclass(frozen=True)
 class ChoiceOrder:
@@ -70,10 +75,13 @@ class ChoiceOrder:
     @cached_property
     def paths(self) -> tuple[Path, ...]:
         """The ways from a sample to the cells that hold option texts."""
+        sources = self.options
+        if not isinstance(sources, list):
+            sources = [sources]
         paths: list[Path] = []
-        for source in self.options if isinstance(self.options, list) else [self.options]:
+        for source in sources:
             template = Template.compile(source)
-            if template.kind != "column" or template.path is None:
+            if template.path is None:
                 need = "it must simply read a column, where the options are put back"
                 message = f"`options` is {source!r}: {need}"
                 hint = 'write "{{ sample.COLUMN }}", or a list of these, one for each option'
@@ -167,14 +175,20 @@ def plan_row(setting: ChoiceOrder, row: Row, labels: Sequence[str] | None) -> Ro
         return RowOrders((same,), UNSUITABLE, why, is_plain=options.is_plain)
     orders = list_orders(setting.orders, len(same))
     if setting.orders == "shuffled":
-        draws = Draws(setting.seed, digest_row(row))
-        orders = (tuple(sorted(same, key=lambda place: (draws.rank(f"option {place}"), place))),)
+        orders = (_shuffle(same, Draws(setting.seed, digest_row(row))),)
     plan = RowOrders(orders, is_plain=options.is_plain)
-    pride = setting.pride
-    if pride is None or Draws(pride.seed, digest_row(row)).draw("pride") >= pride.share:
+    if setting.pride is None or not setting.pride.chooses(row):
         return plan
-    extra = [order for order in list_orders("rotations", len(same)) if order not in orders]
+    extra = []
+    for order in list_orders("rotations", len(same)):
+        if order not in orders:
+            extra.append(order)
     return replace(plan, estimates_prior=True, extra=tuple(extra))
+
+
+def _shuffle(places: Places, draws: Draws) -> Places:
+    ranks = [(draws.rank(f"option {place}"), place) for place in places]
+    return tuple(place for _, place in sorted(ranks))
 
 
 def option_texts(
@@ -307,8 +321,8 @@ def _read_mapping(cell: Mapping[Any, Any], labels: Sequence[str]) -> OrderedOpti
 
 def _read_list(cells: list[Any], labels: Sequence[str], *, is_cell: bool = False) -> OrderedOptions:
     if len(cells) != len(labels):
-        noun = "option" if len(cells) == 1 else "options"
-        raise OptionError(f"there are {len(cells)} {noun} for {len(labels)} choices")
+        count = format_count(len(cells), "option")
+        raise OptionError(f"there are {count} for {len(labels)} choices")
     if cells and all(isinstance(cell, Mapping) for cell in cells):
         return _read_objects(cells, labels)
     prefixes: list[str] = []
@@ -320,43 +334,49 @@ def _read_list(cells: list[Any], labels: Sequence[str], *, is_cell: bool = False
         if prefix:
             prefixes.append(prefix[0])
             contents.append(str(cell)[prefix.end() :])
-    if len(prefixes) < len(cells):
-        texts = tuple(map(str, cells))
-        return OrderedOptions(
-            texts, lambda order: [cells[place] for place in order], is_plain=is_cell
-        )
+    if len(prefixes) == len(cells):
+        return OrderedOptions(tuple(contents), partial(_arrange_labelled, prefixes, contents))
+    texts = tuple(map(str, cells))
+    return OrderedOptions(texts, partial(_arrange_plain, cells), is_plain=is_cell)
 
-    def arrange(order: Order) -> list[str]:
-        pairs = zip(prefixes, order, strict=True)
-        return [prefix + contents[place] for prefix, place in pairs]
 
-    return OrderedOptions(tuple(contents), arrange)
+def _arrange_labelled(prefixes: list[str], contents: list[str], order: Order) -> list[str]:
+    arranged = []
+    for prefix, place in zip(prefixes, order, strict=True):
+        arranged.append(prefix + contents[place])
+    return arranged
+
+
+def _arrange_plain(cells: list[Any], order: Order) -> list[Any]:
+    return [cells[place] for place in order]
 
 
 def _read_objects(cells: list[Mapping[str, Any]], labels: Sequence[str]) -> OrderedOptions:
-    columns = {name: [cell.get(name) for cell in cells] for name in cells[0]}
-    moving: list[str] = []
-    for name, values in columns.items():
-        if [str(value).strip() for value in values] != list(labels):  # the labels stay in place
-            moving.append(name)
-    texts: list[Any] = []
+    moving: dict[str, list[Any]] = {}
+    for name in cells[0]:
+        column = [cell.get(name) for cell in cells]
+        is_label = [str(value).strip() for value in column] == list(labels)
+        if not is_label:  # the labels stay in place
+            moving[name] = column
     for name in (*TEXT_FIELDS, *moving):
-        if name in moving and not texts and set(map(type, columns[name])) == {str}:
-            texts = columns[name]
-    if not texts:
-        raise OptionError(f"the options are objects without a text: {shorten(cells[0], 60)}")
+        texts = moving.get(name, ())
+        if set(map(type, texts)) == {str}:
+            return OrderedOptions(tuple(texts), partial(_arrange_objects, cells, moving))
+    raise OptionError(f"the options are objects without a text: {shorten(cells[0], 60)}")
 
-    def arrange(order: Order) -> list[dict[str, Any]]:
-        arranged = []
-        for cell, place in zip(cells, order, strict=True):
-            moved = dict(cell)
-            for name in moving:
-                if name in cell:
-                    moved[name] = cells[place].get(name)
-            arranged.append(moved)
-        return arranged
 
-    return OrderedOptions(tuple(texts), arrange)
+def _arrange_objects(
+    cells: list[Mapping[str, Any]],
+    moving: Mapping[str, list[Any]],
+    order: Order,
+) -> list[dict[str, Any]]:
+    arranged = []
+    for cell, place in zip(cells, order, strict=True):
+        moved = dict(cell)
+        for name in moving.keys() & cell:
+            moved[name] = moving[name][place]
+        arranged.append(moved)
+    return arranged
 
 
 # Options that speak of the other options: by their letters, by their places, or of all of them together.

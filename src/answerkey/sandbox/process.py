@@ -50,7 +50,11 @@ class SnippetProcess:
     """
 
     def __init__(
-        self, snippet: Snippet, *, seconds: float = 10.0, memory_bytes: int = 4 * 1024**3
+        self,
+        snippet: Snippet,
+        *,
+        seconds: float = 10.0,
+        memory_bytes: int = 4 * 1024**3,
     ) -> None:
         self.snippet = snippet
         self.seconds = seconds
@@ -215,15 +219,15 @@ class WorkerProcess:
     def _read_part(self, length: int) -> bytes:
         """Return what has come by now, at most so many bytes."""
         self._socket.settimeout(0.1)
+        part = b""
         try:
             part = self._socket.recv(min(length, 1 << 20))
         except TimeoutError:
             # A child that the snippet has started may keep the connection open.
             if self._process.poll() is None:
-                return b""
-            part = b""
+                return part
         except OSError:
-            part = b""
+            pass
         if not part:
             raise self._describe_death()
         return part

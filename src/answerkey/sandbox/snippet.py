@@ -50,9 +50,11 @@ class Snippet:
         with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):
             for node in parse_syntax(self.source).body:
                 is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-                if is_function and node.name == self.function:
-                    is_plain = not node.decorator_list and node.args.vararg is None
-                    parameters = node.args if is_plain else None
+                if not is_function or node.name != self.function:
+                    continue
+                parameters = node.args
+                if node.decorator_list or node.args.vararg:
+                    parameters = None
         return parameters
 
 
@@ -98,7 +100,10 @@ def require_trust(snippets: Sequence[Snippet], *, trust_code: bool) -> list[Noti
     remembered.
     """
     trusted = _load_trusted()
-    untrusted = {snippet.digest: snippet for snippet in snippets if snippet.digest not in trusted}
+    untrusted = {}
+    for snippet in snippets:
+        if snippet.digest not in trusted:
+            untrusted[snippet.digest] = snippet
     if not untrusted:
         return []
     if not trust_code:

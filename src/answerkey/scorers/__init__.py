@@ -90,8 +90,9 @@ def reads_by_templates(scorer: Scorer) -> bool:
 
     Others may look at any column.
     """
-    names = {"string_equals", "string_equals_mcqa", "choice_probabilities"}
-    return scorer.type in names and type(scorer) is SCORERS[scorer.type]
+    if scorer.type not in {"string_equals", "string_equals_mcqa", "choice_probabilities"}:
+        return False
+    return type(scorer) is SCORERS[scorer.type]
 
 
 __all__ = [

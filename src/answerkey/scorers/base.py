@@ -343,7 +343,8 @@ def report_faults(
     """Return the problem behind each fault of a row; a missing column is reported once."""
     problems: dict[object, RowProblem] = {}
     for row, fault in sorted(faults, key=itemgetter(0)):
-        if fault.missing is None or fault.missing in samples.columns:
+        is_column = fault.missing is None or fault.missing in samples.columns
+        if is_column:
             key: object = (fault.field, row)
             column = name_column(templates[fault.field])
             error = DataError(
@@ -432,7 +433,8 @@ ORDER_TYPES: Types = {
 def note_orders(scores: Sequence[Score], orders: pl.DataFrame) -> list[Score]:
     """Return the scores with what they say about the order, whatever their status."""
     noted = []
-    for score, row in zip(scores, orders.iter_rows(named=True), strict=True):
+    rows = orders.iter_rows(named=True)
+    for score, row in zip(scores, rows, strict=True):
         order = row.pop("order")
         metadata: dict[str, Any] = {**score.metadata, **row}
         labels = metadata.get("choices") or ()
@@ -467,9 +469,12 @@ def build_table(scores: Sequence[Score], value_types: Types, metadata_types: Typ
         _build_structs("metadata", metadata, metadata_types),
         "excluded_by",
     )
-    types = {**value_types, **metadata_types}
-    encoded = frozenset(name for name, dtype in types.items() if dtype is None)
-    return Scores(frame, encoded)
+    encoded = set()
+    for types in (value_types, metadata_types):
+        for name, dtype in types.items():
+            if dtype is None:
+                encoded.add(name)
+    return Scores(frame, frozenset(encoded))
 
 
 def _build_structs(name: str, rows: Sequence[Mapping[str, Any]], types: Types) -> pl.Series:
@@ -495,7 +500,9 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 def join_scores(completions: Completions, scores: ScoresByKey) -> pl.DataFrame:
     """Return a chunk's scores as stored: `sample_id`, `trial`, then one struct per scorer key."""
-    columns = [completions.column("sample_id"), completions.column("trial")]
+    columns = []
+    for name in ("sample_id", "trial"):
+        columns.append(completions.column(name))
     for key, table in scores.items():
         columns.append(table.frame.to_struct(key))
     return pl.DataFrame(columns)
@@ -542,8 +549,11 @@ def apply_actions(
             except RowError as problem:
                 message = f"action `{action.key}`: {problem.message}"
                 where = samples.place(row, problem.column)
-                raise DataError("E207", message, where=where, hint=problem.hint) from problem
-    excluded = [keys.get(row // num_trials) for row in range(len(samples))]
+                hint = problem.hint
+                raise DataError("E207", message, where=where, hint=hint) from problem
+    excluded = []
+    for row in range(len(samples)):
+        excluded.append(keys.get(row // num_trials))
     column = pl.Series("excluded_by", excluded, pl.String)
     marked = {}
     for key, table in scores.items():
@@ -558,10 +568,11 @@ def build_contexts(
     scores: ScoresByKey,
 ) -> Iterator[dict[str, object]]:
     """Yield what the filter of an action sees of each row."""
-    tables = [table.rows() for table in scores.values()]
-    for sample, completion, *row in zip(samples.rows(), completions, *tables, strict=True):
+    tables = {key: table.rows() for key, table in scores.items()}
+    for sample, completion in zip(samples.rows(), completions, strict=True):
         cells = {}
-        for key, score in zip(scores, row, strict=True):
+        for key, rows in tables.items():
+            score = next(rows)
             cells[key] = {**score.metadata, **score.values}
         yield {
             "sample": sample,

@@ -50,7 +50,10 @@ def judge_probabilities(
     logs, mass, token = likelihoods
     highest = max(log for log in logs if log is not None)
     shares = _share_out(logs, highest)
-    best = [choices[place] for place, log in enumerate(logs) if log == highest]
+    best = []
+    for choice, log in zip(choices, logs, strict=True):
+        if log == highest:
+            best.append(choice)
     predicted = None
     is_correct = 0.0
     if len(best) == 1:
@@ -231,7 +234,8 @@ def _skip_thoughts(positions: list[Position]) -> list[Position]:
         answer = text
     answer = _ENVELOPE.sub("", answer)
     begin = len(text) - len(answer)
-    ends = list(accumulate(len(position.token) for position in positions))
+    lengths = [len(position.token) for position in positions]
+    ends = list(accumulate(lengths))
     return positions[bisect_right(ends, begin) :]
 
 

@@ -6,7 +6,7 @@ the same short replies again and again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -51,17 +51,23 @@ class ExtractionRule:
         options: Sequence[str] | None = None,
     ) -> Reading:
         """Return the choice that a text names, or why it names none."""
-        texts = None if options is None else tuple(options)
-        [reading] = self.read_all([(text, tuple(labels), texts)])
+        texts = None
+        if options is not None:
+            texts = tuple(options)
+        passage = (text, tuple(labels), texts)
+        [reading] = self.read_all([passage])
         return reading
 
     def read_all(self, passages: Iterable[Passage]) -> list[Reading]:
         """Return what is read in each passage."""
         readings = []
         for text, labels, options in passages:
-            texts = options if self.reads_options else None
-            recall = reader.read if len(text) > LONGEST_REMEMBERED else _recall_reading
-            reading = recall(text, labels, texts, self.name)
+            if not self.reads_options:
+                options = None  # noqa: PLW2901 - the rule does not see them
+            read: Callable[..., Reading] = _recall_reading
+            if len(text) > LONGEST_REMEMBERED:
+                read = reader.read
+            reading = read(text, labels, options, self.name)
             if self.accept != "stated":
                 reading = accept_reading(reading, self.accept)
             readings.append(reading)
@@ -127,7 +133,8 @@ def _read_match(
     span = (len(before), len(before) + len(whole))
     name = compose(group.strip(WHITE_SPACE))
     folded = {label.lower(): label for label in labels}
-    if name not in labels and len(folded) == len(labels):
+    is_case_free = len(folded) == len(labels)
+    if name not in labels and is_case_free:
         name = folded.get(name.lower(), name)
     if name not in labels:
         return Reading(None, "NOT_A_CHOICE", span)

@@ -58,8 +58,10 @@ Extraction = str | dict[str, str]
 
 #: What the rules that read the whole text add: the passage that decided, and how sure it is.
 _SPAN_TYPES: Types = {"answer_span": pl.List(pl.Int64)}
-_GRADE_TYPES: Types = dict.fromkeys(("confidence", "doubted_choice", "doubt"), pl.String())
-_FALLBACK_TYPES: Types = dict.fromkeys(("fallback_text", "fallback_error"), pl.String())
+_GRADES = ("confidence", "doubted_choice", "doubt")
+_GRADE_TYPES: Types = dict.fromkeys(_GRADES, pl.String())
+_FALLBACKS = ("fallback_text", "fallback_error")
+_FALLBACK_TYPES: Types = dict.fromkeys(_FALLBACKS, pl.String())
 
 #: Why a completion that ends within its thoughts is INVALID, and the reasons that this replaces.
 TRUNCATED = "TRUNCATED_THINKING"
@@ -105,7 +107,8 @@ def write_prompt(
         for row, label in enumerate(choices):
             option = " ".join(options[row].split())
             lines[row] = f"{label}. {option}"
-    digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+    encoded = text.encode(errors="surrogatepass")
+    digest = hashlib.sha256(encoded).hexdigest()
     return PROMPT.format(
         options="\n".join(lines),
         mark=f"--- {digest[:_MARK_DIGITS]} ---",
@@ -158,8 +161,10 @@ def judge(
     reading = rule.read(completion.text or "", question.labels, question.options)
     score = judge_reading(rule, question, completion, reading)
     value_types, metadata_types = scorer.column_types([score])
-    values = {**dict.fromkeys(value_types), **score.values}
-    metadata = {**dict.fromkeys(metadata_types), **score.metadata}
+    values = dict.fromkeys(value_types)
+    values.update(score.values)
+    metadata = dict.fromkeys(metadata_types)
+    metadata.update(score.metadata)
     return replace(score, values=values, metadata=metadata)
 
 
@@ -307,7 +312,8 @@ class StringEqualsMcqa(Scorer):
 
         `key` is the scorer's own, for the purpose of its calls.
         """
-        if getattr(model, "needs", None) or model.name.startswith("builtin/"):
+        is_builtin = model.name.startswith("builtin/")
+        if is_builtin or getattr(model, "needs", None):
             what = "answers multiple-choice questions and cannot read completions"
             hint = "name a live model in `fallback`"
             raise SpecError("E301", f"model `{model.name}` {what}", hint=hint)
@@ -337,13 +343,15 @@ class StringEqualsMcqa(Scorer):
             errors.append(("extraction", error))
         constants = {}
         hints = {}
-        for name, column in (("ground_truth_choice", "answer"), ("choices", "choices")):
-            hints[name] = f'for a column write `{name}: "{{{{ sample.{column} }}}}"`'
+        columns = {"ground_truth_choice": "answer", "choices": "choices"}
+        for name, column in columns.items():
+            hint = f'for a column write `{name}: "{{{{ sample.{column} }}}}"`'
+            hints[name] = hint
             with suppress(SpecError):
                 template = self.compile_field(name)
                 if template is None:
                     message = f"`{name}` is missing (and so is its deprecated form `{name}_field`)"
-                    errors.append((name, SpecError("E108", message, hint=hints[name])))
+                    errors.append((name, SpecError("E108", message, hint=hint)))
                 elif template.kind == "constant":
                     constants[name] = template.evaluate()
         choices = constants.get("choices")
@@ -410,7 +418,8 @@ class StringEqualsMcqa(Scorer):
         truths: list[str | None] = []
         for question in self.questions(samples):
             choices.append(question.labels or None)
-            truths.append(next(iter(question.truths), None))
+            truth = next(iter(question.truths), None)
+            truths.append(truth)
         return Known(choices, truths, self.option_texts(samples))
 
     def option_texts(self, samples: Samples) -> list[Labels | None]:
@@ -452,7 +461,8 @@ class StringEqualsMcqa(Scorer):
         questions = self.questions(samples)
         passages = []
         for question, completion in zip(questions, completions, strict=True):
-            passages.append((completion.text or "", question.labels, question.options))
+            text = completion.text or ""
+            passages.append((text, question.labels, question.options))
         readings = rule.read_all(passages)
         judge_row = partial(judge_reading, rule)
         scores = list(map(judge_row, questions, completions, readings))
@@ -462,7 +472,8 @@ class StringEqualsMcqa(Scorer):
         for row in find_unread(scores):
             prompt = write_prompt(*passages[row])
             prompts[row] = [{"role": "user", "content": prompt}]
-        for row, reply in call_by_trial(self._call, prompts, completions).items():
+        replies = call_by_trial(self._call, prompts, completions)
+        for row, reply in replies.items():
             scores[row] = self._judge_again(scores[row], questions[row], reply)
         return scores
 

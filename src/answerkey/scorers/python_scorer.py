@@ -50,14 +50,17 @@ class PythonScorer(Scorer):
     @property
     def needs_completion(self) -> bool:
         """Whether the function takes the solver's output; False for `compute_scores(sample)`."""
-        parameters = self.snippets()[0].find_parameters()
+        [snippet] = self.snippets()
+        parameters = snippet.find_parameters()
         if parameters is None:
             return True
-        return len(parameters.posonlyargs) + len(parameters.args) != 1
+        names = parameters.posonlyargs + parameters.args
+        return len(names) != 1
 
     def snippets(self) -> tuple[Snippet, ...]:
         """Return the one snippet, which must be trusted before it is run."""
-        return (Snippet(FUNCTION, self.compute_scores_snippet, label=self.type),)
+        snippet = Snippet(FUNCTION, self.compute_scores_snippet, label=self.type)
+        return (snippet,)
 
     def score(self, samples: Samples, completions: Completions) -> list[Score]:
         """Return the scores. Raise ScoringError E401 when the snippet cannot even be loaded."""
@@ -118,6 +121,7 @@ def _read_outcome(outcome: object) -> Score:
 
 
 def _fail(kind: str, message: str, traceback: str | None = None) -> Score:
-    reason = " ".join(f"SNIPPET_FAILED ({kind}): {message}".split())
+    words = f"SNIPPET_FAILED ({kind}): {message}".split()
+    reason = " ".join(words)[:_LONGEST_REASON]
     metadata = {TRACEBACK_FIELD: traceback}
-    return Score(ScoreStatus.FAILED, reason[:_LONGEST_REASON], metadata=metadata)
+    return Score(ScoreStatus.FAILED, reason, metadata=metadata)

@@ -24,11 +24,16 @@ from answerkey.types import OPTION_TEXT_KEYS
 LONGEST_LIST = 100_000
 #: A question has no more choices than this.
 MOST_CHOICES = 1_000
-_NOUNS: dict[FaultReason, str] = {"BAD_CHOICES": "choice", "BAD_TRUTH": "ground truth"}
+_NOUNS: dict[FaultReason, str] = {
+    "BAD_CHOICES": "choice",
+    "BAD_TRUTH": "ground truth",
+}
 
 Labels = tuple[str, ...]
 #: Raises `RowFault` for labels that a rule cannot read: those of the choices, or the truth alone.
 LabelCheck = Callable[[Labels, FaultReason], None]
+#: Makes a question of choices and truth.
+QuestionParser = Callable[[object, object, LabelCheck], "Question"]
 
 # Which labels a rule can read.
 
@@ -51,9 +56,10 @@ _NUMBER = re.compile("[1-9][0-9]{0,3}")
 def check_characters(labels: Labels, reason: FaultReason) -> None:
     """Raise `RowFault` unless every label is a single character."""
     for label in labels:
-        if len(label) == 1:
+        length = len(label)
+        if length == 1:
             continue
-        if measure_character(label) != len(label) or len(label) > LONGEST_CHARACTER:
+        if measure_character(label) != length or length > LONGEST_CHARACTER:
             message = f"{_NOUNS[reason]} {shorten(label)} has more than one character"
             raise RowFault(reason, message, _LENGTH_HINTS[reason])
 
@@ -94,8 +100,8 @@ class Question:
             return self
         written = [self.labels[place] for place in order]
         moved = dict(zip(written, self.labels, strict=True))
-        truths = frozenset(moved.get(truth, truth) for truth in self.truths)
-        return replace(self, truths=truths)
+        truths = [moved.get(truth, truth) for truth in self.truths]
+        return replace(self, truths=frozenset(truths))
 
 
 def build_question(
@@ -109,10 +115,11 @@ def build_question(
     A `RowError` is the value of a template that failed.
     """
     # As in nearly every row, and always with the same few choices.
+    parse: QuestionParser = _parse_question
     if type(truth) is str and type(choices) is list and {*map(type, choices)} == {str}:
-        question = _recall_question(tuple(choices), truth, check)
-    else:
-        question = _parse_question(choices, truth, check)
+        choices = tuple(choices)
+        parse = _recall_question
+    question = parse(choices, truth, check)
     if options is None:
         return question
     if isinstance(options, RowError):
@@ -126,7 +133,8 @@ def _parse_question(choices: object, truth: object, check: LabelCheck) -> Questi
     parsed: dict[str, Labels] = {}
     faults = []
     trimmed = set()
-    for field, value in (("choices", choices), ("ground_truth_choice", truth)):
+    cells = {"choices": choices, "ground_truth_choice": truth}
+    for field, value in cells.items():
         try:
             if isinstance(value, RowError):
                 raise RowFault.from_error(field, value)
@@ -150,7 +158,7 @@ def _parse_question(choices: object, truth: object, check: LabelCheck) -> Questi
     return Question(labels, frozenset(truths), None, tuple(faults), frozenset(trimmed))
 
 
-_recall_question = lru_cache(maxsize=4096)(_parse_question)
+_recall_question: QuestionParser = lru_cache(maxsize=4096)(_parse_question)
 
 
 def parse_choices(value: object, check: LabelCheck) -> tuple[Labels, bool]:
@@ -211,7 +219,8 @@ def read_options(value: object) -> Labels | None:
     for cell in cells:
         text = cell
         if isinstance(cell, Mapping):
-            text = next((cell[key] for key in OPTION_TEXT_KEYS if key in cell), cell)
+            keys = [key for key in OPTION_TEXT_KEYS if key in cell]
+            text = cell[keys[0]] if keys else cell
         texts.append("" if text is None else str(text))
     return tuple(texts)
 

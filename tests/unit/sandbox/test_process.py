@@ -416,13 +416,6 @@ def test_failure_of_one_call_leaves_the_others(
     assert kind != "raised" or third == [2, 3]
 
 
-def test_call_raises_error() -> None:
-    """`call` raises what `call_all` yields."""
-    process = SnippetProcess(make_snippet("def compute_scores(s): return {}['x']"))
-    with process, pytest.raises(SnippetError, match="KeyError: 'x'"):
-        process.call([{}, {}])
-
-
 def test_working_folder_is_empty_and_goes_away() -> None:
     """A snippet works in a new folder that is removed with its process."""
     source = (
@@ -520,17 +513,6 @@ def test_closed_process_can_be_called_again() -> None:
     assert process.call([{}, {}]) == 1
     process.close()
     process.close()
-
-
-def test_print_flood_breaks_nothing() -> None:
-    """What a snippet prints goes elsewhere than its values, however much it is."""
-    source = (
-        "import sys\ndef compute_scores(s):\n    for n in range(3000):\n"
-        "        print('{\"value\": 0}' * 100)\n    print('é end')\n    "
-        "sys.stdout.flush()\n    1 / 0\n"
-    )
-    problem = find_error(source)
-    assert problem.kind == "raised"
 
 
 def test_nothing_of_the_callers_environment_reaches_the_snippet(
@@ -662,18 +644,6 @@ def test_children_of_a_snippet_reach_nobody() -> None:
     said = call(body)
     assert isinstance(said, dict)
     assert "PermissionError" in str(said["said"])
-
-
-def test_an_event_loop_still_works() -> None:
-    """A pair of sockets inside the process is no network."""
-    assert call("import asyncio; asyncio.run(asyncio.sleep(0))") == {"said": 1}
-
-
-def test_a_file_that_is_refused_is_not_blamed_on_the_network() -> None:
-    """An exception that names a file says nothing of the network."""
-    problem = call("raise PermissionError(13, 'Permission denied', 'secret.txt')")
-    assert isinstance(problem, SnippetError)
-    assert "network" not in problem.message
 
 
 def test_a_snippet_that_stands_for_a_model_may_ask() -> None:

@@ -16,7 +16,7 @@ from answerkey.templates import (
     embed_config,
     find_config_names,
 )
-from answerkey.templates.config import find_placeholders, find_whole
+from answerkey.templates.config import find_placeholders
 
 #: Where a placeholder stands, by what opened the region around it; anywhere else is code.
 REGIONS = {"": "text", "raw": "raw", "{#": "comment", "'": "quoted", '"': "quoted"}
@@ -216,21 +216,6 @@ def test_config_is_filled_in_once() -> None:
         Template.compile(embed("a << config.x >>", "<< config.y >>", is_code=True))
 
 
-def test_several_values_side_by_side_cannot_make_a_delimiter() -> None:
-    """Each is printed on its own."""
-    values = {"a": "{", "b": "{ 7*7 }}"}
-    text = embed_config(
-        "<< config.a >><< config.b >>", lambda name: ConfigValue(values[name]), is_template=True
-    )
-    assert Template.compile(text).evaluate() == "{{ 7*7 }}"
-
-
-def test_a_text_without_placeholders_is_the_same_text() -> None:
-    """Nothing else is touched."""
-    text = "a {{ sample.x }} << secrets.y >> 1 << 2\r\n"
-    assert embed(text, "") == text
-
-
 def test_an_unknown_name_is_what_lookup_raises() -> None:
     """The error of the caller reaches the caller."""
 
@@ -239,22 +224,6 @@ def test_an_unknown_name_is_what_lookup_raises() -> None:
 
     with pytest.raises(SpecError, match="`col` is not in"):
         embed_config("{{ sample.<< config.col >> }}", refuse, is_template=True)
-
-
-@pytest.mark.parametrize(
-    "text", ["<< config.x >>", "<<config.x>>", "  <<  config.x\n>>\n", "<<config.x >>"]
-)
-def test_a_text_may_be_one_placeholder(text: str) -> None:
-    """White space inside and around does not matter."""
-    assert find_whole(text) == "x"
-
-
-@pytest.mark.parametrize(
-    "text", ["x", "<< config.x >>a", "<< config.x >><< config.y >>", "<< secrets.x >>", ""]
-)
-def test_a_text_may_be_more_or_less_than_a_placeholder(text: str) -> None:
-    """Anything beside the one placeholder makes a longer text."""
-    assert find_whole(text) is None
 
 
 def test_names_are_found_once_and_in_order() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from itertools import chain, combinations
+from itertools import combinations
 from string import ascii_uppercase
 from typing import Any
 
@@ -48,6 +48,10 @@ from answerkey.types import Notice
 SHOWN_FLIPS = 10
 #: The level at which a difference is significant.
 ALPHA = 0.05
+#: What is printed as JSON.
+Plain = dict[str, Any]
+#: The variants of a task by their keys.
+Variants = dict[str, TaskRun]
 
 
 @dataclass(frozen=True)
@@ -103,7 +107,10 @@ class Comparison(Drawn):
     @property
     def pairs(self) -> list[PairComparison]:
         """The pairs of all tasks."""
-        return list(chain.from_iterable(task.pairs for task in self.tasks))
+        pairs: list[PairComparison] = []
+        for task in self.tasks:
+            pairs += task.pairs
+        return pairs
 
     def find_regressions(self) -> list[PairComparison]:
         """Return the pairs whose first run is significantly worse than the second, the baseline."""
@@ -137,7 +144,8 @@ def compare(
     if baseline is not None:
         against = list(labelled)[-1]
     compared = []
-    for key, tasks in choose_tasks(labelled, task, notices).items():
+    chosen = choose_tasks(labelled, task, notices)
+    for key, tasks in chosen.items():
         pairing = pair_samples(
             tasks,
             notices,
@@ -161,7 +169,9 @@ def adjust_pairs(tasks: Sequence[TaskComparison]) -> tuple[TaskComparison, ...]:
     adjusted = iter(adjust_by_holm(chances))
     compared = []
     for task in tasks:
-        pairs = [replace(pair, p_adjusted=next(adjusted)) for pair in task.pairs]
+        pairs = []
+        for pair in task.pairs:
+            pairs.append(replace(pair, p_adjusted=next(adjusted)))
         compared.append(replace(task, pairs=tuple(pairs)))
     return tuple(compared)
 
@@ -184,7 +194,12 @@ def _compare_pairs(
     try:
         if category is not None:
             labels = label_samples(run, category).rename({"label": "category"})
-            table = table.join(labels, on="sample_id", how="left", maintain_order="left")
+            table = table.join(
+                labels,
+                on="sample_id",
+                how="left",
+                maintain_order="left",
+            )
     except RunError as error:
         if by is not None:
             raise
@@ -192,7 +207,8 @@ def _compare_pairs(
         category = None
     pairing = replace(pairing, table=table)
     pairs = []
-    for first, second in combinations([run.label for run in pairing.runs], 2):
+    run_labels = [run.label for run in pairing.runs]
+    for first, second in combinations(run_labels, 2):
         if baseline in {None, second}:
             pairs.append(_compare_pair(pairing, first, second))
     return TaskComparison(
@@ -210,14 +226,16 @@ def _compare_pair(pairing: Pairing, first: str, second: str) -> PairComparison:
     # A sample without a value is counted by the reason of the first run, else of the second.
     reasons = []
     for label in (first, second):
-        reasons.append(pl.col(f"reason {label}") + pl.lit(f" in {label}"))
+        reason = pl.col(f"reason {label}")
+        reasons.append(reason + pl.lit(f" in {label}"))
     left_out = pairing.table.select(reason=pl.coalesce(reasons)).drop_nulls()
     counts = left_out.group_by("reason").len().sort("reason")
     categories = {}
     if "category" in rows.columns:
         for part in rows.sort("category").partition_by("category"):
             category = part["category"][0]
-            if "cluster" in part.columns and part["cluster"].n_unique() == 1:
+            clusters = part.get_column("cluster", default=None)
+            if clusters is not None and clusters.n_unique() == 1:
                 part = part.drop("cluster")  # noqa: PLW2901 - one cluster says nothing of their differences
             categories[category] = pairing.measure(part)
     is_first_higher = rows["first"] > rows["second"]
@@ -236,7 +254,7 @@ def _compare_pair(pairing: Pairing, first: str, second: str) -> PairComparison:
 # As plain values
 
 
-def describe_comparison(comparison: Comparison) -> dict[str, Any]:
+def describe_comparison(comparison: Comparison) -> Plain:
     """Return the comparison with every pair, every flipped sample and every category."""
     return {
         "comparison": {
@@ -249,7 +267,7 @@ def describe_comparison(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _describe_task(task: TaskComparison) -> dict[str, Any]:
+def _describe_task(task: TaskComparison) -> Plain:
     """Return one task's comparison with every pair."""
     return {
         "key": task.key,
@@ -261,10 +279,11 @@ def _describe_task(task: TaskComparison) -> dict[str, Any]:
     }
 
 
-def _describe_pair(pair: PairComparison) -> dict[str, Any]:
+def _describe_pair(pair: PairComparison) -> Plain:
     categories = []
     for category, difference in pair.categories.items():
-        categories.append({"category": category, **_describe_difference(difference)})
+        description = _describe_difference(difference)
+        categories.append({"category": category, **description})
     return {
         "first": pair.first,
         "second": pair.second,
@@ -278,7 +297,7 @@ def _describe_pair(pair: PairComparison) -> dict[str, Any]:
     }
 
 
-def _describe_difference(difference: Difference) -> dict[str, Any]:
+def _describe_difference(difference: Difference) -> Plain:
     return {
         "n": difference.n,
         "first_value": difference.first,
@@ -311,7 +330,7 @@ def draw_pairs(
         block = drawing.draw_runs() + drawing.draw_differences()
         if flips:
             block += drawing.draw_flips(flips)
-        if len(task.pairs) == 1 and task.pairs[0].categories:
+        if len(task.pairs) == 1:
             block += drawing.draw_categories(task.pairs[0])
         blocks.append(block)
     return join_blocks(blocks)
@@ -374,7 +393,8 @@ class _Drawing:
         header = ("", "run", "model", " / ".join(values), "n")
         table = Table(header, rows, "<<<>>", flexible=2)
         samples = format_count(self.task.samples, "sample")
-        title = line(Span(self.task.key, "title"), f"  {len(rows)} runs on {samples}")
+        runs = f"  {len(rows)} runs on {samples}"
+        title = line(Span(self.task.key, "title"), runs)
         return [title, BLANK, *lay_out(table, self.width), BLANK]
 
     def draw_differences(self) -> list[Line]:
@@ -417,16 +437,20 @@ class _Drawing:
 
     def _make_row(self, pair: PairComparison, tests: int) -> Sequence[Cell]:
         difference = pair.difference
-        evidence = difference.evidence
-        flips = holm = ""
+        flips = ""
+        holm = ""
         if difference.flips is not None:
             flips = f"{difference.flips.first_only}/{difference.flips.second_only}"
         if tests > 1:
             holm = format_chance(pair.p_adjusted)
-        name = Span(self.name(pair), "strong")
-        value = Span(self.signed(difference.value), "strong")
-        chance = format_chance(evidence.p)
-        return name, value, self.interval(difference), flips, chance, holm
+        return (
+            Span(self.name(pair), "strong"),
+            Span(self.signed(difference.value), "strong"),
+            self.interval(difference),
+            flips,
+            format_chance(difference.evidence.p),
+            holm,
+        )
 
     def draw_flips(self, most: int) -> list[Line]:
         lines: list[Line] = []
@@ -449,6 +473,8 @@ class _Drawing:
         return lines
 
     def draw_categories(self, pair: PairComparison) -> list[Line]:
+        if not pair.categories:
+            return []
         rows: list[Sequence[Cell]] = []
         for category, difference in pair.categories.items():
             row = (
@@ -495,7 +521,7 @@ def _list_methods(task: TaskComparison, tests: int) -> Iterator[str]:
 # Variants of a prompt: how far the numbers of a task depend on the wording
 
 
-def describe_variants(run: Run) -> list[dict[str, Any]]:
+def describe_variants(run: Run) -> list[Plain]:
     """Return what the variants of each task of a run say together, as `--json` has it.
 
     Only complete runs have such numbers. Each of `metrics` has its `values` by the variant's key,
@@ -505,7 +531,7 @@ def describe_variants(run: Run) -> list[dict[str, Any]]:
     described = []
     for key, variants in _group_variants(run).items():
         tasks = [{"key": name, "task": task.key} for name, task in variants.items()]
-        description: dict[str, Any] = {
+        description: Plain = {
             "task": key,
             "variants": tasks,
             "metrics": _measure_variants(variants),
@@ -521,9 +547,9 @@ def describe_variants(run: Run) -> list[dict[str, Any]]:
     return described
 
 
-def _group_variants(run: Run) -> dict[str, dict[str, TaskRun]]:
+def _group_variants(run: Run) -> dict[str, Variants]:
     """Return the variants of each task by their keys; none of a run that is not complete."""
-    groups: dict[str, dict[str, TaskRun]] = {}
+    groups: dict[str, Variants] = {}
     if run.status != "complete":
         return groups
     for task in run.tasks.values():
@@ -531,10 +557,13 @@ def _group_variants(run: Run) -> dict[str, dict[str, TaskRun]]:
         if variant is not None:
             group = groups.setdefault(str(variant["of"]), {})
             group[str(variant["key"])] = task
-    return {key: variants for key, variants in groups.items() if len(variants) > 1}
+    for key in list(groups):
+        if len(groups[key]) == 1:
+            del groups[key]
+    return groups
 
 
-def _measure_variants(variants: Mapping[str, TaskRun]) -> list[dict[str, Any]]:
+def _measure_variants(variants: Variants) -> list[Plain]:
     # Metrics of a quality check are not the task's numbers.
     values = []
     shares: set[str] = set()
@@ -557,11 +586,12 @@ def _measure_variants(variants: Mapping[str, TaskRun]) -> list[dict[str, Any]]:
     return metrics
 
 
-def _compare_variants(run: Run, key: str, variants: Mapping[str, TaskRun]) -> TaskComparison | str:
+def _compare_variants(run: Run, key: str, variants: Variants) -> TaskComparison | str:
     """Return all pairs of variants, or why they cannot be compared."""
     tasks = {name: (run, task) for name, task in variants.items()}
     try:
-        comparison = _compare_pairs(key, pair_samples(tasks, []), [])
+        pairing = pair_samples(tasks, [])
+        comparison = _compare_pairs(key, pairing, [])
     except RunError as error:
         return error.message
     return adjust_pairs([comparison])[0]
@@ -571,8 +601,9 @@ def draw_variants(run: Run, width: int, digits: int | None = None) -> list[Line]
     """Return the variants of each task beside each other; nothing for a run without any."""
     lines: list[Line] = []
     for key, variants in _group_variants(run).items():
-        title = f"  {format_count(len(variants), 'variant')} of the prompt"
-        lines += [BLANK, line(Span(key, "title"), title), BLANK]
+        count = format_count(len(variants), "variant")
+        title = line(Span(key, "title"), f"  {count} of the prompt")
+        lines += [BLANK, title, BLANK]
         rows: list[Sequence[Cell]] = []
         for metric in _measure_variants(variants):
             cells: list[Cell] = [Span(metric["name"], "strong")]

@@ -85,7 +85,8 @@ def plan_comparison(  # noqa: PLR0913 - each is an option of the command
     """
     aim = Aim(alpha, power)
     _refuse_wrong(difference, samples, correlation, aim)
-    if bool(runs) + (omega2 is not None) + bool(accuracy) > 1:
+    sources = [bool(runs), omega2 is not None, bool(accuracy)]
+    if sources.count(True) > 1:
         message = "the variance is to come from one of: runs, `omega2`, `accuracy`"
         raise SpecError("E119", message, hint=SOURCES)
     if runs:
@@ -226,7 +227,8 @@ def draw_power(plan: PowerPlan, width: int) -> list[Line]:
     """
     rows = []
     for difference, count in plan.needed:
-        rows.append((_write(plan, difference), Span(str(count), "strong")))
+        samples = Span(str(count), "strong")
+        rows.append((_write(plan, difference), samples))
     lines = lay_out(Table(("difference", "samples"), rows, ">>"), width)
     if plan.samples is not None and plan.smallest is not None:
         smallest = Span(_write(plan, plan.smallest), "strong")
@@ -253,18 +255,23 @@ def _write(plan: PowerPlan, difference: float) -> str:
     if not plan.is_share:
         return format_number(difference)
     points = f"{100 * difference:.2f}".removesuffix("0").removesuffix(".0")
-    return "1 point" if points == "1" else f"{points} points"
+    if points == "1":
+        return "1 point"
+    return f"{points} points"
 
 
 def describe_power(plan: PowerPlan) -> dict[str, Any]:
     """Return the plan as plain values."""
+    needed = []
+    for difference, count in plan.needed:
+        needed.append({"difference": difference, "samples": count})
     return {
         "power": {
             **asdict(plan.aim),
             "is_share": plan.is_share,
             "basis": plan.basis,
             "variance": plan.variance,
-            "needed": [{"difference": value, "samples": count} for value, count in plan.needed],
+            "needed": needed,
             "samples": plan.samples,
             "smallest_difference": plan.smallest,
             "difference": plan.difference,

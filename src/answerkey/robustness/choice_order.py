@@ -99,10 +99,11 @@ class _OrderMetric(BaseMetric):
         """Yield for each sample its fields, each as the list of its rows, and why each row does not
         count.
         """
-        columns = [scores.frame.select(name_left_out()).to_series()]
+        table = scores.frame.select(name_left_out())
         for name in self.reads:
-            columns.append(read_column(scores, name).alias(name))
-        groups = pl.DataFrame(columns).group_by("base_sample_id", maintain_order=True)
+            column = read_column(scores, name)
+            table = table.with_columns(column.alias(name))
+        groups = table.group_by("base_sample_id", maintain_order=True)
         yield from groups.agg(pl.all()).iter_rows(named=True)
 
     def state_mean(
@@ -166,13 +167,15 @@ class ChoiceOrderMetric(_OrderMetric):
         if self.orders not in SINGLE:
             for name in ("all_right", "any_right", "consistency"):
                 share = (counts.flags[name], coverage.n)
-                values.append(self.state_share(f"order_{name}", share, coverage))
+                value = self.state_share(f"order_{name}", share, coverage)
+                values.append(value)
             modal_share = self.state_mean("order_modal_share", counts.modal, left_out)
             values.append(modal_share)
         recalls = []
         true_rows = {}
         predicted_rows = {}
-        for label in sorted({*counts.recalls, *counts.predicted}):
+        labels = {*counts.recalls, *counts.predicted}
+        for label in sorted(labels):
             right, rows = counts.count_rows(label)
             true_rows[label] = rows
             predicted_rows[label] = counts.predicted[label]
@@ -217,9 +220,10 @@ class ChoiceOrderMetric(_OrderMetric):
         if n == total[1]:
             return value
         # The rows of one sample are no independent draws.
-        sums: list[list[Ratio]] = []
+        sums = []
         for right, rows in hits.elements():
-            sums.append([Ratio(right, rows, rows)])
+            ratio = Ratio(right, rows, rows)
+            sums.append([ratio])
         bare = replace(value, interval=None, interval_method=None)
         std_error = measure_clustered_error(sums)[0]
         return bound_clustered(bare, std_error, n, Design())
@@ -278,7 +282,8 @@ class OrderCounts:
             hits[truth] += is_hit
         for label, count in Counter(truths).items():
             self.recalls[label][hits[label], count] += 1
-        self.predicted.update(filter(None, row["predicted_choice"]))
+        choices = filter(None, row["predicted_choice"])
+        self.predicted.update(choices)
 
 
 @dataclass(frozen=True)
@@ -425,9 +430,10 @@ class PriorCounts:
         if reason is not None or not is_known:
             self.left_out[reason or "null"] += 1
             return
+        labels = tuple(choices)
         numbers = tuple(share or 0.0 for share in shares)
-        answers = self.answers.setdefault(tuple(choices), Counter())
-        answers[numbers, choices.index(truth)] += 1
+        answers = self.answers.setdefault(labels, Counter())
+        answers[numbers, labels.index(truth)] += 1
 
     def judge(self) -> Counter[Judged]:
         """Return how right the answers are; those without a prior are left out."""
@@ -453,9 +459,13 @@ class PriorCounts:
         """Return the mean priors as the details of the metric state them."""
         described: list[dict[str, object]] = []
         for labels, estimates in sorted(self.priors.items()):
-            prior = dict(zip(labels, self.average_prior(labels), strict=True))
-            samples = len(estimates)
-            described.append({"labels": list(labels), "prior": prior, "samples": samples})
+            prior = self.average_prior(labels)
+            description = {
+                "labels": list(labels),
+                "prior": dict(zip(labels, prior, strict=True)),
+                "samples": len(estimates),
+            }
+            described.append(description)
         return described
 
 
@@ -539,7 +549,11 @@ def say_order(task: TaskRun) -> str | None:
     return text
 
 
-def draw_choice_order(task: TaskRun, width: int, digits: int | None = None) -> list[Line]:
+def draw_choice_order(
+    task: TaskRun,
+    width: int,
+    digits: int | None = None,
+) -> list[Line]:
     """Return the numbers about the order of the options; nothing for a task that has none."""
     lines: list[Line] = []
     values: dict[str, list[MetricValue]] = {}
@@ -594,7 +608,8 @@ def _draw_values(
             if not value.name.endswith(name):
                 continue
             shown = format_value(value, digits)
-            ends = format_interval(value.interval, as_share=is_share(value), digits=digits)
+            as_share = is_share(value)
+            ends = format_interval(value.interval, as_share=as_share, digits=digits)
             if name == NAMES[2] and value.value is not None and digits is None:
                 shown = f"{100 * value.value:+.2f}"
                 ends = format_interval(value.interval)
@@ -605,7 +620,11 @@ def _draw_values(
     return [BLANK, *lay_out(table, width)]
 
 
-def _draw_places(values: Sequence[MetricValue], width: int, digits: int | None) -> list[Line]:
+def _draw_places(
+    values: Sequence[MetricValue],
+    width: int,
+    digits: int | None,
+) -> list[Line]:
     """Return the recall by the place of the right option, and how far the recalls lie apart."""
     spreads = [value for value in values if value.name.endswith("order_rstd")]
     if not spreads or spreads[0].value is None:
@@ -618,9 +637,14 @@ def _draw_places(values: Sequence[MetricValue], width: int, digits: int | None) 
         if is_recall:
             recall = format_value(value, digits)
             interval = format_interval(value.interval, as_share=True, digits=digits)
-            true_rows = str(details["true"].get(label, 0))
-            predicted = str(details["predicted"].get(label, 0))
-            rows.append((make_visible(label), recall, interval, true_rows, predicted))
+            row = (
+                make_visible(label),
+                recall,
+                interval,
+                str(details["true"].get(label, 0)),
+                str(details["predicted"].get(label, 0)),
+            )
+            rows.append(row)
     header = ("Right option at", "recall", "95 % interval", "rows", "predicted")
     table = Table(header, rows, "<>>>>")
     text = f"  RStd of the recalls: {format_number(spread.value or 0.0)} points"

@@ -102,13 +102,15 @@ class Channel:
 
     def receive(self) -> bytearray:
         """Return the next message; leave the process when the parent is gone."""
-        (length,) = struct.unpack(">Q", self._read(8))
+        header = self._read(8)
+        (length,) = struct.unpack(">Q", header)
         return self._read(length)
 
     def send(self, payload: bytes) -> None:
         """Send one message."""
+        header = struct.pack(">Q", len(payload))
         try:
-            self._socket.sendall(struct.pack(">Q", len(payload)) + payload)
+            self._socket.sendall(header + payload)
         except (BrokenPipeError, ConnectionResetError):
             self._leave()
 
@@ -286,7 +288,8 @@ def show_arguments(name: str, arguments: list[Any]) -> list[Any]:
         case [sample, {"output": output, "messages": messages}] if name == "compute_scores":
             trace = load_trace()
             shown = trace.build_solver_output(output, messages, View)
-            return [sample, View(shown, trace=trace.Trace(shown["trace"]))]
+            messages = trace.Trace(shown["trace"])
+            return [sample, View(shown, trace=messages)]
     return arguments
 
 

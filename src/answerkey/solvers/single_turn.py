@@ -77,7 +77,8 @@ class ImagePart:
     def build(self, template: Template, names: Names) -> Message:
         """Return the part for one sample. Raise RowError."""
         column = min(template.columns or (), default=None)
-        return {"type": "image", "column": column, "image": template.evaluate(**names)}
+        image = template.evaluate(**names)
+        return {"type": "image", "column": column, "image": image}
 
 
 @dataclass(frozen=True)
@@ -262,7 +263,8 @@ class _ExamplePool:
         self._count = setting.num_examples
         self._by = setting.by
         self._ids = list(map(str, examples.ids))
-        self._is_same_file = samples.file is not None and samples.file == examples.file
+        file = samples.file
+        self._is_same_file = file is not None and file == examples.file
         first = set(samples.columns) - {ID_COLUMN}
         second = set(examples.columns) - {ID_COLUMN}
         self._columns: list[str] = []
@@ -282,8 +284,9 @@ class _ExamplePool:
     def find(self, sample_id: str, sample: Row) -> list[Row]:
         """Return the examples of a sample, as many as there are."""
         content = self._digest(sample)
+        group = self._find_group(sample)
         rows: list[Row] = []
-        for place in self._groups.get(self._find_group(sample), ()):
+        for place in self._groups.get(group, ()):
             if len(rows) == self._count:
                 break
             is_same_row = self._is_same_file and sample_id == self._ids[place]
@@ -301,7 +304,8 @@ class _ExamplePool:
         if not self._columns:
             return None
         content = _key({name: row[name] for name in self._columns})
-        return hashlib.sha256(content.encode(errors="surrogatepass")).digest()
+        encoded = content.encode(errors="surrogatepass")
+        return hashlib.sha256(encoded).digest()
 
 
 def _key(value: object) -> str:
@@ -343,9 +347,10 @@ class SingleTurnSolver(Solver):
         compiled: dict[str, Template] = {}
         errors: list[tuple[str, SpecError]] = []
         names = ("sample", "examples") if self.examples else ("sample",)
-        for field, (source, further_names) in self.input_builder.list_sources().items():
+        sources = self.input_builder.list_sources()
+        for field, (source, further_names) in sources.items():
             try:
-                compiled[field] = Template.compile(source, names=(*names, *further_names))
+                compiled[field] = Template.compile(source, (*names, *further_names))
             except SpecError as error:
                 errors.append((field, error))
         return compiled, errors
@@ -417,7 +422,8 @@ class SingleTurnSolver(Solver):
             raise SpecError("E108", message, hint="add `--model NAME`")
         prompts = self.build_prompts(samples, examples)
         raise_row_errors(samples, prompts)
-        return call_model(model, samples, cast("list[Prompt]", prompts), known, trials=trials)
+        sound_prompts = cast("list[Prompt]", prompts)
+        return call_model(model, samples, sound_prompts, known, trials=trials)
 
 
 # `choice_ranking_solver`: how likely a model finds each choice as the continuation of the prompt.
@@ -440,8 +446,10 @@ class ChoiceRankingSolver(Solver):
     ranks_continuations: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if any(field.endswith(".image") for field in self.input_builder.list_sources()):
-            raise SpecError("E108", f"`{self.type}` sends text alone, and a message has an image")
+        for field in self.input_builder.list_sources():
+            if field.endswith(".image"):
+                message = f"`{self.type}` sends text alone, and a message has an image"
+                raise SpecError("E108", message)
 
     @cached_property
     def _prompts(self) -> SingleTurnSolver:
@@ -513,8 +521,10 @@ class ChoiceRankingSolver(Solver):
 def _read_texts(value: object) -> list[str] | RowError:
     if isinstance(value, RowError):
         return value
-    if isinstance(value, list | tuple) and set(map(type, value)) == {str} and all(value):
-        return list(value)
+    if isinstance(value, list | tuple):
+        is_text = set(map(type, value)) == {str}
+        if is_text and all(value):
+            return list(value)
     hint = "for letters write \"{{ [' A', ' B', ' C', ' D'] }}\""
     return PromptError(f"`continuations` yields {value!r:.80}, not a list of texts", hint=hint)
 

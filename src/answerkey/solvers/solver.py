@@ -41,6 +41,8 @@ class ExamplesError(PromptError):
 Prompt = list[dict[str, object]]
 #: What is built for each sample: its prompt, or why there is none.
 Prompts = list[Prompt | RowError]
+#: The texts that belong to each sample; None where there are none.
+TextLists = list[Sequence[str] | None]
 #: The errors of rows, with their positions.
 RowErrors = list[tuple[int, DataError]]
 #: The trials of a sample that is asked once.
@@ -202,8 +204,9 @@ def call_model(
             for trial in trials:
                 requests.append(Request(str(sample_id), prompt, trial=trial))
     completions = []
-    for request, completion in zip(requests, model.complete(requests), strict=True):
-        completions.append(completion.with_fields(prompt=request.messages))
+    replies = model.complete(requests)
+    for request, reply in zip(requests, replies, strict=True):
+        completions.append(reply.with_fields(prompt=request.messages))
     ids = samples.repeat(len(trials)).ids
     return Completions.build(ids, completions, source="live")
 
@@ -267,11 +270,11 @@ def require_known(model: Model, samples: Samples, known: Known | None) -> None:
         raise SpecError("E301", message, hint=OPTIONS_HINT)
 
 
-def read_options(samples: Samples, facts: Known | None) -> list[Sequence[str] | None]:
+def read_options(samples: Samples, facts: Known | None) -> TextLists:
     """Return each sample's option texts: from the scorer, else from the column `options`, else
     None.
     """
-    options: list[Sequence[str] | None] = [None] * len(samples)
+    options: TextLists = [None] * len(samples)
     if facts is not None:
         options = list(facts.options)
     if OPTIONS_COLUMN in samples.columns:
@@ -333,7 +336,10 @@ def find_column_field(solver: Solver | None, error: DataError) -> tuple[str | in
 def _split_path(name: str) -> tuple[str | int, ...]:
     steps: list[str | int] = []
     for step in name.split("."):
-        steps.append(int(step) if step.isdigit() else step)
+        if step.isdigit():
+            steps.append(int(step))
+        else:
+            steps.append(step)
     return tuple(steps)
 
 
@@ -414,7 +420,8 @@ def _splits(name: str) -> Iterator[tuple[str, str]]:
     """Yield a dotted name whole, then cut in two at each dot, the longest first part first."""
     parts = name.split(".")
     for count in range(len(parts), 0, -1):
-        yield ".".join(parts[:count]), ".".join(parts[count:])
+        first = ".".join(parts[:count])
+        yield first, ".".join(parts[count:])
 
 
 def _reach(cell: object, path: str) -> object:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -36,8 +36,16 @@ from answerkey.scorers.base import (
     call_model,
     report_faults,
 )
-from answerkey.scorers.extraction import RULES, ExtractionRule, find_rule
-from answerkey.scorers.question import FAULTS, Labels, Question, build_question, read_options
+from answerkey.scorers.extraction import ExtractionRule, find_rule
+from answerkey.scorers.question import (
+    FAULTS,
+    LabelCheck,
+    Labels,
+    Question,
+    build_question,
+    check_characters,
+    read_options,
+)
 from answerkey.templates import Template
 from answerkey.types import (
     Completion,
@@ -55,6 +63,7 @@ if TYPE_CHECKING:
     from answerkey.models.config import Model
 
 Extraction = str | dict[str, str]
+Templates = Mapping[str, Template]
 
 #: What the rules that read the whole text add: the passage that decided, and how sure it is.
 _SPAN_TYPES: Types = {"answer_span": pl.List(pl.Int64)}
@@ -302,6 +311,13 @@ class StringEqualsMcqa(Scorer):
             return name
         return f"{name}/{FALLBACK}"
 
+    @property
+    def check_labels(self) -> LabelCheck:
+        """What refuses labels that the rule cannot read."""
+        with suppress(SpecError):
+            return find_rule(self.extraction).check_labels
+        return check_characters
+
     def bind(
         self,
         model: Model,
@@ -336,9 +352,8 @@ class StringEqualsMcqa(Scorer):
     def check_fields(self) -> FieldErrors:
         """Return an unknown extraction rule, a missing field, and constants that fit no row."""
         errors = []
-        rule = RULES["first_character"]
         try:
-            rule = find_rule(self.extraction)
+            find_rule(self.extraction)
         except SpecError as error:
             errors.append(("extraction", error))
         constants = {}
@@ -356,35 +371,43 @@ class StringEqualsMcqa(Scorer):
                     constants[name] = template.evaluate()
         choices = constants.get("choices")
         truth = constants.get("ground_truth_choice")
-        question = build_question(choices, truth, rule.check_labels)
+        question = build_question(choices, truth, self.check_labels)
         for fault in question.faults:
             name = fault.field
             if name not in constants:
                 continue
-            hint = hints[name]
-            if fault.hint is not None:
-                hint = f"{hint}; {fault.hint}"
+            hint = fault.hint or hints[name]
+            constant = constants[name]
+            is_choice = isinstance(choices, list) and constant in choices
+            if isinstance(constant, str) and not is_choice:
+                hint = f"{hints[name]}; {hint}"
             message = f"`{name}`: {fault.message}"
             errors.append((name, SpecError("E108", message, hint=hint)))
         return errors
 
     def questions(self, samples: Samples) -> list[Question]:
-        """Return the question of each sample.
+        """Return the question of each sample."""
+        return self._build_questions(self.templates(), samples)
+
+    def _build_questions(self, templates: Templates, samples: Samples) -> list[Question]:
+        """Return the question that these templates make of each sample.
 
         Where options were put in another order, the truth moves along.
         """
-        check = find_rule(self.extraction).check_labels
-        templates = self.templates()
-        # Option texts are shown in their new order, labels stay where they are.
         written = samples.as_written()
-        choices = templates["choices"].values(written)
-        truths = templates["ground_truth_choice"].values(written)
-        options: Sequence[object] = [None] * len(samples)
-        if "options" in templates:
-            options = templates["options"].values(samples)
+        columns: list[Sequence[object]] = []
+        for name in ("choices", "ground_truth_choice", "options"):
+            if name not in templates:
+                columns.append([None] * len(samples))
+            elif name == "options":
+                # Option texts are shown in their new order, labels stay where they are.
+                columns.append(templates[name].values(samples))
+            else:
+                columns.append(templates[name].values(written))
+        check = self.check_labels
         questions = []
-        for labels, truth, texts in zip(choices, truths, options, strict=True):
-            questions.append(build_question(labels, truth, check, texts))
+        for labels, truth, options in zip(*columns, strict=True):
+            questions.append(build_question(labels, truth, check, options))
         if samples.orders is None:
             return questions
         orders = samples.orders["order"].to_list()
@@ -392,14 +415,17 @@ class StringEqualsMcqa(Scorer):
 
     def check_rows(self, samples: Samples) -> RowChecks:
         """Return an error for every faulty row, and a notice for every field that was trimmed."""
-        templates, errors = self.compiled
-        if errors:
-            return [], []
+        compiled, errors = self.compiled
+        templates = dict(compiled)
+        for name, _ in errors:
+            templates.pop(name, None)
         faults = []
         trimmed: dict[str, int] = {}
-        for row, question in enumerate(self.questions(samples)):
+        questions = self._build_questions(templates, samples)
+        for row, question in enumerate(questions):
             for fault in question.faults:
-                faults.append((row, fault))
+                if fault.field in templates:
+                    faults.append((row, fault))
             for name in question.trimmed:
                 trimmed.setdefault(name, row)
         notices = []

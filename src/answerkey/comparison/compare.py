@@ -193,7 +193,8 @@ def _compare_pairs(
     category = by or run.task_run.manifest["dataset"]["category"]
     try:
         if category is not None:
-            labels = label_samples(run, category).rename({"label": "category"})
+            labels = label_samples(run, category)
+            labels = labels.rename({"label": "category"})
             table = table.join(
                 labels,
                 on="sample_id",
@@ -228,11 +229,13 @@ def _compare_pair(pairing: Pairing, first: str, second: str) -> PairComparison:
     for label in (first, second):
         reason = pl.col(f"reason {label}")
         reasons.append(reason + pl.lit(f" in {label}"))
-    left_out = pairing.table.select(reason=pl.coalesce(reasons)).drop_nulls()
-    counts = left_out.group_by("reason").len().sort("reason")
+    left_out = pairing.table.select(reason=pl.coalesce(reasons))
+    groups = left_out.drop_nulls().group_by("reason")
+    counts = groups.len().sort("reason")
     categories = {}
     if "category" in rows.columns:
-        for part in rows.sort("category").partition_by("category"):
+        parts = rows.sort("category").partition_by("category")
+        for part in parts:
             category = part["category"][0]
             clusters = part.get_column("cluster", default=None)
             if clusters is not None and clusters.n_unique() == 1:
@@ -349,8 +352,8 @@ class _Drawing:
     def letters(self) -> dict[str, str]:
         """The letters of the runs by label; numbers where there are too many runs."""
         labels = [run.label for run in self.task.runs]
-        numbers = map(str, range(len(ascii_uppercase), len(labels)))
-        letters = (*ascii_uppercase, *numbers)
+        numbers = range(len(ascii_uppercase), len(labels))
+        letters = (*ascii_uppercase, *map(str, numbers))
         return dict(zip(labels, letters, strict=False))
 
     @cached_property
@@ -530,7 +533,9 @@ def describe_variants(run: Run) -> list[Plain]:
     """
     described = []
     for key, variants in _group_variants(run).items():
-        tasks = [{"key": name, "task": task.key} for name, task in variants.items()]
+        tasks = []
+        for name, task in variants.items():
+            tasks.append({"key": name, "task": task.key})
         description: Plain = {
             "task": key,
             "variants": tasks,
@@ -568,9 +573,13 @@ def _measure_variants(variants: Variants) -> list[Plain]:
     values = []
     shares: set[str] = set()
     for task in variants.values():
-        column = [value for value in task.metrics.values() if value.purpose == "score"]
+        column = []
+        for value in task.metrics.values():
+            if value.purpose == "score":
+                column.append(value)
+            if value.is_share:
+                shares.add(value.name)
         values.append(column)
-        shares.update(value.name for value in column if value.is_share)
     metrics = []
     for metric in compare_repetitions(values):
         spread = None

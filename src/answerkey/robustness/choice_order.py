@@ -104,7 +104,8 @@ class _OrderMetric(BaseMetric):
             column = read_column(scores, name)
             table = table.with_columns(column.alias(name))
         groups = table.group_by("base_sample_id", maintain_order=True)
-        yield from groups.agg(pl.all()).iter_rows(named=True)
+        samples = groups.agg(pl.all())
+        yield from samples.iter_rows(named=True)
 
     def state_mean(
         self,
@@ -114,7 +115,9 @@ class _OrderMetric(BaseMetric):
     ) -> MetricValue:
         """Return the mean of shares as `mean` states it."""
         metric = Mean(field="is_correct", name=name)
-        shares = [((share,), rows) for share, rows in counts.items()]
+        shares = []
+        for share, rows in counts.items():
+            shares.append(((share,), rows))
         value_counts = ValueCounts(shares, left_out, ["is_correct"])
         value_counts.is_share = True
         totals = metric.collect(value_counts)
@@ -154,7 +157,8 @@ class ChoiceOrderMetric(_OrderMetric):
         names = list(TITLES)
         if self.orders in SINGLE:
             names = ["order_mean"]
-        return ValueNames((*names, "order_rstd"), patterns=((RECALL, ""),))
+        names.append("order_rstd")
+        return ValueNames(tuple(names), patterns=((RECALL, ""),))
 
     def compute(self, scores: Scores) -> list[MetricValue]:
         """Return the values; those that compare orders only where samples were shown in several."""
@@ -205,7 +209,8 @@ class ChoiceOrderMetric(_OrderMetric):
             if any(sample["left_in_place"]):
                 reasons.append(LEFT_IN_PLACE)
             if reasons:
-                counts.coverage.left_out[_choose_reason(reasons)] += 1
+                reason = _choose_reason(reasons)
+                counts.coverage.left_out[reason] += 1
             else:
                 counts.add(sample)
         return counts
@@ -270,7 +275,8 @@ class OrderCounts:
         del uses[None]
         most = max(uses.values(), default=0)
         self.coverage.n += 1
-        self.means[sum(right) / size] += 1
+        share_right = sum(right) / size
+        self.means[share_right] += 1
         self.modal[most / size] += 1
         self.flags["all_right"] += all(right)
         self.flags["any_right"] += any(right)
@@ -613,8 +619,13 @@ def _draw_values(
             if name == NAMES[2] and value.value is not None and digits is None:
                 shown = f"{100 * value.value:+.2f}"
                 ends = format_interval(value.interval)
-            cell = Span(shown, "dim" if value.value is None else "strong")
-            rows.append((Span(title, "strong"), cell, ends, str(value.n)))
+            row = (
+                Span(title, "strong"),
+                Span(shown, "dim" if value.value is None else "strong"),
+                ends,
+                str(value.n),
+            )
+            rows.append(row)
     header = (heading, "value", "95 % interval", "n")
     table = Table(header, rows, "<>>>")
     return [BLANK, *lay_out(table, width)]
@@ -626,10 +637,13 @@ def _draw_places(
     digits: int | None,
 ) -> list[Line]:
     """Return the recall by the place of the right option, and how far the recalls lie apart."""
-    spreads = [value for value in values if value.name.endswith("order_rstd")]
-    if not spreads or spreads[0].value is None:
+    spread = None
+    for value in values:
+        if value.name.endswith("order_rstd"):
+            spread = value
+            break
+    if spread is None or spread.value is None:
         return []
-    spread = spreads[0]
     details: Any = spread.details
     rows: list[Sequence[Cell]] = []
     for value in values:
@@ -647,5 +661,5 @@ def _draw_places(
             rows.append(row)
     header = ("Right option at", "recall", "95 % interval", "rows", "predicted")
     table = Table(header, rows, "<>>>>")
-    text = f"  RStd of the recalls: {format_number(spread.value or 0.0)} points"
+    text = f"  RStd of the recalls: {format_number(spread.value)} points"
     return [BLANK, *lay_out(table, width), line(text)]

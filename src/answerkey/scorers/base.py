@@ -169,7 +169,8 @@ class Scorer:
             return [], []
         faults = []
         first = samples.take([0])
-        reply = Completions.build(first.ids, [Completion("")], source="made up")
+        made_up = [Completion("")]
+        reply = Completions.build(first.ids, made_up, source="made up")
         for field, template in templates.items():
             values: list[object] = []
             if field not in self.completion_fields:
@@ -187,7 +188,8 @@ class Scorer:
     def try_field(self, field: str, samples: Samples, completions: Completions) -> RowError | None:
         """Return the first error of a field that reads the completion; None if there is none."""
         template = self.templates()[field]
-        for sample, completion in zip(samples.rows(), completions, strict=True):
+        rows = zip(samples.rows(), completions, strict=True)
+        for sample, completion in rows:
             context = self.build_context(sample, completion)
             try:
                 template.render(**context)
@@ -460,8 +462,9 @@ def build_table(scores: Sequence[Score], value_types: Types, metadata_types: Typ
         values.append(score.values)
         metadata.append(score.metadata)
         rows.append((score.status.value, score.reason, None))
-    texts = dict.fromkeys(("status", "reason", "excluded_by"), pl.String)
-    frame = pl.DataFrame(rows, texts, orient="row")
+    names = ("status", "reason", "excluded_by")
+    schema = dict.fromkeys(names, pl.String)
+    frame = pl.DataFrame(rows, schema, orient="row")
     frame = frame.select(
         "status",
         "reason",
@@ -540,7 +543,8 @@ def apply_actions(
     if not actions:
         return dict(scores)
     keys: dict[int, str] = {}
-    for row, context in enumerate(build_contexts(samples, completions, scores)):
+    contexts = build_contexts(samples, completions, scores)
+    for row, context in enumerate(contexts):
         sample = row // num_trials
         for action in actions:
             try:

@@ -136,7 +136,7 @@ class ChoiceProbabilities(StringEqualsMcqa):
     }
     default_metric_name = "Accuracy by Probability"
     default_metrics = (
-        {"type": "mean", "field": "is_correct", "name": "Accuracy by Probability"},
+        {"type": "mean", "field": "is_correct", "name": default_metric_name},
         {"type": "mean", "field": "text_mismatch", "name": "Text Mismatch Rate"},
         {"type": "calibration"},
         {"type": "mean", "field": "brier", "name": "Brier Score"},

@@ -81,7 +81,8 @@ def reread(
         else:
             shown = []
             for text, labels, options in passages:
-                shown.append((text or "", labels, options if is_told else None))
+                texts = options if is_told else None
+                shown.append((text or "", labels, texts))
             readings = find_rule(name).read_all(shown)
             choices = [reading.choice for reading in readings]
         columns[name] = pl.Series(name, choices, dtype=pl.String)
@@ -125,7 +126,8 @@ def count_readings(
     if not reads_choices(scorer):
         return {}
     chosen = pl.Series(rows, dtype=pl.UInt32)
-    chosen = chosen.filter(scores.counted().gather(chosen))
+    is_counted = scores.counted().gather(chosen)
+    chosen = chosen.filter(is_counted)
     samples = samples.take(chosen)
     completions = completions.take(chosen)
     scores = scores.take(chosen)

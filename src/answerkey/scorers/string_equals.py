@@ -39,7 +39,10 @@ class StringEquals(Scorer):
     template_fields = ("ground_truth", "value")
     reply_fields = ("value",)
     value_types: ClassVar[Types] = {"is_correct": pl.Float64()}
-    metadata_types: ClassVar[Types] = dict.fromkeys(("answer_gt", "answer_pred"), pl.String())
+    metadata_types: ClassVar[Types] = {
+        "answer_gt": pl.String(),
+        "answer_pred": pl.String(),
+    }
     main_value = "is_correct"
     default_metric_name = "Accuracy"
 

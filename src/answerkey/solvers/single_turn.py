@@ -145,7 +145,8 @@ class ChatInput:
         prompt: Prompt = []
         common = {"sample": sample, "examples": examples}
         messages = enumerate(self.input_messages)
-        for for_each, group in groupby(messages, key=lambda pair: pair[1].for_each):
+        groups = groupby(messages, key=lambda pair: pair[1].for_each)
+        for for_each, group in groups:
             members = list(group)
             contexts: list[Names] = [common]
             if for_each:
@@ -184,8 +185,9 @@ def parse_messages(text: str) -> Prompt:
         message = f"the template does not yield JSON: {error}: {shorten(text)}"
         hint = "put text from the sample through `| tojson`, which quotes and escapes it"
         raise PromptError(message, hint=hint) from None
-    if isinstance(value, dict) and set(value) == {"messages"}:
-        value = value["messages"]
+    match value:
+        case {"messages": messages} if len(value) == 1:
+            value = messages
     if not isinstance(value, list) or not value:
         hint = "write a list of messages, or an object with nothing but `messages`"
         raise PromptError(f"the template yields {shorten(value)}, not messages", hint=hint)
@@ -279,7 +281,7 @@ class _ExamplePool:
         for _, _, place in sorted(ranks):
             group = self._find_group(self._rows[place])
             self._groups.setdefault(group, []).append(place)
-        self._digest_example = cache(lambda place: self._digest(self._rows[place]))
+        self._digest_example = cache(self._digest_row)
 
     def find(self, sample_id: str, sample: Row) -> list[Row]:
         """Return the examples of a sample, as many as there are."""
@@ -299,6 +301,9 @@ class _ExamplePool:
         if self._by is None:
             return ""
         return _key(row[self._by])
+
+    def _digest_row(self, place: int) -> bytes | None:
+        return self._digest(self._rows[place])
 
     def _digest(self, row: Row) -> bytes | None:
         if not self._columns:
@@ -379,7 +384,8 @@ class SingleTurnSolver(Solver):
             try:
                 prompt = self.input_builder.build(templates, row, few)
                 if any(isinstance(message["content"], list) for message in prompt):
-                    folders = list_folders(samples.place(position).file, example_file)
+                    file = samples.place(position).file
+                    folders = list_folders(file, example_file)
                     prompt = resolve_images(prompt, folders)
                 prompts.append(prompt)
             except RowError as problem:

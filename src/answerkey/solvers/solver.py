@@ -265,7 +265,9 @@ def require_known(model: Model, samples: Samples, known: Known | None) -> None:
         hint = "add a scorer `string_equals_mcqa`, or use `builtin/constant?choice=A`"
         raise SpecError("E301", f"{message}, and no scorer of the task has them", hint=hint)
     needs_options = OPTIONS_COLUMN in getattr(model, "needs", ())
-    if needs_options and len(samples) and not any(read_options(samples, known)):
+    if not needs_options or not len(samples):
+        return
+    if not any(read_options(samples, known)):
         message = f"model `{model.name}` reads the option texts, and there are none"
         raise SpecError("E301", message, hint=OPTIONS_HINT)
 
@@ -319,9 +321,11 @@ def find_column_field(solver: Solver | None, error: DataError) -> tuple[str | in
     setting = _SETTING.match(error.message)
     if setting:
         return _split_path(setting[1])
-    if solver is None or error.where is None or error.where.field is None:
+    column = None
+    if error.where is not None:
+        column = error.where.field
+    if solver is None or column is None:
         return ()
-    column = error.where.field
     compiled, _ = solver.compile_templates()
     for name, template in compiled.items():
         if column in (template.columns or ()):
@@ -396,9 +400,10 @@ class PassThroughSolver(Solver):
 
 def read_cell(cell: object) -> Completion:
     """Return the completion of one cell: a trace, its JSON text, or plain text; null is NO_TEXT."""
-    if isinstance(cell, str) and cell.lstrip().startswith(("{", "[")):
+    is_json = isinstance(cell, str) and cell.lstrip()[:1] in {"{", "["}
+    if is_json:
         with suppress(ValueError, RecursionError):
-            parsed = json.loads(cell)
+            parsed = json.loads(str(cell))
             if is_trace(parsed):
                 return read_message(parsed)
     return read_message(cell)

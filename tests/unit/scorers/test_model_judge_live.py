@@ -66,16 +66,6 @@ def test_answers_are_judged_over_the_network(server: TestServer) -> None:
     assert server.asked.total == 3
 
 
-def test_shape_is_asked_for_where_wanted(server: TestServer) -> None:
-    """With structured outputs every request names the shape; without, none does."""
-    with open_judge(server) as model:
-        judge_all(model, use_structured_outputs=True)
-        assert all(one.body and "response_format" in one.body for one in server.asked.requests)
-        server.forget()
-        judge_all(model)
-        assert not any(one.body and "response_format" in one.body for one in server.asked.requests)
-
-
 def test_calls_are_kept_and_not_asked_twice(server: TestServer) -> None:
     """What the ledger knows is not asked again, and its calls are named after the scorer."""
     ledger = MemoryLedger()

@@ -101,13 +101,6 @@ def test_a_column_name_after_a_dot_always_means_that_column(value: str) -> None:
     assert run("{% if sample.<< config.x >> %}yes{% endif %}", value, **{value: "found"}) == "yes"
 
 
-def test_bracket_access_is_written_with_single_quotes() -> None:
-    """An identifier stays an attribute, anything else becomes a subscript."""
-    assert embed("{{ sample.<< config.x >> }}", "answer") == "{{ sample.answer }}"
-    assert embed("{{ sample.<< config.x >> }}", "answer key") == "{{ sample['answer key'] }}"
-    assert embed("{{ sample.choices.<< config.x >> }}", 2) == "{{ sample.choices[2] }}"
-
-
 def test_a_value_can_be_part_of_a_name() -> None:
     """`sample.<< config.x >>_column` and `sample.column_<< config.x >>` are names put together."""
     assert run("{{ sample.<< config.x >>_column }}", "a", a_column=1) == 1
@@ -238,47 +231,6 @@ def test_names_are_found_once_and_in_order() -> None:
 def test_a_comment_needs_no_config() -> None:
     """A commented-out placeholder may name anything."""
     assert find_config_names("{# << config.old >> #}<< config.new >>") == ["new"]
-
-
-@pytest.mark.parametrize(
-    ("text", "region"),
-    [
-        ("a << config.x >>", "text"),
-        ("{{ a }}<< config.x >>", "text"),
-        ("{{ '}}' }}<< config.x >>", "text"),
-        ("{# {{ #}<< config.x >>", "text"),
-        ("{% raw %}{{{% endraw %}<< config.x >>", "text"),
-        ("{%- raw -%}{{ ' {%- endraw -%}<< config.x >>", "text"),
-        ("{{ {'a': {}}}}<< config.x >>", "text"),
-        ("{ << config.x >> }", "text"),
-        ("{% if a %}<< config.x >>{% endif %}", "text"),
-        ("{{ << config.x >> }}", "code"),
-        ("{{ sample.<< config.x >> }}", "code"),
-        ("{% if << config.x >> %}", "code"),
-        ("{{ {'a': {'b': << config.x >>}} }}", "code"),
-        ("{{ {'a': {}}, << config.x >> }}", "code"),
-        ("{{ 'a' ~ << config.x >> }}", "code"),
-        ("{{ '\\'' ~ << config.x >> }}", "code"),
-        ("{% set a = {'}': '%}'} %}{{ << config.x >> }}", "code"),
-        ("{{ '<< config.x >>' }}", "quoted"),
-        ('{{ "\'<< config.x >>" }}', "quoted"),
-        ("{{ 'a\\'<< config.x >>' }}", "quoted"),
-        ("{% if a == '<< config.x >>' %}", "quoted"),
-        ("{{ '\\<< config.x >>' }}", "quoted"),
-        ("{{ '\\\\<< config.x >>' }}", "quoted"),
-        ("{# << config.x >> #}", "comment"),
-        ("{# ' << config.x >>", "comment"),
-        ("{% raw %}<< config.x >>{% endraw %}", "raw"),
-        ("{% raw %}{{ '<< config.x >>' }}{% endraw %}", "raw"),
-        ("{{ 'open << config.x >>", "quoted"),
-        ("{{ ) << config.x >>", "code"),
-    ],
-)
-def test_the_scanner_knows_where_a_placeholder_stands(text: str, region: str) -> None:
-    """Text, code, quotes, comments and raw blocks are told apart as Jinja does."""
-    (placeholder,) = find_placeholders(text, is_template=True)
-    assert REGIONS.get(placeholder.opener, "code") == region
-    assert text[placeholder.start : placeholder.end] == "<< config.x >>"
 
 
 def test_a_text_that_is_no_template_is_all_text() -> None:

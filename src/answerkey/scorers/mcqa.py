@@ -385,15 +385,13 @@ class StringEqualsMcqa(Scorer):
             errors.append((name, SpecError("E108", message, hint=hint)))
         return errors
 
-    def questions(self, samples: Samples) -> list[Question]:
-        """Return the question of each sample."""
-        return self._build_questions(self.templates(), samples)
-
-    def _build_questions(self, templates: Templates, samples: Samples) -> list[Question]:
-        """Return the question that these templates make of each sample.
+    def questions(self, samples: Samples, templates: Templates | None = None) -> list[Question]:
+        """Return the question that templates, by default all of them, make of each sample.
 
         Where options were put in another order, the truth moves along.
         """
+        if templates is None:
+            templates = self.templates()
         written = samples.as_written()
         columns: list[Sequence[object]] = []
         for name in ("choices", "ground_truth_choice", "options"):
@@ -421,7 +419,7 @@ class StringEqualsMcqa(Scorer):
             templates.pop(name, None)
         faults = []
         trimmed: dict[str, int] = {}
-        questions = self._build_questions(templates, samples)
+        questions = self.questions(samples, templates)
         for row, question in enumerate(questions):
             for fault in question.faults:
                 if fault.field in templates:

@@ -260,12 +260,8 @@ class ModelAsAJudge(ModelJudge):
         """Return the score, brought to a scale from 0 to 1, and what else the judge said."""
         verdict = read_verdict(text, self.scale)
         width = self.score_max - self.score_min
-        return {
-            "score": (verdict.score - self.score_min) / width,
-            "raw_score": verdict.score,
-            "reasoning": verdict.reasoning,
-            "confidence": verdict.confidence,
-        }
+        score = (verdict.score - self.score_min) / width
+        return {**verdict._asdict(), "score": score, "raw_score": verdict.score}
 
     @property
     def scale(self) -> Scale:

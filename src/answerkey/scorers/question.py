@@ -32,8 +32,6 @@ _NOUNS: dict[FaultReason, str] = {
 Labels = tuple[str, ...]
 #: Raises `RowFault` for labels that a rule cannot read: those of the choices, or the truth alone.
 LabelCheck = Callable[[Labels, FaultReason], None]
-#: Makes a question of choices and truth.
-QuestionParser = Callable[[object, object, LabelCheck], "Question"]
 
 # Which labels a rule can read.
 
@@ -115,11 +113,10 @@ def build_question(
     A `RowError` is the value of a template that failed.
     """
     # As in nearly every row, and always with the same few choices.
-    parse: QuestionParser = _parse_question
     if type(truth) is str and type(choices) is list and {*map(type, choices)} == {str}:
-        choices = tuple(choices)
-        parse = _recall_question
-    question = parse(choices, truth, check)
+        question = _recall_question(tuple(choices), truth, check)
+    else:
+        question = _parse_question(choices, truth, check)
     if options is None:
         return question
     if isinstance(options, RowError):
@@ -158,7 +155,7 @@ def _parse_question(choices: object, truth: object, check: LabelCheck) -> Questi
     return Question(labels, frozenset(truths), None, tuple(faults), frozenset(trimmed))
 
 
-_recall_question: QuestionParser = lru_cache(maxsize=4096)(_parse_question)
+_recall_question = lru_cache(maxsize=4096)(_parse_question)
 
 
 def parse_choices(value: object, check: LabelCheck) -> tuple[Labels, bool]:

@@ -285,8 +285,7 @@ def _describe_task(task: TaskComparison) -> Plain:
 def _describe_pair(pair: PairComparison) -> Plain:
     categories = []
     for category, difference in pair.categories.items():
-        description = _describe_difference(difference)
-        categories.append({"category": category, **description})
+        categories.append({"category": category, **_describe_difference(difference)})
     return {
         "first": pair.first,
         "second": pair.second,
@@ -562,10 +561,7 @@ def _group_variants(run: Run) -> dict[str, Variants]:
         if variant is not None:
             group = groups.setdefault(str(variant["of"]), {})
             group[str(variant["key"])] = task
-    for key in list(groups):
-        if len(groups[key]) == 1:
-            del groups[key]
-    return groups
+    return {key: variants for key, variants in groups.items() if len(variants) > 1}
 
 
 def _measure_variants(variants: Variants) -> list[Plain]:

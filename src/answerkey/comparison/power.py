@@ -125,19 +125,16 @@ def _refuse_wrong(
     aim: Aim,
 ) -> None:
     """Raise E119 for a number that makes no sense."""
-    wrong = None
     if not 0 < aim.alpha < 1:
-        wrong = f"`alpha` is {aim.alpha!r}, not between 0 and 1"
-    elif not 0 < aim.power < 1:
-        wrong = f"`power` is {aim.power!r}, not between 0 and 1"
-    elif difference is not None and not difference > 0:
-        wrong = f"`difference` is {difference!r}, not above 0, such as 0.03"
-    elif samples is not None and samples <= 0:
-        wrong = f"`samples` is {samples!r}, not above 0"
-    elif not -1 <= correlation <= 1:
-        wrong = f"`correlation` is {correlation!r}, not between -1 and 1"
-    if wrong is not None:
-        raise SpecError("E119", wrong)
+        raise SpecError("E119", f"`alpha` is {aim.alpha!r}, not between 0 and 1")
+    if not 0 < aim.power < 1:
+        raise SpecError("E119", f"`power` is {aim.power!r}, not between 0 and 1")
+    if difference is not None and not difference > 0:
+        raise SpecError("E119", f"`difference` is {difference!r}, not above 0, such as 0.03")
+    if samples is not None and samples <= 0:
+        raise SpecError("E119", f"`samples` is {samples!r}, not above 0")
+    if not -1 <= correlation <= 1:
+        raise SpecError("E119", f"`correlation` is {correlation!r}, not between -1 and 1")
 
 
 def _use_accuracy(aim: Aim, accuracy: Sequence[float], correlation: float) -> PowerPlan:

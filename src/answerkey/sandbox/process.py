@@ -251,9 +251,7 @@ class WorkerProcess:
             return SnippetError("timeout", "the snippet took too much CPU time")
         if code == worker.MEMORY_EXIT_CODE:
             return SnippetError("memory", "the snippet's arguments need too much memory")
-        end = f"exit code {code}"
-        if code is None:
-            end = "it closed its connection"
+        end = "it closed its connection" if code is None else f"exit code {code}"
         return SnippetError("died", f"the snippet's process ended: {end}")
 
 

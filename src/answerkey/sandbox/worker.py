@@ -45,7 +45,6 @@ URING_SETUP = 425
 FOREIGN_CALLS = 0x40000000
 
 Function = Callable[..., object]
-Outcome = dict[str, object]
 #: What the parent says about the snippet.
 Setting = Mapping[str, Any]
 
@@ -160,8 +159,8 @@ def main(descriptor: int, folder: str) -> None:
         refuse_network()
     limit_cpu(setting["seconds"])
     function = load_function(setting)
-    if isinstance(function, dict):
-        channel.send(json.dumps(function).encode())
+    if isinstance(function, bytes):
+        channel.send(function)
         return
     channel.send(b'{"value": "ready"}')
     serve_calls(channel, setting, function, asyncio.Runner())
@@ -244,8 +243,8 @@ def refuse_network() -> None:
             library.prctl(22, 2, program, 0, 0)
 
 
-def load_function(setting: Setting) -> Function | Outcome:
-    """Run the snippet's top level and return its function, or why there is none.
+def load_function(setting: Setting) -> Function | bytes:
+    """Run the snippet's top level and return its function, or the frame of its failure.
 
     The function can be called with `most` arguments, of which it may want fewer.
     """
@@ -314,8 +313,7 @@ def call_function(
         if isinstance(error, MemoryError):
             kind = "memory"
             message = "the snippet ran out of memory"
-        failure = fail(kind, message, format_own(error, f"<{label}>"))
-        return json.dumps(failure).encode()
+        return fail(kind, message, format_own(error, f"<{label}>"))
     return encode_value(value)
 
 
@@ -327,7 +325,7 @@ def encode_value(value: object) -> bytes:
         return text.encode()
     except Exception as error:  # noqa: BLE001 - a user's class may raise anything while it is read
         message = f"the snippet returned a value that is not plain JSON ({describe(error)})"
-    return json.dumps(fail("bad_value", message)).encode()
+    return fail("bad_value", message)
 
 
 def unwrap_scalar(value: object) -> object:
@@ -338,9 +336,10 @@ def unwrap_scalar(value: object) -> object:
     return item()
 
 
-def fail(kind: str, message: str, own_traceback: str = "") -> Outcome:
-    """Return the outcome of a call without a value."""
-    return {"kind": kind, "message": message, "traceback": own_traceback}
+def fail(kind: str, message: str, own_traceback: str = "") -> bytes:
+    """Return the frame of a call without a value."""
+    failure = {"kind": kind, "message": message, "traceback": own_traceback}
+    return json.dumps(failure).encode()
 
 
 def describe(error: BaseException) -> str:

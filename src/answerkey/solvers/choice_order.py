@@ -351,7 +351,7 @@ def _read_list(cells: list[Any], labels: Labels, *, is_cell: bool = False) -> Or
         arrange = partial(_arrange_labelled, prefixes, contents)
         return OrderedOptions(tuple(contents), arrange)
     texts = tuple(map(str, cells))
-    return OrderedOptions(texts, partial(_arrange_plain, cells), is_plain=is_cell)
+    return OrderedOptions(texts, lambda order: list(map(cells.__getitem__, order)), is_cell)
 
 
 def _arrange_labelled(prefixes: list[str], contents: list[str], order: Order) -> list[str]:
@@ -359,10 +359,6 @@ def _arrange_labelled(prefixes: list[str], contents: list[str], order: Order) ->
     for prefix, place in zip(prefixes, order, strict=True):
         arranged.append(prefix + contents[place])
     return arranged
-
-
-def _arrange_plain(cells: list[Any], order: Order) -> list[Any]:
-    return [cells[place] for place in order]
 
 
 def _read_objects(cells: list[Mapping[str, Any]], labels: Labels) -> OrderedOptions:

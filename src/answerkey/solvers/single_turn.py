@@ -185,19 +185,15 @@ def parse_messages(text: str) -> Prompt:
         message = f"the template does not yield JSON: {error}: {shorten(text)}"
         hint = "put text from the sample through `| tojson`, which quotes and escapes it"
         raise PromptError(message, hint=hint) from None
-    match value:
-        case {"messages": messages} if len(value) == 1:
-            value = messages
+    if isinstance(value, dict) and set(value) == {"messages"}:
+        value = value["messages"]
     if not isinstance(value, list) or not value:
         hint = "write a list of messages, or an object with nothing but `messages`"
         raise PromptError(f"the template yields {shorten(value)}, not messages", hint=hint)
     for message in value:
-        match message:
-            case {"content": str() | list()}:
-                role = message.get("role")
-            case _:
-                shown = shorten(message)
-                raise PromptError(f"a message must have `role` and `content`, not {shown}")
+        if not isinstance(message, dict) or not isinstance(message.get("content"), str | list):
+            raise PromptError(f"a message must have `role` and `content`, not {shorten(message)}")
+        role = message.get("role")
         if role not in ROLES:
             raise PromptError(f"unknown role {role!r}", hint=f"roles: {listing(ROLES)}")
     return value
@@ -281,7 +277,7 @@ class _ExamplePool:
         for _, _, place in sorted(ranks):
             group = self._find_group(self._rows[place])
             self._groups.setdefault(group, []).append(place)
-        self._digest_example = cache(self._digest_row)
+        self._digest_example = cache(lambda place: self._digest(self._rows[place]))
 
     def find(self, sample_id: str, sample: Row) -> list[Row]:
         """Return the examples of a sample, as many as there are."""
@@ -301,9 +297,6 @@ class _ExamplePool:
         if self._by is None:
             return ""
         return _key(row[self._by])
-
-    def _digest_row(self, place: int) -> bytes | None:
-        return self._digest(self._rows[place])
 
     def _digest(self, row: Row) -> bytes | None:
         if not self._columns:

@@ -71,7 +71,6 @@ def score(
     reader: Reader,
     completions: Sequence[str | Completion],
     extraction: object = None,
-    trials: Sequence[int] | None = None,
     **fields: Any,  # noqa: ANN401 - of the scorer
 ) -> Scores:
     """Return the scores of completions, with this reader as the fallback."""
@@ -79,9 +78,6 @@ def score(
     ids = pl.Series([f"s{number}" for number in range(len(said))])
     samples = samples_from_frame(pl.DataFrame({"n": range(len(said))}), ids)
     table = Completions.build(ids, said, source="recorded")
-    if trials is not None:
-        numbered = zip(table, trials, strict=True)
-        table = Completions([one.with_fields(trial=trial) for one, trial in numbered])
     return score_table(build_scorer(extraction, **fields).bind(reader, key="quiz"), samples, table)
 
 

@@ -18,8 +18,6 @@ from answerkey.templates import (
 )
 from answerkey.templates.config import find_placeholders
 
-#: Where a placeholder stands, by what opened the region around it; anywhere else is code.
-REGIONS = {"": "text", "raw": "raw", "{#": "comment", "'": "quoted", '"': "quoted"}
 TRICKY = [
     *("it's", 'say "hi"', "a\nb", "a\n", " a ", "a\\b", "\\", "}}", "{{ 7*7 }}", "{% if %}"),
     *("{# gone #}", "{", "{{", "%}", "% x", "# x", "#}", "{% endraw %}{{ 7*7 }}", "<< config.y >>"),

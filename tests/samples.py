@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 
 import polars as pl
 
-from answerkey.scorers import Scorer, tabulate_scores
+from answerkey.scorers import Scorer, score_rows
 from answerkey.types import Completions, Row, Sample, Samples, Scores
 
 
@@ -38,4 +38,4 @@ def samples_from_frame(
 
 def score_table(scorer: Scorer, samples: Samples, completions: Completions) -> Scores:
     """Return a scorer's scores as a run stores them."""
-    return tabulate_scores(scorer, scorer.score(samples, completions), samples)
+    return score_rows(scorer, samples, completions)

@@ -10,7 +10,7 @@ import pytest
 
 from answerkey.reader import REASONS
 from answerkey.scorers import SCORERS
-from answerkey.scorers.base import FAULTS
+from answerkey.scorers.question import FAULTS
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reference"
 

@@ -18,9 +18,13 @@ from answerkey.reports.markdown import clean_xml
 from answerkey.scorers import StringEqualsMcqa, judge
 from answerkey.scorers.base import RowFault
 from answerkey.scorers.extraction import RULES, find_rule
-from answerkey.scorers.mcqa import check_characters
 from answerkey.scorers.model_judge import UnreadableVerdict, read_verdict
-from answerkey.scorers.question import parse_choices, parse_truth, read_options
+from answerkey.scorers.question import (
+    check_characters,
+    parse_choices,
+    parse_labels,
+    read_options,
+)
 from answerkey.templates import ConfigValue, FilterOp, RowError, RowFilter, Template, embed_config
 from answerkey.text import escape_json, make_visible, shorten
 from answerkey.types import Completion, Completions, CompletionStatus, Samples, ScoreStatus
@@ -134,7 +138,7 @@ def check_choices(raw: bytes) -> None:
             assert parse_choices(list(names), check_characters)[0] == names
             assert len(set(names)) == len(names)
         with suppress(RowFault):
-            assert parse_truth(value, check_characters)[0]
+            assert parse_labels([value], "BAD_TRUTH", check_characters)[0]
         read_options(value)
         score = judge("A", value, "A")  # type: ignore[arg-type]  # this is the point
         assert score.status in {ScoreStatus.SCORED, ScoreStatus.FAILED}

@@ -48,6 +48,10 @@ from answerkey.types import Notice
 SHOWN_FLIPS = 10
 #: The level at which a difference is significant.
 ALPHA = 0.05
+#: What is printed as JSON.
+Plain = dict[str, Any]
+#: The variants of a task by their keys.
+Variants = dict[str, TaskRun]
 
 
 @dataclass(frozen=True)
@@ -103,11 +107,18 @@ class Comparison(Drawn):
     @property
     def pairs(self) -> list[PairComparison]:
         """The pairs of all tasks."""
-        return [pair for task in self.tasks for pair in task.pairs]
+        pairs: list[PairComparison] = []
+        for task in self.tasks:
+            pairs += task.pairs
+        return pairs
 
     def find_regressions(self) -> list[PairComparison]:
         """Return the pairs whose first run is significantly worse than the second, the baseline."""
-        return [pair for pair in self.pairs if pair.is_significant() and pair.difference.value < 0]
+        regressions = []
+        for pair in self.pairs:
+            if pair.is_significant() and pair.difference.value < 0:
+                regressions.append(pair)
+        return regressions
 
 
 def compare(
@@ -129,9 +140,12 @@ def compare(
     """
     labelled = label_runs(runs, baseline)
     notices: list[Notice] = []
-    against = None if baseline is None else list(labelled)[-1]
+    against = None
+    if baseline is not None:
+        against = list(labelled)[-1]
     compared = []
-    for key, tasks in choose_tasks(labelled, task, notices).items():
+    chosen = choose_tasks(labelled, task, notices)
+    for key, tasks in chosen.items():
         pairing = pair_samples(
             tasks,
             notices,
@@ -140,17 +154,24 @@ def compare(
             cluster_by=cluster_by,
             common=common,
         )
-        compared.append(_compare_pairs(key, pairing, notices, by=by, baseline=against))
-    return Comparison(adjust_pairs(compared), against, tuple(dict.fromkeys(notices)))
+        comparison = _compare_pairs(key, pairing, notices, by, against)
+        compared.append(comparison)
+    distinct_notices = tuple(dict.fromkeys(notices))
+    return Comparison(adjust_pairs(compared), against, distinct_notices)
 
 
 def adjust_pairs(tasks: Sequence[TaskComparison]) -> tuple[TaskComparison, ...]:
     """Return the comparisons with their p-values corrected for the number of all of them."""
-    chances = [pair.difference.evidence.p for task in tasks for pair in task.pairs]
+    chances = []
+    for task in tasks:
+        for pair in task.pairs:
+            chances.append(pair.difference.evidence.p)
     adjusted = iter(adjust_by_holm(chances))
     compared = []
     for task in tasks:
-        pairs = [replace(pair, p_adjusted=next(adjusted)) for pair in task.pairs]
+        pairs = []
+        for pair in task.pairs:
+            pairs.append(replace(pair, p_adjusted=next(adjusted)))
         compared.append(replace(task, pairs=tuple(pairs)))
     return tuple(compared)
 
@@ -159,7 +180,6 @@ def _compare_pairs(
     key: str,
     pairing: Pairing,
     notices: list[Notice],
-    *,
     by: str | None = None,
     baseline: str | None = None,
 ) -> TaskComparison:
@@ -173,8 +193,14 @@ def _compare_pairs(
     category = by or run.task_run.manifest["dataset"]["category"]
     try:
         if category is not None:
-            labels = label_samples(run, category).rename({"label": "category"})
-            table = table.join(labels, on="sample_id", how="left", maintain_order="left")
+            labels = label_samples(run, category)
+            labels = labels.rename({"label": "category"})
+            table = table.join(
+                labels,
+                on="sample_id",
+                how="left",
+                maintain_order="left",
+            )
     except RunError as error:
         if by is not None:
             raise
@@ -182,33 +208,48 @@ def _compare_pairs(
         category = None
     pairing = replace(pairing, table=table)
     pairs = []
-    for first, second in combinations([run.label for run in pairing.runs], 2):
+    run_labels = [run.label for run in pairing.runs]
+    for first, second in combinations(run_labels, 2):
         if baseline in {None, second}:
-            pairs.append(_compare_pair(pairing, first, second, by_category=category is not None))
+            pairs.append(_compare_pair(pairing, first, second))
     return TaskComparison(
-        key, pairing.runs, tuple(pairs), table.height, category, pairing.cluster_by
+        key,
+        pairing.runs,
+        tuple(pairs),
+        table.height,
+        category,
+        pairing.cluster_by,
     )
 
 
-def _compare_pair(
-    pairing: Pairing, first: str, second: str, *, by_category: bool
-) -> PairComparison:
+def _compare_pair(pairing: Pairing, first: str, second: str) -> PairComparison:
     rows = pairing.pair_up(first, second)
     # A sample without a value is counted by the reason of the first run, else of the second.
-    reasons = [pl.col(f"reason {label}") + pl.lit(f" in {label}") for label in (first, second)]
-    left_out = pairing.table.select(pl.coalesce(reasons).alias("reason")).drop_nulls()
+    reasons = []
+    for label in (first, second):
+        reason = pl.col(f"reason {label}")
+        reasons.append(reason + pl.lit(f" in {label}"))
+    left_out = pairing.table.select(reason=pl.coalesce(reasons))
+    groups = left_out.drop_nulls().group_by("reason")
+    counts = groups.len().sort("reason")
     categories = {}
-    for part in rows.sort("category").partition_by("category") if by_category else ():
-        if "cluster" in part.columns and part["cluster"].n_unique() == 1:
-            part = part.drop("cluster")  # noqa: PLW2901 - one cluster says nothing of their differences
-        categories[part["category"][0]] = pairing.measure(part)
+    if "category" in rows.columns:
+        parts = rows.sort("category").partition_by("category")
+        for part in parts:
+            category = part["category"][0]
+            clusters = part.get_column("cluster", default=None)
+            if clusters is not None and clusters.n_unique() == 1:
+                part = part.drop("cluster")  # noqa: PLW2901 - one cluster says nothing of their differences
+            categories[category] = pairing.measure(part)
+    is_first_higher = rows["first"] > rows["second"]
+    is_second_higher = rows["first"] < rows["second"]
     return PairComparison(
         first=first,
         second=second,
         difference=pairing.measure(rows),
-        left_out=dict(left_out.group_by("reason").len().sort("reason").iter_rows()),
-        first_only=tuple(rows.filter(pl.col("first") > pl.col("second"))["sample_id"]),
-        second_only=tuple(rows.filter(pl.col("first") < pl.col("second"))["sample_id"]),
+        left_out=dict(counts.iter_rows()),
+        first_only=tuple(rows["sample_id"].filter(is_first_higher)),
+        second_only=tuple(rows["sample_id"].filter(is_second_higher)),
         categories=categories,
     )
 
@@ -216,7 +257,7 @@ def _compare_pair(
 # As plain values
 
 
-def describe_comparison(comparison: Comparison) -> dict[str, Any]:
+def describe_comparison(comparison: Comparison) -> Plain:
     """Return the comparison with every pair, every flipped sample and every category."""
     return {
         "comparison": {
@@ -229,7 +270,7 @@ def describe_comparison(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _describe_task(task: TaskComparison) -> dict[str, Any]:
+def _describe_task(task: TaskComparison) -> Plain:
     """Return one task's comparison with every pair."""
     return {
         "key": task.key,
@@ -241,7 +282,7 @@ def _describe_task(task: TaskComparison) -> dict[str, Any]:
     }
 
 
-def _describe_pair(pair: PairComparison) -> dict[str, Any]:
+def _describe_pair(pair: PairComparison) -> Plain:
     categories = []
     for category, difference in pair.categories.items():
         categories.append({"category": category, **_describe_difference(difference)})
@@ -258,7 +299,7 @@ def _describe_pair(pair: PairComparison) -> dict[str, Any]:
     }
 
 
-def _describe_difference(difference: Difference) -> dict[str, Any]:
+def _describe_difference(difference: Difference) -> Plain:
     return {
         "n": difference.n,
         "first_value": difference.first,
@@ -275,7 +316,11 @@ def _describe_difference(difference: Difference) -> dict[str, Any]:
 
 
 def draw_pairs(
-    comparison: Comparison, width: int, *, digits: int | None = None, flips: int = SHOWN_FLIPS
+    comparison: Comparison,
+    width: int,
+    *,
+    digits: int | None = None,
+    flips: int = SHOWN_FLIPS,
 ) -> list[Line]:
     """Return the whole comparison.
 
@@ -287,7 +332,7 @@ def draw_pairs(
         block = drawing.draw_runs() + drawing.draw_differences()
         if flips:
             block += drawing.draw_flips(flips)
-        if len(task.pairs) == 1 and task.pairs[0].categories:
+        if len(task.pairs) == 1:
             block += drawing.draw_categories(task.pairs[0])
         blocks.append(block)
     return join_blocks(blocks)
@@ -306,8 +351,9 @@ class _Drawing:
     def letters(self) -> dict[str, str]:
         """The letters of the runs by label; numbers where there are too many runs."""
         labels = [run.label for run in self.task.runs]
-        numbers = map(str, range(len(ascii_uppercase), len(labels)))
-        return dict(zip(labels, (*ascii_uppercase, *numbers), strict=False))
+        numbers = range(len(ascii_uppercase), len(labels))
+        letters = (*ascii_uppercase, *map(str, numbers))
+        return dict(zip(labels, letters, strict=False))
 
     @cached_property
     def is_share(self) -> bool:
@@ -327,7 +373,8 @@ class _Drawing:
         return format_number(value, self.digits)
 
     def signed(self, value: float) -> str:
-        return f"+{self.points(value)}" if value > 0 else self.points(value)
+        sign = "+" if value > 0 else ""
+        return sign + self.points(value)
 
     def interval(self, difference: Difference) -> str:
         if difference.evidence.interval is None:
@@ -342,57 +389,70 @@ class _Drawing:
             if label == self.comparison.baseline:
                 label += " (baseline)"
             letter = Span(self.letters[run.label], "strong")
-            rows.append((letter, label, run.model, self.figure(run.mean), str(run.n)))
-        values = " / ".join(dict.fromkeys(run.value for run in self.task.runs))
+            mean = self.figure(run.mean)
+            rows.append((letter, label, run.model, mean, str(run.n)))
+        values = dict.fromkeys(run.value for run in self.task.runs)
+        header = ("", "run", "model", " / ".join(values), "n")
+        table = Table(header, rows, "<<<>>", flexible=2)
         samples = format_count(self.task.samples, "sample")
-        title = line(Span(self.task.key, "title"), f"  {len(rows)} runs on {samples}")
-        table = Table(("", "run", "model", values, "n"), rows, "<<<>>", flexible=2)
+        runs = f"  {len(rows)} runs on {samples}"
+        title = line(Span(self.task.key, "title"), runs)
         return [title, BLANK, *lay_out(table, self.width), BLANK]
 
     def draw_differences(self) -> list[Line]:
         tests = len(self.comparison.pairs)
-        rows: list[Sequence[Cell]] = []
-        better = []
-        chance = []
-        notes = [*_list_methods(self.task, tests)]
-        for pair in self.task.pairs:
-            name = self.name(pair)
-            rows.append(self._make_row(pair, tests))
-            if pair.is_significant():
-                letters = [self.letters[pair.first], self.letters[pair.second]]
-                if pair.difference.value < 0:
-                    letters.reverse()
-                better.append(" than ".join(letters))
-            else:
-                chance.append(name)
-            if pair.left_out:
-                reasons = ", ".join(f"{reason} {count}" for reason, count in pair.left_out.items())
-                notes.append(f"{name}: left out: {reasons}")
-            if pair.difference.evidence.interval_note:
-                notes.append(f"{name}: no interval: {pair.difference.evidence.interval_note}")
+        pairs = self.task.pairs
         unit = "points" if self.is_share and self.digits is None else "value"
         header = ("", unit, "95 % interval", "flips", "p", "p (Holm)")
+        rows = [self._make_row(pair, tests) for pair in pairs]
         lines = lay_out(Table(header, rows, "<>>>>>"), self.width)
+        better = []
+        chance = []
+        for pair in pairs:
+            if not pair.is_significant():
+                chance.append(self.name(pair))
+            elif pair.difference.value < 0:
+                better.append(f"{self.letters[pair.second]} than {self.letters[pair.first]}")
+            else:
+                better.append(f"{self.letters[pair.first]} than {self.letters[pair.second]}")
         if better:
             lines += draw_text(f"better: {', '.join(better)}", self.width)
         if chance:
             lines += draw_text(f"may be chance: {', '.join(chance)}", self.width)
-        for note in notes:
+        for note in self._list_notes(tests):
             lines += draw_text(note, self.width, "dim")
         return lines
 
+    def _list_notes(self, tests: int) -> Iterator[str]:
+        """Yield which tests were made, which samples were left out, and missing intervals."""
+        yield from _list_methods(self.task, tests)
+        for pair in self.task.pairs:
+            name = self.name(pair)
+            interval_note = pair.difference.evidence.interval_note
+            if pair.left_out:
+                reasons = []
+                for reason, count in pair.left_out.items():
+                    reasons.append(f"{reason} {count}")
+                yield f"{name}: left out: {', '.join(reasons)}"
+            if interval_note:
+                yield f"{name}: no interval: {interval_note}"
+
     def _make_row(self, pair: PairComparison, tests: int) -> Sequence[Cell]:
         difference = pair.difference
-        evidence = difference.evidence
-        flips = holm = ""
+        flips = ""
+        holm = ""
         if difference.flips is not None:
             flips = f"{difference.flips.first_only}/{difference.flips.second_only}"
         if tests > 1:
             holm = format_chance(pair.p_adjusted)
-        name = Span(self.name(pair), "strong")
-        value = Span(self.signed(difference.value), "strong")
-        chance = format_chance(evidence.p)
-        return name, value, self.interval(difference), flips, chance, holm
+        return (
+            Span(self.name(pair), "strong"),
+            Span(self.signed(difference.value), "strong"),
+            self.interval(difference),
+            flips,
+            format_chance(difference.evidence.p),
+            holm,
+        )
 
     def draw_flips(self, most: int) -> list[Line]:
         lines: list[Line] = []
@@ -400,30 +460,45 @@ class _Drawing:
             high, low = "right", "not"
             if pair.difference.flips is None:
                 high, low = "higher", "lower"
-            first, second = self.letters[pair.first], self.letters[pair.second]
+            first = self.letters[pair.first]
+            second = self.letters[pair.second]
+            sides = {
+                f"{first} {high}, {second} {low}": pair.first_only,
+                f"{second} {high}, {first} {low}": pair.second_only,
+            }
             lines.append(BLANK)
-            for winner, loser, ids in (
-                (first, second, pair.first_only),
-                (second, first, pair.second_only),
-            ):
-                title = f"{winner} {high}, {loser} {low} ({len(ids)})"
-                more = f" and {len(ids) - most} more" if len(ids) > most else ""
+            for title, ids in sides.items():
                 shown = ", ".join(ids[:most]) or "none"
-                lines += draw_text(f"{title}: {shown}{more}", self.width)
+                if len(ids) > most:
+                    shown += f" and {len(ids) - most} more"
+                lines += draw_text(f"{title} ({len(ids)}): {shown}", self.width)
         return lines
 
     def draw_categories(self, pair: PairComparison) -> list[Line]:
+        if not pair.categories:
+            return []
         rows: list[Sequence[Cell]] = []
         for category, difference in pair.categories.items():
-            values = (self.figure(difference.first), self.figure(difference.second))
-            change = (self.signed(difference.value), self.interval(difference))
-            rows.append((category, str(difference.n), *values, *change))
-        letters = (self.letters[pair.first], self.letters[pair.second])
-        title = f"By {self.task.category}"
-        header = (title, "n", *letters, self.name(pair), "95 % interval")
-        lines = [BLANK, *lay_out(Table(header, rows, "<>>>>>", flexible=0), self.width)]
-        note = "Intervals of single categories are not corrected for their number."
-        return [*lines, line(Span(f"  {note}", "dim"))]
+            row = (
+                category,
+                str(difference.n),
+                self.figure(difference.first),
+                self.figure(difference.second),
+                self.signed(difference.value),
+                self.interval(difference),
+            )
+            rows.append(row)
+        header = (
+            f"By {self.task.category}",
+            "n",
+            self.letters[pair.first],
+            self.letters[pair.second],
+            self.name(pair),
+            "95 % interval",
+        )
+        table = Table(header, rows, "<>>>>>", flexible=0)
+        note = "  Intervals of single categories are not corrected for their number."
+        return [BLANK, *lay_out(table, self.width), line(Span(note, "dim"))]
 
 
 def _list_methods(task: TaskComparison, tests: int) -> Iterator[str]:
@@ -448,7 +523,7 @@ def _list_methods(task: TaskComparison, tests: int) -> Iterator[str]:
 # Variants of a prompt: how far the numbers of a task depend on the wording
 
 
-def describe_variants(run: Run) -> list[dict[str, Any]]:
+def describe_variants(run: Run) -> list[Plain]:
     """Return what the variants of each task of a run say together, as `--json` has it.
 
     Only complete runs have such numbers. Each of `metrics` has its `values` by the variant's key,
@@ -457,74 +532,97 @@ def describe_variants(run: Run) -> list[dict[str, Any]]:
     """
     described = []
     for key, variants in _group_variants(run).items():
+        tasks = []
+        for name, task in variants.items():
+            tasks.append({"key": name, "task": task.key})
+        description: Plain = {
+            "task": key,
+            "variants": tasks,
+            "metrics": _measure_variants(variants),
+            "comparison": None,
+            "note": None,
+        }
         comparison = _compare_variants(run, key, variants)
-        note = comparison if isinstance(comparison, str) else None
-        described.append(
-            {
-                "task": key,
-                "variants": [{"key": name, "task": task.key} for name, task in variants.items()],
-                "metrics": _measure_variants(variants),
-                "comparison": None if isinstance(comparison, str) else _describe_task(comparison),
-                "note": note,
-            }
-        )
+        if isinstance(comparison, str):
+            description["note"] = comparison
+        else:
+            description["comparison"] = _describe_task(comparison)
+        described.append(description)
     return described
 
 
-def _group_variants(run: Run) -> dict[str, dict[str, TaskRun]]:
+def _group_variants(run: Run) -> dict[str, Variants]:
     """Return the variants of each task by their keys; none of a run that is not complete."""
-    groups: dict[str, dict[str, TaskRun]] = {}
-    for task in run.tasks.values() if run.status == "complete" else ():
+    groups: dict[str, Variants] = {}
+    if run.status != "complete":
+        return groups
+    for task in run.tasks.values():
         variant = task.manifest.get("variant")
         if variant is not None:
-            groups.setdefault(str(variant["of"]), {})[str(variant["key"])] = task
+            group = groups.setdefault(str(variant["of"]), {})
+            group[str(variant["key"])] = task
     return {key: variants for key, variants in groups.items() if len(variants) > 1}
 
 
-def _measure_variants(variants: Mapping[str, TaskRun]) -> list[dict[str, Any]]:
+def _measure_variants(variants: Variants) -> list[Plain]:
     # Metrics of a quality check are not the task's numbers.
     values = []
+    shares: set[str] = set()
     for task in variants.values():
-        values.append([value for value in task.metrics.values() if value.purpose == "score"])
-    shares = {value.name for column in values for value in column if value.is_share}
+        column = []
+        for value in task.metrics.values():
+            if value.purpose == "score":
+                column.append(value)
+            if value.is_share:
+                shares.add(value.name)
+        values.append(column)
     metrics = []
     for metric in compare_repetitions(values):
-        spread = None if metric["min"] is None else metric["max"] - metric["min"]
-        by_variant = dict(zip(variants, metric["values"], strict=True))
-        is_share = metric["name"] in shares
-        metrics.append({**metric, "values": by_variant, "spread": spread, "is_share": is_share})
+        spread = None
+        if metric["min"] is not None:
+            spread = metric["max"] - metric["min"]
+        description = {
+            **metric,
+            "values": dict(zip(variants, metric["values"], strict=True)),
+            "spread": spread,
+            "is_share": metric["name"] in shares,
+        }
+        metrics.append(description)
     return metrics
 
 
-def _compare_variants(run: Run, key: str, variants: Mapping[str, TaskRun]) -> TaskComparison | str:
+def _compare_variants(run: Run, key: str, variants: Variants) -> TaskComparison | str:
     """Return all pairs of variants, or why they cannot be compared."""
+    tasks = {name: (run, task) for name, task in variants.items()}
     try:
-        pairing = pair_samples({name: (run, task) for name, task in variants.items()}, [])
-        return adjust_pairs([_compare_pairs(key, pairing, [])])[0]
+        pairing = pair_samples(tasks, [])
+        comparison = _compare_pairs(key, pairing, [])
     except RunError as error:
         return error.message
+    return adjust_pairs([comparison])[0]
 
 
 def draw_variants(run: Run, width: int, digits: int | None = None) -> list[Line]:
     """Return the variants of each task beside each other; nothing for a run without any."""
     lines: list[Line] = []
     for key, variants in _group_variants(run).items():
-        title = f"  {format_count(len(variants), 'variant')} of the prompt"
-        lines += [BLANK, line(Span(key, "title"), title), BLANK]
+        count = format_count(len(variants), "variant")
+        title = line(Span(key, "title"), f"  {count} of the prompt")
+        lines += [BLANK, title, BLANK]
         rows: list[Sequence[Cell]] = []
         for metric in _measure_variants(variants):
             cells: list[Cell] = [Span(metric["name"], "strong")]
-            for number in (
-                metric["min"],
-                metric["max"],
-                metric["spread"],
-                *metric["values"].values(),
-            ):
-                figure = format_figure(number, as_share=metric["is_share"], digits=digits)
-                cells.append("" if number is None else figure)
+            ends = (metric["min"], metric["max"], metric["spread"])
+            for number in (*ends, *metric["values"].values()):
+                figure = ""
+                if number is not None:
+                    figure = format_figure(number, as_share=metric["is_share"], digits=digits)
+                cells.append(figure)
             rows.append(cells)
         header = ("", "min", "max", "spread", *variants)
-        lines += lay_out(Table(header, rows, "<" + ">" * (len(header) - 1), flexible=0), width)
+        alignment = "<".ljust(len(header), ">")
+        table = Table(header, rows, alignment, flexible=0)
+        lines += lay_out(table, width)
         comparison = _compare_variants(run, key, variants)
         if isinstance(comparison, str):
             lines += draw_text(f"pairs are not compared: {comparison}", width, "dim")

@@ -85,7 +85,8 @@ def plan_comparison(  # noqa: PLR0913 - each is an option of the command
     """
     aim = Aim(alpha, power)
     _refuse_wrong(difference, samples, correlation, aim)
-    if bool(runs) + (omega2 is not None) + bool(accuracy) > 1:
+    sources = [bool(runs), omega2 is not None, bool(accuracy)]
+    if sources.count(True) > 1:
         message = "the variance is to come from one of: runs, `omega2`, `accuracy`"
         raise SpecError("E119", message, hint=SOURCES)
     if runs:
@@ -98,32 +99,42 @@ def plan_comparison(  # noqa: PLR0913 - each is an option of the command
         plan = _use_accuracy(aim, accuracy, correlation)
     samples = samples or plan.samples
     needed = []
-    for wanted_difference in USUAL if difference is None else (difference,):
-        count = count_samples(plan.variance, wanted_difference, aim)
-        needed.append((wanted_difference, count))
-    plan = replace(plan, difference=difference, samples=samples, needed=tuple(needed))
-    if samples is None:
-        return plan
-    plan = replace(plan, smallest=find_smallest(plan.variance, samples, aim))
-    if difference is None:
-        return plan
-    return replace(plan, achieved=measure_power(plan.variance, samples, difference, alpha))
+    for shown_difference in USUAL if difference is None else (difference,):
+        count = count_samples(plan.variance, shown_difference, aim)
+        needed.append((shown_difference, count))
+    smallest = None
+    achieved = None
+    if samples is not None:
+        smallest = find_smallest(plan.variance, samples, aim)
+    if samples is not None and difference is not None:
+        achieved = measure_power(plan.variance, samples, difference, alpha)
+    return replace(
+        plan,
+        difference=difference,
+        samples=samples,
+        needed=tuple(needed),
+        smallest=smallest,
+        achieved=achieved,
+    )
 
 
 def _refuse_wrong(
-    difference: float | None, samples: int | None, correlation: float, aim: Aim
+    difference: float | None,
+    samples: int | None,
+    correlation: float,
+    aim: Aim,
 ) -> None:
     """Raise E119 for a number that makes no sense."""
-    limits = (
-        ("alpha", aim.alpha, 0 < aim.alpha < 1, "between 0 and 1"),
-        ("power", aim.power, 0 < aim.power < 1, "between 0 and 1"),
-        ("difference", difference, difference is None or difference > 0, "above 0, such as 0.03"),
-        ("samples", samples, samples is None or samples > 0, "above 0"),
-        ("correlation", correlation, -1 <= correlation <= 1, "between -1 and 1"),
-    )
-    for name, value, is_good, need in limits:
-        if not is_good:
-            raise SpecError("E119", f"`{name}` is {value!r}, not {need}")
+    if not 0 < aim.alpha < 1:
+        raise SpecError("E119", f"`alpha` is {aim.alpha!r}, not between 0 and 1")
+    if not 0 < aim.power < 1:
+        raise SpecError("E119", f"`power` is {aim.power!r}, not between 0 and 1")
+    if difference is not None and not difference > 0:
+        raise SpecError("E119", f"`difference` is {difference!r}, not above 0, such as 0.03")
+    if samples is not None and samples <= 0:
+        raise SpecError("E119", f"`samples` is {samples!r}, not above 0")
+    if not -1 <= correlation <= 1:
+        raise SpecError("E119", f"`correlation` is {correlation!r}, not between -1 and 1")
 
 
 def _use_accuracy(aim: Aim, accuracy: Sequence[float], correlation: float) -> PowerPlan:
@@ -132,13 +143,17 @@ def _use_accuracy(aim: Aim, accuracy: Sequence[float], correlation: float) -> Po
         hint = "once for both models, or twice"
         raise SpecError("E119", f"`accuracy` is given {len(accuracy)} times", hint=hint)
     rates = accuracy or (WORST,)
-    first, second = rates[0], rates[-1]
+    first = rates[0]
+    second = rates[-1]
     if not (0 <= first <= 1 and 0 <= second <= 1):
         raise SpecError("E119", f"`accuracy` is {(first, second)}, not between 0 and 1")
-    shown = f"{first:g}" if first == second else f"{first:g} and {second:g}"
+    shown = f"{first:g}"
+    if first != second:
+        shown += f" and {second:g}"
     basis = f"accuracy {shown}, correlation {correlation:g}"
     variance = _subtract(first * (1 - first), second * (1 - second), correlation)
-    return PowerPlan(aim, variance, basis, notices=() if accuracy else (UNKNOWN,))
+    notices = () if accuracy else (UNKNOWN,)
+    return PowerPlan(aim, variance, basis, notices=notices)
 
 
 def _subtract(first: float, second: float, correlation: float) -> float:
@@ -146,7 +161,12 @@ def _subtract(first: float, second: float, correlation: float) -> float:
     return max(0.0, first + second - 2 * correlation * math.sqrt(first * second))
 
 
-def _use_runs(aim: Aim, runs: Sequence[AnyRun], correlation: float, task: str | None) -> PowerPlan:
+def _use_runs(
+    aim: Aim,
+    runs: Sequence[AnyRun],
+    correlation: float,
+    task: str | None,
+) -> PowerPlan:
     """Return the plan with the variance of a finished run, or of the differences of two."""
     if len(runs) > PAIR:
         message = f"there are {len(runs)} runs; a comparison is planned for two"
@@ -157,30 +177,34 @@ def _use_runs(aim: Aim, runs: Sequence[AnyRun], correlation: float, task: str | 
         hint = f"`--task` one of {listing(tasks_by_key)}"
         raise RunError("E504", "the runs have several tasks", hint=hint)
     (tasks,) = tasks_by_key.values()
-    outcomes = [
-        read_outcomes(run, task_run, label=label) for label, (run, task_run) in tasks.items()
-    ]
-    first, last = outcomes[0], outcomes[-1]
+    outcomes = []
+    for label, (run, task_run) in tasks.items():
+        outcomes.append(read_outcomes(run, task_run, label=label))
+    values = outcomes[0].table["value"].drop_nulls()
+    first = outcomes[0]
+    last = outcomes[-1]
     if len(outcomes) == 1:
-        values = first.table["value"].drop_nulls()
         variance = _measure_variance(values, f"`{first.label}`")
         basis = f"variance of `{first.label}` for both models, correlation {correlation:g}"
         variance = _subtract(variance, variance, correlation)
         notices = [] if correlation else [UNRELATED]
     else:
         require_alike(outcomes, common=True, notices=notices)
-        rows = first.table.join(last.table, on="sample_id").drop_nulls(["value", "value_right"])
-        values = rows["value"]
+        rows = first.table.join(last.table, on="sample_id")
+        values = (rows["value"] - rows["value_right"]).drop_nulls()
         names = f"`{first.label}` and `{last.label}`"
-        variance = _measure_variance(rows["value"] - rows["value_right"], names)
+        variance = _measure_variance(values, names)
         basis = f"differences of {names}"
+    is_share = True
+    for outcome in outcomes:
+        is_share &= outcome.table["value"].drop_nulls().is_between(0, 1).all()
     return PowerPlan(
         aim,
         variance,
         basis,
         samples=len(values),
         notices=tuple(notices),
-        is_share=all(run.table["value"].drop_nulls().is_between(0, 1).all() for run in outcomes),
+        is_share=is_share,
     )
 
 
@@ -198,7 +222,10 @@ def draw_power(plan: PowerPlan, width: int) -> list[Line]:
     """Return how many samples each difference takes, what the available ones show, and what that
     rests on.
     """
-    rows = [(_write(plan, value), Span(str(count), "strong")) for value, count in plan.needed]
+    rows = []
+    for difference, count in plan.needed:
+        samples = Span(str(count), "strong")
+        rows.append((_write(plan, difference), samples))
     lines = lay_out(Table(("difference", "samples"), rows, ">>"), width)
     if plan.samples is not None and plan.smallest is not None:
         smallest = Span(_write(plan, plan.smallest), "strong")
@@ -225,18 +252,23 @@ def _write(plan: PowerPlan, difference: float) -> str:
     if not plan.is_share:
         return format_number(difference)
     points = f"{100 * difference:.2f}".removesuffix("0").removesuffix(".0")
-    return "1 point" if points == "1" else f"{points} points"
+    if points == "1":
+        return "1 point"
+    return f"{points} points"
 
 
 def describe_power(plan: PowerPlan) -> dict[str, Any]:
     """Return the plan as plain values."""
+    needed = []
+    for difference, count in plan.needed:
+        needed.append({"difference": difference, "samples": count})
     return {
         "power": {
             **asdict(plan.aim),
             "is_share": plan.is_share,
             "basis": plan.basis,
             "variance": plan.variance,
-            "needed": [{"difference": value, "samples": count} for value, count in plan.needed],
+            "needed": needed,
             "samples": plan.samples,
             "smallest_difference": plan.smallest,
             "difference": plan.difference,

@@ -16,10 +16,13 @@ Multiple Choice Selectors*).
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
+from operator import truediv
+from statistics import pvariance
 from typing import Any, ClassVar
 
 import polars as pl
@@ -60,7 +63,8 @@ from answerkey.text import (
 from answerkey.types import MetricValue, Scores
 
 LEFT_IN_PLACE = "left_in_place"
-ESTIMATES, NO_PRIOR = "estimates_prior", "no_prior"
+ESTIMATES = "estimates_prior"
+NO_PRIOR = "no_prior"
 NAMES = (
     "pride_accuracy",
     "pride_accuracy_before",
@@ -71,8 +75,14 @@ NAMES = (
 #: Settings under which each sample is shown once.
 SINGLE = frozenset({"original", "shuffled"})
 
-#: How right an answer is, before and after the prior is taken out.
-BeforeAfter = tuple[float, float]
+#: The right label, and how right an answer is before and after the prior is taken out.
+Judged = tuple[str, float, float]
+#: How many rows of a sample are right, and how many it has.
+RightOfRows = tuple[int, int]
+Recalls = defaultdict[str, Counter[RightOfRows]]
+#: The fields of a sample, each as the list of its rows.
+SampleRows = Mapping[str, Any]
+RECALL = "order_recall_"
 
 
 class _OrderMetric(BaseMetric):
@@ -89,23 +99,29 @@ class _OrderMetric(BaseMetric):
         """Yield for each sample its fields, each as the list of its rows, and why each row does not
         count.
         """
-        columns = [read_column(scores, name).alias(name) for name in self.reads]
-        table = pl.DataFrame([*columns, scores.frame.select(name_left_out()).to_series()])
-        yield from (
-            table.group_by("base_sample_id", maintain_order=True)
-            .agg(pl.all())
-            .iter_rows(named=True)
-        )
+        table = scores.frame.select(name_left_out())
+        for name in self.reads:
+            column = read_column(scores, name)
+            table = table.with_columns(column.alias(name))
+        groups = table.group_by("base_sample_id", maintain_order=True)
+        samples = groups.agg(pl.all())
+        yield from samples.iter_rows(named=True)
 
     def state_mean(
-        self, name: str, counts: Mapping[float, int], left_out: Mapping[str, int]
+        self,
+        name: str,
+        counts: Mapping[float, int],
+        left_out: Mapping[str, int],
     ) -> MetricValue:
         """Return the mean of shares as `mean` states it."""
         metric = Mean(field="is_correct", name=name)
-        shares = [((share,), rows) for share, rows in counts.items()]
+        shares = []
+        for share, rows in counts.items():
+            shares.append(((share,), rows))
         value_counts = ValueCounts(shares, left_out, ["is_correct"])
         value_counts.is_share = True
-        value = metric.state_values(value_counts, metric.collect(value_counts))[0]
+        totals = metric.collect(value_counts)
+        [value] = metric.state_values(value_counts, totals)
         return replace(value, type=self.type)
 
     def state_rstd(
@@ -116,10 +132,8 @@ class _OrderMetric(BaseMetric):
         **more: Any,  # noqa: ANN401 - as `state`
     ) -> MetricValue:
         """Return RStd: the standard deviation (population form) of the recalls, in points."""
-        middle = sum(recalls, Fraction()) / len(recalls)
-        squares = sum(((recall - middle) ** 2 for recall in recalls), Fraction())
-        variance = 10_000 * squares / len(recalls)
-        return self.state(name, root(variance), coverage, **more)
+        deviation = root(10_000 * pvariance(recalls))
+        return self.state(name, deviation, coverage, **more)
 
 
 @dataclass(frozen=True)
@@ -140,75 +154,84 @@ class ChoiceOrderMetric(_OrderMetric):
 
     def value_names(self) -> ValueNames:
         """Return what the values will be called."""
-        several = ("all_right", "any_right", "consistency", "modal_share")
-        names = ("mean", *(() if self.orders in SINGLE else several), "rstd")
-        return ValueNames(
-            tuple(f"order_{name}" for name in names), patterns=(("order_recall_", ""),)
-        )
+        names = list(TITLES)
+        if self.orders in SINGLE:
+            names = ["order_mean"]
+        names.append("order_rstd")
+        return ValueNames(tuple(names), patterns=((RECALL, ""),))
 
     def compute(self, scores: Scores) -> list[MetricValue]:
         """Return the values; those that compare orders only where samples were shown in several."""
         counts = self.count_orders(scores)
         coverage = counts.coverage
-        mean = self.state_mean("order_mean", counts.means, coverage.left_out)
+        left_out = coverage.left_out
+        values = [self.state_mean("order_mean", counts.means, left_out)]
         if not coverage.n:
-            return [mean]
-        values = [mean]
+            return values
         if self.orders not in SINGLE:
             for name in ("all_right", "any_right", "consistency"):
                 share = (counts.flags[name], coverage.n)
-                values.append(self.state_share(f"order_{name}", share, coverage))
-            modal = self.state_mean("order_modal_share", counts.modal, coverage.left_out)
-            values.append(modal)
-        labels = sorted({*counts.recalls, *counts.predicted})
-        totals: dict[str, tuple[int, int]] = {}
-        for label in labels:
-            hits = counts.recalls.get(label, Counter())
-            totals[label] = (
-                sum(right * samples for (right, _), samples in hits.items()),
-                sum(rows * samples for (_, rows), samples in hits.items()),
-            )
-            values.append(self._state_recall(label, hits, totals[label], coverage.left_out))
+                value = self.state_share(f"order_{name}", share, coverage)
+                values.append(value)
+            modal_share = self.state_mean("order_modal_share", counts.modal, left_out)
+            values.append(modal_share)
+        recalls = []
+        true_rows = {}
+        predicted_rows = {}
+        labels = {*counts.recalls, *counts.predicted}
+        for label in sorted(labels):
+            right, rows = counts.count_rows(label)
+            true_rows[label] = rows
+            predicted_rows[label] = counts.predicted[label]
+            if rows:
+                recalls.append(Fraction(right, rows))
+            values.append(self._state_recall(label, counts))
         details = {
-            "true": {label: of for label, (_, of) in totals.items()},
-            "predicted": {label: counts.predicted[label] for label in labels},
+            "true": true_rows,
+            "predicted": predicted_rows,
             "invalid": counts.flags["invalid_rows"],
         }
-        margin = Margin(interval_note="no formula fits it; the recalls have intervals of their own")
-        recalls = [Fraction(count, of) for count, of in totals.values() if of]
-        rstd = self.state_rstd("order_rstd", recalls, coverage, details=details, margin=margin)
+        note = "no formula fits it; the recalls have intervals of their own"
+        rstd = self.state_rstd(
+            "order_rstd",
+            recalls,
+            coverage,
+            details=details,
+            margin=Margin(interval_note=note),
+        )
         return [*values, rstd]
 
     def count_orders(self, scores: Scores) -> OrderCounts:
         """Return what the rows of each sample say."""
         counts = OrderCounts()
-        for row in self.read_samples(scores):
-            reasons = [reason for reason in row["reason"] if reason is not None]
-            reasons += [LEFT_IN_PLACE for reason in row["left_in_place"] if reason is not None]
+        for sample in self.read_samples(scores):
+            reasons = list(filter(None, sample["reason"]))
+            if any(sample["left_in_place"]):
+                reasons.append(LEFT_IN_PLACE)
             if reasons:
-                counts.coverage.left_out[_choose_reason(reasons)] += 1
-                continue
-            counts.add(row)
+                reason = _choose_reason(reasons)
+                counts.coverage.left_out[reason] += 1
+            else:
+                counts.add(sample)
         return counts
 
-    def _state_recall(
-        self,
-        label: str,
-        hits: Mapping[tuple[int, int], int],
-        total: tuple[int, int],
-        left_out: Counter[str],
-    ) -> MetricValue:
+    def _state_recall(self, label: str, counts: OrderCounts) -> MetricValue:
         """Return the recall of the samples whose right option stands at a label."""
-        n = sum(hits.values())
-        value = self.state_share(f"order_recall_{label}", total, Coverage(n, left_out))
-        if all(rows == 1 for _, rows in hits):
+        hits = counts.recalls[label]
+        total = counts.count_rows(label)
+        n = hits.total()
+        coverage = Coverage(n, counts.coverage.left_out)
+        value = self.state_share(f"{RECALL}{label}", total, coverage)
+        if n == total[1]:
             return value
         # The rows of one sample are no independent draws.
-        sums: list[list[Ratio]] = []
-        for (right, rows), count in hits.items():
-            sums += [[Ratio(right, rows, rows)]] * count
+        sums = []
+        for right, rows in hits.elements():
+            ratio = Ratio(right, rows, rows)
+            sums.append([ratio])
         bare = replace(value, interval=None, interval_method=None)
-        return bound_clustered(bare, measure_clustered_error(sums)[0], n, Design())
+        std_error = measure_clustered_error(sums)[0]
+        return bound_clustered(bare, std_error, n, Design())
 
 
 def _choose_reason(reasons: Sequence[str]) -> str:
@@ -230,34 +253,43 @@ class OrderCounts:
     means: Counter[float] = field(default_factory=Counter)
     modal: Counter[float] = field(default_factory=Counter)
     flags: Counter[str] = field(default_factory=Counter)
-    recalls: dict[str, Counter[tuple[int, int]]] = field(default_factory=dict)
+    recalls: Recalls = field(default_factory=partial(defaultdict, Counter))
     predicted: Counter[str] = field(default_factory=Counter)
 
-    def add(self, row: Mapping[str, Any]) -> None:
+    def count_rows(self, label: str) -> RightOfRows:
+        """Return how many rows have their right option at a label and are right, and how many."""
+        right_rows = 0
+        all_rows = 0
+        for right, rows in self.recalls[label].elements():
+            right_rows += right
+            all_rows += rows
+        return right_rows, all_rows
+
+    def add(self, row: SampleRows) -> None:
         """Count one sample."""
-        right = [bool(value) for value in row["is_correct"]]
+        right = list(map(bool, row["is_correct"]))
         options = row["predicted_option"]
         size = len(right)
-        uses = Counter(option for option in options if option is not None)
+        uses: Counter[str | None] = Counter(options)
         # A sample that names no option has none that most of its rows name.
+        del uses[None]
         most = max(uses.values(), default=0)
         self.coverage.n += 1
-        self.means[sum(right) / size] += 1
+        share_right = sum(right) / size
+        self.means[share_right] += 1
         self.modal[most / size] += 1
         self.flags["all_right"] += all(right)
         self.flags["any_right"] += any(right)
         self.flags["consistency"] += most == size
         self.flags["invalid_rows"] += options.count(None)
+        truths: list[str] = row["ground_truth_choice"]
         hits: Counter[str] = Counter()
-        rows: Counter[str] = Counter()
-        for truth, is_hit in zip(row["ground_truth_choice"], right, strict=True):
-            hits[str(truth)] += is_hit
-            rows[str(truth)] += 1
-        for label, count in rows.items():
-            self.recalls.setdefault(label, Counter())[hits[label], count] += 1
-        for choice in row["predicted_choice"]:
-            if choice is not None:
-                self.predicted[str(choice)] += 1
+        for truth, is_hit in zip(truths, right, strict=True):
+            hits[truth] += is_hit
+        for label, count in Counter(truths).items():
+            self.recalls[label][hits[label], count] += 1
+        choices = filter(None, row["predicted_choice"])
+        self.predicted.update(choices)
 
 
 @dataclass(frozen=True)
@@ -291,55 +323,40 @@ class PrideMetric(_OrderMetric):
         counts = PriorCounts()
         for row in self.read_samples(scores):
             counts.add(row)
-        priors = counts.estimate_priors()
-        coverage = Coverage(0, counts.left_out)
-        pairs: Counter[BeforeAfter] = Counter()
-        by_label: dict[str, Counter[BeforeAfter]] = {}
-        for choices, answers in counts.answers.items():
-            if choices not in priors:
-                coverage.left_out[NO_PRIOR] += answers.total()
-                continue
-            weights = list(priors[choices].values())
-            for (shares, place), count in answers.items():
-                pair = (judge_shares(shares, place), judge_shares(shares, place, weights))
-                pairs[pair] += count
-                by_label.setdefault(choices[place], Counter())[pair] += count
-        coverage.n = pairs.total()
-        described = []
-        for choices, prior in sorted(priors.items()):
-            samples = len(counts.priors[choices])
-            described.append({"labels": list(choices), "prior": prior, "samples": samples})
-        details = {
-            "share": self.share,
-            "seed": self.seed,
-            "priors": described,
-            "samples_without_prior": counts.skipped,
-        }
+        pairs = counts.judge()
         before: Counter[float] = Counter()
         after: Counter[float] = Counter()
-        for (was, is_now), count in pairs.items():
+        for (_, was, is_now), count in pairs.items():
             before[was] += count
             after[is_now] += count
-        accuracy = self.state_mean(NAMES[0], after, coverage.left_out)
+        left_out = counts.left_out
+        coverage = Coverage(pairs.total(), left_out)
+        accuracy = self.state_mean(NAMES[0], after, left_out)
+        details = {
+            **accuracy.details,
+            "share": self.share,
+            "seed": self.seed,
+            "priors": counts.describe_priors(),
+            "samples_without_prior": counts.skipped,
+        }
         return [
-            replace(accuracy, details={**accuracy.details, **details}),
-            self.state_mean(NAMES[1], before, coverage.left_out),
+            replace(accuracy, details=details),
+            self.state_mean(NAMES[1], before, left_out),
             self._state_difference(pairs, coverage),
-            self._state_spread(NAMES[3], by_label, 1, coverage),
-            self._state_spread(NAMES[4], by_label, 0, coverage),
+            self._state_spread(NAMES[3], pairs, 2, coverage),
+            self._state_spread(NAMES[4], pairs, 1, coverage),
         ]
 
-    def _state_difference(
-        self, pairs: Mapping[BeforeAfter, int], coverage: Coverage
-    ) -> MetricValue:
+    def _state_difference(self, pairs: Counter[Judged], coverage: Coverage) -> MetricValue:
         """Return after minus before over the same samples, with the interval of a paired
         difference.
         """
         if not pairs:
             return self.state(NAMES[2], None, coverage, note=NOTHING_COUNTED)
-        difference = measure_difference(
-            [(after, before, count) for (before, after), count in pairs.items()]
-        )
+        rows = []
+        for (_, before, after), count in pairs.items():
+            rows.append((after, before, count))
+        difference = measure_difference(rows)
         evidence = difference.evidence
         margin = Margin(
             evidence.std_error,
@@ -348,30 +365,39 @@ class PrideMetric(_OrderMetric):
             evidence.interval_note,
         )
         details = {"p": evidence.p, "p_method": evidence.p_method}
-        return self.state(NAMES[2], difference.value, coverage, details=details, margin=margin)
+        return self.state(
+            NAMES[2],
+            difference.value,
+            coverage,
+            details=details,
+            margin=margin,
+        )
 
     def _state_spread(
         self,
         name: str,
-        by_label: Mapping[str, Mapping[BeforeAfter, int]],
+        pairs: Counter[Judged],
         place: int,
         coverage: Coverage,
     ) -> MetricValue:
         """Return RStd of the recalls by label, before or after."""
-        if not by_label:
+        if not pairs:
             return self.state(name, None, coverage, note=NOTHING_COUNTED)
-        recalls = []
-        for counts in by_label.values():
-            right = Fraction()
-            for pair, count in counts.items():
-                right += Fraction(pair[place]) * count
-            recalls.append(right / sum(counts.values()))
+        right: defaultdict[str, Fraction] = defaultdict(Fraction)
+        samples: Counter[str] = Counter()
+        for judged, count in pairs.items():
+            label = judged[0]
+            right[label] += Fraction(judged[place]) * count
+            samples[label] += count
+        recalls = [right[label] / samples[label] for label in right]
         margin = Margin(interval_note="no formula fits it")
         return self.state_rstd(name, recalls, coverage, margin=margin)
 
 
 #: The labels of a sample's options.
 Choices = tuple[str, ...]
+#: The probability of each label, and the place of the true one.
+Answer = tuple[tuple[float, ...], int]
 
 
 @dataclass
@@ -384,11 +410,11 @@ class PriorCounts:
 
     left_out: Counter[str] = field(default_factory=Counter)
     priors: dict[Choices, list[list[float]]] = field(default_factory=dict)
-    answers: dict[Choices, Counter[tuple[tuple[float, ...], int]]] = field(default_factory=dict)
+    answers: dict[Choices, Counter[Answer]] = field(default_factory=dict)
     skipped: int = 0
 
-    def add(self, row: Mapping[str, Any]) -> None:
-        """Count one sample, given by its fields, each as the list of its rows."""
+    def add(self, row: SampleRows) -> None:
+        """Count one sample."""
         if not row["estimates_prior"][0]:
             self._add_answer(row)
             return
@@ -396,70 +422,96 @@ class PriorCounts:
         prior = _measure_prior(row)
         if prior is None:
             self.skipped += 1
-        else:
-            self.priors.setdefault(tuple(row["choices"][0]), []).append(prior)
+            return
+        labels = tuple(row["choices"][0])
+        self.priors.setdefault(labels, []).append(prior)
 
-    def _add_answer(self, row: Mapping[str, Any]) -> None:
+    def _add_answer(self, row: SampleRows) -> None:
         # The first row of a sample is its own order. A probability that is not known is 0.
         choices = row["choices"][0]
         shares = row["probabilities"][0]
         truth = row["ground_truth_choice"][0]
         reason = row["reason"][0]
-        if reason is not None or shares is None or choices is None or truth not in choices:
+        is_known = shares is not None and truth in (choices or ())
+        if reason is not None or not is_known:
             self.left_out[reason or "null"] += 1
             return
-        numbers = tuple(float(share or 0.0) for share in shares)
-        place = list(choices).index(truth)
-        self.answers.setdefault(tuple(choices), Counter())[numbers, place] += 1
+        labels = tuple(choices)
+        numbers = tuple(share or 0.0 for share in shares)
+        answers = self.answers.setdefault(labels, Counter())
+        answers[numbers, labels.index(truth)] += 1
 
-    def estimate_priors(self) -> dict[Choices, dict[str, float]]:
-        """Return the mean prior of each label, by the labels of the options."""
-        priors = {}
-        for choices, estimates in self.priors.items():
-            means = [average(column) for column in zip(*estimates, strict=True)]
-            priors[choices] = dict(zip(choices, means, strict=True))
-        return priors
+    def judge(self) -> Counter[Judged]:
+        """Return how right the answers are; those without a prior are left out."""
+        pairs: Counter[Judged] = Counter()
+        for labels, answers in self.answers.items():
+            if labels not in self.priors:
+                self.left_out[NO_PRIOR] += answers.total()
+                continue
+            prior = self.average_prior(labels)
+            for (shares, place), count in answers.items():
+                left_of_shares = list(map(truediv, shares, prior))
+                before = judge_shares(shares, place)
+                after = judge_shares(left_of_shares, place)
+                pairs[labels[place], before, after] += count
+        return pairs
+
+    def average_prior(self, labels: Choices) -> list[float]:
+        """Return the mean prior of each of these labels."""
+        columns = zip(*self.priors[labels], strict=True)
+        return list(map(average, columns))
+
+    def describe_priors(self) -> list[dict[str, object]]:
+        """Return the mean priors as the details of the metric state them."""
+        described: list[dict[str, object]] = []
+        for labels, estimates in sorted(self.priors.items()):
+            prior = self.average_prior(labels)
+            description = {
+                "labels": list(labels),
+                "prior": dict(zip(labels, prior, strict=True)),
+                "samples": len(estimates),
+            }
+            described.append(description)
+        return described
 
 
-def _measure_prior(row: Mapping[str, Any]) -> list[float] | None:
+def _measure_prior(row: SampleRows) -> list[float] | None:
     """Return the prior of one sample from its rotations; None where a probability is not known."""
     choices = row["choices"][0]
     if choices is None or any(row["reason"]):
         return None
     rotations = []
-    for shares, names, order in zip(
-        row["probabilities"], row["choices"], row["option_order"], strict=True
-    ):
-        if shares is not None and _is_rotation(order, names):
+    rows = zip(row["probabilities"], row["option_order"], strict=True)
+    for shares, order in rows:
+        if shares is not None and _is_rotation(order, choices):
             rotations.append(shares)
-    if len(rotations) < len(choices) or not all(map(all, rotations)):
+    is_known = all(map(all, rotations))
+    if not is_known or len(rotations) < len(choices):
         return None
     logs = []
     for column in zip(*rotations, strict=True):
-        logs.append(math.fsum(map(math.log, column)) / len(rotations))
-    weights = [math.exp(log - max(logs)) for log in logs]
+        total = math.fsum(map(math.log, column))
+        logs.append(total / len(rotations))
+    highest = max(logs)
+    weights = [math.exp(log - highest) for log in logs]
     total = math.fsum(weights)
     return [weight / total for weight in weights]
 
 
-def _is_rotation(order: Sequence[str] | None, choices: Sequence[str] | None) -> bool:
-    if not order or not choices:
+def _is_rotation(order: list[str] | None, choices: list[str]) -> bool:
+    if not order:
         return False
-    start = list(choices).index(order[0])
-    return list(order) == [*choices[start:], *choices[:start]]
+    start = choices.index(order[0])
+    rotation = choices[start:] + choices[:start]
+    return order == rotation
 
 
-def judge_shares(
-    shares: Sequence[float], truth: int, prior: Iterable[float] | None = None
-) -> float:
-    """Return how right the likeliest label is, by probabilities or by what the prior leaves of
-    them.
-    """
-    weights = [1.0] * len(shares) if prior is None else prior
-    weighed = [share / weight for share, weight in zip(shares, weights, strict=True)]
-    if weighed[truth] < max(weighed):
+def judge_shares(shares: Sequence[float], truth: int) -> float:
+    """Return how right the likeliest label is: labels that are equally likely share the point."""
+    highest = max(shares)
+    if shares[truth] < highest:
         return 0.0
-    return 1.0 / weighed.count(max(weighed))
+    return 1.0 / shares.count(highest)
 
 
 # In words
@@ -479,7 +531,6 @@ PRIDE_TITLES = {
     "pride_rstd_before": "RStd before (points)",
     "pride_rstd": "RStd after (points)",
 }
-RECALL = "order_recall_"
 WHY_LEFT = {
     "REFERS_TO_OTHERS": "an option speaks of the others (such as *none of the above*)",
     "REFERS_TO_LABELS": "an option names the letters of others",
@@ -489,45 +540,60 @@ WHY_LEFT = {
 
 def say_order(task: TaskRun) -> str | None:
     """Return in which orders samples were shown; None where all stood as in the file."""
-    setting, orders = task.manifest.get("choice_order"), task.totals.get("orders")
+    setting = task.manifest.get("choice_order")
+    orders = task.totals.get("orders")
     if not setting or not orders:
         return None
-    samples, rows = task.counts["samples"], orders["counts"]["samples"]
-    seed = f" (seed {setting['seed']})" if setting["orders"] == "shuffled" else ""
-    extra = f", {orders['extra']} more for the prior" if orders.get("extra") else ""
-    return (
-        f"{setting['orders']}{seed}: {format_count(samples, 'sample')}, "
-        f"{format_count(rows, 'row')}{extra}"
-    )
+    kind = setting["orders"]
+    if kind == "shuffled":
+        kind += f" (seed {setting['seed']})"
+    samples = format_count(task.counts["samples"], "sample")
+    rows = format_count(orders["counts"]["samples"], "row")
+    text = f"{kind}: {samples}, {rows}"
+    if orders.get("extra"):
+        text += f", {orders['extra']} more for the prior"
+    return text
 
 
-def draw_choice_order(task: TaskRun, width: int, digits: int | None = None) -> list[Line]:
+def draw_choice_order(
+    task: TaskRun,
+    width: int,
+    digits: int | None = None,
+) -> list[Line]:
     """Return the numbers about the order of the options; nothing for a task that has none."""
     lines: list[Line] = []
-    values = [value for value in task.metrics.values() if value.type == ChoiceOrderMetric.type]
-    if values:
-        lines += _draw_values("Order of the options", TITLES, values, width, digits)
-        lines += _draw_places(values, width, digits)
-        left: Mapping[str, int] = (task.totals.get("orders") or {}).get("left_in_place") or {}
+    values: dict[str, list[MetricValue]] = {}
+    for value in task.metrics.values():
+        values.setdefault(value.type, []).append(value)
+    by_order = values.get(ChoiceOrderMetric.type)
+    if by_order:
+        lines += _draw_values("Order of the options", TITLES, by_order, width, digits)
+        lines += _draw_places(by_order, width, digits)
+        orders = task.totals.get("orders") or {}
+        left: Mapping[str, int] = orders.get("left_in_place") or {}
         for reason, count in left.items():
-            note = f"{format_count(count, 'sample')} left in place: {WHY_LEFT.get(reason, reason)}"
+            samples = format_count(count, "sample")
+            note = f"{samples} left in place: {WHY_LEFT.get(reason, reason)}"
             lines += draw_text(note, width, "dim")
-    values = [value for value in task.metrics.values() if value.type == PrideMetric.type]
-    if values:
+    by_prior = values.get(PrideMetric.type)
+    if by_prior:
         heading = "Prior for places taken out (PriDe)"
-        lines += _draw_values(heading, PRIDE_TITLES, values, width, digits)
-        for note in _list_prior_notes(values):
+        lines += _draw_values(heading, PRIDE_TITLES, by_prior, width, digits)
+        for note in _list_prior_notes(by_prior):
             lines += draw_text(note, width, "dim")
     return lines
 
 
 def _list_prior_notes(values: Sequence[MetricValue]) -> Iterator[str]:
     """Yield what the priors are, and how their samples were drawn."""
-    details: Any = next(value for value in values if value.name.endswith(NAMES[0])).details
+    # The accuracy, which has the details, comes first.
+    details: Any = values[0].details
     for estimate in details["priors"]:
-        prior = estimate["prior"].items()
-        shares = ", ".join(f"{label} {format_percent(share)}" for label, share in prior)
-        yield f"prior of {format_count(estimate['samples'], 'sample')}: {shares}"
+        shares = []
+        for label, share in estimate["prior"].items():
+            shares.append(f"{label} {format_percent(share)}")
+        samples = format_count(estimate["samples"], "sample")
+        yield f"prior of {samples}: {', '.join(shares)}"
     if not details["priors"]:
         yield "no sample could be used to estimate it"
     drawn = f"a share of {details['share']}, seed {details['seed']}"
@@ -548,29 +614,52 @@ def _draw_values(
             if not value.name.endswith(name):
                 continue
             shown = format_value(value, digits)
-            ends = format_interval(value.interval, as_share=is_share(value), digits=digits)
+            as_share = is_share(value)
+            ends = format_interval(value.interval, as_share=as_share, digits=digits)
             if name == NAMES[2] and value.value is not None and digits is None:
                 shown = f"{100 * value.value:+.2f}"
                 ends = format_interval(value.interval)
-            cell = Span(shown, "dim" if value.value is None else "strong")
-            rows.append((Span(title, "strong"), cell, ends, str(value.n)))
-    return [BLANK, *lay_out(Table((heading, "value", "95 % interval", "n"), rows, "<>>>"), width)]
+            row = (
+                Span(title, "strong"),
+                Span(shown, "dim" if value.value is None else "strong"),
+                ends,
+                str(value.n),
+            )
+            rows.append(row)
+    header = (heading, "value", "95 % interval", "n")
+    table = Table(header, rows, "<>>>")
+    return [BLANK, *lay_out(table, width)]
 
 
-def _draw_places(values: Sequence[MetricValue], width: int, digits: int | None) -> list[Line]:
+def _draw_places(
+    values: Sequence[MetricValue],
+    width: int,
+    digits: int | None,
+) -> list[Line]:
     """Return the recall by the place of the right option, and how far the recalls lie apart."""
-    spread = next((value for value in values if "order_rstd" in value.name), None)
+    spread = None
+    for value in values:
+        if value.name.endswith("order_rstd"):
+            spread = value
+            break
     if spread is None or spread.value is None:
         return []
-    counts: list[Any] = [spread.details.get(name) or {} for name in ("true", "predicted")]
+    details: Any = spread.details
     rows: list[Sequence[Cell]] = []
     for value in values:
-        if RECALL in value.name:
-            label = value.name.partition(RECALL)[2]
-            interval = format_interval(value.interval, as_share=True, digits=digits)
+        _, is_recall, label = value.name.partition(RECALL)
+        if is_recall:
             recall = format_value(value, digits)
-            numbers = [str(count.get(label, 0)) for count in counts]
-            rows.append((make_visible(label), recall, interval, *numbers))
+            interval = format_interval(value.interval, as_share=True, digits=digits)
+            row = (
+                make_visible(label),
+                recall,
+                interval,
+                str(details["true"].get(label, 0)),
+                str(details["predicted"].get(label, 0)),
+            )
+            rows.append(row)
     header = ("Right option at", "recall", "95 % interval", "rows", "predicted")
+    table = Table(header, rows, "<>>>>")
     text = f"  RStd of the recalls: {format_number(spread.value)} points"
-    return [BLANK, *lay_out(Table(header, rows, "<>>>>"), width), line(text)]
+    return [BLANK, *lay_out(table, width), line(text)]

@@ -31,7 +31,13 @@ FRAME_BYTES = 64 * 1024**2
 class SnippetError(Exception):
     """A call that gave no value; `traceback` shows the user's own lines."""
 
-    def __init__(self, kind: SnippetErrorKind, message: str, *, traceback: str = "") -> None:
+    def __init__(
+        self,
+        kind: SnippetErrorKind,
+        message: str,
+        *,
+        traceback: str = "",
+    ) -> None:
         super().__init__(message)
         self.kind: SnippetErrorKind = kind
         self.message = message
@@ -50,7 +56,11 @@ class SnippetProcess:
     """
 
     def __init__(
-        self, snippet: Snippet, *, seconds: float = 10.0, memory_bytes: int = 4 * 1024**3
+        self,
+        snippet: Snippet,
+        *,
+        seconds: float = 10.0,
+        memory_bytes: int = 4 * 1024**3,
     ) -> None:
         self.snippet = snippet
         self.seconds = seconds
@@ -77,7 +87,7 @@ class SnippetProcess:
             raise outcome
         return outcome
 
-    def call_all(self, calls: Iterable[Sequence[object]]) -> Iterator[object | SnippetError]:
+    def call_all(self, calls: Iterable[Sequence[object]]) -> Iterator[object]:
         """Yield the value or the error of each call, in order.
 
         Only an error of loading is raised.
@@ -89,13 +99,14 @@ class SnippetProcess:
                 batch = batch[len(outcomes) :]
                 yield from outcomes
 
-    def _call_batch(self, calls: Sequence[Sequence[object]]) -> list[object | SnippetError]:
+    def _call_batch(self, calls: Sequence[Sequence[object]]) -> list[object]:
         """Return the outcomes of calls, up to the first that ends the process."""
         process = self._start()
-        payload = json.dumps([list(arguments) for arguments in calls], default=str)
+        argument_lists = list(map(list, calls))
+        payload = json.dumps(argument_lists, default=str).encode()
         # The time to read all arguments comes before the first call.
-        seconds = self.seconds + process.send(payload.encode())
-        outcomes: list[object | SnippetError] = []
+        seconds = self.seconds + process.send(payload)
+        outcomes: list[object] = []
         try:
             for _ in calls:
                 outcomes.append(self._receive(process, seconds))
@@ -108,7 +119,8 @@ class SnippetProcess:
     def _start(self) -> WorkerProcess:
         if self._worker is not None:
             return self._worker
-        self._worker = WorkerProcess(str(Path(__file__).with_name("worker.py")))
+        program = Path(__file__).with_name("worker.py")
+        self._worker = WorkerProcess(str(program))
         function = self.snippet.function
         setting = {
             "source": self.snippet.source,
@@ -171,7 +183,8 @@ class WorkerProcess:
         self._socket, socket_of_worker = socket.socketpair()
         descriptor = socket_of_worker.fileno()
         # Nothing of the caller's Python settings, no compiled files left behind.
-        command = [sys.executable, "-I", "-B", "-X", "utf8", *program, str(descriptor), folder]
+        interpreter = [sys.executable, "-I", "-B", "-X", "utf8"]
+        command = [*interpreter, *program, str(descriptor), folder]
         with socket_of_worker:
             self._process = subprocess.Popen(  # noqa: S603 - our own worker file and our own interpreter
                 command,
@@ -191,14 +204,16 @@ class WorkerProcess:
         A worker that is gone, or does not listen, is noticed by `receive`.
         """
         self._socket.settimeout(START_SECONDS)
+        header = struct.pack(">Q", len(payload))
         with contextlib.suppress(OSError):
-            self._socket.sendall(struct.pack(">Q", len(payload)) + payload)
+            self._socket.sendall(header + payload)
         return len(payload) / 10_000_000
 
     def receive(self, *, seconds: float) -> bytes:
         """Return the worker's next message."""
         deadline = time.monotonic() + seconds
-        (length,) = struct.unpack(">Q", self._read(8, deadline))
+        header = self._read(8, deadline)
+        (length,) = struct.unpack(">Q", header)
         if length > FRAME_BYTES:
             message = f"the snippet returned more than {FRAME_BYTES >> 20} MiB"
             raise SnippetError("bad_value", message)
@@ -215,15 +230,15 @@ class WorkerProcess:
     def _read_part(self, length: int) -> bytes:
         """Return what has come by now, at most so many bytes."""
         self._socket.settimeout(0.1)
+        part = b""
         try:
             part = self._socket.recv(min(length, 1 << 20))
         except TimeoutError:
             # A child that the snippet has started may keep the connection open.
             if self._process.poll() is None:
-                return b""
-            part = b""
+                return part
         except OSError:
-            part = b""
+            pass
         if not part:
             raise self._describe_death()
         return part
@@ -236,9 +251,7 @@ class WorkerProcess:
             return SnippetError("timeout", "the snippet took too much CPU time")
         if code == worker.MEMORY_EXIT_CODE:
             return SnippetError("memory", "the snippet's arguments need too much memory")
-        end = f"exit code {code}"
-        if code is None:
-            end = "it closed its connection"
+        end = "it closed its connection" if code is None else f"exit code {code}"
         return SnippetError("died", f"the snippet's process ended: {end}")
 
 
@@ -257,7 +270,11 @@ def _build_environment(folder: str) -> dict[str, str]:
     return environment
 
 
-def _end_process(process: subprocess.Popen[bytes], connection: socket.socket, folder: str) -> None:
+def _end_process(
+    process: subprocess.Popen[bytes],
+    connection: socket.socket,
+    folder: str,
+) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

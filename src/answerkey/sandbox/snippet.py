@@ -42,7 +42,8 @@ class Snippet:
     @property
     def digest(self) -> str:
         """The SHA-256 of what would run: the function's name and the source."""
-        return hashlib.sha256(f"{self.function}\0{self.source}".encode()).hexdigest()
+        content = f"{self.function}\0{self.source}"
+        return hashlib.sha256(content.encode()).hexdigest()
 
     def find_parameters(self) -> ast.arguments | None:
         """Return the parameters of the function; None where the text does not show them."""
@@ -50,9 +51,11 @@ class Snippet:
         with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):
             for node in parse_syntax(self.source).body:
                 is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-                if is_function and node.name == self.function:
-                    is_plain = not node.decorator_list and node.args.vararg is None
-                    parameters = node.args if is_plain else None
+                if not is_function or node.name != self.function:
+                    continue
+                parameters = node.args
+                if node.decorator_list or node.args.vararg:
+                    parameters = None
         return parameters
 
 
@@ -83,7 +86,8 @@ def _find_mistake(snippet: Snippet) -> str | None:
         return None
     count = len(parameters.posonlyargs) + len(parameters.args)
     required = count - len(parameters.defaults)
-    if count == 0 or required > len(FORMS[name]) or None in parameters.kw_defaults:
+    is_callable = count > 0 and required <= len(FORMS[name])
+    if not is_callable or None in parameters.kw_defaults:
         return f"`{name}` cannot be called with the arguments it is given"
     return None
 
@@ -98,7 +102,10 @@ def require_trust(snippets: Sequence[Snippet], *, trust_code: bool) -> list[Noti
     remembered.
     """
     trusted = _load_trusted()
-    untrusted = {snippet.digest: snippet for snippet in snippets if snippet.digest not in trusted}
+    untrusted = {}
+    for snippet in snippets:
+        if snippet.digest not in trusted:
+            untrusted[snippet.digest] = snippet
     if not untrusted:
         return []
     if not trust_code:
@@ -124,7 +131,8 @@ def _list_untrusted(snippets: Sequence[Snippet]) -> SpecError:
     hint = (
         "read them, then run again with `--trust-code`; it is remembered until their text changes"
     )
-    return SpecError("E118", "\n".join(lines), where=snippets[0].place, hint=hint)
+    message = "\n".join(lines)
+    return SpecError("E118", message, where=snippets[0].place, hint=hint)
 
 
 def _trust_file() -> Path:
@@ -138,7 +146,8 @@ def _trust_file() -> Path:
 def _load_trusted() -> dict[str, object]:
     """Return what is trusted; a record that cannot be read trusts nothing."""
     try:
-        record = json.loads(_trust_file().read_text(encoding="utf-8"))
+        text = _trust_file().read_text(encoding="utf-8")
+        record = json.loads(text)
         return dict(record["trusted"])
     except (OSError, ValueError, RuntimeError, TypeError, KeyError):
         return {}
@@ -148,6 +157,11 @@ def _save_trusted(trusted: Mapping[str, object]) -> None:
     path = _trust_file()
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     record = {"version": 1, "trusted": trusted}
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False) as file:
+    with tempfile.NamedTemporaryFile(
+        "w",
+        encoding="utf-8",
+        dir=path.parent,
+        delete=False,
+    ) as file:
         json.dump(record, file, indent=1, sort_keys=True)
     Path(file.name).replace(path)

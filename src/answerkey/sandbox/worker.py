@@ -45,7 +45,8 @@ URING_SETUP = 425
 FOREIGN_CALLS = 0x40000000
 
 Function = Callable[..., object]
-Outcome = dict[str, object]
+#: What the parent says about the snippet.
+Setting = Mapping[str, Any]
 
 
 class View(dict[str, object]):
@@ -57,8 +58,9 @@ class View(dict[str, object]):
     def __getattr__(self, name: str) -> object:
         if name in self and not name.startswith("__"):
             return self[name]
-        keys = ", ".join(map(repr, list(self)[:20]))
-        raise AttributeError(f"there is no key {name!r}; keys: {keys or 'none'}")
+        keys = list(map(repr, self))
+        shown = ", ".join(keys[:20]) or "none"
+        raise AttributeError(f"there is no key {name!r}; keys: {shown}")
 
 
 class ScoreView(View):
@@ -71,10 +73,12 @@ class ScoreView(View):
 @functools.cache
 def load_trace() -> ModuleType:
     """Return `answerkey/trace.py` without the package around it, which takes far longer to load."""
-    path = os.path.join(os.path.dirname(os.path.dirname(__file__)), "trace.py")  # noqa: PTH118, PTH120 - pathlib is not loaded here
-    module = ModuleType("trace")
+    folder = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120 - pathlib is not loaded here
+    path = f"{folder}/trace.py"
     with open(path, encoding="utf-8") as file:  # noqa: PTH123 - same
-        exec(compile(file.read(), path, "exec", dont_inherit=True), module.__dict__)  # noqa: S102 - our own file
+        code = compile(file.read(), path, "exec", dont_inherit=True)
+    module = ModuleType("trace")
+    exec(code, module.__dict__)  # noqa: S102 - our own file
     return module
 
 
@@ -91,18 +95,21 @@ class Channel:
         self._folder = folder
         # The watching thread needs almost no stack, and the address space is limited.
         threading.stack_size(256 * 1024)
-        threading.Thread(target=self._watch, args=(descriptor,), daemon=True).start()
+        watcher = threading.Thread(target=self._watch, args=(descriptor,), daemon=True)
+        watcher.start()
         threading.stack_size(0)
 
     def receive(self) -> bytearray:
         """Return the next message; leave the process when the parent is gone."""
-        (length,) = struct.unpack(">Q", self._read(8))
+        header = self._read(8)
+        (length,) = struct.unpack(">Q", header)
         return self._read(length)
 
     def send(self, payload: bytes) -> None:
         """Send one message."""
+        header = struct.pack(">Q", len(payload))
         try:
-            self._socket.sendall(struct.pack(">Q", len(payload)) + payload)
+            self._socket.sendall(header + payload)
         except (BrokenPipeError, ConnectionResetError):
             self._leave()
 
@@ -124,15 +131,16 @@ class Channel:
         os._exit(0)
 
     def _read(self, length: int) -> bytearray:
-        parts = bytearray()
-        while len(parts) < length:
+        message = bytearray()
+        while len(message) < length:
             part = b""
+            missing = length - len(message)
             with contextlib.suppress(ConnectionResetError):
-                part = self._socket.recv(min(length - len(parts), 1 << 20))
+                part = self._socket.recv(min(missing, 1 << 20))
             if not part:
                 self._leave()
-            parts += part
-        return parts
+            message += part
+        return message
 
 
 def main(descriptor: int, folder: str) -> None:
@@ -142,23 +150,27 @@ def main(descriptor: int, folder: str) -> None:
     channel = Channel(descriptor, folder)
     channel.send(b'{"value": "up"}')
     setting = json.loads(channel.receive())
-    if setting["function"] == "compute_scores":
+    name = setting["function"]
+    if name == "compute_scores":
         load_trace()
     limit_process(AS=setting["memory_bytes"], FSIZE=16 * 1024**2, CORE=0)
     # Functions that stand for a model may need the network.
-    if setting["function"] not in {"infer", "run_inference"}:
+    if name not in {"infer", "run_inference"}:
         refuse_network()
     limit_cpu(setting["seconds"])
     function = load_function(setting)
-    if isinstance(function, dict):
-        channel.send(json.dumps(function).encode())
+    if isinstance(function, bytes):
+        channel.send(function)
         return
     channel.send(b'{"value": "ready"}')
     serve_calls(channel, setting, function, asyncio.Runner())
 
 
 def serve_calls(
-    channel: Channel, setting: Mapping[str, Any], function: Function, runner: asyncio.Runner
+    channel: Channel,
+    setting: Setting,
+    function: Function,
+    runner: asyncio.Runner,
 ) -> NoReturn:
     """Answer each call; a child that the snippet forked never answers in our place."""
     process_id = os.getpid()
@@ -183,7 +195,8 @@ def limit_process(**limits: int) -> None:
 
     for name, value in limits.items():
         with contextlib.suppress(OSError, ValueError, AttributeError):
-            resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (value, value))
+            limit = getattr(resource, f"RLIMIT_{name}")
+            resource.setrlimit(limit, (value, value))
 
 
 def limit_cpu(seconds: float) -> None:
@@ -201,9 +214,10 @@ def refuse_network() -> None:
 
     Linux can, on most machines. `socketpair`, which event loops need, stays.
     """
-    if sys.platform != "linux" or os.uname().machine not in NETWORK_CALLS:
+    machine = os.uname().machine
+    if sys.platform != "linux" or machine not in NETWORK_CALLS:
         return
-    architecture, socket_call = NETWORK_CALLS[os.uname().machine]
+    architecture, socket_call = NETWORK_CALLS[machine]
     # A filter of system calls (seccomp): load the architecture, then the number of the call; a
     # jump says how many lines it leaves out. The last two lines allow and refuse.
     lines = [
@@ -229,8 +243,8 @@ def refuse_network() -> None:
             library.prctl(22, 2, program, 0, 0)
 
 
-def load_function(setting: Mapping[str, Any]) -> Function | Outcome:
-    """Run the snippet's top level and return its function, or why there is none.
+def load_function(setting: Setting) -> Function | bytes:
+    """Run the snippet's top level and return its function, or the frame of its failure.
 
     The function can be called with `most` arguments, of which it may want fewer.
     """
@@ -243,7 +257,8 @@ def load_function(setting: Mapping[str, Any]) -> Function | Outcome:
     module = ModuleType("snippet")
     sys.modules["snippet"] = module
     try:
-        exec(compile(source, file_name, "exec", dont_inherit=True), module.__dict__)  # noqa: S102 - this is what the worker is for
+        code = compile(source, file_name, "exec", dont_inherit=True)
+        exec(code, module.__dict__)  # noqa: S102 - this is what the worker is for
     except BaseException as error:  # noqa: BLE001 - whatever user code raises is told, sys.exit included
         message = f"{type(error).__name__} while the snippet was loaded"
         return fail("load", message, format_own(error, file_name))
@@ -272,12 +287,16 @@ def show_arguments(name: str, arguments: list[Any]) -> list[Any]:
         case [sample, {"output": output, "messages": messages}] if name == "compute_scores":
             trace = load_trace()
             shown = trace.build_solver_output(output, messages, View)
-            return [sample, View(shown, trace=trace.Trace(shown["trace"]))]
+            messages = trace.Trace(shown["trace"])
+            return [sample, View(shown, trace=messages)]
     return arguments
 
 
 def call_function(
-    function: Function, arguments: list[object], runner: asyncio.Runner, label: str
+    function: Function,
+    arguments: list[object],
+    runner: asyncio.Runner,
+    label: str,
 ) -> bytes:
     """Return the frame that says what one call gave, or why it gave no value."""
 
@@ -294,7 +313,7 @@ def call_function(
         if isinstance(error, MemoryError):
             kind = "memory"
             message = "the snippet ran out of memory"
-        return json.dumps(fail(kind, message, format_own(error, f"<{label}>"))).encode()
+        return fail(kind, message, format_own(error, f"<{label}>"))
     return encode_value(value)
 
 
@@ -306,7 +325,7 @@ def encode_value(value: object) -> bytes:
         return text.encode()
     except Exception as error:  # noqa: BLE001 - a user's class may raise anything while it is read
         message = f"the snippet returned a value that is not plain JSON ({describe(error)})"
-    return json.dumps(fail("bad_value", message)).encode()
+    return fail("bad_value", message)
 
 
 def unwrap_scalar(value: object) -> object:
@@ -317,14 +336,16 @@ def unwrap_scalar(value: object) -> object:
     return item()
 
 
-def fail(kind: str, message: str, own_traceback: str = "") -> Outcome:
-    """Return the outcome of a call without a value."""
-    return {"kind": kind, "message": message, "traceback": own_traceback}
+def fail(kind: str, message: str, own_traceback: str = "") -> bytes:
+    """Return the frame of a call without a value."""
+    failure = {"kind": kind, "message": message, "traceback": own_traceback}
+    return json.dumps(failure).encode()
 
 
 def describe(error: BaseException) -> str:
     """Return an exception's type and text on one line, as Python shows it."""
-    return traceback.format_exception_only(error)[-1].strip()[:500]
+    lines = traceback.format_exception_only(error)
+    return lines[-1].strip()[:500]
 
 
 def format_own(error: BaseException, file_name: str) -> str:
@@ -333,9 +354,10 @@ def format_own(error: BaseException, file_name: str) -> str:
     while frames is not None and frames.tb_frame.f_code.co_filename != file_name:
         frames = frames.tb_next
     try:
-        text = "".join(traceback.format_exception(error.with_traceback(frames))).rstrip()
+        lines = traceback.format_exception(error.with_traceback(frames))
     except Exception:  # noqa: BLE001 - a user's exception may fail while it is shown
         return type(error).__name__
+    text = "".join(lines).rstrip()
     return text[-TRACEBACK_CHARACTERS:]
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from answerkey.scorers.base import (
     Action,
-    ModelScorer,
     RowProblem,
     Scorer,
     apply_actions,
@@ -17,13 +16,11 @@ from answerkey.scorers.base import (
     find_role,
     join_scores,
     score_rows,
-    tabulate_scores,
     try_action,
 )
 from answerkey.scorers.mcqa import (
     StringEqualsMcqa,
     explain_verdict,
-    find_unread,
     judge,
     reads_choices,
 )
@@ -93,15 +90,15 @@ def reads_by_templates(scorer: Scorer) -> bool:
 
     Others may look at any column.
     """
-    names = {"string_equals", "string_equals_mcqa", "choice_probabilities"}
-    return scorer.type in names and type(scorer) is SCORERS[scorer.type]
+    if scorer.type not in {"string_equals", "string_equals_mcqa", "choice_probabilities"}:
+        return False
+    return type(scorer) is SCORERS[scorer.type]
 
 
 __all__ = [
     "SCORERS",
     "Action",
     "BaseScorer",
-    "ModelScorer",
     "RowProblem",
     "Scorer",
     "StringEqualsMcqa",
@@ -114,13 +111,11 @@ __all__ = [
     "explain_verdict",
     "find_audited_rows",
     "find_role",
-    "find_unread",
     "join_scores",
     "judge",
     "list_template_fields",
     "reads_by_templates",
     "reads_choices",
     "score_rows",
-    "tabulate_scores",
     "try_action",
 ]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from operator import itemgetter
+from functools import cached_property
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeGuard
 
 import polars as pl
@@ -23,6 +24,7 @@ from answerkey.types import (
     Notice,
     Request,
     Row,
+    Sample,
     Samples,
     Score,
     Scores,
@@ -38,6 +40,8 @@ CALL_FAILED = "CALL_FAILED"
 ModelRole = Literal["judge", "fallback"]
 #: The errors of a scorer's fields, each with the field's name.
 FieldErrors = list[tuple[str, SpecError]]
+#: The templates of a scorer that compile, by field, and the errors of all fields.
+Compiled = tuple[dict[str, Template], FieldErrors]
 #: The messages that are sent to a model.
 Prompt = Sequence[Mapping[str, object]]
 #: Sends the requests of one trial, whose number is the second argument, to a model.
@@ -45,6 +49,8 @@ ModelCall = Callable[[Sequence[Request], int], Sequence[Completion]]
 #: The type of each value or metadata field of a score, by name; None for one that is stored as
 #: JSON text.
 Types = Mapping[str, pl.DataType | None]
+#: Scores by the key of their scorer.
+ScoresByKey = Mapping[str, Scores]
 
 
 @dataclass(frozen=True)
@@ -90,8 +96,11 @@ class Scorer:
     reads_choices: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
-        types = {**(cls.value_types or {}), **(cls.metadata_types or {})}
-        names = [name for name, dtype in types.items() if dtype is None or not dtype.is_numeric()]
+        names = []
+        for types in (cls.value_types, cls.metadata_types):
+            for name, dtype in (types or {}).items():
+                if dtype is None or not dtype.is_numeric():
+                    names.append(name)
         cls.text_names = tuple(names)
 
     @property
@@ -101,8 +110,14 @@ class Scorer:
 
     @property
     def completion_fields(self) -> tuple[str, ...]:
-        """The template fields that read the completion."""
-        return tuple(name for name in self.reply_fields if reads_completion(getattr(self, name)))
+        """The template fields that use more than the sample, or do not compile."""
+        names = []
+        for name in self.reply_fields:
+            try:
+                Template.compile(getattr(self, name))
+            except SpecError:
+                names.append(name)
+        return tuple(names)
 
     def check_fields(self) -> FieldErrors:
         """Return what is wrong with the fields themselves, each with the field's name."""
@@ -114,12 +129,27 @@ class Scorer:
         if source is None:
             return None
         if field in self.reply_fields:
-            return Template.compile(source, names=self.reply_names)
+            return Template.compile(source, self.reply_names)
         return Template.compile(source)
+
+    @cached_property
+    def compiled(self) -> Compiled:
+        """The templates that compile, and all errors of the fields."""
+        templates = {}
+        errors = self.check_fields()
+        for field in self.template_fields:
+            try:
+                template = self.compile_field(field)
+            except SpecError as error:
+                errors.append((field, error))
+                continue
+            if template is not None:
+                templates[field] = template
+        return templates, errors
 
     def templates(self) -> dict[str, Template]:
         """Return the templates of all fields that are set. Raise the first SpecError."""
-        templates, errors = compile_templates(self)
+        templates, errors = self.compiled
         for _, error in errors:
             raise error
         return templates
@@ -134,35 +164,35 @@ class Scorer:
         A template that reads the completion is only tried on the first row, for columns that do
         not exist.
         """
-        templates, errors = compile_templates(self)
+        templates, errors = self.compiled
         if errors or not len(samples):
             return [], []
         faults = []
+        first = samples.take([0])
+        made_up = [Completion("")]
+        reply = Completions.build(first.ids, made_up, source="made up")
         for field, template in templates.items():
+            values: list[object] = []
             if field not in self.completion_fields:
-                values = Template.compile(template.source).values(samples)
+                values = template.values(samples)
             else:
-                reply = Completions.build(samples.ids[:1], [Completion("")], source="made up")
-                problem = self.try_field(field, samples.take([0]), reply)
-                values = [problem] if problem is not None and problem.column else []
+                problem = self.try_field(field, first, reply)
+                if problem is not None and problem.column:
+                    values.append(problem)
             for row, value in enumerate(values):
-                fault = self.find_fault(field, value)
+                fault = find_fault(field, value)
                 if fault is not None:
                     faults.append((row, fault))
         return report_faults(faults, templates, samples), []
 
-    def find_fault(self, field: str, value: object) -> RowFault | None:
-        """Return what is wrong with the value of a field: by default, that its template failed."""
-        if isinstance(value, RowError):
-            return RowFault.from_error(field, value)
-        return None
-
     def try_field(self, field: str, samples: Samples, completions: Completions) -> RowError | None:
         """Return the first error of a field that reads the completion; None if there is none."""
         template = self.templates()[field]
-        for sample, completion in zip(samples.rows(), completions, strict=True):
+        rows = zip(samples.rows(), completions, strict=True)
+        for sample, completion in rows:
+            context = self.build_context(sample, completion)
             try:
-                template.render(**self.build_context(sample, completion))
+                template.render(**context)
             except RowError as problem:
                 return problem
         return None
@@ -175,22 +205,18 @@ class Scorer:
         """Return what is known of each sample before a model is called; None if nothing is."""
         return None
 
-    def questions(self, samples: Samples) -> Sequence[Any]:
-        """Return what `judge` needs to know of each sample: by default the sample itself."""
-        return samples.items
-
-    def judge(self, question: Any, completion: Completion) -> Score:  # noqa: ANN401, ARG002 - for scorers that judge row by row
+    def judge(self, question: Sample, completion: Completion) -> Score:  # noqa: ARG002 - for scorers that judge row by row
         """Return the score of one completion, which is there: its call did not fail."""
         raise InternalError("E901", f"scorer `{self.type}` has neither `judge` nor `score`")
 
     def score(self, samples: Samples, completions: Completions) -> list[Score]:
         """Return the score of each completion, in order."""
         scores = []
-        for question, completion in zip(self.questions(samples), completions, strict=True):
+        for sample, completion in zip(samples, completions, strict=True):
             if self.needs_completion and completion.status is CompletionStatus.ERROR:
                 scores.append(UNANSWERED)
             else:
-                scores.append(self.judge(question, completion))
+                scores.append(self.judge(sample, completion))
         return scores
 
     def column_types(self, scores: Sequence[Score]) -> tuple[Types, Types]:  # noqa: ARG002 - for scorers that cannot tell before
@@ -233,7 +259,10 @@ def find_role(scorer: object) -> ModelRole:
 
 
 def call_model(
-    model: Model, requests: Sequence[Request], trial: int, purpose: str
+    model: Model,
+    requests: Sequence[Request],
+    trial: int,
+    purpose: str,
 ) -> Sequence[Completion]:
     """Return the replies of a scorer's model.
 
@@ -247,41 +276,25 @@ def call_model(
 
 
 def call_by_trial(
-    call: ModelCall, prompts: Mapping[int, Prompt], completions: Completions
+    call: ModelCall,
+    prompts: Mapping[int, Prompt],
+    completions: Completions,
 ) -> dict[int, Completion]:
     """Return the reply to the prompt about each of these completions."""
-    rows_by_trial: dict[int, list[int]] = {}
-    for row in prompts:
-        rows_by_trial.setdefault(completions.items[row].trial, []).append(row)
+    requests_by_trial: dict[int, dict[int, Request]] = {}
+    for row, prompt in prompts.items():
+        completion = completions.items[row]
+        requests = requests_by_trial.setdefault(completion.trial, {})
+        requests[row] = Request(completion.sample_id, prompt)
     replies: dict[int, Completion] = {}
-    for trial, rows in sorted(rows_by_trial.items()):
-        requests = [Request(completions.items[row].sample_id, prompts[row]) for row in rows]
-        replies.update(zip(rows, call(requests, trial), strict=True))
+    for trial, requests in sorted(requests_by_trial.items()):
+        answers = call(list(requests.values()), trial)
+        replies.update(zip(requests, answers, strict=True))
     return replies
 
 
-def compile_templates(scorer: Scorer) -> tuple[dict[str, Template], FieldErrors]:
-    """Return the templates that compile, and all errors of the fields with the field's name."""
-    templates = {}
-    errors = scorer.check_fields()
-    for field in scorer.template_fields:
-        try:
-            template = scorer.compile_field(field)
-        except SpecError as error:
-            errors.append((field, error))
-            continue
-        if template is not None:
-            templates[field] = template
-    return templates, errors
-
-
-def reads_completion(source: object) -> bool:
-    """Return whether a template uses more than the sample; one that does not compile may."""
-    try:
-        Template.compile(source)
-    except SpecError:
-        return True
-    return False
+#: The templates of a scorer that compile, and all errors of its fields.
+compile_templates: Callable[[Scorer], Compiled] = attrgetter("compiled")
 
 
 # What is wrong with a row of the dataset.
@@ -291,12 +304,6 @@ _CODES: dict[FaultReason, str] = {
     "BAD_TRUTH": "E204",
     "BAD_CHOICES": "E205",
     "TEMPLATE_FAILED": "E207",
-}
-#: The same for one sample: the dataset's fault, not the model's.
-FAULTS: dict[str, str] = {
-    "BAD_TRUTH": "the ground truth of this row is not one single character out of its choices",
-    "BAD_CHOICES": "the choices of this row are not a list of distinct single characters",
-    "TEMPLATE_FAILED": "a template of the scorer could not be rendered on this row",
 }
 
 
@@ -320,43 +327,46 @@ class RowFault(Exception):  # noqa: N818 - a row's error, which becomes a value 
         return cls("TEMPLATE_FAILED", message, problem.hint, field, problem.column)
 
 
+def find_fault(field: str, value: object) -> RowFault | None:
+    """Return what is wrong with a value: its template failed, or the ground truth is null."""
+    if isinstance(value, RowError):
+        return RowFault.from_error(field, value)
+    if value is None and field == "ground_truth":
+        hint = "fill the cell or filter the row out"
+        return RowFault("BAD_TRUTH", "ground truth is null", hint, field)
+    return None
+
+
 def report_faults(
-    faults: Iterable[tuple[int, RowFault]], templates: Mapping[str, Template], samples: Samples
+    faults: Sequence[tuple[int, RowFault]],
+    templates: Mapping[str, Template],
+    samples: Samples,
 ) -> list[RowProblem]:
     """Return the problem behind each fault of a row; a missing column is reported once."""
     problems: dict[object, RowProblem] = {}
     for row, fault in sorted(faults, key=itemgetter(0)):
-        is_missing = fault.missing is not None and fault.missing not in samples.columns
-        key = (fault.field, fault.missing if is_missing else row)
-        if key in problems:
-            continue
-        code = "E206"
-        message = fault.message
-        where = Place(file=samples.file)
-        hint = fault.hint
-        if not is_missing:
-            code = _CODES[fault.reason]
-            message = f"sample `{samples.ids[row]}`: {fault.message}"
-            where = samples.place(row, name_column(templates[fault.field]))
-            hint = fault.hint or "fix the row"
-        error = DataError(
-            code,
-            message,
-            where=where,
-            hint=hint,
-        )
-        problems[key] = RowProblem(
-            row,
-            error,
-            fault.reason,
-            fault.field,
-        )
+        is_column = fault.missing is None or fault.missing in samples.columns
+        if is_column:
+            key: object = (fault.field, row)
+            column = name_column(templates[fault.field])
+            error = DataError(
+                _CODES[fault.reason],
+                f"sample `{samples.ids[row]}`: {fault.message}",
+                where=samples.place(row, column),
+                hint=fault.hint or "fix the row",
+            )
+        else:
+            key = (fault.field, fault.missing)
+            where = Place(file=samples.file)
+            error = DataError("E206", fault.message, where=where, hint=fault.hint)
+        problem = RowProblem(row, error, fault.reason, fault.field)
+        problems.setdefault(key, problem)
     return list(problems.values())
 
 
 def name_column(template: Template) -> str | None:
     """Return the column that a template simply reads, with dots into structs; None otherwise."""
-    if template.kind != "column" or not template.path:
+    if template.path is None:
         return None
     return ".".join(map(str, template.path))
 
@@ -368,21 +378,48 @@ BAD_ROW = "BAD_ROW"
 
 
 def score_rows(
-    scorer: Scorer, samples: Samples, completions: Completions, failed: Collection[int]
+    scorer: Scorer,
+    samples: Samples,
+    completions: Completions,
+    failed: Collection[int] = (),
 ) -> Scores:
-    """Return a scorer's scores with these rows FAILED; no model is called about a failed row."""
-    if not failed:
-        return tabulate_scores(scorer, scorer.score(samples, completions), samples)
+    """Return a scorer's scores as a table, these rows FAILED.
+
+    No model is called about a failed row. Where the options stand in another order than in the
+    file, the metadata says so.
+    """
+    if failed:
+        scores = _score_around(scorer, samples, completions, failed)
+    else:
+        scores = scorer.score(samples, completions)
+    value_types, metadata_types = scorer.column_types(scores)
+    orders = samples.orders
+    if orders is not None:
+        scores = note_orders(scores, orders)
+        metadata_types = {**metadata_types, **ORDER_TYPES}
+        for name, dtype in PRIOR_SCHEMA.items():
+            if name in orders:
+                metadata_types[name] = dtype
+    return build_table(scores, value_types, metadata_types)
+
+
+def _score_around(
+    scorer: Scorer,
+    samples: Samples,
+    completions: Completions,
+    failed: Collection[int],
+) -> list[Score]:
+    """Return the scores with these rows FAILED; one without a score keeps its own reason."""
     rows: Sequence[int] = range(len(samples))
     if asks_model(scorer):
         rows = sorted(set(rows).difference(failed))
     scores = [Score(ScoreStatus.FAILED, BAD_ROW)] * len(samples)
     judged = scorer.score(samples.take(rows), completions.take(rows))
     for row, score in zip(rows, judged, strict=True):
-        # A row that has no score anyway keeps its own reason.
-        if row not in failed or score.status is not ScoreStatus.SCORED:
+        is_scored = score.status is ScoreStatus.SCORED
+        if row not in failed or not is_scored:
             scores[row] = score
-    return tabulate_scores(scorer, scores, samples)
+    return scores
 
 
 #: What scores say about the order of the options, where that is not the one of the file.
@@ -398,14 +435,17 @@ ORDER_TYPES: Types = {
 def note_orders(scores: Sequence[Score], orders: pl.DataFrame) -> list[Score]:
     """Return the scores with what they say about the order, whatever their status."""
     noted = []
-    for score, row in zip(scores, orders.iter_rows(named=True), strict=True):
+    rows = orders.iter_rows(named=True)
+    for score, row in zip(scores, rows, strict=True):
         order = row.pop("order")
-        metadata: dict[str, Any] = {**score.metadata, **row, "option_order": None}
+        metadata: dict[str, Any] = {**score.metadata, **row}
         labels = metadata.get("choices") or ()
         labels_in_file = {}
+        option_order = None
         if len(order) == len(labels):
-            metadata["option_order"] = [labels[place] for place in order]
-            labels_in_file = dict(zip(labels, metadata["option_order"], strict=True))
+            option_order = [labels[place] for place in order]
+            labels_in_file = dict(zip(labels, option_order, strict=True))
+        metadata["option_order"] = option_order
         for kind in ("predicted", "ground_truth"):
             label = metadata.get(f"{kind}_choice")
             metadata[f"{kind}_option"] = labels_in_file.get(label, label)
@@ -413,54 +453,62 @@ def note_orders(scores: Sequence[Score], orders: pl.DataFrame) -> list[Score]:
     return noted
 
 
-# The table of scores.
-
-
-def tabulate_scores(scorer: Scorer, scores: Sequence[Score], samples: Samples) -> Scores:
-    """Return a scorer's scores as a table, with what they say about the order of the options."""
-    value_types, metadata_types = scorer.column_types(scores)
-    if samples.orders is not None:
-        scores = note_orders(scores, samples.orders)
-        prior = {name: PRIOR_SCHEMA[name] for name in PRIOR_SCHEMA if name in samples.orders}
-        metadata_types = {**metadata_types, **ORDER_TYPES, **prior}
-    return build_table(scores, value_types, metadata_types)
-
-
 def build_table(scores: Sequence[Score], value_types: Types, metadata_types: Types) -> Scores:
     """Return the table of scores with these values and metadata; what a score lacks is null."""
-    columns = {
-        "status": pl.Series([score.status.value for score in scores], dtype=pl.String),
-        "reason": pl.Series([score.reason for score in scores], dtype=pl.String),
-        "values": _build_structs([score.values for score in scores], value_types),
-        "metadata": _build_structs([score.metadata for score in scores], metadata_types),
-        "excluded_by": pl.Series([None] * len(scores), dtype=pl.String),
-    }
-    types = {**value_types, **metadata_types}
-    encoded = frozenset(name for name, dtype in types.items() if dtype is None)
-    return Scores(pl.DataFrame(columns), encoded)
+    values = []
+    metadata = []
+    rows = []
+    for score in scores:
+        values.append(score.values)
+        metadata.append(score.metadata)
+        rows.append((score.status.value, score.reason, None))
+    names = ("status", "reason", "excluded_by")
+    schema = dict.fromkeys(names, pl.String)
+    frame = pl.DataFrame(rows, schema, orient="row")
+    frame = frame.select(
+        "status",
+        "reason",
+        _build_structs("values", values, value_types),
+        _build_structs("metadata", metadata, metadata_types),
+        "excluded_by",
+    )
+    encoded = set()
+    for types in (value_types, metadata_types):
+        for name, dtype in types.items():
+            if dtype is None:
+                encoded.add(name)
+    return Scores(frame, frozenset(encoded))
 
 
-def _build_structs(rows: Sequence[Mapping[str, Any]], types: Types) -> pl.Series:
-    """Return rows as a column of structs."""
+def _build_structs(name: str, rows: Sequence[Mapping[str, Any]], types: Types) -> pl.Series:
+    """Return rows as a column of structs; a field without a type holds JSON text."""
+    if not types:
+        types = {EMPTY_STRUCT_FIELD: pl.Boolean()}
     columns = []
-    for name, dtype in (types or {EMPTY_STRUCT_FIELD: pl.Boolean()}).items():
-        cells = [row.get(name) for row in rows]
+    for field, dtype in types.items():
+        convert: Callable[[Any], object] | None = None
         if dtype is None:
-            cells = list(map(_write_json, cells))
+            convert = _ENCODER.encode
         elif dtype == pl.Float64:
-            cells = [cell if cell is None else float(cell) for cell in cells]
-        columns.append(pl.Series(name, cells, dtype or pl.String))
-    return pl.DataFrame(columns).to_struct()
+            convert = float
+        cells = [row.get(field) for row in rows]
+        if convert is not None:
+            cells = [None if cell is None else convert(cell) for cell in cells]
+        columns.append(pl.Series(field, cells, dtype or pl.String))
+    return pl.DataFrame(columns).to_struct(name)
 
 
-def _write_json(cell: object) -> str | None:
-    return None if cell is None else json.dumps(cell, ensure_ascii=False)
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
-def join_scores(completions: Completions, scores: Mapping[str, Scores]) -> pl.DataFrame:
+def join_scores(completions: Completions, scores: ScoresByKey) -> pl.DataFrame:
     """Return a chunk's scores as stored: `sample_id`, `trial`, then one struct per scorer key."""
-    structs = [table.frame.to_struct(key) for key, table in scores.items()]
-    return pl.DataFrame([completions.column("sample_id"), completions.column("trial"), *structs])
+    columns = []
+    for name in ("sample_id", "trial"):
+        columns.append(completions.column(name))
+    for key, table in scores.items():
+        columns.append(table.frame.to_struct(key))
+    return pl.DataFrame(columns)
 
 
 # Action rules: what happens to samples after scoring.
@@ -483,7 +531,7 @@ def apply_actions(
     actions: Sequence[Action],
     samples: Samples,
     completions: Completions,
-    scores: Mapping[str, Scores],
+    scores: ScoresByKey,
     *,
     num_trials: int = 1,
 ) -> dict[str, Scores]:
@@ -495,7 +543,8 @@ def apply_actions(
     if not actions:
         return dict(scores)
     keys: dict[int, str] = {}
-    for row, context in enumerate(build_contexts(samples, completions, scores)):
+    contexts = build_contexts(samples, completions, scores)
+    for row, context in enumerate(contexts):
         sample = row // num_trials
         for action in actions:
             try:
@@ -504,23 +553,30 @@ def apply_actions(
             except RowError as problem:
                 message = f"action `{action.key}`: {problem.message}"
                 where = samples.place(row, problem.column)
-                raise DataError("E207", message, where=where, hint=problem.hint) from problem
-    excluded = [keys.get(row // num_trials) for row in range(len(samples))]
+                hint = problem.hint
+                raise DataError("E207", message, where=where, hint=hint) from problem
+    excluded = []
+    for row in range(len(samples)):
+        excluded.append(keys.get(row // num_trials))
     column = pl.Series("excluded_by", excluded, pl.String)
     marked = {}
     for key, table in scores.items():
-        marked[key] = replace(table, frame=table.frame.with_columns(column))
+        frame = table.frame.with_columns(column)
+        marked[key] = replace(table, frame=frame)
     return marked
 
 
 def build_contexts(
-    samples: Samples, completions: Completions, scores: Mapping[str, Scores]
+    samples: Samples,
+    completions: Completions,
+    scores: ScoresByKey,
 ) -> Iterator[dict[str, object]]:
     """Yield what the filter of an action sees of each row."""
-    tables = [table.rows() for table in scores.values()]
-    for sample, completion, *row in zip(samples.rows(), completions, *tables, strict=True):
+    tables = {key: table.rows() for key, table in scores.items()}
+    for sample, completion in zip(samples.rows(), completions, strict=True):
         cells = {}
-        for key, score in zip(scores, row, strict=True):
+        for key, rows in tables.items():
+            score = next(rows)
             cells[key] = {**score.metadata, **score.values}
         yield {
             "sample": sample,
@@ -530,7 +586,10 @@ def build_contexts(
 
 
 def try_action(
-    action: Action, samples: Samples, completions: Completions, scores: Mapping[str, Scores]
+    action: Action,
+    samples: Samples,
+    completions: Completions,
+    scores: ScoresByKey,
 ) -> RowError | None:
     """Return the first error of a rule on these rows; None if there is none."""
     for context in build_contexts(samples, completions, scores):

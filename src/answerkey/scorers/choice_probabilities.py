@@ -27,6 +27,8 @@ from answerkey.scorers.mcqa import StringEqualsMcqa
 from answerkey.types import Completions, Samples, Score, ScoreStatus
 
 Normalise = Literal["none", "tokens", "bytes"]
+#: A number for each choice; None where it is unknown.
+Logs = list[float | None]
 
 
 def judge_probabilities(
@@ -47,19 +49,28 @@ def judge_probabilities(
         return Score(ScoreStatus.FAILED, likelihoods)
     logs, mass, token = likelihoods
     highest = max(log for log in logs if log is not None)
-    best = [choice for choice, log in zip(choices, logs, strict=True) if log == highest]
-    predicted = best[0] if len(best) == 1 else None
     shares = _share_out(logs, highest)
-    share = shares[choices.index(truth)]
+    best = []
+    for choice, log in zip(choices, logs, strict=True):
+        if log == highest:
+            best.append(choice)
+    predicted = None
+    is_correct = 0.0
+    if len(best) == 1:
+        predicted = best[0]
+    if truth in best:
+        is_correct = 1.0 / len(best)
     squares = []
-    for choice, probability in zip(choices, shares, strict=True):
-        squares.append(((probability or 0.0) - (choice == truth)) ** 2)
+    for choice, share in zip(choices, shares, strict=True):
+        error = (share or 0.0) - (choice == truth)
+        squares.append(error**2)
     outside = logs.count(None)
+    truth_share = shares[choices.index(truth)]
     values = {
-        "is_correct": 1.0 / len(best) if truth in best else 0.0,
-        "confidence": shares[choices.index(best[0])],
-        "truth_probability": share,
-        "nll": -math.log(share) if share else None,
+        "is_correct": is_correct,
+        "confidence": shares[logs.index(highest)],
+        "truth_probability": truth_share,
+        "nll": -math.log(truth_share) if truth_share else None,
         "brier": math.fsum(squares),
         "choice_mass": mass,
         "text_mismatch": None if text_choice is None else float(text_choice != predicted),
@@ -77,7 +88,7 @@ def judge_probabilities(
     return Score(ScoreStatus.SCORED, values=values, metadata=metadata)
 
 
-def _share_out(logs: Sequence[float | None], highest: float) -> list[float | None]:
+def _share_out(logs: Logs, highest: float) -> Logs:
     """Return the probability of each choice among all of them; None where it is unknown."""
     weights = [None if log is None else math.exp(log - highest) for log in logs]
     total = math.fsum(filter(None, weights))
@@ -125,7 +136,7 @@ class ChoiceProbabilities(StringEqualsMcqa):
     }
     default_metric_name = "Accuracy by Probability"
     default_metrics = (
-        {"type": "mean", "field": "is_correct", "name": "Accuracy by Probability"},
+        {"type": "mean", "field": "is_correct", "name": default_metric_name},
         {"type": "mean", "field": "text_mismatch", "name": "Text Mismatch Rate"},
         {"type": "calibration"},
         {"type": "mean", "field": "brier", "name": "Brier Score"},
@@ -136,25 +147,22 @@ class ChoiceProbabilities(StringEqualsMcqa):
     reads_choices = False
     reads_logprobs = True
 
-    def column_types(self, scores: Sequence[Score]) -> tuple[Types, Types]:  # noqa: ARG002 - known before
-        """Return the types of what is stored."""
-        return self.value_types, self.metadata_types
-
     def score(self, samples: Samples, completions: Completions) -> list[Score]:
         """Return the scores of the log-probabilities of each completion."""
-        scores = super().score(samples, completions)
-        for row, (reading, completion) in enumerate(zip(scores, completions, strict=True)):
-            if reading.status is not ScoreStatus.SCORED:
-                scores[row] = Score(reading.status, reading.reason)
-                continue
+        scores = []
+        readings = super().score(samples, completions)
+        for reading, completion in zip(readings, completions, strict=True):
             metadata: Mapping[str, Any] = reading.metadata
-            scores[row] = judge_probabilities(
-                completion.logprobs,
-                metadata["choices"],
-                metadata["ground_truth_choice"],
-                metadata["predicted_choice"],
-                self.normalise,
-            )
+            score = Score(reading.status, reading.reason)
+            if reading.status is ScoreStatus.SCORED:
+                score = judge_probabilities(
+                    completion.logprobs,
+                    metadata["choices"],
+                    metadata["ground_truth_choice"],
+                    metadata["predicted_choice"],
+                    self.normalise,
+                )
+            scores.append(score)
         return scores
 
 
@@ -174,15 +182,23 @@ _LONGEST = 1 << 63
 NoLogprobs = Literal["NO_LOGPROBS", "NO_ANSWER_TOKEN", "NO_CHOICE_IN_TOP_LOGPROBS", "OTHER_RANKING"]
 #: The log-probability of each choice, None for one outside the alternatives that were sent; the
 #: probability of all choices together, None for a ranking; and the token of the answer.
-Likelihoods = tuple[list[float | None], float | None, str | None]
+Likelihoods = tuple[Logs, float | None, str | None]
 
 
 def read_likelihoods(
-    logprobs: object, choices: Sequence[str], normalise: Normalise
+    logprobs: object,
+    choices: Sequence[str],
+    normalise: Normalise,
 ) -> Likelihoods | NoLogprobs:
     """Return how likely each choice was, or why that is unknown."""
-    if isinstance(logprobs, Mapping) and isinstance(logprobs.get("ranking"), list):
-        return _read_ranking(logprobs["ranking"], choices, normalise)
+    match logprobs:
+        case {"ranking": list(ranking)} if len(ranking) != len(choices):
+            return "OTHER_RANKING"
+        case {"ranking": list(ranking)}:
+            logs = [_weigh(continuation, normalise) for continuation in ranking]
+            if None in logs:
+                return "NO_LOGPROBS"
+            return logs, None, None
     positions = read_positions(logprobs)
     if not any(position.top for position in positions):
         return "NO_LOGPROBS"
@@ -192,28 +208,21 @@ def read_likelihoods(
     return "NO_ANSWER_TOKEN"
 
 
-def _read_ranking(
-    ranking: Sequence[object], choices: Sequence[str], normalise: Normalise
-) -> Likelihoods | NoLogprobs:
-    """Return how likely each continuation that was ranked is."""
-    if len(ranking) != len(choices):
-        return "OTHER_RANKING"
-    logs = [_weigh(continuation, normalise) for continuation in ranking]
-    if None in logs:
-        return "NO_LOGPROBS"
-    return logs, None, None
-
-
 def _read_alternatives(position: Position, choices: Sequence[str]) -> Likelihoods | NoLogprobs:
     """Return how likely each choice is among the alternatives of the answer's token."""
-    sums: dict[str, list[float]] = {}
+    by_label: dict[str, list[float]] = {}
     for token, logprob in position.top.items():
-        sums.setdefault(read_label(token), []).append(math.exp(logprob))
-    probabilities = [math.fsum(sums.get(choice, ())) for choice in choices]
+        label = read_label(token)
+        by_label.setdefault(label, []).append(math.exp(logprob))
+    probabilities = []
+    logs: Logs = []
+    for choice in choices:
+        probability = math.fsum(by_label.get(choice, ()))
+        probabilities.append(probability)
+        logs.append(math.log(probability) if probability else None)
     mass = math.fsum(probabilities)
     if not mass:
         return "NO_CHOICE_IN_TOP_LOGPROBS"
-    logs = [math.log(probability) if probability else None for probability in probabilities]
     return logs, min(1.0, mass), position.token
 
 
@@ -224,8 +233,10 @@ def _skip_thoughts(positions: list[Position]) -> list[Position]:
     if not text.endswith(answer):  # it may be in several pieces
         answer = text
     answer = _ENVELOPE.sub("", answer)
-    ends = list(accumulate(len(position.token) for position in positions))
-    return positions[bisect_right(ends, len(text) - len(answer)) :]
+    begin = len(text) - len(answer)
+    lengths = [len(position.token) for position in positions]
+    ends = list(accumulate(lengths))
+    return positions[bisect_right(ends, begin) :]
 
 
 def read_label(token: str) -> str:

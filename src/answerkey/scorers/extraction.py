@@ -6,7 +6,7 @@ the same short replies again and again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -15,8 +15,13 @@ import polars as pl
 from answerkey import reader
 from answerkey.errors import SpecError, listing
 from answerkey.reader import GRADES, Reading, accept_reading
-from answerkey.reader.characters import WHITE_SPACE, compose, strip_white_space
-from answerkey.scorers.question import Labels
+from answerkey.reader.characters import WHITE_SPACE, compose
+from answerkey.scorers.question import (
+    LabelCheck,
+    Labels,
+    check_characters,
+    check_characters_or_numbers,
+)
 
 #: A text to be read, the labels of the question, and its option texts if they are known.
 Passage = tuple[str, Labels, Labels | None]
@@ -29,31 +34,43 @@ class ExtractionRule:
     """One way to read a choice from a text.
 
     With `has_parts`, a reading says which part of the rule decided, and where in the text.
-    A rule that `reads_options` looks at the texts of the options, and knows labels such as 27.
-    `accept` is the lowest grade of confidence that counts.
+    A rule that `reads_options` looks at the texts of the options. `check_labels` refuses labels
+    that the rule cannot read. `accept` is the lowest grade of confidence that counts.
     """
 
     name: str
     has_parts: bool = False
     reads_options: bool = False
     accept: str = "stated"
+    check_labels: LabelCheck = check_characters
 
     def read(
-        self, text: str, labels: Sequence[str], options: Sequence[str] | None = None
+        self,
+        text: str,
+        labels: Sequence[str],
+        options: Sequence[str] | None = None,
     ) -> Reading:
         """Return the choice that a text names, or why it names none."""
-        texts = None if options is None else tuple(options)
-        [reading] = self.read_all([(text, tuple(labels), texts)])
+        texts = None
+        if options is not None:
+            texts = tuple(options)
+        passage = (text, tuple(labels), texts)
+        [reading] = self.read_all([passage])
         return reading
 
     def read_all(self, passages: Iterable[Passage]) -> list[Reading]:
         """Return what is read in each passage."""
         readings = []
         for text, labels, options in passages:
-            texts = options if self.reads_options else None
-            recall = reader.read if len(text) > LONGEST_REMEMBERED else _recall_reading
-            reading = recall(text, labels, texts, self.name)
-            readings.append(accept_reading(reading, self.accept))
+            if not self.reads_options:
+                options = None  # noqa: PLW2901 - the rule does not see them
+            read: Callable[..., Reading] = _recall_reading
+            if len(text) > LONGEST_REMEMBERED:
+                read = reader.read
+            reading = read(text, labels, options, self.name)
+            if self.accept != "stated":
+                reading = accept_reading(reading, self.accept)
+            readings.append(reading)
         return readings
 
 
@@ -63,7 +80,12 @@ RULES: dict[str, ExtractionRule] = {
     "first_character": ExtractionRule("first_character"),
     "first_character_literal": ExtractionRule("first_character_literal"),
     "leading_label": ExtractionRule("leading_label", has_parts=True),
-    "stated_answer": ExtractionRule("stated_answer", has_parts=True, reads_options=True),
+    "stated_answer": ExtractionRule(
+        "stated_answer",
+        has_parts=True,
+        reads_options=True,
+        check_labels=check_characters_or_numbers,
+    ),
 }
 
 
@@ -82,7 +104,8 @@ class PatternRule(ExtractionRule):
         labels = []
         for text, choices, _ in passages:
             # Polars cannot hold a lone surrogate; one character replaces it, so that places stay.
-            texts.append(text.encode("utf-8", "replace").decode("utf-8"))
+            encoded = text.encode(errors="replace")
+            texts.append(encoded.decode())
             labels.append(choices)
         column = pl.Series(texts, dtype=pl.String)
         wholes = column.str.extract(self.pattern, 0)
@@ -92,7 +115,11 @@ class PatternRule(ExtractionRule):
 
 
 def _read_match(
-    text: str, labels: Labels, whole: str | None, group: str | None, offset: int | None
+    text: str,
+    labels: Labels,
+    whole: str | None,
+    group: str | None,
+    offset: int | None,
 ) -> Reading:
     """Return the choice that a match names; in any case, if no two choices differ only by case.
 
@@ -102,11 +129,12 @@ def _read_match(
         return Reading(reason="EMPTY")
     if whole is None or group is None or offset is None:
         return Reading(reason="NOTHING_STATED")
-    begin = len(text.encode()[:offset].decode())
-    span = (begin, begin + len(whole))
-    name = compose(strip_white_space(group))
+    before = text.encode()[:offset].decode()
+    span = (len(before), len(before) + len(whole))
+    name = compose(group.strip(WHITE_SPACE))
     folded = {label.lower(): label for label in labels}
-    if name not in labels and len(folded) == len(labels):
+    is_case_free = len(folded) == len(labels)
+    if name not in labels and is_case_free:
         name = folded.get(name.lower(), name)
     if name not in labels:
         return Reading(None, "NOT_A_CHOICE", span)
@@ -125,15 +153,15 @@ def find_rule(extraction: object) -> ExtractionRule:
     if isinstance(extraction, Mapping):
         fields = dict(extraction)
     fallback = fields.pop("fallback", "none")
-    grade = fields.get("accept", "stated")
-    if isinstance(fallback, str) and fallback.strip() and grade in GRADES:
-        match fields:
-            case {"pattern": str(pattern)} if len(fields) == 1:
-                return _build_pattern_rule(pattern)
-            case {"rule": "stated_answer", "accept": str()}:
-                return replace(RULES["stated_answer"], accept=str(grade))
-            case {"rule": str(name)} if name in RULES and len(fields) == 1:
-                return RULES[name]
+    if not isinstance(fallback, str) or not fallback.strip():
+        fields = {}
+    match fields:
+        case {"pattern": str(pattern)} if len(fields) == 1:
+            return _build_pattern_rule(pattern)
+        case {"rule": "stated_answer", "accept": str(grade)} if grade in GRADES:
+            return replace(RULES["stated_answer"], accept=grade)
+        case {"rule": str(name)} if name in RULES and len(fields) == 1:
+            return RULES[name]
     hint = (
         f"extraction rules: {listing(RULES)}, and `{{pattern: …}}` with a regular expression;"
         " `{rule: …, fallback: MODEL}` has a model read the rest, and `{rule: stated_answer,"
@@ -145,11 +173,13 @@ def find_rule(extraction: object) -> ExtractionRule:
 def _build_pattern_rule(pattern: str) -> PatternRule:
     """Return the rule of a regular expression with exactly one group."""
     try:
-        groups = pl.select(pl.lit("").str.extract_groups(pattern)).to_series().struct.fields
+        matches = pl.select(groups=pl.lit("").str.extract_groups(pattern))
     except pl.exceptions.ComputeError as error:
-        why = str(error).rstrip().splitlines()[-1].rpartition("error: ")[2]
+        last_line = str(error).rstrip().splitlines()[-1]
+        why = last_line.rpartition("error: ")[2]
         message = f"`pattern` {pattern!r} is not a regular expression: {why}"
         raise SpecError("E108", message, hint=_HINT) from None
+    groups = matches["groups"].struct.fields
     if len(groups) != 1:
         message = f"`pattern` {pattern!r} has {len(groups)} groups, and needs exactly one"
         raise SpecError("E108", message, hint=f"{_HINT}; further brackets are written `(?:…)`")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -22,32 +22,28 @@ import polars as pl
 
 from answerkey.errors import SpecError, listing
 from answerkey.reader import Reading, explain_reading, read
-from answerkey.reader.characters import LONGEST_CHARACTER, WHITE_SPACE, measure_character
+from answerkey.reader.characters import WHITE_SPACE
 from answerkey.reader.explain import shorten
 from answerkey.reader.markup import is_thought
 from answerkey.scorers.base import (
-    FAULTS,
     UNANSWERED,
-    FaultReason,
     FieldErrors,
     ModelCall,
     RowChecks,
-    RowFault,
     Scorer,
     Types,
     call_by_trial,
     call_model,
-    compile_templates,
     report_faults,
 )
 from answerkey.scorers.extraction import ExtractionRule, find_rule
 from answerkey.scorers.question import (
-    NOUNS,
+    FAULTS,
     LabelCheck,
     Labels,
     Question,
     build_question,
-    build_questions,
+    check_characters,
     read_options,
 )
 from answerkey.templates import Template
@@ -67,17 +63,14 @@ if TYPE_CHECKING:
     from answerkey.models.config import Model
 
 Extraction = str | dict[str, str]
+Templates = Mapping[str, Template]
 
 #: What the rules that read the whole text add: the passage that decided, and how sure it is.
 _SPAN_TYPES: Types = {"answer_span": pl.List(pl.Int64)}
-_GRADE_TYPES: Types = dict.fromkeys(("confidence", "doubted_choice", "doubt"), pl.String())
-_FALLBACK_TYPES: Types = dict.fromkeys(("fallback_text", "fallback_error"), pl.String())
-_NUMBER = re.compile("[1-9][0-9]{0,3}")
-_LONGER = "for longer answers use the scorer `string_equals`"
-_LENGTH_HINTS: dict[FaultReason, str] = {
-    "BAD_CHOICES": f"only single-character choices are supported here; {_LONGER}",
-    "BAD_TRUTH": f"write the label of a choice, such as 'A'; {_LONGER}",
-}
+_GRADES = ("confidence", "doubted_choice", "doubt")
+_GRADE_TYPES: Types = dict.fromkeys(_GRADES, pl.String())
+_FALLBACKS = ("fallback_text", "fallback_error")
+_FALLBACK_TYPES: Types = dict.fromkeys(_FALLBACKS, pl.String())
 
 #: Why a completion that ends within its thoughts is INVALID, and the reasons that this replaces.
 TRUNCATED = "TRUNCATED_THINKING"
@@ -120,12 +113,14 @@ def write_prompt(
     """
     lines = list(choices)
     if options and len(options) >= len(choices):
-        for row, option in enumerate(options[: len(lines)]):
-            lines[row] += f". {' '.join(option.split())}"
-    digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:_MARK_DIGITS]
+        for row, label in enumerate(choices):
+            option = " ".join(options[row].split())
+            lines[row] = f"{label}. {option}"
+    encoded = text.encode(errors="surrogatepass")
+    digest = hashlib.sha256(encoded).hexdigest()
     return PROMPT.format(
         options="\n".join(lines),
-        mark=f"--- {digest} ---",
+        mark=f"--- {digest[:_MARK_DIGITS]} ---",
         reply=text,
         choices=", ".join(choices),
     )
@@ -143,7 +138,9 @@ def read_reply(
     if _NONE.match(text):
         return None
     choice = read(text, choices).choice
-    return choice if read(text, choices, options).choice == choice else None
+    if read(text, choices, options).choice != choice:
+        return None
+    return choice
 
 
 # The rule for one completion.
@@ -164,78 +161,58 @@ def judge(
     if scorer.model_key is not None:
         hint = "leave `fallback` out, or use `score`"
         raise SpecError("E108", "`judge` asks no model", hint=hint)
-    find_rule(extraction)
-    cells = {"choices": choices, "ground_truth_choice": truth}
-    question = build_question(cells, scorer.check_labels)
+    rule = find_rule(extraction)
+    question = build_question(choices, truth, rule.check_labels)
     if options is not None:
         question = replace(question, options=tuple(options))
     if not isinstance(completion, Completion):
         completion = Completion(completion)
-    score = scorer.judge(question, completion)
+    reading = rule.read(completion.text or "", question.labels, question.options)
+    score = judge_reading(rule, question, completion, reading)
     value_types, metadata_types = scorer.column_types([score])
-    values = {**dict.fromkeys(value_types), **score.values}
-    metadata = {**dict.fromkeys(metadata_types), **score.metadata}
+    values = dict.fromkeys(value_types)
+    values.update(score.values)
+    metadata = dict.fromkeys(metadata_types)
+    metadata.update(score.metadata)
     return replace(score, values=values, metadata=metadata)
 
 
-def check_characters(labels: Labels, reason: FaultReason) -> None:
-    """Raise `RowFault` unless every label is a single character."""
-    for label in labels:
-        if measure_character(label) != len(label) or len(label) > LONGEST_CHARACTER:
-            message = f"{NOUNS[reason]} {shorten(label)} has more than one character"
-            raise RowFault(reason, message, _LENGTH_HINTS[reason])
-
-
-def check_characters_or_numbers(labels: Labels, reason: FaultReason) -> None:
-    """Raise `RowFault` unless the labels are single characters, or the numbers 1, 2, ….
-
-    A truth may be any number: it must be one of the choices anyway.
-    """
-    if reason == "BAD_TRUTH" and _NUMBER.fullmatch(labels[0]):
-        return
-    if list(labels) != list(map(str, range(1, len(labels) + 1))):
-        check_characters(labels, reason)
-
-
-def read_completions(
-    rule: ExtractionRule, questions: Sequence[Question], completions: Sequence[Completion]
-) -> list[Reading]:
-    """Return what a rule reads in each completion; only the reason where there is no text."""
-    readings = []
-    passages = {}
-    for row, (question, completion) in enumerate(zip(questions, completions, strict=True)):
-        readings.append(_UNREADABLE.get(completion.status, _NO_TEXT))
-        is_text = completion.status is CompletionStatus.OK and completion.text is not None
-        if is_text and not question.faults:
-            passages[row] = (completion.text or "", question.labels, question.options)
-    for row, reading in zip(passages, rule.read_all(passages.values()), strict=True):
-        readings[row] = reading
-    return readings
-
-
-_NO_TEXT = Reading(reason="NO_TEXT")
-_UNREADABLE = {CompletionStatus.REFUSED: Reading(reason="REFUSED")}
+_UNREADABLE = {
+    CompletionStatus.REFUSED: Reading(reason="REFUSED"),
+    CompletionStatus.NO_TEXT: Reading(reason="NO_TEXT"),
+}
 
 
 def judge_reading(
-    rule: ExtractionRule, question: Question, completion: Completion, reading: Reading
+    rule: ExtractionRule,
+    question: Question,
+    completion: Completion,
+    reading: Reading,
 ) -> Score:
-    """Return the score for what was read in a completion."""
+    """Return the score for what was read in a completion; one without text has its own reason."""
     if question.faults:
         return Score(ScoreStatus.FAILED, question.faults[0].reason)
     if completion.status is CompletionStatus.ERROR:
         return UNANSWERED
+    status = completion.status
+    if completion.text is None and status is CompletionStatus.OK:
+        status = CompletionStatus.NO_TEXT
+    reading = _UNREADABLE.get(status, reading)
     reason = reading.reason
     if reason in UNSAID and _is_truncated(completion):
         reason = TRUNCATED
     validity = Validity.INVALID if reading.choice is None else Validity.VALID
+    rule_name = rule.name
+    if reading.part is not None:
+        rule_name += f"/{reading.part}"
+    truth = next(iter(question.truths))
     metadata: dict[str, object] = {
         "completion_validity": validity.value,
         "validity_reason": reason,
         "predicted_choice": reading.choice,
-        "ground_truth_choice": question.truth,
+        "ground_truth_choice": truth,
         "choices": list(question.labels),
-        "extraction_rule": rule.name if reading.part is None else f"{rule.name}/{reading.part}",
+        "extraction_rule": rule_name,
     }
     if rule.has_parts:
         metadata["answer_span"] = reading.span and list(reading.span)
@@ -243,12 +220,8 @@ def judge_reading(
         metadata["confidence"] = reading.confidence
         metadata["doubted_choice"] = reading.doubted
         metadata["doubt"] = reading.doubt
-    is_correct = float(reading.choice in question.truths)
-    return Score(
-        ScoreStatus.SCORED,
-        values={"is_correct": is_correct},
-        metadata=metadata,
-    )
+    values = {"is_correct": float(reading.choice in question.truths)}
+    return Score(ScoreStatus.SCORED, values=values, metadata=metadata)
 
 
 def _is_truncated(completion: Completion) -> bool:
@@ -260,21 +233,25 @@ def _is_truncated(completion: Completion) -> bool:
 
 
 def explain_verdict(
-    completion: str | Completion | None, choices: Sequence[str], score: Score
+    completion: str | Completion | None,
+    choices: Sequence[str],
+    score: Score,
 ) -> str:
     """Return, in one sentence, why `judge` decided so."""
     if score.status is ScoreStatus.FAILED:
         return f"FAILED: {FAULTS.get(str(score.reason), score.reason)}"
     if score.status is ScoreStatus.ERROR:
         return "ERROR: the call failed, so there is nothing to judge"
-    text = completion.text if isinstance(completion, Completion) else completion
-    reply = score.metadata.get("fallback_text")
-    rule, _, part = str(score.metadata["extraction_rule"]).partition("/")
+    if isinstance(completion, Completion):
+        completion = completion.text
+    metadata = score.metadata
+    reply = metadata.get("fallback_text")
+    rule, _, part = str(metadata["extraction_rule"]).partition("/")
     if part == FALLBACK:
-        choice = score.metadata["predicted_choice"]
+        choice = metadata["predicted_choice"]
         why = f"VALID: `{rule}` reads no choice, the fallback reads {choice!r}"
         return f"{why} (it says {shorten(reply)})"
-    why = explain_reading(text or "", choices, score.metadata)
+    why = explain_reading(completion or "", choices, metadata)
     if reply is None:
         return why
     return f"{why}; the fallback says {shorten(reply)}"
@@ -322,20 +299,23 @@ class StringEqualsMcqa(Scorer):
     @property
     def model_key(self) -> str | None:
         """The model that reads what the rule cannot; None without a `fallback`."""
-        return self.extraction.get(FALLBACK) if isinstance(self.extraction, dict) else None
+        if isinstance(self.extraction, dict):
+            return self.extraction.get(FALLBACK)
+        return None
 
     @property
     def rule_name(self) -> str:
         """The name of the extraction rule, and whether there is a fallback."""
         name = find_rule(self.extraction).name
-        return name if self.model_key is None else f"{name}/{FALLBACK}"
+        if self.model_key is None:
+            return name
+        return f"{name}/{FALLBACK}"
 
     @property
     def check_labels(self) -> LabelCheck:
         """What refuses labels that the rule cannot read."""
         with suppress(SpecError):
-            if find_rule(self.extraction).reads_options:
-                return check_characters_or_numbers
+            return find_rule(self.extraction).check_labels
         return check_characters
 
     def bind(
@@ -348,7 +328,8 @@ class StringEqualsMcqa(Scorer):
 
         `key` is the scorer's own, for the purpose of its calls.
         """
-        if getattr(model, "needs", None) or model.name.startswith("builtin/"):
+        is_builtin = model.name.startswith("builtin/")
+        if is_builtin or getattr(model, "needs", None):
             what = "answers multiple-choice questions and cannot read completions"
             hint = "name a live model in `fallback`"
             raise SpecError("E301", f"model `{model.name}` {what}", hint=hint)
@@ -360,10 +341,13 @@ class StringEqualsMcqa(Scorer):
 
         A deprecated column name stands for a template that reads it.
         """
+        source = getattr(self, field)
         column = getattr(self, f"{field}_field", None)
-        if getattr(self, field) is None and column is not None:
-            return Template.compile(f"{{{{ sample[{column!r}] }}}}")
-        return super().compile_field(field)
+        if source is None and column is not None:
+            source = f"{{{{ sample[{column!r}] }}}}"
+        if source is None:
+            return None
+        return Template.compile(source)
 
     def check_fields(self) -> FieldErrors:
         """Return an unknown extraction rule, a missing field, and constants that fit no row."""
@@ -374,40 +358,72 @@ class StringEqualsMcqa(Scorer):
             errors.append(("extraction", error))
         constants = {}
         hints = {}
-        for name, column in (("ground_truth_choice", "answer"), ("choices", "choices")):
-            hints[name] = f'for a column write `{name}: "{{{{ sample.{column} }}}}"`'
+        columns = {"ground_truth_choice": "answer", "choices": "choices"}
+        for name, column in columns.items():
+            hint = f'for a column write `{name}: "{{{{ sample.{column} }}}}"`'
+            hints[name] = hint
             with suppress(SpecError):
                 template = self.compile_field(name)
                 if template is None:
                     message = f"`{name}` is missing (and so is its deprecated form `{name}_field`)"
-                    errors.append((name, SpecError("E108", message, hint=hints[name])))
+                    errors.append((name, SpecError("E108", message, hint=hint)))
                 elif template.kind == "constant":
                     constants[name] = template.evaluate()
-        for fault in build_question(constants, self.check_labels).faults:
-            message = f"`{fault.field}`: {fault.message}"
-            hint = fault.hint or hints[fault.field]
-            constant = constants[fault.field]
-            choices = constants.get("choices")
+        choices = constants.get("choices")
+        truth = constants.get("ground_truth_choice")
+        question = build_question(choices, truth, self.check_labels)
+        for fault in question.faults:
+            name = fault.field
+            if name not in constants:
+                continue
+            hint = fault.hint or hints[name]
+            constant = constants[name]
             is_choice = isinstance(choices, list) and constant in choices
             if isinstance(constant, str) and not is_choice:
-                hint = f"{hints[fault.field]}; {hint}"
-            errors.append((fault.field, SpecError("E108", message, hint=hint)))
+                hint = f"{hints[name]}; {hint}"
+            message = f"`{name}`: {fault.message}"
+            errors.append((name, SpecError("E108", message, hint=hint)))
         return errors
 
-    def questions(self, samples: Samples) -> list[Question]:
-        """Return the question of each sample."""
-        return build_questions(self.templates(), samples, self.check_labels)
+    def questions(self, samples: Samples, templates: Templates | None = None) -> list[Question]:
+        """Return the question that templates, by default all of them, make of each sample.
+
+        Where options were put in another order, the truth moves along.
+        """
+        if templates is None:
+            templates = self.templates()
+        written = samples.as_written()
+        columns: list[Sequence[object]] = []
+        for name in ("choices", "ground_truth_choice", "options"):
+            if name not in templates:
+                columns.append([None] * len(samples))
+            elif name == "options":
+                # Option texts are shown in their new order, labels stay where they are.
+                columns.append(templates[name].values(samples))
+            else:
+                columns.append(templates[name].values(written))
+        check = self.check_labels
+        questions = []
+        for labels, truth, options in zip(*columns, strict=True):
+            questions.append(build_question(labels, truth, check, options))
+        if samples.orders is None:
+            return questions
+        orders = samples.orders["order"].to_list()
+        return list(map(Question.reorder, questions, orders))
 
     def check_rows(self, samples: Samples) -> RowChecks:
         """Return an error for every faulty row, and a notice for every field that was trimmed."""
-        templates, errors = compile_templates(self)
+        compiled, errors = self.compiled
+        templates = dict(compiled)
         for name, _ in errors:
             templates.pop(name, None)
         faults = []
         trimmed: dict[str, int] = {}
-        questions = build_questions(templates, samples, self.check_labels)
+        questions = self.questions(samples, templates)
         for row, question in enumerate(questions):
-            faults += [(row, fault) for fault in question.faults]
+            for fault in question.faults:
+                if fault.field in templates:
+                    faults.append((row, fault))
             for name in question.trimmed:
                 trimmed.setdefault(name, row)
         notices = []
@@ -422,12 +438,13 @@ class StringEqualsMcqa(Scorer):
 
     def sample_facts(self, samples: Samples) -> Known:
         """Return choices, truth and option texts of each sample; None where a row has none."""
-        questions = self.questions(samples)
-        return Known(
-            choices=[question.labels or None for question in questions],
-            truths=[question.truth for question in questions],
-            options=self.option_texts(samples),
-        )
+        choices: list[Labels | None] = []
+        truths: list[str | None] = []
+        for question in self.questions(samples):
+            choices.append(question.labels or None)
+            truth = next(iter(question.truths), None)
+            truths.append(truth)
+        return Known(choices, truths, self.option_texts(samples))
 
     def option_texts(self, samples: Samples) -> list[Labels | None]:
         """Return the option texts of each sample; None where they are not known.
@@ -438,29 +455,26 @@ class StringEqualsMcqa(Scorer):
         if self.options is not None:
             return [question.options for question in self.questions(samples)]
         texts: list[Labels | None] = [None] * len(samples)
-        if "options" in samples.columns:
-            for row, cell in enumerate(samples.values("options")):
-                if not isinstance(cell, str | None):
-                    texts[row] = read_options(cell)
+        if "options" not in samples.columns:
+            return texts
+        for row, cell in enumerate(samples.values("options")):
+            if not isinstance(cell, str | None):
+                texts[row] = read_options(cell)
         return texts
 
     def column_types(self, scores: Sequence[Score]) -> tuple[Types, Types]:  # noqa: ARG002 - known before
         """Return the types of what is stored; a rule with parts and a fallback add metadata."""
         rule = find_rule(self.extraction)
-        types: dict[str, pl.DataType | None] = {**self.metadata_types}
+        types: Types = self.metadata_types
+        if not self.reads_choices:
+            return self.value_types, types
         if rule.has_parts:
-            types |= _SPAN_TYPES
+            types = {**types, **_SPAN_TYPES}
         if rule.reads_options:
-            types |= _GRADE_TYPES
+            types = {**types, **_GRADE_TYPES}
         if self._call is not None:
-            types |= _FALLBACK_TYPES
+            types = {**types, **_FALLBACK_TYPES}
         return self.value_types, types
-
-    def judge(self, question: Question, completion: Completion) -> Score:
-        """Return the score of one completion by the rule alone."""
-        rule = find_rule(self.extraction)
-        [reading] = read_completions(rule, [question], [completion])
-        return judge_reading(rule, question, completion, reading)
 
     def score(self, samples: Samples, completions: Completions) -> list[Score]:
         """Return the score of each completion.
@@ -469,19 +483,21 @@ class StringEqualsMcqa(Scorer):
         """
         rule = find_rule(self.extraction)
         questions = self.questions(samples)
-        readings = read_completions(rule, questions, completions.items)
-        scores = []
-        for question, completion, reading in zip(questions, completions, readings, strict=True):
-            scores.append(judge_reading(rule, question, completion, reading))
+        passages = []
+        for question, completion in zip(questions, completions, strict=True):
+            text = completion.text or ""
+            passages.append((text, question.labels, question.options))
+        readings = rule.read_all(passages)
+        judge_row = partial(judge_reading, rule)
+        scores = list(map(judge_row, questions, completions, readings))
         if self._call is None:
             return scores
         prompts = {}
         for row in find_unread(scores):
-            question = questions[row]
-            text = completions.items[row].text or ""
-            prompt = write_prompt(text, question.labels, question.options)
+            prompt = write_prompt(*passages[row])
             prompts[row] = [{"role": "user", "content": prompt}]
-        for row, reply in call_by_trial(self._call, prompts, completions).items():
+        replies = call_by_trial(self._call, prompts, completions)
+        for row, reply in replies.items():
             scores[row] = self._judge_again(scores[row], questions[row], reply)
         return scores
 
@@ -507,8 +523,8 @@ class StringEqualsMcqa(Scorer):
             "extraction_rule": self.rule_name,
             "answer_span": None,
         }
-        is_correct = float(choice in question.truths)
-        return replace(score, values={"is_correct": is_correct}, metadata=metadata)
+        values = {"is_correct": float(choice in question.truths)}
+        return replace(score, values=values, metadata=metadata)
 
 
 def find_unread(scores: Iterable[Score]) -> list[int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -65,7 +66,7 @@ _ANY_LABEL = "Answer with the label and nothing else."
 _QUOTES = "\"'`\u2018\u2019\u201a\u201c\u201d\u201e\u2039\u203a\u00ab\u00bb"
 _BLANKS_AND_QUOTES = WHITE_SPACE + _QUOTES
 
-_WORDS: Types = {"judge_text": pl.String(), "judge_error": pl.String()}
+_WORDS: Types = dict.fromkeys(("judge_text", "judge_error"), pl.String())
 #: The lowest and the highest score that a judge may give.
 Scale = tuple[float, float]
 
@@ -149,7 +150,8 @@ class ModelJudge(Scorer):
         prompts = {}
         templates = self.templates()
         needs_completion = self.needs_completion
-        for row, (sample, completion) in enumerate(zip(samples.rows(), completions, strict=True)):
+        rows = zip(samples.rows(), completions, strict=True)
+        for row, (sample, completion) in enumerate(rows):
             if needs_completion and completion.status is CompletionStatus.ERROR:
                 continue
             try:
@@ -162,7 +164,10 @@ class ModelJudge(Scorer):
         return scores
 
     def _build_prompt(
-        self, templates: Mapping[str, Template], sample: Row, completion: Completion
+        self,
+        templates: Mapping[str, Template],
+        sample: Row,
+        completion: Completion,
     ) -> Prompt:
         """Return the messages that ask about one completion. Raise RowError."""
         context = self.build_context(sample, completion)
@@ -221,11 +226,7 @@ class ModelJudge(Scorer):
         return Score(ScoreStatus.SCORED, values=cells, metadata=metadata)
 
 
-def _fail(
-    reason: str,
-    error: str,
-    text: str | None = None,
-) -> Score:
+def _fail(reason: str, error: str, text: str | None = None) -> Score:
     metadata = {"judge_text": text, "judge_error": error}
     return Score(ScoreStatus.FAILED, reason, metadata=metadata)
 
@@ -258,7 +259,8 @@ class ModelAsAJudge(ModelJudge):
     def read_reply(self, text: str) -> dict[str, object]:
         """Return the score, brought to a scale from 0 to 1, and what else the judge said."""
         verdict = read_verdict(text, self.scale)
-        score = (verdict.score - self.score_min) / (self.score_max - self.score_min)
+        width = self.score_max - self.score_min
+        score = (verdict.score - self.score_min) / width
         return {**verdict._asdict(), "score": score, "raw_score": verdict.score}
 
     @property
@@ -269,11 +271,13 @@ class ModelAsAJudge(ModelJudge):
     @property
     def scales(self) -> Mapping[str, Scale]:
         """Scores are brought to a scale from 0 to 1."""
-        return {"score": (0.0, 1.0), "confidence": (0.0, 1.0), "raw_score": self.scale}
+        share = (0.0, 1.0)
+        return {"score": share, "confidence": share, "raw_score": self.scale}
 
     def check_fields(self) -> FieldErrors:
         """Return what is wrong with the scale."""
-        if all(map(math.isfinite, self.scale)) and self.score_min < self.score_max:
+        is_finite = all(map(math.isfinite, self.scale))
+        if is_finite and self.score_min < self.score_max:
             return []
         low = f"`score_min`, {self.score_min:g}"
         message = f"`score_max` is {self.score_max:g}, which is not above {low}"
@@ -290,7 +294,10 @@ class _LabelJudge(ModelJudge):
     @property
     def labels(self) -> list[str]:
         """The labels that the judge may answer."""
-        return [label for name in self.label_fields for label in getattr(self, name)]
+        labels: list[str] = []
+        for name in self.label_fields:
+            labels += getattr(self, name)
+        return labels
 
     @property
     def schema(self) -> Mapping[str, object]:
@@ -303,17 +310,20 @@ class _LabelJudge(ModelJudge):
     @property
     def form(self) -> str:
         """The list of the labels."""
+        if not self.labels:
+            return _ANY_LABEL
         quoted = [json.dumps(label, ensure_ascii=False) for label in self.labels]
-        return _LABELS + ", ".join(quoted) if quoted else _ANY_LABEL
+        return _LABELS + ", ".join(quoted)
 
     def check_fields(self) -> FieldErrors:
         """Return an error for labels that are listed twice, and for a field without any."""
         errors: FieldErrors = []
         hint = "list what the judge may answer, each label once: `[correct]`, `[incorrect]`"
+        counts = Counter(self.labels)
         for name in self.label_fields:
             labels = getattr(self, name)
             is_missing = self.main_value is not None and not labels
-            if is_missing or any(self.labels.count(label) > 1 for label in labels):
+            if is_missing or any(counts[label] > 1 for label in labels):
                 message = f"`{name}` is empty, or one of its labels is listed twice"
                 errors.append((name, SpecError("E108", message, hint=hint)))
         return errors

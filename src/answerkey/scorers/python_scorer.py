@@ -10,7 +10,7 @@ A sample on which the function fails is FAILED: the reason says how, the metadat
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -50,14 +50,17 @@ class PythonScorer(Scorer):
     @property
     def needs_completion(self) -> bool:
         """Whether the function takes the solver's output; False for `compute_scores(sample)`."""
-        parameters = self.snippets()[0].find_parameters()
+        [snippet] = self.snippets()
+        parameters = snippet.find_parameters()
         if parameters is None:
             return True
-        return len(parameters.posonlyargs) + len(parameters.args) != 1
+        names = parameters.posonlyargs + parameters.args
+        return len(names) != 1
 
     def snippets(self) -> tuple[Snippet, ...]:
         """Return the one snippet, which must be trusted before it is run."""
-        return (Snippet(FUNCTION, self.compute_scores_snippet, label=self.type),)
+        snippet = Snippet(FUNCTION, self.compute_scores_snippet, label=self.type)
+        return (snippet,)
 
     def score(self, samples: Samples, completions: Completions) -> list[Score]:
         """Return the scores. Raise ScoringError E401 when the snippet cannot even be loaded."""
@@ -66,11 +69,19 @@ class PythonScorer(Scorer):
         calls = {}
         rows = zip(samples.rows(), completions, strict=True)
         for row, (sample, completion) in enumerate(rows):
-            if not needs_completion or completion.status is not CompletionStatus.ERROR:
+            is_error = completion.status is CompletionStatus.ERROR
+            if not is_error or not needs_completion:
                 calls[row] = [dict(sample), completion.exchange()]
-        if calls:
-            for row, outcome in zip(calls, self._call(list(calls.values())), strict=True):
-                scores[row] = _read_outcome(outcome)
+        if not calls:
+            return scores
+        try:
+            with SnippetProcess(*self.snippets()) as process:
+                outcomes = process.call_all(calls.values())
+                for row, outcome in zip(calls, outcomes, strict=True):
+                    scores[row] = _read_outcome(outcome)
+        except SnippetError as problem:
+            message = f"the snippet of a `python` scorer cannot be loaded: {problem}"
+            raise ScoringError("E401", message, hint=_LOAD_HINT) from None
         return scores
 
     def column_types(self, scores: Sequence[Score]) -> tuple[Types, Types]:
@@ -78,22 +89,14 @@ class PythonScorer(Scorer):
         values: dict[str, pl.DataType | None] = {}
         metadata: dict[str, pl.DataType | None] = {}
         for score in scores:
-            metadata.update(dict.fromkeys(score.metadata))
+            metadata |= dict.fromkeys(score.metadata)
             for name, value in score.values.items():
                 values.setdefault(name, pl.Float64())
                 if not isinstance(value, int | float | None):
                     values[name] = None
         metadata.pop(TRACEBACK_FIELD, None)
-        return values, {**metadata, TRACEBACK_FIELD: pl.String()}
-
-    def _call(self, calls: Sequence[Sequence[object]]) -> Iterator[object]:
-        """Yield what the function returns for each call, or its SnippetError."""
-        try:
-            with SnippetProcess(self.snippets()[0]) as process:
-                yield from process.call_all(calls)
-        except SnippetError as problem:
-            message = f"the snippet of a `python` scorer cannot be loaded: {problem}"
-            raise ScoringError("E401", message, hint=_LOAD_HINT) from None
+        metadata[TRACEBACK_FIELD] = pl.String()
+        return values, metadata
 
 
 def _read_outcome(outcome: object) -> Score:
@@ -104,7 +107,8 @@ def _read_outcome(outcome: object) -> Score:
         return _fail("bad_value", f"`{FUNCTION}` returned {type(outcome).__name__}, not a dict")
     values: Mapping[str, object] = outcome
     metadata: object = {}
-    if isinstance(outcome.get("scores"), Mapping) and set(outcome) <= {"scores", "metadata"}:
+    has_parts = set(outcome) <= {"scores", "metadata"}
+    if has_parts and isinstance(outcome.get("scores"), Mapping):
         values = outcome["scores"]
         metadata = outcome.get("metadata") or {}
     if not isinstance(metadata, Mapping):
@@ -116,11 +120,8 @@ def _read_outcome(outcome: object) -> Score:
     return Score(ScoreStatus.SCORED, values=values, metadata=metadata)
 
 
-def _fail(
-    kind: str,
-    message: str,
-    traceback: str | None = None,
-) -> Score:
-    reason = " ".join(f"SNIPPET_FAILED ({kind}): {message}".split())
+def _fail(kind: str, message: str, traceback: str | None = None) -> Score:
+    words = f"SNIPPET_FAILED ({kind}): {message}".split()
+    reason = " ".join(words)[:_LONGEST_REASON]
     metadata = {TRACEBACK_FIELD: traceback}
-    return Score(ScoreStatus.FAILED, reason[:_LONGEST_REASON], metadata=metadata)
+    return Score(ScoreStatus.FAILED, reason, metadata=metadata)

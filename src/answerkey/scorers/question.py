@@ -1,33 +1,80 @@
 """The multiple-choice question that a task makes of a sample: labels, option texts and truths.
 
 Datasets spell choices and ground truths in many ways: lists, JSON text, Python literals, integers.
+Which labels the extraction rules can read is decided here alone.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from answerkey.reader.characters import compose, strip_white_space
+from answerkey.reader.characters import LONGEST_CHARACTER, WHITE_SPACE, compose, measure_character
 from answerkey.reader.explain import shorten
 from answerkey.scorers.base import FaultReason, RowFault
-from answerkey.templates import RowError, Template
+from answerkey.templates import RowError
 from answerkey.text import parse_python
-from answerkey.types import OPTION_TEXT_KEYS, Samples
+from answerkey.types import OPTION_TEXT_KEYS
 
 #: Longer text in a cell is no list of labels; parsing it would only cost time.
 LONGEST_LIST = 100_000
 #: A question has no more choices than this.
 MOST_CHOICES = 1_000
-_LIST_HINT = 'write a list of single characters such as ["A", "B", "C", "D"]'
-NOUNS: dict[FaultReason, str] = {"BAD_CHOICES": "choice", "BAD_TRUTH": "ground truth"}
+_NOUNS: dict[FaultReason, str] = {
+    "BAD_CHOICES": "choice",
+    "BAD_TRUTH": "ground truth",
+}
 
 Labels = tuple[str, ...]
-#: Raises `RowFault` for labels that a scorer cannot use: those of the choices, or the truth alone.
+#: Raises `RowFault` for labels that a rule cannot read: those of the choices, or the truth alone.
 LabelCheck = Callable[[Labels, FaultReason], None]
+
+# Which labels a rule can read.
+
+#: What is wrong with one sample: the dataset's fault, not the model's.
+FAULTS: dict[str, str] = {
+    "BAD_TRUTH": "the ground truth of this row is not one single character out of its choices",
+    "BAD_CHOICES": "the choices of this row are not a list of distinct single characters",
+    "TEMPLATE_FAILED": "a template of the scorer could not be rendered on this row",
+}
+_LIST_HINT = 'write a list of single characters such as ["A", "B", "C", "D"]'
+_EMPTY_HINT = "every choice is one character, such as 'A'"
+_LONGER = "for longer answers use the scorer `string_equals`"
+_LENGTH_HINTS: dict[FaultReason, str] = {
+    "BAD_CHOICES": f"only single-character choices are supported here; {_LONGER}",
+    "BAD_TRUTH": f"write the label of a choice, such as 'A'; {_LONGER}",
+}
+_NUMBER = re.compile("[1-9][0-9]{0,3}")
+
+
+def check_characters(labels: Labels, reason: FaultReason) -> None:
+    """Raise `RowFault` unless every label is a single character."""
+    for label in labels:
+        length = len(label)
+        if length == 1:
+            continue
+        if measure_character(label) != length or length > LONGEST_CHARACTER:
+            message = f"{_NOUNS[reason]} {shorten(label)} has more than one character"
+            raise RowFault(reason, message, _LENGTH_HINTS[reason])
+
+
+def check_characters_or_numbers(labels: Labels, reason: FaultReason) -> None:
+    """Raise `RowFault` unless the labels are single characters, or the numbers 1, 2, ….
+
+    A truth may be any number: it must be one of the choices anyway.
+    """
+    if reason == "BAD_TRUTH" and _NUMBER.fullmatch(labels[0]):
+        return
+    numbers = map(str, range(1, len(labels) + 1))
+    if labels != tuple(numbers):
+        check_characters(labels, reason)
+
+
+# What a sample says.
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,51 +92,31 @@ class Question:
     faults: tuple[RowFault, ...] = ()
     trimmed: frozenset[str] = frozenset()
 
-    @property
-    def truth(self) -> str | None:
-        """The right label, or one of several; None where there is none."""
-        return next(iter(self.truths), None)
+    def reorder(self, order: Sequence[int]) -> Question:
+        """Return the question with its options in this order: the truth moves along."""
+        if len(order) != len(self.labels):
+            return self
+        written = [self.labels[place] for place in order]
+        moved = dict(zip(written, self.labels, strict=True))
+        truths = [moved.get(truth, truth) for truth in self.truths]
+        return replace(self, truths=frozenset(truths))
 
 
-def build_questions(
-    templates: Mapping[str, Template], samples: Samples, check: LabelCheck
-) -> list[Question]:
-    """Return the question of each sample.
-
-    Where options were put in another order, the truth moves along.
-    """
-    written = samples.as_written()
-    columns = {}
-    for name, template in templates.items():
-        # Option texts are shown in their new order, labels stay where they are.
-        columns[name] = template.values(samples if name == "options" else written)
-    orders = None if samples.orders is None else samples.orders["order"].to_list()
-    questions = []
-    for row in range(len(samples)):
-        cells = {name: column[row] for name, column in columns.items()}
-        question = build_question(cells, check)
-        if orders is not None and len(orders[row]) == len(question.labels):
-            written_labels = [question.labels[place] for place in orders[row]]
-            moved = dict(zip(written_labels, question.labels, strict=True))
-            truths = frozenset(moved.get(truth, truth) for truth in question.truths)
-            question = replace(question, truths=truths)
-        questions.append(question)
-    return questions
-
-
-def build_question(cells: Mapping[str, object], check: LabelCheck) -> Question:
-    """Return the question that the values of a sample make, by field.
+def build_question(
+    choices: object,
+    truth: object,
+    check: LabelCheck,
+    options: object = None,
+) -> Question:
+    """Return the question that these values of a sample make.
 
     A `RowError` is the value of a template that failed.
     """
-    choices = cells.get("choices")
-    truth = cells.get("ground_truth_choice")
     # As in nearly every row, and always with the same few choices.
     if type(truth) is str and type(choices) is list and {*map(type, choices)} == {str}:
         question = _recall_question(tuple(choices), truth, check)
     else:
-        question = _parse_question(cells, check)
-    options = cells.get("options")
+        question = _parse_question(choices, truth, check)
     if options is None:
         return question
     if isinstance(options, RowError):
@@ -98,46 +125,37 @@ def build_question(cells: Mapping[str, object], check: LabelCheck) -> Question:
     return replace(question, options=read_options(options))
 
 
-@lru_cache(maxsize=4096)
-def _recall_question(
-    choices: Labels,
-    truth: str,
-    check: LabelCheck,
-) -> Question:
-    return _parse_question({"choices": choices, "ground_truth_choice": truth}, check)
-
-
-def _parse_question(cells: Mapping[str, object], check: LabelCheck) -> Question:
-    """Return the question that choices and truth make, each of which may be missing."""
+def _parse_question(choices: object, truth: object, check: LabelCheck) -> Question:
+    """Return the question that choices and truth make, with all that is wrong with them."""
+    parsed: dict[str, Labels] = {}
     faults = []
     trimmed = set()
-    parsed = {}
-    for field, parse in (("choices", parse_choices), ("ground_truth_choice", parse_truth)):
-        if field not in cells:
-            continue
-        value = cells[field]
+    cells = {"choices": choices, "ground_truth_choice": truth}
+    for field, value in cells.items():
         try:
             if isinstance(value, RowError):
                 raise RowFault.from_error(field, value)
-            parsed[field], is_trimmed = parse(value, check)
-            if is_trimmed:
-                trimmed.add(field)
+            if field == "choices":
+                labels, is_trimmed = parse_choices(value, check)
+            else:
+                labels, is_trimmed = parse_labels([value], "BAD_TRUTH", check)
         except RowFault as fault:
             fault.field = field
             faults.append(fault)
+            continue
+        parsed[field] = labels
+        if is_trimmed:
+            trimmed.add(field)
     labels = parsed.get("choices", ())
     truths = parsed.get("ground_truth_choice", ())
     if labels and not set(truths).issubset(labels):
         listed = shorten(list(labels))
         message = f"ground truth {truths[0]!r} is not among the choices {listed}"
         faults.append(RowFault("BAD_TRUTH", message, field="ground_truth_choice"))
-    return Question(
-        labels,
-        frozenset(truths),
-        None,
-        tuple(faults),
-        frozenset(trimmed),
-    )
+    return Question(labels, frozenset(truths), None, tuple(faults), frozenset(trimmed))
+
+
+_recall_question = lru_cache(maxsize=4096)(_parse_question)
 
 
 def parse_choices(value: object, check: LabelCheck) -> tuple[Labels, bool]:
@@ -148,7 +166,7 @@ def parse_choices(value: object, check: LabelCheck) -> tuple[Labels, bool]:
     if len(cells) > MOST_CHOICES:
         message = f"there are {len(cells):,} choices, and at most {MOST_CHOICES:,} are read"
         raise RowFault("BAD_CHOICES", message, "offer fewer choices")
-    labels, is_trimmed = _parse_labels(cells, "BAD_CHOICES", check)
+    labels, is_trimmed = parse_labels(cells, "BAD_CHOICES", check)
     for position, label in enumerate(labels):
         if label in labels[:position]:
             message = f"choice {label!r} appears twice in {shorten(list(labels))}"
@@ -156,39 +174,33 @@ def parse_choices(value: object, check: LabelCheck) -> tuple[Labels, bool]:
     return labels, is_trimmed
 
 
-def parse_truth(value: object, check: LabelCheck) -> tuple[Labels, bool]:
-    """Return the ground truth, and whether white space was cut off. Raise `RowFault`."""
-    return _parse_labels([value], "BAD_TRUTH", check)
-
-
-def _parse_labels(
-    cells: Sequence[object], reason: FaultReason, check: LabelCheck
+def parse_labels(
+    cells: Sequence[object],
+    reason: FaultReason,
+    check: LabelCheck,
 ) -> tuple[Labels, bool]:
-    """Return cells as labels, trimmed and in NFC, and whether white space was cut off."""
+    """Return cells as labels, trimmed and in NFC, and whether white space was cut off.
+
+    A cell is text or an integer. Raise `RowFault`.
+    """
+    noun = _NOUNS[reason]
     labels = []
     is_trimmed = False
     for cell in cells:
-        text = _read_text(cell, reason)
-        label = strip_white_space(text)
+        if cell is None:
+            hint = "every row needs one; fill the cell or filter the row out"
+            raise RowFault(reason, f"{noun} is null", hint)
+        if isinstance(cell, bool) or not isinstance(cell, str | int):
+            message = f"{noun} {shorten(cell)} is not text or an integer"
+            raise RowFault(reason, message, f"write the {noun} as text, for example 'A' or '1'")
+        text = str(cell)
+        label = text.strip(WHITE_SPACE)
         if not label:
-            hint = "every choice is one character, such as 'A'"
-            raise RowFault(reason, f"{NOUNS[reason]} is empty", hint)
+            raise RowFault(reason, f"{noun} is empty", _EMPTY_HINT)
         labels.append(compose(label))
         is_trimmed |= label != text
     check(tuple(labels), reason)
     return tuple(labels), is_trimmed
-
-
-def _read_text(cell: object, reason: FaultReason) -> str:
-    """Return a cell that is text or an integer as text. Raise `RowFault`."""
-    noun = NOUNS[reason]
-    if cell is None:
-        hint = "every row needs one; fill the cell or filter the row out"
-        raise RowFault(reason, f"{noun} is null", hint)
-    if isinstance(cell, str | int) and not isinstance(cell, bool):
-        return str(cell)
-    message = f"{noun} {shorten(cell)} is not text or an integer"
-    raise RowFault(reason, message, f"write the {noun} as text, for example 'A' or '1'")
 
 
 def read_options(value: object) -> Labels | None:
@@ -204,7 +216,8 @@ def read_options(value: object) -> Labels | None:
     for cell in cells:
         text = cell
         if isinstance(cell, Mapping):
-            text = next((cell[key] for key in OPTION_TEXT_KEYS if key in cell), cell)
+            keys = [key for key in OPTION_TEXT_KEYS if key in cell]
+            text = cell[keys[0]] if keys else cell
         texts.append("" if text is None else str(text))
     return tuple(texts)
 
@@ -216,7 +229,7 @@ def _parse_list(value: object) -> Sequence[object]:
             value = json.loads(value)
         except (ValueError, RecursionError):
             with suppress(ValueError):
-                value = parse_python(strip_white_space(str(value)))
+                value = parse_python(str(value).strip(WHITE_SPACE))
     if isinstance(value, list | tuple):
         return value
     shown = "null" if value is None else f"{shorten(value)}, not a list"

@@ -26,19 +26,26 @@ Passage = tuple[str | None, Labels, Labels | None]
 
 
 def list_passages(
-    scorer: StringEqualsMcqa, samples: Samples, completions: Completions, scores: Scores
+    scorer: StringEqualsMcqa,
+    samples: Samples,
+    completions: Completions,
+    scores: Scores,
 ) -> list[Passage]:
     """Return what there is to read; every row has been scored."""
+    texts = list_texts(completions)
+    labels = list_labels(scores)
     options = scorer.option_texts(samples)
-    return list(zip(list_texts(completions), list_labels(scores), options, strict=True))
+    return list(zip(texts, labels, options, strict=True))
 
 
 def list_texts(completions: Completions) -> list[str | None]:
     """Return the texts of completions; None for a refusal and for a reply without any."""
     texts = []
     for completion in completions:
-        is_text = completion.status is CompletionStatus.OK
-        texts.append(completion.text if is_text else None)
+        text = None
+        if completion.status is CompletionStatus.OK:
+            text = completion.text
+        texts.append(text)
     return texts
 
 
@@ -47,11 +54,14 @@ def list_labels(scores: Scores) -> list[Labels]:
     choices = scores.column("choices")
     if choices is None:
         return []
-    return [tuple(labels) for labels in choices.to_list()]
+    return list(map(tuple, choices.to_list()))
 
 
 def reread(
-    passages: Sequence[Passage], names: Sequence[str], *, is_told: bool = False
+    passages: Sequence[Passage],
+    names: Sequence[str],
+    *,
+    is_told: bool = False,
 ) -> dict[str, pl.Series]:
     """Return what each of these rules and extractors reads in each text: a choice, or null.
 
@@ -60,20 +70,23 @@ def reread(
     """
     columns = {}
     for name in names:
-        choices = [_read_choice(name, *passage, is_told=is_told) for passage in passages]
+        if name in EXTRACTORS:
+            extractor = EXTRACTORS[name]
+            choices = []
+            for text, labels, options in passages:
+                choice = None
+                if text is not None:
+                    choice = extractor.read(text, labels, options)
+                choices.append(choice)
+        else:
+            shown = []
+            for text, labels, options in passages:
+                texts = options if is_told else None
+                shown.append((text or "", labels, texts))
+            readings = find_rule(name).read_all(shown)
+            choices = [reading.choice for reading in readings]
         columns[name] = pl.Series(name, choices, dtype=pl.String)
     return columns
-
-
-def _read_choice(
-    name: str, text: str | None, labels: Labels, options: Labels | None, *, is_told: bool
-) -> str | None:
-    """Return the choice that a rule or an extractor reads."""
-    if text is None:
-        return None
-    if name in EXTRACTORS:
-        return EXTRACTORS[name].read(text, labels, options)
-    return find_rule(name).read(text, labels, options if is_told else None).choice
 
 
 def choose_audited(count: int, most: int = MOST_AUDITED) -> tuple[int, ...]:
@@ -82,21 +95,26 @@ def choose_audited(count: int, most: int = MOST_AUDITED) -> tuple[int, ...]:
     They are drawn at random, and depend on nothing but the two numbers.
     """
     draw = random.Random(0)  # noqa: S311 - for repeatability, not for secrets
-    return tuple(sorted(draw.sample(range(count), min(count, most))))
+    positions = draw.sample(range(count), min(count, most))
+    return tuple(sorted(positions))
 
 
-def find_audited_rows(
-    audited: Sequence[int],
-    stretch: range,
-    size: int,
-) -> list[int]:
+def find_audited_rows(audited: Sequence[int], stretch: range, size: int) -> list[int]:
     """Return the rows of audited samples in a stretch of samples with `size` rows each."""
     chosen = set(audited)
-    return [row for row in range(len(stretch) * size) if stretch[row // size] in chosen]
+    rows: list[int] = []
+    for position, sample in enumerate(stretch):
+        if sample in chosen:
+            rows += range(position * size, (position + 1) * size)
+    return rows
 
 
 def count_readings(
-    scorer: Scorer, samples: Samples, completions: Completions, scores: Scores, rows: Sequence[int]
+    scorer: Scorer,
+    samples: Samples,
+    completions: Completions,
+    scores: Scores,
+    rows: Sequence[int],
 ) -> dict[str, Any]:
     """Return how many of these rows each rule reads, and how many rightly: `n`, and by rule two
     counts.
@@ -107,22 +125,24 @@ def count_readings(
     """
     if not reads_choices(scorer):
         return {}
-    is_counted = scores.counted().to_list()
-    chosen = pl.Series([row for row in rows if is_counted[row]], dtype=pl.UInt32)
+    chosen = pl.Series(rows, dtype=pl.UInt32)
+    is_counted = scores.counted().gather(chosen)
+    chosen = chosen.filter(is_counted)
     samples = samples.take(chosen)
     completions = completions.take(chosen)
     scores = scores.take(chosen)
-    is_told = scorer.options is not None
-    passages = list_passages(scorer, samples, completions, scores)
     truths = scores.text("ground_truth_choice").to_list()
     readings = {OWN: scores.text("predicted_choice")}
     names = [name for name in RULE_NAMES if name != scorer.rule_name]
-    readings |= reread(passages, names, is_told=is_told)
+    passages = list_passages(scorer, samples, completions, scores)
+    readings |= reread(passages, names, is_told=scorer.options is not None)
     rules = {}
     for name, choices in readings.items():
         correct = sum(map(eq, choices, truths))
         rules[name] = {"correct": correct, "invalid": choices.null_count()}
-    owners = samples.ids if samples.orders is None else samples.orders["base_sample_id"]
+    owners = samples.ids
+    if samples.orders is not None:
+        owners = samples.orders["base_sample_id"]
     return {
         "n": len(chosen),
         "samples": owners.n_unique(),

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import polars as pl
 
-from answerkey.scorers.base import UNANSWERED, RowFault, Scorer, Types
+from answerkey.scorers.base import UNANSWERED, Scorer, Types, find_fault
 from answerkey.templates import RowError
 from answerkey.types import (
     Completion,
@@ -39,7 +39,10 @@ class StringEquals(Scorer):
     template_fields = ("ground_truth", "value")
     reply_fields = ("value",)
     value_types: ClassVar[Types] = {"is_correct": pl.Float64()}
-    metadata_types: ClassVar[Types] = {"answer_gt": pl.String(), "answer_pred": pl.String()}
+    metadata_types: ClassVar[Types] = {
+        "answer_gt": pl.String(),
+        "answer_pred": pl.String(),
+    }
     main_value = "is_correct"
     default_metric_name = "Accuracy"
 
@@ -48,43 +51,36 @@ class StringEquals(Scorer):
         """Whether the compared value comes from the completion, not from the sample alone."""
         return self.value is None or bool(self.completion_fields)
 
-    def find_fault(self, field: str, value: object) -> RowFault | None:
-        """Return what is wrong with a value: its template failed, or the ground truth is null."""
-        if value is None and field == "ground_truth":
-            hint = "fill the cell or filter the row out"
-            return RowFault("BAD_TRUTH", "ground truth is null", hint, field)
-        return super().find_fault(field, value)
-
-    def questions(self, samples: Samples) -> list[tuple[Row, object]]:
-        """Return each sample with its ground truth."""
-        truths = self.templates()["ground_truth"].values(samples)
-        return list(zip(samples.rows(), truths, strict=True))
-
     def score(self, samples: Samples, completions: Completions) -> list[Score]:
         """Return the score of each row; one without ground truth is FAILED before anything else."""
-        return list(map(self.judge, self.questions(samples), completions))
+        truths = self.templates()["ground_truth"].values(samples)
+        return list(map(self._judge_row, samples.rows(), truths, completions))
 
-    def judge(self, question: tuple[Row, object], completion: Completion) -> Score:
-        """Return the score of one row.
-
-        A completion without text is wrong, a row without ground truth FAILED.
-        """
-        sample, truth = question
-        value: object = completion.text
-        template = self.compile_field("value")
-        if completion.status is not CompletionStatus.OK and self.needs_completion:
-            value = None
-        elif template is not None:
-            try:
-                value = template.evaluate(**self.build_context(sample, completion))
-            except RowError as problem:
-                value = problem
-        fault = self.find_fault("ground_truth", truth) or self.find_fault("value", value)
+    def _judge_row(self, sample: Row, truth: object, completion: Completion) -> Score:
+        """Return the score of one row; a completion without text is wrong."""
+        value: object = None
+        status = completion.status
+        if not self.needs_completion:
+            status = CompletionStatus.OK
+        if status is CompletionStatus.OK:
+            value = self._find_value(sample, completion)
+        fault = find_fault("ground_truth", truth) or find_fault("value", value)
         if fault is not None:
             return Score(ScoreStatus.FAILED, fault.reason)
-        if completion.status is CompletionStatus.ERROR and self.needs_completion:
+        if status is CompletionStatus.ERROR:
             return UNANSWERED
+        answer = str(truth)
         text = None if value is None else str(value)
-        values = {"is_correct": float(text == str(truth))}
-        metadata = {"answer_gt": str(truth), "answer_pred": text}
+        values = {"is_correct": float(text == answer)}
+        metadata = {"answer_gt": answer, "answer_pred": text}
         return Score(ScoreStatus.SCORED, values=values, metadata=metadata)
+
+    def _find_value(self, sample: Row, completion: Completion) -> object:
+        """Return what is compared with the ground truth; a RowError if its template fails."""
+        template = self.templates().get("value")
+        if template is None:
+            return completion.text
+        try:
+            return template.evaluate(**self.build_context(sample, completion))
+        except RowError as problem:
+            return problem

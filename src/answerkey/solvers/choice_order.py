@@ -23,11 +23,14 @@ from typing import Any, Literal
 from answerkey.errors import SpecError
 from answerkey.solvers.solver import ID_COLUMN, parse_literal, shorten
 from answerkey.templates import Template
+from answerkey.text import format_count
 from answerkey.types import Draws, Row, Samples
 
 Orders = Literal["original", "shuffled", "rotations", "all"]
 Path = tuple[str | int, ...]
 Places = tuple[int, ...]
+Labels = Sequence[str]
+Order = Sequence[int]
 
 #: `orders: all` asks a sample at most so often: five options.
 MOST_ORDERS = 120
@@ -50,6 +53,11 @@ class Pride:
             hint = "it lies between 0 and 1, such as 0.05"
             raise SpecError("E108", f"`share` is {self.share!r}", hint=hint)
 
+    def chooses(self, row: Row) -> bool:
+        """Whether the prior is estimated from a row."""
+        draws = Draws(self.seed, digest_row(row))
+        return draws.draw("pride") < self.share
+
 
 @dataclass(frozen=True)
 class ChoiceOrder:
@@ -70,10 +78,13 @@ class ChoiceOrder:
     @cached_property
     def paths(self) -> tuple[Path, ...]:
         """The ways from a sample to the cells that hold option texts."""
+        sources = self.options
+        if not isinstance(sources, list):
+            sources = [sources]
         paths: list[Path] = []
-        for source in self.options if isinstance(self.options, list) else [self.options]:
+        for source in sources:
             template = Template.compile(source)
-            if template.kind != "column" or template.path is None:
+            if template.path is None:
                 need = "it must simply read a column, where the options are put back"
                 message = f"`options` is {source!r}: {need}"
                 hint = 'write "{{ sample.COLUMN }}", or a list of these, one for each option'
@@ -86,7 +97,7 @@ class ChoiceOrder:
         """The columns that hold option texts."""
         return frozenset(str(path[0]) for path in self.paths)
 
-    def read(self, row: Row, labels: Sequence[str]) -> OrderedOptions:
+    def read(self, row: Row, labels: Labels) -> OrderedOptions:
         """Return the options of a row; raise OptionError when it has none that can be moved."""
         cells = [_get(row, path) for path in self.paths]
         if not isinstance(self.options, list):
@@ -96,16 +107,19 @@ class ChoiceOrder:
         while count and cells[count - 1] in (None, ""):
             count -= 1
         inner = _read_list(cells[:count], labels)
-        return OrderedOptions(inner.texts, lambda order: [*inner.arrange(order), *cells[count:]])
+        blanks = cells[count:]
+        return OrderedOptions(inner.texts, lambda order: [*inner.arrange(order), *blanks])
 
-    def arrange(self, row: Row, labels: Sequence[str], order: Sequence[int]) -> dict[str, object]:
+    def arrange(self, row: Row, labels: Labels, order: Order) -> dict[str, object]:
         """Return the columns of a row that hold option texts, with the options in this order."""
-        moved = self.read(row, labels).arrange(order)
-        cells = moved if isinstance(self.options, list) else [moved]
+        cells = self.read(row, labels).arrange(order)
+        if not isinstance(self.options, list):
+            cells = [cells]
         changed: dict[str, object] = {}
         for path, cell in zip(self.paths, cells, strict=True):
             column = str(path[0])
-            changed[column] = _put(changed.get(column, row[column]), path[1:], cell)
+            before = changed.get(column, row[column])
+            changed[column] = _put(before, path[1:], cell)
         return changed
 
 
@@ -124,10 +138,10 @@ def _put(cell: object, path: Path, value: object) -> object:
     """Return a cell with a value put where a path leads; the cell itself is not changed."""
     if not path:
         return value
-    copy: Any = dict(cell) if isinstance(cell, dict) else list(cell)  # type: ignore[call-overload]  # the path was followed before
+    copied: Any = dict(cell) if isinstance(cell, dict) else list(cell)  # type: ignore[call-overload]  # the path was followed before
     step = path[0]
-    copy[step] = _put(copy[step], path[1:], value)
-    return copy
+    copied[step] = _put(copied[step], path[1:], value)
+    return copied
 
 
 @dataclass(frozen=True)
@@ -146,7 +160,7 @@ class RowOrders:
     extra: tuple[Places, ...] = ()
 
 
-def plan_row(setting: ChoiceOrder, row: Row, labels: Sequence[str] | None) -> RowOrders:
+def plan_row(setting: ChoiceOrder, row: Row, labels: Labels | None) -> RowOrders:
     """Return the orders of a row; one whose options cannot be moved has the order of the file."""
     if labels is None:  # what is wrong with the choices is the scorer's to say
         return RowOrders(((),), UNSUITABLE)
@@ -168,24 +182,33 @@ def plan_row(setting: ChoiceOrder, row: Row, labels: Sequence[str] | None) -> Ro
     orders = list_orders(setting.orders, len(same))
     if setting.orders == "shuffled":
         draws = Draws(setting.seed, digest_row(row))
-        orders = (tuple(sorted(same, key=lambda place: (draws.rank(f"option {place}"), place))),)
+        orders = (_shuffle(same, draws),)
     plan = RowOrders(orders, is_plain=options.is_plain)
-    pride = setting.pride
-    if pride is None or Draws(pride.seed, digest_row(row)).draw("pride") >= pride.share:
+    if setting.pride is None or not setting.pride.chooses(row):
         return plan
-    extra = [order for order in list_orders("rotations", len(same)) if order not in orders]
+    extra = []
+    for order in list_orders("rotations", len(same)):
+        if order not in orders:
+            extra.append(order)
     return replace(plan, estimates_prior=True, extra=tuple(extra))
 
 
+def _shuffle(places: Places, draws: Draws) -> Places:
+    ranks = [(draws.rank(f"option {place}"), place) for place in places]
+    return tuple(place for _, place in sorted(ranks))
+
+
 def option_texts(
-    setting: ChoiceOrder, samples: Samples, choices: Sequence[Sequence[str] | None]
-) -> list[Sequence[str] | None]:
+    setting: ChoiceOrder,
+    samples: Samples,
+    choices: Sequence[Labels | None],
+) -> list[Labels | None]:
     """Return the option texts of each sample as they stand; None where there are none."""
     if not setting.columns <= set(samples.columns):
         return [None] * len(samples)
-    options: list[Sequence[str] | None] = []
+    options: list[Labels | None] = []
     for row, labels in zip(samples.rows(), choices, strict=True):
-        texts: Sequence[str] | None = None
+        texts: Labels | None = None
         with suppress(OptionError):
             if labels is not None:
                 texts = setting.read(row, labels).texts
@@ -251,7 +274,6 @@ def _normalise_text(text: str) -> object:
 
 # The option texts of a row: where they stand, and the same cell with its options in another order.
 
-Order = Sequence[int]
 #: The field of an object that holds the option's text, if it has one of these names.
 TEXT_FIELDS = ("text", "content", "option", "value", "answer", "choice")
 _LABEL = r"\s*[(\[]?\s*LABEL\s*(?:[)\].:．。、：）]|-\s|\s-\s)[)\]]?\s*"
@@ -273,7 +295,7 @@ class OrderedOptions:
     is_plain: bool = False
 
 
-def read_cell(cell: object, labels: Sequence[str]) -> OrderedOptions:
+def read_cell(cell: object, labels: Labels) -> OrderedOptions:
     """Return the options of a cell, whose labels are these, in their order; raise OptionError.
 
     A list, a mapping, or either written as JSON or as a Python literal.
@@ -283,7 +305,9 @@ def read_cell(cell: object, labels: Sequence[str]) -> OrderedOptions:
         if not isinstance(value, list | tuple | Mapping):
             raise OptionError(f"the options are the text {shorten(cell, 60)}, not a list")
         written = read_cell(value, labels)
-        write = partial(json.dumps, ensure_ascii=False) if is_json else repr
+        write: Callable[[Any], str] = repr
+        if is_json:
+            write = partial(json.dumps, ensure_ascii=False)
         return OrderedOptions(written.texts, lambda order: write(written.arrange(order)))
     if isinstance(cell, Mapping):
         return _read_mapping(cell, labels)
@@ -292,23 +316,24 @@ def read_cell(cell: object, labels: Sequence[str]) -> OrderedOptions:
     raise OptionError(f"the options are {shorten(cell, 60)}, not a list")
 
 
-def _read_mapping(cell: Mapping[Any, Any], labels: Sequence[str]) -> OrderedOptions:
+def _read_mapping(cell: Mapping[Any, Any], labels: Labels) -> OrderedOptions:
     keys = [key for key in cell if str(key) in labels]
-    if not set(labels) <= set(map(str, cell)):
+    if not set(map(str, cell)).issuperset(labels):
         # Keys without a value are those of other rows.
-        keys = [key for key, value in cell.items() if value is not None]
+        keys = [key for key in cell if cell[key] is not None]
     options = _read_list([cell[key] for key in keys], labels)
 
     def arrange(order: Order) -> dict[Any, Any]:
-        return {**cell, **dict(zip(keys, options.arrange(order), strict=True))}
+        moved = zip(keys, options.arrange(order), strict=True)
+        return {**cell, **dict(moved)}
 
     return OrderedOptions(options.texts, arrange)
 
 
-def _read_list(cells: list[Any], labels: Sequence[str], *, is_cell: bool = False) -> OrderedOptions:
+def _read_list(cells: list[Any], labels: Labels, *, is_cell: bool = False) -> OrderedOptions:
     if len(cells) != len(labels):
-        noun = "option" if len(cells) == 1 else "options"
-        raise OptionError(f"there are {len(cells)} {noun} for {len(labels)} choices")
+        count = format_count(len(cells), "option")
+        raise OptionError(f"there are {count} for {len(labels)} choices")
     if cells and all(isinstance(cell, Mapping) for cell in cells):
         return _read_objects(cells, labels)
     prefixes: list[str] = []
@@ -316,47 +341,53 @@ def _read_list(cells: list[Any], labels: Sequence[str], *, is_cell: bool = False
     for cell, label in zip(cells, labels, strict=True):
         if isinstance(cell, bool) or not isinstance(cell, str | int | float):
             raise OptionError(f"the option {shorten(cell, 60)} is not text or a number")
-        prefix = re.match(_LABEL.replace("LABEL", re.escape(label)), str(cell))
+        text = str(cell)
+        pattern = _LABEL.replace("LABEL", re.escape(label))
+        prefix = re.match(pattern, text)
         if prefix:
             prefixes.append(prefix[0])
-            contents.append(str(cell)[prefix.end() :])
-    if len(prefixes) < len(cells):
-        texts = tuple(map(str, cells))
-        return OrderedOptions(
-            texts, lambda order: [cells[place] for place in order], is_plain=is_cell
-        )
-
-    def arrange(order: Order) -> list[str]:
-        pairs = zip(prefixes, order, strict=True)
-        return [prefix + contents[place] for prefix, place in pairs]
-
-    return OrderedOptions(tuple(contents), arrange)
+            contents.append(text[prefix.end() :])
+    if len(prefixes) == len(cells):
+        arrange = partial(_arrange_labelled, prefixes, contents)
+        return OrderedOptions(tuple(contents), arrange)
+    texts = tuple(map(str, cells))
+    return OrderedOptions(texts, lambda order: list(map(cells.__getitem__, order)), is_cell)
 
 
-def _read_objects(cells: list[Mapping[str, Any]], labels: Sequence[str]) -> OrderedOptions:
-    columns = {name: [cell.get(name) for cell in cells] for name in cells[0]}
-    moving: list[str] = []
-    for name, values in columns.items():
-        if [str(value).strip() for value in values] != list(labels):  # the labels stay in place
-            moving.append(name)
-    texts: list[Any] = []
+def _arrange_labelled(prefixes: list[str], contents: list[str], order: Order) -> list[str]:
+    arranged = []
+    for prefix, place in zip(prefixes, order, strict=True):
+        arranged.append(prefix + contents[place])
+    return arranged
+
+
+def _read_objects(cells: list[Mapping[str, Any]], labels: Labels) -> OrderedOptions:
+    moving: dict[str, list[Any]] = {}
+    for name in cells[0]:
+        column = [cell.get(name) for cell in cells]
+        texts = [str(value).strip() for value in column]
+        if texts != list(labels):  # which stay in place
+            moving[name] = column
     for name in (*TEXT_FIELDS, *moving):
-        if name in moving and not texts and set(map(type, columns[name])) == {str}:
-            texts = columns[name]
-    if not texts:
-        raise OptionError(f"the options are objects without a text: {shorten(cells[0], 60)}")
+        column = moving.get(name, [])
+        if set(map(type, column)) == {str}:
+            arrange = partial(_arrange_objects, cells, moving)
+            return OrderedOptions(tuple(column), arrange)
+    raise OptionError(f"the options are objects without a text: {shorten(cells[0], 60)}")
 
-    def arrange(order: Order) -> list[dict[str, Any]]:
-        arranged = []
-        for cell, place in zip(cells, order, strict=True):
-            moved = dict(cell)
-            for name in moving:
-                if name in cell:
-                    moved[name] = cells[place].get(name)
-            arranged.append(moved)
-        return arranged
 
-    return OrderedOptions(tuple(texts), arrange)
+def _arrange_objects(
+    cells: list[Mapping[str, Any]],
+    moving: Mapping[str, list[Any]],
+    order: Order,
+) -> list[dict[str, Any]]:
+    arranged = []
+    for cell, place in zip(cells, order, strict=True):
+        moved = dict(cell)
+        for name in moving.keys() & cell:
+            moved[name] = moving[name][place]
+        arranged.append(moved)
+    return arranged
 
 
 # Options that speak of the other options: by their letters, by their places, or of all of them together.
@@ -372,16 +403,18 @@ _SCRIPTS = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _LEADS = "(?:both|either|neither|options?|choices?|answers?|statements?)"
 
 
-def find_reference(options: Sequence[str], labels: Sequence[str]) -> Reference | None:
+def find_reference(options: Sequence[str], labels: Labels) -> Reference | None:
     """Return how some option speaks of the others; None when they can stand in any order.
 
     `labels` are what the options are called, in their order.
     """
     for option in options:
-        text = " ".join(unicodedata.normalize("NFKC", option).split())
+        words = unicodedata.normalize("NFKC", option).split()
+        text = " ".join(words)
         if not text or len(text) > LONGEST:
             continue
-        if _compile_phrases().fullmatch(text.strip(_AROUND).casefold()):
+        plain = text.strip(_AROUND).casefold()
+        if _compile_phrases().fullmatch(plain):
             return "REFERS_TO_OTHERS"
         if _names_labels(text, tuple(labels)):
             return "REFERS_TO_LABELS"
@@ -407,7 +440,10 @@ def _names_labels(text: str, labels: tuple[str, ...]) -> bool:
 
 @cache
 def _compile_phrases() -> re.Pattern[str]:
-    return re.compile("|".join(f"(?:{'|'.join(group)})" for group in PHRASES.values()))
+    phrases: list[str] = []
+    for group in PHRASES.values():
+        phrases += group
+    return re.compile("|".join(phrases))
 
 
 @lru_cache(maxsize=256)
@@ -427,8 +463,10 @@ def _spell_bound(words: Iterable[str]) -> str:
     spaced: list[str] = []
     unspaced: list[str] = []
     for word in words:
-        is_unspaced = re.fullmatch(f"[{_SCRIPTS}]+", word)
-        (unspaced if is_unspaced else spaced).append(word.casefold())
+        if re.fullmatch(f"[{_SCRIPTS}]+", word):
+            unspaced.append(word.casefold())
+        else:
+            spaced.append(word.casefold())
     bound = rf"(?<![^\W_{_SCRIPTS}])(?:{_spell(spaced)})(?![^\W_{_SCRIPTS}])"
     if unspaced:
         return f"{bound}|{_spell(unspaced)}"
@@ -436,7 +474,8 @@ def _spell_bound(words: Iterable[str]) -> str:
 
 
 def _spell(words: Iterable[str]) -> str:
-    return "|".join(map(re.escape, sorted(words, key=len, reverse=True)))
+    longest_first = sorted(words, key=len, reverse=True)
+    return "|".join(map(re.escape, longest_first))
 
 
 # How options of multiple-choice questions speak of the other options, in many languages.

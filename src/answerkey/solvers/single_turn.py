@@ -24,6 +24,8 @@ from answerkey.solvers.solver import (
     ExamplesError,
     Prompt,
     PromptError,
+    Prompts,
+    RowErrors,
     Solver,
     call_model,
     describe_row_errors,
@@ -38,6 +40,10 @@ from answerkey.types import Completions, Draws, Known, Request, Row, Samples
 
 Role = Literal["system", "developer", "user", "assistant"]
 ROLES: tuple[str, ...] = get_args(Role)
+#: A message, or a part of one.
+Message = dict[str, object]
+#: What templates see, by name.
+Names = Mapping[str, object]
 #: Templates by the field of the solver, such as `input_builder.input_messages.0.content`.
 Templates = Mapping[str, Template]
 #: The source of each template by its field, and the names that it sees beside the solver's.
@@ -53,7 +59,7 @@ class TextPart:
     text: str
     type: Literal["text"] = "text"
 
-    def build(self, template: Template, names: Mapping[str, object]) -> dict[str, object]:
+    def build(self, template: Template, names: Names) -> Message:
         """Return the part for one sample. Raise RowError."""
         return {"type": "text", "text": template.render(**names)}
 
@@ -68,10 +74,11 @@ class ImagePart:
     image: str
     type: Literal["image"] = "image"
 
-    def build(self, template: Template, names: Mapping[str, object]) -> dict[str, object]:
+    def build(self, template: Template, names: Names) -> Message:
         """Return the part for one sample. Raise RowError."""
         column = min(template.columns or (), default=None)
-        return {"type": "image", "column": column, "image": template.evaluate(**names)}
+        image = template.evaluate(**names)
+        return {"type": "image", "column": column, "image": image}
 
 
 @dataclass(frozen=True)
@@ -97,18 +104,18 @@ class InputMessage:
             yield f"{field}.content", self.content
             return
         for place, part in enumerate(self.content):
-            yield f"{field}.content.{place}.{part.type}", getattr(part, part.type)
+            source = getattr(part, part.type)
+            yield f"{field}.content.{place}.{part.type}", source
 
-    def build(
-        self, templates: Templates, field: str, names: Mapping[str, object]
-    ) -> dict[str, object]:
+    def build(self, templates: Templates, field: str, names: Names) -> Message:
         """Return the message for one sample. Raise RowError."""
         if isinstance(self.content, str):
             text = templates[f"{field}.content"].render(**names)
             return {"role": self.role, "content": text}
         content = []
         for place, part in enumerate(self.content):
-            content.append(part.build(templates[f"{field}.content.{place}.{part.type}"], names))
+            template = templates[f"{field}.content.{place}.{part.type}"]
+            content.append(part.build(template, names))
         return {"role": self.role, "content": content}
 
 
@@ -128,7 +135,8 @@ class ChatInput:
         sources: Sources = {}
         for number, message in enumerate(self.input_messages):
             names = ("example",) if message.for_each else ()
-            for field, source in message.list_sources(f"{_MESSAGES}.{number}"):
+            path = f"{_MESSAGES}.{number}"
+            for field, source in message.list_sources(path):
                 sources[field] = source, names
         return sources
 
@@ -137,14 +145,16 @@ class ChatInput:
         prompt: Prompt = []
         common = {"sample": sample, "examples": examples}
         messages = enumerate(self.input_messages)
-        for for_each, group in groupby(messages, key=lambda pair: pair[1].for_each):
+        groups = groupby(messages, key=lambda pair: pair[1].for_each)
+        for for_each, group in groups:
             members = list(group)
-            contexts = [common]
+            contexts: list[Names] = [common]
             if for_each:
                 contexts = [{**common, "example": example} for example in examples]
             for names in contexts:
                 for number, message in members:
-                    prompt.append(message.build(templates, f"{_MESSAGES}.{number}", names))
+                    path = f"{_MESSAGES}.{number}"
+                    prompt.append(message.build(templates, path, names))
         return prompt
 
 
@@ -163,7 +173,8 @@ class GenericInput:
 
     def build(self, templates: Templates, sample: Row, examples: Sequence[Row]) -> Prompt:
         """Return the messages for one sample with its examples. Raise RowError."""
-        return parse_messages(templates[_TEMPLATE].render(sample=sample, examples=examples))
+        text = templates[_TEMPLATE].render(sample=sample, examples=examples)
+        return parse_messages(text)
 
 
 def parse_messages(text: str) -> Prompt:
@@ -182,13 +193,16 @@ def parse_messages(text: str) -> Prompt:
     for message in value:
         if not isinstance(message, dict) or not isinstance(message.get("content"), str | list):
             raise PromptError(f"a message must have `role` and `content`, not {shorten(message)}")
-        if message.get("role") not in ROLES:
-            hint = f"roles: {listing(ROLES)}"
-            raise PromptError(f"unknown role {message.get('role')!r}", hint=hint)
+        role = message.get("role")
+        if role not in ROLES:
+            raise PromptError(f"unknown role {role!r}", hint=f"roles: {listing(ROLES)}")
     return value
 
 
 # Few-shot: which rows of a second dataset a sample is shown.
+
+#: The examples of each sample, or why there are too few.
+PickedExamples = list[list[Row] | RowError]
 
 
 @dataclass(frozen=True)
@@ -209,9 +223,7 @@ class Examples:
             raise SpecError("E108", message)
 
 
-def pick_examples(
-    setting: Examples, samples: Samples, examples: Samples
-) -> list[list[Row] | RowError]:
+def pick_examples(setting: Examples, samples: Samples, examples: Samples) -> PickedExamples:
     """Return the examples of each sample, or why there are too few.
 
     Rows are ranked by the seed and their id, and the first that are not the sample itself are
@@ -225,7 +237,7 @@ def pick_examples(
             message = f"`examples.by` names `{by}`, which is not a column of both datasets"
             raise refuse_column(message, by, table.columns)
     pool = _ExamplePool(setting, samples, examples)
-    picked: list[list[Row] | RowError] = []
+    picked: PickedExamples = []
     for sample_id, row in zip(samples.ids, samples.rows(), strict=True):
         rows = pool.find(str(sample_id), row)
         if len(rows) == setting.num_examples:
@@ -249,7 +261,8 @@ class _ExamplePool:
         self._count = setting.num_examples
         self._by = setting.by
         self._ids = list(map(str, examples.ids))
-        self._is_same_file = samples.file is not None and samples.file == examples.file
+        file = samples.file
+        self._is_same_file = file is not None and file == examples.file
         first = set(samples.columns) - {ID_COLUMN}
         second = set(examples.columns) - {ID_COLUMN}
         self._columns: list[str] = []
@@ -257,16 +270,21 @@ class _ExamplePool:
             self._columns = sorted(first & second)
         self._rows = list(examples.rows())
         self._groups: dict[str, list[int]] = {}
-        ranks = [(Draws(setting.seed, name).rank("example"), name) for name in self._ids]
-        for place in sorted(range(len(ranks)), key=ranks.__getitem__):
-            self._groups.setdefault(self._find_group(self._rows[place]), []).append(place)
+        ranks = []
+        for place, name in enumerate(self._ids):
+            rank = Draws(setting.seed, name).rank("example")
+            ranks.append((rank, name, place))
+        for _, _, place in sorted(ranks):
+            group = self._find_group(self._rows[place])
+            self._groups.setdefault(group, []).append(place)
         self._digest_example = cache(lambda place: self._digest(self._rows[place]))
 
     def find(self, sample_id: str, sample: Row) -> list[Row]:
         """Return the examples of a sample, as many as there are."""
         content = self._digest(sample)
+        group = self._find_group(sample)
         rows: list[Row] = []
-        for place in self._groups.get(self._find_group(sample), ()):
+        for place in self._groups.get(group, ()):
             if len(rows) == self._count:
                 break
             is_same_row = self._is_same_file and sample_id == self._ids[place]
@@ -276,13 +294,16 @@ class _ExamplePool:
         return rows
 
     def _find_group(self, row: Row) -> str:
-        return "" if self._by is None else _key(row[self._by])
+        if self._by is None:
+            return ""
+        return _key(row[self._by])
 
     def _digest(self, row: Row) -> bytes | None:
         if not self._columns:
             return None
         content = _key({name: row[name] for name in self._columns})
-        return hashlib.sha256(content.encode(errors="surrogatepass")).digest()
+        encoded = content.encode(errors="surrogatepass")
+        return hashlib.sha256(encoded).digest()
 
 
 def _key(value: object) -> str:
@@ -324,41 +345,44 @@ class SingleTurnSolver(Solver):
         compiled: dict[str, Template] = {}
         errors: list[tuple[str, SpecError]] = []
         names = ("sample", "examples") if self.examples else ("sample",)
-        for field, (source, further_names) in self.input_builder.list_sources().items():
+        sources = self.input_builder.list_sources()
+        for field, (source, further_names) in sources.items():
             try:
-                compiled[field] = Template.compile(source, names=(*names, *further_names))
+                compiled[field] = Template.compile(source, (*names, *further_names))
             except SpecError as error:
                 errors.append((field, error))
         return compiled, errors
 
-    def build_prompts(self, samples: Samples, examples: Samples | None) -> list[Prompt | RowError]:
+    def build_prompts(self, samples: Samples, examples: Samples | None) -> Prompts:
         """Return the messages for each sample, or why there are none.
 
         Raise what is wrong with a template.
         """
         templates, errors = self._compiled
         raise_all([error for _, error in errors])
-        shown: list[list[Row] | RowError] = [[]] * len(samples)
+        shown: PickedExamples = [[]] * len(samples)
         if self.examples is not None:
             if examples is None:
                 message = f"the examples of dataset `{self.examples.dataset}` were not handed in"
                 raise InternalError("E901", message)
             shown = pick_examples(self.examples, samples, examples)
+        example_file = examples.file if examples else None
         list_folders = cache(find_folders)
-        prompts: list[Prompt | RowError] = []
-        for position, (row, few) in enumerate(zip(samples.rows(), shown, strict=True)):
+        prompts: Prompts = []
+        rows = zip(samples.rows(), shown, strict=True)
+        for position, (row, few) in enumerate(rows):
+            if isinstance(few, RowError):
+                prompts.append(few)
+                continue
             try:
-                if isinstance(few, RowError):
-                    raise few
                 prompt = self.input_builder.build(templates, row, few)
                 if any(isinstance(message["content"], list) for message in prompt):
                     file = samples.place(position).file
-                    folders = list_folders(file, examples.file if examples else None)
+                    folders = list_folders(file, example_file)
                     prompt = resolve_images(prompt, folders)
+                prompts.append(prompt)
             except RowError as problem:
                 prompts.append(problem)
-            else:
-                prompts.append(prompt)
         return prompts
 
     def check_prompts(self, samples: Samples, examples: Samples | None) -> CheckedPrompts:
@@ -368,9 +392,10 @@ class SingleTurnSolver(Solver):
         """
         templates, errors = self._compiled
         if errors:
-            problems: list[tuple[int, DataError]] = []
-            for template in () if self.examples else templates.values():
-                problems += describe_row_errors(samples, template.values(samples))
+            problems: RowErrors = []
+            if self.examples is None:
+                for template in templates.values():
+                    problems += describe_row_errors(samples, template.values(samples))
             return [], problems
         try:
             prompts = self.build_prompts(samples, examples)
@@ -396,7 +421,8 @@ class SingleTurnSolver(Solver):
             raise SpecError("E108", message, hint="add `--model NAME`")
         prompts = self.build_prompts(samples, examples)
         raise_row_errors(samples, prompts)
-        return call_model(model, samples, cast("list[Prompt]", prompts), known, trials=trials)
+        sound_prompts = cast("list[Prompt]", prompts)
+        return call_model(model, samples, sound_prompts, known, trials=trials)
 
 
 # `choice_ranking_solver`: how likely a model finds each choice as the continuation of the prompt.
@@ -419,8 +445,10 @@ class ChoiceRankingSolver(Solver):
     ranks_continuations: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if any(field.endswith(".image") for field in self.input_builder.list_sources()):
-            raise SpecError("E108", f"`{self.type}` sends text alone, and a message has an image")
+        for field in self.input_builder.list_sources():
+            if field.endswith(".image"):
+                message = f"`{self.type}` sends text alone, and a message has an image"
+                raise SpecError("E108", message)
 
     @cached_property
     def _prompts(self) -> SingleTurnSolver:
@@ -430,19 +458,21 @@ class ChoiceRankingSolver(Solver):
         """Return the templates that compile and the errors of the others, by field."""
         compiled, errors = self._prompts.compile_templates()
         try:
-            return {**compiled, "continuations": Template.compile(self.continuations)}, errors
+            template = Template.compile(self.continuations)
         except SpecError as error:
             return compiled, [*errors, ("continuations", error)]
+        return {**compiled, "continuations": template}, errors
 
-    def build_prompts(self, samples: Samples, examples: Samples | None) -> list[Prompt | RowError]:
+    def build_prompts(self, samples: Samples, examples: Samples | None) -> Prompts:
         """Return the messages for each sample, without a continuation, or why there are none."""
         return self._prompts.build_prompts(samples, examples)
 
     def list_calls(self, samples: Samples, examples: Samples | None) -> list[list[Prompt]]:
         """Return what the model is sent for each sample: one text for each continuation."""
         prompts = self.build_prompts(samples, examples)
+        continuations = self.list_continuations(samples)
         calls: list[list[Prompt]] = []
-        for prompt, texts in zip(prompts, self.list_continuations(samples), strict=True):
+        for prompt, texts in zip(prompts, continuations, strict=True):
             if isinstance(prompt, RowError) or isinstance(texts, RowError):
                 calls.append([])
             else:
@@ -451,9 +481,8 @@ class ChoiceRankingSolver(Solver):
 
     def list_continuations(self, samples: Samples) -> list[list[str] | RowError]:
         """Return the continuations of each sample, or why there are none."""
-        return [
-            _read_texts(value) for value in Template.compile(self.continuations).values(samples)
-        ]
+        template = Template.compile(self.continuations)
+        return list(map(_read_texts, template.values(samples)))
 
     def check_prompts(self, samples: Samples, examples: Samples | None) -> CheckedPrompts:
         """Return the rows whose prompt or continuations cannot be built."""
@@ -479,19 +508,22 @@ class ChoiceRankingSolver(Solver):
         requests: list[Request] = []
         continuations: list[list[str]] = []
         for sample_id, prompt, ends in zip(samples.ids, prompts, texts, strict=True):
+            messages = cast("Prompt", prompt)
             for trial in trials:
-                requests.append(Request(str(sample_id), cast("Prompt", prompt), trial=trial))
+                requests.append(Request(str(sample_id), messages, trial=trial))
                 continuations.append(cast("list[str]", ends))
         completions = ranking_model.loglikelihoods(requests, continuations)
-        return Completions.build(samples.repeat(len(trials)).ids, completions, source="live")
+        ids = samples.repeat(len(trials)).ids
+        return Completions.build(ids, completions, source="live")
 
 
 def _read_texts(value: object) -> list[str] | RowError:
     if isinstance(value, RowError):
         return value
-    texts = value if isinstance(value, list | tuple) else ()
-    if texts and all(isinstance(text, str) and text for text in texts):
-        return list(texts)
+    if isinstance(value, list | tuple):
+        is_text = set(map(type, value)) == {str}
+        if is_text and all(value):
+            return list(value)
     hint = "for letters write \"{{ [' A', ' B', ' C', ' D'] }}\""
     return PromptError(f"`continuations` yields {value!r:.80}, not a list of texts", hint=hint)
 

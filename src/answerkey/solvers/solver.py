@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from answerkey.errors import DataError, SpecError, distinct, raise_all, refuse_column
+from answerkey.errors import DataError, Place, SpecError, distinct, raise_all, refuse_column
 from answerkey.models.config import OPTIONS_HINT, Model, missing_parts, sees_samples
 from answerkey.models.images import write_content
 from answerkey.models.responses import is_trace, read_message
@@ -39,6 +39,12 @@ class ExamplesError(PromptError):
 # What every solver is.
 
 Prompt = list[dict[str, object]]
+#: What is built for each sample: its prompt, or why there is none.
+Prompts = list[Prompt | RowError]
+#: The texts that belong to each sample; None where there are none.
+TextLists = list[Sequence[str] | None]
+#: The errors of rows, with their positions.
+RowErrors = list[tuple[int, DataError]]
 #: The trials of a sample that is asked once.
 ONE_TRIAL = range(1)
 #: How many wrong rows one error shows.
@@ -48,7 +54,7 @@ ID_COLUMN = "sample_id"
 #: Longer texts are no lists of options; Python's own reader takes a hundred times their memory.
 LONGEST_LITERAL = 100_000
 #: The prompts, or why there is none, and the errors of wrong rows with their positions.
-CheckedPrompts = tuple[list[Prompt | RowError], list[tuple[int, DataError]]]
+CheckedPrompts = tuple[Prompts, RowErrors]
 #: The templates that compile and the errors of the others, by field.
 Compiled = tuple[dict[str, Template], list[tuple[str, SpecError]]]
 
@@ -77,11 +83,14 @@ class Solver(ABC):
         """Return what the model is asked for each sample; nothing for one without a prompt."""
         calls: list[list[Prompt]] = []
         for prompt in self.build_prompts(samples, examples):
-            calls.append([] if isinstance(prompt, RowError) else [prompt])
+            if isinstance(prompt, RowError):
+                calls.append([])
+            else:
+                calls.append([prompt])
         return calls
 
     @abstractmethod
-    def build_prompts(self, samples: Samples, examples: Samples | None) -> list[Prompt | RowError]:
+    def build_prompts(self, samples: Samples, examples: Samples | None) -> Prompts:
         """Return the messages for each sample, or why there are none."""
 
     @abstractmethod
@@ -107,36 +116,39 @@ class Solver(ABC):
         """
 
 
-def describe_row_errors(
-    samples: Samples, outcomes: Sequence[object | RowError]
-) -> list[tuple[int, DataError]]:
+def describe_row_errors(samples: Samples, outcomes: Sequence[object]) -> RowErrors:
     """Return the error of each row that has one; a column that does not exist is told once.
 
     Rows that have too few examples for the same reason have the same error.
     """
-    errors: list[tuple[int, DataError]] = []
-    missing: set[str | None] = set()
+    errors: RowErrors = []
+    missing: set[str] = set()
     for position, problem in enumerate(outcomes):
         if not isinstance(problem, RowError):
             continue
-        place = samples.place(position, problem.column)
+        code = getattr(problem, "code", "E207")
         message = f"sample `{samples.ids[position]}`: {problem.message}"
-        error = DataError(getattr(problem, "code", "E207"), message, where=place, hint=problem.hint)
-        if problem.is_undefined and problem.column is not None:
+        column = problem.column
+        where: Place | None = samples.place(position, column)
+        if problem.is_undefined and column is not None:
+            if column in missing:
+                continue
+            missing.add(column)
+            code = "E206"
+            message = problem.message
             # Templates see rows of two datasets: a column that the samples have is missing in the
             # examples.
-            where = " of the examples" if problem.column in samples.columns else ""
-            error = DataError("E206", f"{problem.message}{where}", where=place, hint=problem.hint)
+            if column in samples.columns:
+                message += " of the examples"
         elif isinstance(problem, ExamplesError):
-            error = DataError(problem.code, problem.message, hint=problem.hint)
-        if error.code == "E206" and problem.column in missing:
-            continue
-        missing.add(problem.column)
+            message = problem.message
+            where = None
+        error = DataError(code, message, where=where, hint=problem.hint)
         errors.append((position, error))
     return errors
 
 
-def raise_row_errors(samples: Samples, *outcomes: Sequence[object | RowError]) -> None:
+def raise_row_errors(samples: Samples, *outcomes: Sequence[object]) -> None:
     """Raise the errors of rows, each text once and no more than an error shows."""
     errors: list[DataError] = []
     for outcome in outcomes:
@@ -192,13 +204,18 @@ def call_model(
             for trial in trials:
                 requests.append(Request(str(sample_id), prompt, trial=trial))
     completions = []
-    for request, completion in zip(requests, model.complete(requests), strict=True):
-        completions.append(completion.with_fields(prompt=request.messages))
-    return Completions.build(samples.repeat(len(trials)).ids, completions, source="live")
+    replies = model.complete(requests)
+    for request, reply in zip(requests, replies, strict=True):
+        completions.append(reply.with_fields(prompt=request.messages))
+    ids = samples.repeat(len(trials)).ids
+    return Completions.build(ids, completions, source="live")
 
 
 def _list_requests(
-    samples: Samples, prompts: Sequence[Prompt], facts: Known | None, trials: range
+    samples: Samples,
+    prompts: Sequence[Prompt],
+    facts: Known | None,
+    trials: range,
 ) -> list[Request]:
     """Return the requests of each prompt and trial, with all that is known of the sample.
 
@@ -206,22 +223,24 @@ def _list_requests(
     constrained to them.
     """
     nothing = [None] * len(samples)
-    choices: Sequence[Sequence[str] | None] = nothing
-    truths: Sequence[str | None] = nothing
-    if facts is not None:
-        choices = facts.choices
-        truths = facts.truths
+    if facts is None:
+        facts = Known(nothing, nothing, nothing)
     options = read_options(samples, facts)
     questions: Sequence[object] = nothing
     if QUESTION_COLUMN in samples.columns:
         questions = samples.values(QUESTION_COLUMN)
-    requests: list[Request] = []
-    for position, (sample_id, prompt) in enumerate(zip(samples.ids, prompts, strict=True)):
-        text = questions[position]
+    requests = []
+    for row, prompt in enumerate(prompts):
+        text = questions[row]
         if not isinstance(text, str):
             text = _find_last_text(prompt)
         request = Request(
-            str(sample_id), prompt, choices[position], options[position], truths[position], text
+            str(samples.ids[row]),
+            prompt,
+            facts.choices[row],
+            options[row],
+            facts.truths[row],
+            text,
         )
         for trial in trials:
             requests.append(replace(request, trial=trial))
@@ -245,17 +264,19 @@ def require_known(model: Model, samples: Samples, known: Known | None) -> None:
         message = f"model `{model.name}` answers from the {words} of a scorer"
         hint = "add a scorer `string_equals_mcqa`, or use `builtin/constant?choice=A`"
         raise SpecError("E301", f"{message}, and no scorer of the task has them", hint=hint)
-    needs: frozenset[str] = getattr(model, "needs", frozenset())
-    if OPTIONS_COLUMN in needs and len(samples) and not any(read_options(samples, known)):
+    needs_options = OPTIONS_COLUMN in getattr(model, "needs", ())
+    if not needs_options or not len(samples):
+        return
+    if not any(read_options(samples, known)):
         message = f"model `{model.name}` reads the option texts, and there are none"
         raise SpecError("E301", message, hint=OPTIONS_HINT)
 
 
-def read_options(samples: Samples, facts: Known | None) -> list[Sequence[str] | None]:
+def read_options(samples: Samples, facts: Known | None) -> TextLists:
     """Return each sample's option texts: from the scorer, else from the column `options`, else
     None.
     """
-    options: list[Sequence[str] | None] = [None] * len(samples)
+    options: TextLists = [None] * len(samples)
     if facts is not None:
         options = list(facts.options)
     if OPTIONS_COLUMN in samples.columns:
@@ -273,12 +294,16 @@ def _read_texts(cell: object) -> list[str] | None:
         cell = parse_literal(cell)[0]
     if isinstance(cell, Mapping):
         cell = list(cell.values())
+    if not isinstance(cell, list):
+        return None
     texts: list[str] = []
-    for entry in cell if isinstance(cell, list) else [None]:
-        value = entry.get("text") if isinstance(entry, Mapping) else entry
-        if not isinstance(value, str | int | float):
+    for entry in cell:
+        text = entry
+        if isinstance(entry, Mapping):
+            text = entry.get("text")
+        if not isinstance(text, str | int | float):
             return None
-        texts.append(str(value))
+        texts.append(str(text))
     return texts
 
 
@@ -296,10 +321,12 @@ def find_column_field(solver: Solver | None, error: DataError) -> tuple[str | in
     setting = _SETTING.match(error.message)
     if setting:
         return _split_path(setting[1])
-    column = error.where.field if error.where else None
+    column = None
+    if error.where is not None:
+        column = error.where.field
     if solver is None or column is None:
         return ()
-    compiled = solver.compile_templates()[0]
+    compiled, _ = solver.compile_templates()
     for name, template in compiled.items():
         if column in (template.columns or ()):
             return _split_path(name)
@@ -313,7 +340,10 @@ def find_column_field(solver: Solver | None, error: DataError) -> tuple[str | in
 def _split_path(name: str) -> tuple[str | int, ...]:
     steps: list[str | int] = []
     for step in name.split("."):
-        steps.append(int(step) if step.isdigit() else step)
+        if step.isdigit():
+            steps.append(int(step))
+        else:
+            steps.append(step)
     return tuple(steps)
 
 
@@ -340,7 +370,7 @@ class PassThroughSolver(Solver):
         """Return nothing: there is no template."""
         return {}, []
 
-    def build_prompts(self, samples: Samples, examples: Samples | None) -> list[Prompt | RowError]:  # noqa: ARG002 - the protocol's signature
+    def build_prompts(self, samples: Samples, examples: Samples | None) -> Prompts:  # noqa: ARG002 - the protocol's signature
         """Return an empty prompt for each sample: nothing is asked."""
         return [[] for _ in range(len(samples))]
 
@@ -361,18 +391,21 @@ class PassThroughSolver(Solver):
             hint = "leave `trials` out, or ask a model with a `single_turn_solver`"
             raise SpecError("E119", message, hint=hint)
         column, path = find_column(samples, self.trace_column)
-        completions = [read_cell(_reach(cell, path)) for cell in samples.values(column)]
+        completions = []
+        for cell in samples.values(column):
+            trace = _reach(cell, path)
+            completions.append(read_cell(trace))
         return Completions.build(samples.ids, completions, source="recorded")
 
 
 def read_cell(cell: object) -> Completion:
     """Return the completion of one cell: a trace, its JSON text, or plain text; null is NO_TEXT."""
-    if isinstance(cell, str) and cell.lstrip()[:1] in {"{", "["}:
-        try:
-            parsed = json.loads(cell)
-        except (ValueError, RecursionError):
-            parsed = None
-        return read_message(parsed if is_trace(parsed) else cell)
+    is_json = isinstance(cell, str) and cell.lstrip()[:1] in {"{", "["}
+    if is_json:
+        with suppress(ValueError, RecursionError):
+            parsed = json.loads(str(cell))
+            if is_trace(parsed):
+                return read_message(parsed)
     return read_message(cell)
 
 
@@ -381,7 +414,9 @@ def find_column(samples: Samples, name: str) -> tuple[str, str]:
     for column, path in _splits(name):
         if column in samples.columns:
             return column, path
-    where = samples.place(0, name) if len(samples) else None
+    where = None
+    if len(samples):
+        where = samples.place(0, name)
     message = f"`trace_column` names `{name}`, which is not a column"
     raise refuse_column(message, name, samples.columns, where)
 
@@ -390,7 +425,8 @@ def _splits(name: str) -> Iterator[tuple[str, str]]:
     """Yield a dotted name whole, then cut in two at each dot, the longest first part first."""
     parts = name.split(".")
     for count in range(len(parts), 0, -1):
-        yield ".".join(parts[:count]), ".".join(parts[count:])
+        first = ".".join(parts[:count])
+        yield first, ".".join(parts[count:])
 
 
 def _reach(cell: object, path: str) -> object:

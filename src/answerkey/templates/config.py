@@ -70,6 +70,8 @@ def find_whole(text: str) -> str | None:
 def find_config_names(text: str) -> list[str]:
     """Return the config names that a template needs, each once; a Jinja comment needs none."""
     names: list[str] = []
+    if "<<" not in text:
+        return names
     for placeholder in find_placeholders(text, is_template=True):
         if placeholder.opener != "{#" and placeholder.name not in names:
             names.append(placeholder.name)

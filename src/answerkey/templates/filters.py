@@ -1,6 +1,6 @@
 """The filters of templates: those that Jinja lacks, and Jinja's own with counted steps.
 
-Of Jinja's own filters only those are counted that a bounded template may use (`analysis`).
+Of Jinja's own filters only those are counted that a bounded template may use (`environment`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How much a template may do on one row.
 
 Every limit on steps and sizes is a count, not a time, so that the same row always gives the same
-value. Only what a bounded template can do is counted (`analysis`); everything else is stopped by
+value. Only what a bounded template can do is counted (`environment`); everything else is stopped by
 the limits of the worker process (`rendering`).
 """
 
@@ -25,6 +25,9 @@ CALL_STEPS = 20
 FILTER_STEPS = 5
 #: The characters that count as one step.
 STEP_TEXT = 32
+#: What a bounded template may consist of: so many nodes, and so many loops inside each other.
+MOST_NODES = 500
+MOST_LOOPS = 3
 #: Larger texts and lists are refused, and larger products.
 MOST_ELEMENTS = 10_000_000
 MOST_PARTS = 1_000_000

@@ -28,12 +28,12 @@ from jinja2 import nodes
 from answerkey.errors import Place, SpecError
 from answerkey.sandbox.process import START_SECONDS, SnippetError, WorkerProcess
 from answerkey.sandbox.worker import Channel, limit_process
-from answerkey.templates.analysis import (
+from answerkey.templates.environment import (
     find_lone_expression,
+    open_environment,
     parse_template,
     translate_syntax_errors,
 )
-from answerkey.templates.environment import open_environment
 from answerkey.templates.limits import (
     FEW_STEPS,
     MOST_ELEMENTS,

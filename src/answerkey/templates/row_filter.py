@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import starmap
 from typing import TYPE_CHECKING, Any, Literal
 
 from answerkey.errors import SpecError
@@ -138,20 +139,24 @@ def is_equal(left: object, right: object) -> bool:
 
     As numbers if one is a number and the other reads as one, else as text; null equals only null.
     """
-    if left is None or right is None:
-        return left is right
-    if isinstance(left, bool) or isinstance(right, bool):
-        truth = _parse_truth(left)
-        return truth is not None and truth is _parse_truth(right)
-    if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
-        return len(left) == len(right) and all(map(is_equal, left, right))
-    if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(is_equal(left[key], right[key]) for key in left)
-    if not (isinstance(left, str) and isinstance(right, str)):
-        number = parse_number(left)
-        if number is not None and parse_number(right) is not None:
-            return number == parse_number(right)
-    return str(left) == str(right)
+    match left, right:
+        case (None, _) | (_, None):
+            return left is right
+        case (bool(), _) | (_, bool()):
+            truth = _parse_truth(left)
+            return truth is not None and truth is _parse_truth(right)
+        case list() | tuple(), list() | tuple():
+            return len(left) == len(right) and all(map(is_equal, left, right))
+        case dict(), dict():
+            pairs = [(left[key], right[key]) for key in left.keys() & right.keys()]
+            return len(left) == len(right) == len(pairs) and all(starmap(is_equal, pairs))
+        case str(), str():
+            return left == right
+    number = parse_number(left)
+    other_number = parse_number(right)
+    if number is None or other_number is None:
+        return str(left) == str(right)
+    return number == other_number
 
 
 def parse_number(value: object) -> int | float | None:

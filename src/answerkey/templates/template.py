@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Literal
 
 from jinja2 import nodes
 
 from answerkey.errors import SpecError, listing
-from answerkey.templates.analysis import (
+from answerkey.templates.config import find_config_names
+from answerkey.templates.environment import (
     Path,
     find_lone_expression,
     find_path,
     find_paths,
     is_bounded,
+    open_environment,
     parse_template,
 )
-from answerkey.templates.config import find_config_names
-from answerkey.templates.environment import open_environment
 from answerkey.templates.limits import FEW_STEPS
 from answerkey.templates.rendering import (
     Context,
@@ -43,11 +43,11 @@ class UnresolvedConfig(SpecError):  # noqa: N818 - named for what is left in the
     """A template still holds `<< config.x >>`; `names` are the config names."""
 
     def __init__(self, names: Sequence[str]) -> None:
+        message = f"config value that was not filled in: {listing(names)}"
         hint = (
             "config is filled in once, when a file is loaded; "
             "values are not searched for further names"
         )
-        message = f"config value that was not filled in: {listing(names)}"
         super().__init__("E110", message, hint=hint)
         self.names = tuple(names)
 
@@ -67,8 +67,6 @@ class Template:
     path: Path | None = None
     names: tuple[str, ...] = (SAMPLE,)
     _constant: object = field(default=None, repr=False)
-    #: How the value is rendered; a source that is no text is not.
-    _recipe: Recipe | None = field(default=None, repr=False)
 
     @classmethod
     def compile(cls, source: object, names: Sequence[str] = (SAMPLE,)) -> Template:
@@ -79,44 +77,55 @@ class Template:
         """
         if isinstance(source, str):
             return _compile_once(source, tuple(names))
-        return cls(
-            source,
-            "constant",
-            names=tuple(names),
-            _constant=source,
-        )
+        return cls(source, "constant", names=tuple(names), _constant=source)
 
     def __reduce__(self) -> tuple[Callable[..., Template], tuple[object, ...]]:
         return Template.compile, (self.source, self.names)
+
+    @cached_property
+    def _recipe(self) -> Recipe:
+        """How the value is rendered where it is neither a constant nor a lone column."""
+        source = str(self.source)
+        tree = parse_template(source, self.names)
+        return Recipe(
+            source,
+            self.names,
+            is_bounded=is_bounded(tree, self.names),
+            keeps_value=find_lone_expression(tree) is not None,
+        )
 
     def paths_from(self, name: str) -> frozenset[Path]:
         """Return where constant steps lead from a name: `scores.a.b` leads to `("a", "b")`."""
         if not isinstance(self.source, str):
             return frozenset()
-        return frozenset(find_paths(parse_template(self.source, self.names), name))
+        tree = parse_template(self.source, self.names)
+        return frozenset(find_paths(tree, name))
 
     def evaluate(self, **context: object) -> object:
         """Return the value for one row: of a lone `{{ expression }}` with its type, otherwise text.
 
         Raise RowError.
         """
-        return _take_one(self._evaluate_rows([_wrap_sample(context)]))
+        return _unwrap(self._evaluate_rows([_wrap_sample(context)]))
 
     def render(self, **context: object) -> str:
         """Return the text that Jinja prints for one row. Raise RowError."""
-        if self._recipe is None:
+        if not isinstance(self.source, str):
             return str(self.source)
         recipe = replace(self._recipe, keeps_value=False)
-        return str(_take_one(render_rows(recipe, [self._narrow(_wrap_sample(context))])))
+        shown = self._narrow(_wrap_sample(context))
+        return str(_unwrap(render_rows(recipe, [shown])))
 
     def values(self, samples: Samples) -> list[object]:
         """Return the value for every row; a failing row's value is a RowError."""
-        if self.path is not None and len(self.path) == 1 and self.path[0] in samples.columns:
-            return samples.values(str(self.path[0]))
-        return self._evaluate_rows({SAMPLE: row} for row in samples.rows())
+        match self.path:
+            case [str(column)] if column in samples.columns:
+                return samples.values(column)
+        contexts = ({SAMPLE: row} for row in samples.rows())
+        return self._evaluate_rows(contexts)
 
     def _evaluate_rows(self, contexts: Iterable[Context]) -> list[object]:
-        if self.kind == "constant" or self._recipe is None:
+        if self.kind == "constant":
             return [self._constant for _ in contexts]
         if self.path is not None:
             return [_get_field(context, self.path) for context in contexts]
@@ -140,7 +149,7 @@ def _wrap_sample(context: Context) -> Context:
     return {**context, SAMPLE: Row(context.get(SAMPLE, ()))}
 
 
-def _take_one(outcomes: list[Any]) -> object:
+def _unwrap(outcomes: list[object]) -> object:
     """Return the only outcome. Raise its RowError."""
     [outcome] = outcomes
     if isinstance(outcome, RowError):
@@ -171,37 +180,18 @@ def _compile_once(source: str, names: tuple[str, ...]) -> Template:
         raise UnresolvedConfig(config_names)
     tree = parse_template(source, names)
     expression = find_lone_expression(tree)
-    recipe = Recipe(
-        source,
-        names,
-        is_bounded=is_bounded(tree, names),
-        keeps_value=expression is not None,
-    )
-    template = Template(
-        source,
-        "expression",
-        columns=_find_columns(find_paths(tree, SAMPLE)),
-        names=names,
-        _recipe=recipe,
-    )
-    if recipe.is_bounded and tree.find(nodes.Name) is None:
-        constant = render_row(recipe, {}, FEW_STEPS)
-        if not isinstance(constant, RowError):
-            return replace(
-                template,
-                kind="constant",
-                _constant=constant,
-            )
     if expression is not None:
         path = find_path(expression)
         if path and isinstance(path[0], str):
-            columns = frozenset([path[0]])
-            return replace(
-                template,
-                kind="column",
-                columns=columns,
-                path=path,
-            )
+            column = frozenset([path[0]])
+            return Template(source, "column", column, path, names)
+    columns = _find_columns(find_paths(tree, SAMPLE))
+    template = Template(source, "expression", columns, names=names)
+    recipe = template._recipe  # noqa: SLF001 - a template of this module
+    if recipe.is_bounded and tree.find(nodes.Name) is None:
+        constant = render_row(recipe, {}, FEW_STEPS)
+        if not isinstance(constant, RowError):
+            return replace(template, kind="constant", _constant=constant)
     # What Jinja refuses is refused here.
     compile_recipe(recipe)
     return template

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from operator import itemgetter
 from typing import Any
 
 import polars as pl
@@ -146,16 +145,6 @@ def test_recalls_with_several_rows_of_a_sample_are_clustered_by_sample() -> None
     assert value.interval is not None
     assert single.interval is not None
     assert value.interval[0] < single.interval[0]
-
-
-def test_the_order_of_samples_changes_nothing() -> None:
-    """Any order that keeps the rows of a sample together gives the same values."""
-    rows = [(f"{row[0]}-{number}", *row[1:]) for number in range(5) for row in ROWS]
-    metric, pride = ChoiceOrderMetric("rotations"), PrideMetric(0.5)
-    turned = sorted(rows, key=itemgetter(0), reverse=True)
-    assert metric.compute(make_shown(turned)) == metric.compute(make_shown(rows))
-    turned_shown = [*ASKED[::-1], *DRAWN]
-    assert pride.compute(make_scores(turned_shown)) == pride.compute(make_scores([*DRAWN, *ASKED]))
 
 
 def test_samples_are_means_over_their_orders() -> None:
@@ -313,7 +302,6 @@ def test_ties_are_shared() -> None:
     """Two labels that are as likely have half of the answer each, the third has nothing."""
     shares = (0.4, 0.4, 0.2)
     assert [judge_shares(shares, truth) for truth in range(3)] == [0.5, 0.5, 0.0]
-    assert [judge_shares(shares, truth, (0.5, 0.25, 0.25)) for truth in range(3)] == [0.0, 1.0, 0.0]
 
 
 SCORER = {"type": "string_equals_mcqa", "ground_truth_choice": "A", "choices": ["A", "B"]}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from answerkey.errors import Place, SpecError
-from answerkey.sandbox import Snippet, SnippetError, check_snippet, require_trust
+from answerkey.sandbox import Snippet, check_snippet, require_trust
 
 
 def find_reason(source: str, function: str = "compute_scores") -> str | None:
@@ -106,11 +106,6 @@ def test_digest_depends_on_function_and_source() -> None:
     assert one.digest == Snippet("compute_scores", "x", None, "second").digest
     assert one.digest != Snippet("compute_metrics", "x").digest
     assert one.digest != Snippet("compute_scores", "y").digest
-
-
-def test_error_without_traceback_reads_as_its_message() -> None:
-    """An error's text is its message, and its traceback if there is one."""
-    assert str(SnippetError("died", "it ended")) == "it ended"
 
 
 ONE = Snippet(

@@ -220,28 +220,6 @@ def test_the_column_form_says_the_same_row_by_row() -> None:
     assert (rows[0].values, rows[0].metadata) == (alone.values, alone.metadata)
 
 
-def test_samples_may_have_different_numbers_of_choices() -> None:
-    """Each has a probability for each of its choices; one that is not scored has none."""
-    rankings = [[-1.0, -2.0], None, [-3.0, -1.0, -2.0]]
-    told = [one and {"ranking": [{"logprob": number} for number in one]} for one in rankings]
-    choices = [["A", "B"], ["A", "B"], ["A", "B", "C"]]
-    samples = samples_from_frame(pl.DataFrame({"choices": choices}), pl.Series(["1", "2", "3"]))
-    completions = [Completion("A", logprobs=one) for one in told]
-    scorer = ChoiceProbabilities("A", "{{ sample.choices }}")
-    rows = list(
-        score_table(
-            scorer, samples, Completions.build(samples.ids, completions, source="live")
-        ).rows()
-    )
-    alone = [
-        judge_probabilities(one, names, "A", "A") for one, names in zip(told, choices, strict=True)
-    ]
-    assert [(one.status, one.reason) for one in rows] == [(one.status, one.reason) for one in alone]
-    assert (rows[0].values, rows[2].values) == (alone[0].values, alone[2].values)
-    assert [bool(one.metadata.get("probabilities")) for one in rows] == [True, False, True]
-    assert (rows[0].metadata, rows[2].metadata) == (alone[0].metadata, alone[2].metadata)
-
-
 def test_rows_and_fields_are_those_of_the_text_scorer() -> None:
     """Choices, truth and options are read and checked as `string_equals_mcqa` does."""
     scorer = ChoiceProbabilities("{{ sample.answer }}", list(CHOICES), extraction="first_charakter")

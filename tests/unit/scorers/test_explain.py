@@ -1,10 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pytest
 
-from answerkey.reader import PARTS, REASONS
 from answerkey.scorers import explain_verdict, judge
 from answerkey.types import Completion, CompletionStatus
 
@@ -121,42 +118,7 @@ def test_long_passages_are_cut() -> None:
     assert "…" in sentence
 
 
-def test_refusals_are_told_as_by_any_rule() -> None:
-    """What has no text has no parts."""
-    assert "no text" in explain_verdict(None, CHOICES, judge(None, CHOICES, "B", "stated_answer"))
-
-
-def test_metadata_names_the_part_and_the_passage() -> None:
-    """`extraction_rule` is the rule and its part.
-
-    `answer_span` is where the passage begins and ends.
-    """
-    metadata: Mapping[str, object] = judge("Answer: B", CHOICES, "B", "stated_answer").metadata
-    assert (metadata["extraction_rule"], metadata["answer_span"]) == (
-        "stated_answer/answer_cue",
-        [0, 9],
-    )
-    assert "answer_span" not in judge("B", CHOICES, "B").metadata
-    assert not any(judge("B", ["yes"], "B", "stated_answer").metadata.values())
-    assert set(PARTS) == {"leading_label", "stated_answer", "pattern"}
-
-
 CHOICES = ["A", "B", "C", "D"]
-
-
-def test_reasons_stand_in_the_order_in_which_they_are_tried() -> None:
-    """The table of reasons is the table of the rule."""
-    assert list(REASONS) == [
-        "REFUSED",
-        "NO_TEXT",
-        "EMPTY",
-        "TRUNCATED_THINKING",
-        "NOT_A_CHOICE",
-        "SEVERAL_CHOICES",
-        "PART_OF_A_WORD",
-        "RUNS_INTO_TEXT",
-        "ECHOES_CHOICES",
-    ]
 
 
 @pytest.mark.parametrize(

@@ -53,16 +53,6 @@ def test_unknown_rules_are_refused(extraction: object) -> None:
     assert "`{pattern: …}`" in hint
 
 
-def test_literal_rule_reads_one_code_point() -> None:
-    """The literal rule looks at the first code point alone."""
-    rule, no_choice = RULES["first_character_literal"], (None, "NOT_A_CHOICE")
-    texts = ["Based on", " B", "", "B\u0301", "b"]
-    expected = [("B", None), no_choice, (None, "EMPTY"), ("B", None), no_choice]
-    assert [
-        (one.choice, one.reason) for one in (rule.read(text, ("A", "B")) for text in texts)
-    ] == expected
-
-
 TWO = ("A", "B")
 
 
@@ -202,65 +192,6 @@ def test_every_dash_joins_two_choices(dash: str) -> None:
     assert unicodedata.category(dash) == "Pd" or dash == "\N{MINUS SIGN}"
     assert read_first_character(f"A{dash}C", LETTERS) == Reading(reason="SEVERAL_CHOICES")
     assert read_first_character(f"A {dash} C", LETTERS) == Reading(choice="A")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "A" + " " * 50_000 + "B",
-        "A" + ", A" * 25_000,
-        "A" + "/B" * 25_000 + "x",
-        "A, " + "o " * 25_000,
-        "A" + "\u0301\u0327" * 25_000,
-        "A " + "x" * 100_000,
-        "A." + "\nA." * 25_000,
-        "\u200b" * 50_000 + "A",
-        "é" * 100_000,
-    ],
-    ids=[
-        "spaces",
-        "same choice",
-        "chain",
-        "joining words",
-        "marks",
-        "word",
-        "lines",
-        "invisible",
-        "accents",
-    ],
-)
-def test_long_texts_are_read_in_linear_time(text: str) -> None:
-    """Texts made to be slow are read at once."""
-    reading = read_first_character(text, ("A", "B", "o"))
-    assert find_rule("first_character").read(text, ("A", "B", "o")) == reading
-
-
-def test_texts_are_read_in_their_order() -> None:
-    """A text that was read before is read in the same way again."""
-    texts = [
-        "B",
-        "Ｂ",
-        "A or B",
-        "",
-        "B。",
-        "Answer",
-        "A, é",
-        "A" + " " * 20 + "or B",
-        "A lot",
-    ] * 100
-    expected = [
-        ("B", None),
-        (None, "NOT_A_CHOICE"),
-        (None, "SEVERAL_CHOICES"),
-        (None, "EMPTY"),
-        ("B", None),
-        (None, "PART_OF_A_WORD"),
-        ("A", None),
-        (None, "SEVERAL_CHOICES"),
-        (None, "RUNS_INTO_TEXT"),
-    ]
-    readings = find_rule("first_character").read_all([(text, LETTERS, None) for text in texts])
-    assert [(reading.choice, reading.reason) for reading in readings] == expected * 100
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,6 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tests.samples import samples_from_frame, score_table
 
 from answerkey.errors import SpecError
@@ -73,7 +71,6 @@ def score(
     reader: Reader,
     completions: Sequence[str | Completion],
     extraction: object = None,
-    trials: Sequence[int] | None = None,
     **fields: Any,  # noqa: ANN401 - of the scorer
 ) -> Scores:
     """Return the scores of completions, with this reader as the fallback."""
@@ -81,9 +78,6 @@ def score(
     ids = pl.Series([f"s{number}" for number in range(len(said))])
     samples = samples_from_frame(pl.DataFrame({"n": range(len(said))}), ids)
     table = Completions.build(ids, said, source="recorded")
-    if trials is not None:
-        numbered = zip(table, trials, strict=True)
-        table = Completions([one.with_fields(trial=trial) for one, trial in numbered])
     return score_table(build_scorer(extraction, **fields).bind(reader, key="quiz"), samples, table)
 
 
@@ -179,12 +173,6 @@ def test_none_is_no_option() -> None:
     assert read_reply("NONE", ("N", "O", "E"), None) is None
 
 
-@given(st.text(max_size=30))
-def test_reply_names_a_choice_or_nothing(reply: str) -> None:
-    """Whatever is said, what is read is a choice or nothing."""
-    assert read_reply(reply, CHOICES, OPTIONS) in {None, *CHOICES}
-
-
 # Who is asked, and what becomes of it.
 
 
@@ -276,23 +264,6 @@ def test_failed_call_is_an_error_of_the_sample(error: str | None, told: str) -> 
     assert found[1].values == {"is_correct": 1.0}
 
 
-def test_each_trial_is_asked_for_itself() -> None:
-    """Trials are asked one after the other, and each reply goes to its own row."""
-    reader = Reader(lambda prompt: "A" if "one?" in prompt else "B")
-    found = score(reader, ["one?", "two?", "one?", "B."], trials=[1, 0, 0, 1])
-    assert list_metadata(found, "predicted_choice") == ["A", "B", "A", "B"]
-    assert [one.sample_id for one in reader.asked] == ["s1", "s2", "s0"]
-
-
-def test_nothing_to_ask_is_no_call() -> None:
-    """Where the rule reads everything nobody is asked, and the columns are the same."""
-    reader = Reader(lambda _: "A")
-    found = score(reader, ["B", "The answer is C"])
-    assert reader.asked == []
-    assert list_metadata(found, "fallback_text") == [None, None]
-    assert found.frame.schema == score(reader, ["B", "It depends."]).frame.schema
-
-
 @pytest.mark.parametrize(
     ("extraction", "name"),
     [
@@ -310,17 +281,6 @@ def test_every_rule_may_have_one(extraction: dict[str, str], name: str) -> None:
     }
     assert rules == {f"{name}/fallback"}
     assert list_metadata(found, "predicted_choice")[1] == "B"
-
-
-def test_options_of_each_row_are_shown() -> None:
-    """Every prompt has the texts of its own row."""
-    reader = Reader(lambda _: "NONE")
-    samples = samples_from_frame(
-        pl.DataFrame({"texts": [["a", "b", "c", "d"], ["e", "f", "g", "h"]]}), pl.Series(["1", "2"])
-    )
-    table = Completions.build(samples.ids, [Completion(VAGUE)] * 2, source="recorded")
-    score_table(build_scorer(options="{{ sample.texts }}").bind(reader, key="q"), samples, table)
-    assert ["B. f\n" in prompt for prompt in reader.prompts] == [False, True]
 
 
 # The field.
@@ -355,12 +315,6 @@ def test_mistakes_are_said(extraction: dict[str, str], message: str) -> None:
     ((name, error),) = build_scorer(extraction).check_fields()
     assert (name, error.code) == ("extraction", "E108")
     assert error.message.startswith(message)
-
-
-def test_near_name_is_suggested() -> None:
-    """A mistyped rule beside a fallback is told like one that stands alone."""
-    ((_, error),) = build_scorer({"rule": "stated_answr", "fallback": "m"}).check_fields()
-    assert "`stated_answer`" in str(error.hint)
 
 
 @pytest.mark.parametrize("name", ["builtin/random", "builtin/constant?choice=A"])

@@ -1,17 +1,12 @@
 from __future__ import annotations
 
-import dataclasses
 import json
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tests.samples import samples_from_frame, score_table
 
 from answerkey.errors import InternalError, SpecError
@@ -106,30 +101,6 @@ def test_no_score_is_guessed(text: str, why: str) -> None:
     assert why in str(caught.value)
 
 
-@given(st.text())
-def test_reading_is_total(text: str) -> None:
-    """Any text gives a score on the scale, or is refused."""
-    try:
-        verdict = read_verdict(text, FIVE)
-    except UnreadableVerdict:
-        return
-    assert 1 <= verdict[0] <= 5
-
-
-@given(
-    st.floats(1, 5),
-    st.text(),
-    st.floats(0, 1),
-    st.sampled_from(["{}", "```json\n{}\n```", "So: {} Done."]),
-)
-def test_what_was_written_is_read(
-    score: float, reasoning: str, confidence: float, around: str
-) -> None:
-    """What a judge writes as JSON is read back as it was meant."""
-    text = json.dumps({"reasoning": reasoning, "score": score, "confidence": confidence})
-    assert read_verdict(around.replace("{}", text), FIVE) == (score, reasoning, confidence)
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -159,7 +130,6 @@ def test_confidence_lies_within_its_ends(confidence: object) -> None:
     assert read_verdict(f'{{"score": 4, "confidence": {confidence}}}', FIVE) == (4.0, None, kept)
 
 
-REFERENCE = Path(__file__).parents[3] / "docs" / "reference"
 GOOD = '{"reasoning": "fine", "score": 4, "confidence": 0.5}'
 
 
@@ -397,12 +367,6 @@ def test_scale_must_go_up(low: float, high: float) -> None:
     assert [(field, error.code) for field, error in errors] == [("score_max", "E108")]
 
 
-def test_unknown_names_in_prompts_are_found_at_load() -> None:
-    """Prompts see five names; any other does not compile."""
-    _, errors = compile_templates(build_judge(user_prompt="{{ answer }}"))
-    assert [(field, error.code) for field, error in errors] == [("user_prompt", "E112")]
-
-
 def test_models_that_answer_from_choices_cannot_judge() -> None:
     """A built-in model that needs choices is refused.
 
@@ -417,22 +381,6 @@ def test_models_that_answer_from_choices_cannot_judge() -> None:
     assert found.values == {"score": 1.0}
     with pytest.raises(InternalError, match=r"error\[E901\]"):
         score_table(build_judge(), *build_table(Completion("x")))
-
-
-def test_page_lists_fields_and_outputs() -> None:
-    """The page of the scorer lists exactly its fields, its outputs and its reasons."""
-    page = (REFERENCE / "scorer-model_as_a_judge_scorer.md").read_text(encoding="utf-8")
-    sections = {part.partition("\n")[0]: part for part in page.split("\n## ")}
-    rows = {
-        name: re.findall(r"^\| `(\w+)` \|", part, flags=re.MULTILINE)
-        for name, part in sections.items()
-    }
-    assert rows["Fields"] == [
-        one.name for one in dataclasses.fields(ModelAsAJudge) if not one.name.startswith("_")
-    ]
-    assert rows["Outputs"] == [*ModelAsAJudge.value_types, *ModelAsAJudge.metadata_types]
-    reasons = ["TEMPLATE_FAILED", "JUDGE_UNREADABLE", "JUDGE_CALL_FAILED", "CALL_FAILED"]
-    assert rows["Samples without a score"] == reasons
 
 
 def test_names_are_those_of_the_scores() -> None:

@@ -31,7 +31,6 @@ from answerkey.scorers.rereading import (
 from answerkey.scorers.string_equals import StringEquals
 from answerkey.types import RULE_NAMES, Completion, Completions, Request, Samples, Scores
 
-THREE = ["A", "B", "C"]
 ORDERED = StringEqualsMcqa("{{ sample.answer }}", ["A", "B", "C"])
 
 

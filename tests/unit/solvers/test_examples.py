@@ -128,14 +128,6 @@ def test_unlike_datasets_are_not_compared_by_what_little_they_share() -> None:
     assert len(list_shown(Examples("dev", 8), asked, make_samples(POOL))[0]) == 8
 
 
-def test_nested_and_encoded_cells_are_compared_by_value() -> None:
-    """Content is the same whether a column is native or held as JSON text."""
-    native = make_samples({"q": ["x", "y"], "options": [["a"], ["b"]]})
-    frame = pl.DataFrame({"q": ["x"], "options": ['["a"]']})
-    asked = samples_from_frame(frame, pl.Series(["7"]), encoded=frozenset({"options"}))
-    assert list_shown(Examples("dev", 1), asked, native) == [["y"]]
-
-
 def test_too_few_examples_are_told() -> None:
     """A sample that cannot have its examples is in error, with the numbers."""
     setting = Examples("dev", 5, by="subject")

@@ -1,16 +1,14 @@
 from __future__ import annotations
 
 import json
-from importlib.metadata import EntryPoint
 
 import polars as pl
 import pytest
 from tests.samples import samples_from_frame
 
-from answerkey import types
 from answerkey.errors import DataError, SpecError
 from answerkey.solvers import SOLVERS, PassThroughSolver
-from answerkey.types import Completions, Registry, Samples
+from answerkey.types import Completions, Samples
 
 
 def make_samples(cells: list[object], name: str = "trace", *, encoded: bool = False) -> Samples:
@@ -117,14 +115,6 @@ def test_missing_column_is_told_once() -> None:
     assert PassThroughSolver("trace").check_prompts(samples, None)[1] == []
 
 
-def test_nothing_is_asked() -> None:
-    """There are no prompts, no templates, and no model is needed."""
-    solver = PassThroughSolver("trace")
-    assert solver.build_prompts(make_samples(["B", "C"]), None) == [[], []]
-    assert solver.compile_templates() == ({}, [])
-    assert solver.needs_model is False
-
-
 def test_there_is_one_trial_of_what_was_said() -> None:
     """A column holds one completion for each sample, so several trials are refused."""
     samples = samples_from_frame(pl.DataFrame({"said": ["A"]}), pl.Series("sample_id", ["a"]))
@@ -142,12 +132,3 @@ def test_solvers_are_found_by_type() -> None:
         "pass_through_solver": "pass_through_solver",
         "choice_ranking_solver": "choice_ranking_solver",
     }
-
-
-def test_installed_package_adds_a_solver(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An entry point adds a solver under its name."""
-    points = [EntryPoint("own_solver", "answerkey.solvers:PassThroughSolver", "answerkey.solvers")]
-    monkeypatch.setattr(
-        types, "entry_points", lambda group: points if group == SOLVERS.group else []
-    )
-    assert Registry(SOLVERS.group, [], SOLVERS.__getitem__)["own_solver"] is PassThroughSolver

@@ -17,7 +17,6 @@ from answerkey.solvers import (
     SingleTurnSolver,
     require_known,
 )
-from answerkey.templates import RowError
 from answerkey.types import Completion, CompletionStatus, Known, Request, Samples
 
 QUESTIONS: dict[str, Sequence[object]] = {
@@ -99,27 +98,6 @@ def test_messages_are_rendered_for_each_sample() -> None:
         ],
         [{"role": "system", "content": "Answer {"}, {"role": "user", "content": "Q: Red planet?"}],
     ]
-
-
-def test_content_is_always_text() -> None:
-    """A lone expression is printed as Jinja prints it."""
-    (first, _) = make_solver("{{ sample.options }}").build_prompts(make_samples(QUESTIONS), None)
-    assert first == [{"role": "user", "content": "['Sydney', 'Canberra']"}]
-
-
-def test_loops_over_options_work() -> None:
-    """A prompt may list the options with their letters."""
-    content = "{% for o in sample.options %}{{ 'AB'[loop.index0] }}. {{ o }}\n{% endfor %}"
-    (first, _) = make_solver(content).build_prompts(make_samples(QUESTIONS), None)
-    assert first == [{"role": "user", "content": "A. Sydney\nB. Canberra\n"}]
-
-
-def test_columns_with_mixed_values_are_seen_decoded() -> None:
-    """A column that holds JSON text for want of a common type is seen as its values."""
-    samples = make_samples({"x": ['{"a": "yes"}', "3"]}, encoded=frozenset({"x"}))
-    solver = make_solver("{{ sample.x.a if sample.x is mapping else sample.x }}")
-    prompts = solver.build_prompts(samples, None)
-    assert prompts == [[{"role": "user", "content": "yes"}], [{"role": "user", "content": "3"}]]
 
 
 def test_no_messages_are_refused() -> None:
@@ -210,14 +188,6 @@ def test_each_trial_is_a_question_of_its_own() -> None:
     assert table["completion"].to_list() == ["s1 3", "s1 4", "s2 3", "s2 4"]
     assert table["sample_id"].to_list() == ["s1", "s1", "s2", "s2"]
     assert table["source"].unique().to_list() == ["live"]
-
-
-def test_no_samples_give_no_completions() -> None:
-    """An empty shard is no error."""
-    assert (
-        len(solve(make_samples(QUESTIONS).slice(0, 0), "builtin/longest", known=Known([], [], [])))
-        == 0
-    )
 
 
 def test_option_column_serves_the_baselines() -> None:
@@ -340,12 +310,3 @@ def test_message_format_changes_nothing() -> None:
     builder = ChatInput((InputMessage("user", "x"),))
     plain = SingleTurnSolver(builder).build_prompts(make_samples(QUESTIONS), None)
     assert SingleTurnSolver(builder, "openai").build_prompts(make_samples(QUESTIONS), None) == plain
-
-
-def test_errors_are_values_of_build_prompts() -> None:
-    """A prompt that cannot be built stands in the list as its error."""
-    first, second = make_solver("{{ 1 // sample.n }}").build_prompts(
-        make_samples({"n": [1, 0]}), None
-    )
-    assert first == [{"role": "user", "content": "1"}]
-    assert isinstance(second, RowError)

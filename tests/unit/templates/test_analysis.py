@@ -6,10 +6,9 @@ import pytest
 
 from answerkey.errors import SpecError
 from answerkey.templates import RowError, Template
-from answerkey.templates.analysis import BOUNDED_FILTERS as FILTERS
-from answerkey.templates.analysis import BOUNDED_METHODS as METHODS
-from answerkey.templates.analysis import is_bounded, parse_template
-from answerkey.templates.environment import open_environment
+from answerkey.templates.environment import BOUNDED_FILTERS as FILTERS
+from answerkey.templates.environment import BOUNDED_METHODS as METHODS
+from answerkey.templates.environment import is_bounded, open_environment, parse_template
 from answerkey.trace import TRACE_METHODS
 
 

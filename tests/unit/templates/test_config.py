@@ -16,10 +16,8 @@ from answerkey.templates import (
     embed_config,
     find_config_names,
 )
-from answerkey.templates.config import find_placeholders, find_whole
+from answerkey.templates.config import find_placeholders
 
-#: Where a placeholder stands, by what opened the region around it; anywhere else is code.
-REGIONS = {"": "text", "raw": "raw", "{#": "comment", "'": "quoted", '"': "quoted"}
 TRICKY = [
     *("it's", 'say "hi"', "a\nb", "a\n", " a ", "a\\b", "\\", "}}", "{{ 7*7 }}", "{% if %}"),
     *("{# gone #}", "{", "{{", "%}", "% x", "# x", "#}", "{% endraw %}{{ 7*7 }}", "<< config.y >>"),
@@ -99,13 +97,6 @@ def test_a_column_name_after_a_dot_always_means_that_column(value: str) -> None:
     assert run("{{ sample . <<config.x>> | upper }}", value, **{value: "found"}) == "FOUND"
     assert run("{{ sample.meta.<< config.x >>[0] }}", value, meta={value: ["found"]}) == "found"
     assert run("{% if sample.<< config.x >> %}yes{% endif %}", value, **{value: "found"}) == "yes"
-
-
-def test_bracket_access_is_written_with_single_quotes() -> None:
-    """An identifier stays an attribute, anything else becomes a subscript."""
-    assert embed("{{ sample.<< config.x >> }}", "answer") == "{{ sample.answer }}"
-    assert embed("{{ sample.<< config.x >> }}", "answer key") == "{{ sample['answer key'] }}"
-    assert embed("{{ sample.choices.<< config.x >> }}", 2) == "{{ sample.choices[2] }}"
 
 
 def test_a_value_can_be_part_of_a_name() -> None:
@@ -216,21 +207,6 @@ def test_config_is_filled_in_once() -> None:
         Template.compile(embed("a << config.x >>", "<< config.y >>", is_code=True))
 
 
-def test_several_values_side_by_side_cannot_make_a_delimiter() -> None:
-    """Each is printed on its own."""
-    values = {"a": "{", "b": "{ 7*7 }}"}
-    text = embed_config(
-        "<< config.a >><< config.b >>", lambda name: ConfigValue(values[name]), is_template=True
-    )
-    assert Template.compile(text).evaluate() == "{{ 7*7 }}"
-
-
-def test_a_text_without_placeholders_is_the_same_text() -> None:
-    """Nothing else is touched."""
-    text = "a {{ sample.x }} << secrets.y >> 1 << 2\r\n"
-    assert embed(text, "") == text
-
-
 def test_an_unknown_name_is_what_lookup_raises() -> None:
     """The error of the caller reaches the caller."""
 
@@ -239,22 +215,6 @@ def test_an_unknown_name_is_what_lookup_raises() -> None:
 
     with pytest.raises(SpecError, match="`col` is not in"):
         embed_config("{{ sample.<< config.col >> }}", refuse, is_template=True)
-
-
-@pytest.mark.parametrize(
-    "text", ["<< config.x >>", "<<config.x>>", "  <<  config.x\n>>\n", "<<config.x >>"]
-)
-def test_a_text_may_be_one_placeholder(text: str) -> None:
-    """White space inside and around does not matter."""
-    assert find_whole(text) == "x"
-
-
-@pytest.mark.parametrize(
-    "text", ["x", "<< config.x >>a", "<< config.x >><< config.y >>", "<< secrets.x >>", ""]
-)
-def test_a_text_may_be_more_or_less_than_a_placeholder(text: str) -> None:
-    """Anything beside the one placeholder makes a longer text."""
-    assert find_whole(text) is None
 
 
 def test_names_are_found_once_and_in_order() -> None:
@@ -269,47 +229,6 @@ def test_names_are_found_once_and_in_order() -> None:
 def test_a_comment_needs_no_config() -> None:
     """A commented-out placeholder may name anything."""
     assert find_config_names("{# << config.old >> #}<< config.new >>") == ["new"]
-
-
-@pytest.mark.parametrize(
-    ("text", "region"),
-    [
-        ("a << config.x >>", "text"),
-        ("{{ a }}<< config.x >>", "text"),
-        ("{{ '}}' }}<< config.x >>", "text"),
-        ("{# {{ #}<< config.x >>", "text"),
-        ("{% raw %}{{{% endraw %}<< config.x >>", "text"),
-        ("{%- raw -%}{{ ' {%- endraw -%}<< config.x >>", "text"),
-        ("{{ {'a': {}}}}<< config.x >>", "text"),
-        ("{ << config.x >> }", "text"),
-        ("{% if a %}<< config.x >>{% endif %}", "text"),
-        ("{{ << config.x >> }}", "code"),
-        ("{{ sample.<< config.x >> }}", "code"),
-        ("{% if << config.x >> %}", "code"),
-        ("{{ {'a': {'b': << config.x >>}} }}", "code"),
-        ("{{ {'a': {}}, << config.x >> }}", "code"),
-        ("{{ 'a' ~ << config.x >> }}", "code"),
-        ("{{ '\\'' ~ << config.x >> }}", "code"),
-        ("{% set a = {'}': '%}'} %}{{ << config.x >> }}", "code"),
-        ("{{ '<< config.x >>' }}", "quoted"),
-        ('{{ "\'<< config.x >>" }}', "quoted"),
-        ("{{ 'a\\'<< config.x >>' }}", "quoted"),
-        ("{% if a == '<< config.x >>' %}", "quoted"),
-        ("{{ '\\<< config.x >>' }}", "quoted"),
-        ("{{ '\\\\<< config.x >>' }}", "quoted"),
-        ("{# << config.x >> #}", "comment"),
-        ("{# ' << config.x >>", "comment"),
-        ("{% raw %}<< config.x >>{% endraw %}", "raw"),
-        ("{% raw %}{{ '<< config.x >>' }}{% endraw %}", "raw"),
-        ("{{ 'open << config.x >>", "quoted"),
-        ("{{ ) << config.x >>", "code"),
-    ],
-)
-def test_the_scanner_knows_where_a_placeholder_stands(text: str, region: str) -> None:
-    """Text, code, quotes, comments and raw blocks are told apart as Jinja does."""
-    (placeholder,) = find_placeholders(text, is_template=True)
-    assert REGIONS.get(placeholder.opener, "code") == region
-    assert text[placeholder.start : placeholder.end] == "<< config.x >>"
 
 
 def test_a_text_that_is_no_template_is_all_text() -> None:

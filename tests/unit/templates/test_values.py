@@ -56,18 +56,6 @@ def test_an_undefined_value_fails_at_any_depth() -> None:
             make_plain(value)
 
 
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [
-        *((None, "null"), (True, "a boolean"), (1, "a number"), (1.5, "a number"), ("", "text")),
-        *(([], "a list"), (Row(), "a sample"), ({}, "a mapping"), (b"", "a bytes")),
-    ],
-)
-def test_types_have_words_that_users_know(value: object, words: str) -> None:
-    """Messages do not speak of NoneType or str."""
-    assert describe_type(value) == words
-
-
 #: Reading files, importing, warning, parsing Python: nothing of it happens while a template
 #: renders.
 OUT_OF_REACH = (
@@ -149,17 +137,6 @@ def test_a_null_in_a_wrong_place_gets_a_hint() -> None:
     assert translate_error(TypeError("'NoneType' object is not iterable")).hint is not None
 
 
-def test_error_with_a_line_is_otherwise_the_same() -> None:
-    """Only the message changes."""
-    problem = translate_error(MissingName("m", hint="h", column="c"), 3)
-    assert (problem.message, problem.hint, problem.column) == (
-        "m (line 3 of the template)",
-        "h",
-        "c",
-    )
-    assert problem.is_undefined
-
-
 def test_a_value_is_counted_no_further_than_necessary() -> None:
     """Characters and parts; keys and numbers too."""
     assert count_size([["a"] * 10 for _ in range(10)], 1_000) == 11 + 10 * (11 + 10)
@@ -172,3 +149,15 @@ def test_a_list_that_is_too_long_to_print_is_refused() -> None:
     """The texts of a list count together."""
     with pytest.raises(ExcessError, match="a value of more than 10,000,000 elements"):
         measure(["x" * MOST_ELEMENTS, "y"])
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        *((None, "null"), (True, "a boolean"), (1, "a number"), (1.5, "a number"), ("", "text")),
+        *(([], "a list"), (Row(), "a sample"), ({}, "a mapping"), (b"", "a bytes")),
+    ],
+)
+def test_types_have_words_that_users_know(value: object, words: str) -> None:
+    """Messages do not speak of NoneType or str."""
+    assert describe_type(value) == words

@@ -13,8 +13,7 @@ import threading
 import weakref
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
-from functools import partial
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from answerkey.errors import AnswerkeyError, raise_if_interrupted
@@ -29,7 +28,6 @@ from answerkey.models.calls import (
     charge,
     charge_completion,
     complete_calls,
-    keep_calls,
 )
 from answerkey.models.endpoint import EndpointState
 from answerkey.models.providers import Connection
@@ -193,7 +191,10 @@ class Round:
         self._tasks: set[asyncio.Task[None]] = set()
         self._sending: set[asyncio.Task[object] | None] = set()
         self._finished: list[tuple[Call, Completion]] = []
-        self._storing: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._store_at = 0.0
+        self._unsettled: list[tuple[Call, Completion]] = []
+        self._settling: asyncio.Task[None] | None = None
         self._reason: BaseException | None = None
         self._is_stopped = False
 
@@ -209,13 +210,12 @@ class Round:
                     self._start(self._work())
                 if self._tasks:
                     await asyncio.wait(self._tasks)
-                if self._storing is not None:
-                    await self._storing
-            if self._finished:  # the ledger has failed; they are paid for, so it is tried again
-                with suppress(AnswerkeyError):
-                    await self._in_thread(
-                        partial(keep_calls, self._settings.ledger), self._finished
-                    )
+                # Answered in the last moment; or the ledger has failed, and is tried again.
+                if self._timer is not None:
+                    self._timer.cancel()
+                self._store()
+                if self._settling is not None:
+                    await self._settling
         finally:
             self._endpoint.concurrency.reset()
         if self._reason is not None:
@@ -261,32 +261,45 @@ class Round:
             if call is None or completion is None:
                 concurrency.finish()
                 return
+            if not self._finished:
+                loop = asyncio.get_running_loop()
+                self._timer = loop.call_at(self._store_at, self._store)
             self._finished.append((call, completion))
-            if self._storing is None:
-                self._storing = asyncio.create_task(self._store())
 
-    async def _store(self) -> None:
-        """Store finished calls; those of one writing are gathered during the one before."""
-        ledger = self._settings.ledger
-        while self._finished:
-            batch = self._finished
-            self._finished = []
-            try:
-                await self._in_thread(ledger.write, batch)
-                self._note_kept(batch)
-                await self._in_thread(ledger.settle, batch)
-            except Exception as error:  # noqa: BLE001 - `run` raises it
-                self._finished = batch + self._finished
-                self.stop(error, grace=GRACE_SECONDS)
-                return  # nothing more is stored: `_storing` stays
-            await asyncio.sleep(GATHER_SECONDS)
-        self._storing = None
+    def _store(self) -> None:
+        """Store the calls that have finished since the last time; only now they count.
 
-    def _note_kept(self, batch: FinishedCalls) -> None:
+        This is done here and not in a thread: it takes less time than to change threads.
+        """
+        batch = self._finished
+        if not batch:
+            return
+        try:
+            self._settings.ledger.write(batch)
+        except Exception as error:  # noqa: BLE001 - `run` raises it
+            self.stop(error, grace=GRACE_SECONDS)
+            return  # nothing more is stored: `_finished` stays
+        self._finished = []
+        self._store_at = asyncio.get_running_loop().time() + GATHER_SECONDS
         for call, completion in batch:
             self._answered[call.key] = completion
             self._tell(Finished(call, completion))
         self._endpoint.concurrency.finish(len(batch))
+        self._unsettled += batch
+        if self._settling is None:
+            self._settling = asyncio.create_task(self._settle())
+
+    async def _settle(self) -> None:
+        """Wait for the disk, again and again; calls are made and stored meanwhile."""
+        while self._unsettled:
+            batch = self._unsettled
+            self._unsettled = []
+            try:
+                await self._in_thread(self._settings.ledger.settle, batch)
+            except Exception as error:  # noqa: BLE001 - `run` raises it
+                self.stop(error, grace=GRACE_SECONDS)
+                return
+        self._settling = None
 
     async def _make(self, call: Call) -> Completion | None:
         """Return the completion of a call, or None when the round is stopped before there is

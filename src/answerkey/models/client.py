@@ -22,7 +22,6 @@ from answerkey.models.calls import (
     CallSettings,
     Event,
     Finished,
-    FinishedCalls,
     Limits,
     Retried,
     charge,

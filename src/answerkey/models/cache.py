@@ -10,18 +10,18 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
 from answerkey.errors import RunError, SpecError, listing, suggest
-from answerkey.models.calls import Call, FinishedCalls
+from answerkey.models.calls import Answers, Calls, FinishedCalls
 from answerkey.models.config import CachePolicy
 from answerkey.models.store import SUFFIXES, CallStore, remove_store
 from answerkey.text import format_count
-from answerkey.types import Completion, CompletionStatus, Notice, read_limit
+from answerkey.types import CompletionStatus, Notice, read_limit
 
 #: The environment may say how large the cache may be, in gigabytes, or `off`.
 VARIABLE = "ANSWERKEY_CALL_CACHE"
@@ -79,7 +79,7 @@ class CallCache:
             notices.append(Notice(message, hint=_CLEAR_HINT))
         return notices
 
-    def find(self, calls: Sequence[Call]) -> dict[str, Completion]:
+    def find(self, calls: Calls) -> Answers:
         """Return what is stored, by key, with source `cache`; nothing unless the policy is
         `reuse`.
         """
@@ -193,7 +193,7 @@ class RunLedger:
     cache: CallCache
     task: str
 
-    def find(self, calls: Sequence[Call]) -> dict[str, Completion]:
+    def find(self, calls: Calls) -> Answers:
         """Return the completions that are known, by the key of the call."""
         completions = self.journal.find(calls)
         missing = []

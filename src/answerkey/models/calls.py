@@ -9,13 +9,14 @@ import hashlib
 import random
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from answerkey.errors import RunError, SolverError
 from answerkey.models.config import Price
+from answerkey.models.responses import Messages
 from answerkey.types import (
     CACHE_NAMES,
     Completion,
@@ -55,13 +56,16 @@ class Call:
     key: str
     sample_id: str
     trial: int
-    messages: Sequence[Mapping[str, object]]
+    messages: Messages
     purpose: str = "solve"
     is_cached: bool = True
     question: Request | None = None
 
 
+Calls = Sequence[Call]
 FinishedCalls = Sequence[tuple[Call, Completion]]
+#: Completions by the keys of their calls.
+Answers = dict[str, Completion]
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,7 @@ class Identified(Protocol):
         """A stable text for everything that decides the answer, without secrets."""
 
 
-def call_key(model: Identified, messages: Sequence[Mapping[str, object]], trial: int) -> str:
+def call_key(model: Identified, messages: Messages, trial: int) -> str:
     """Return the key of a question: the same for the same model, parameters, messages and trial.
 
     The order of the keys inside a message does not matter.
@@ -98,7 +102,7 @@ def call_key(model: Identified, messages: Sequence[Mapping[str, object]], trial:
 class Ledger(Protocol):
     """Where finished calls are kept; used by one thread at a time."""
 
-    def find(self, calls: Sequence[Call]) -> dict[str, Completion]:
+    def find(self, calls: Calls) -> Answers:
         """Return the completions that are known, by the key of the call.
 
         Failed calls are not among them.
@@ -115,9 +119,9 @@ class Ledger(Protocol):
 class MemoryLedger:
     """A ledger for runs that leave nothing behind."""
 
-    kept: dict[str, Completion] = field(default_factory=dict)
+    kept: Answers = field(default_factory=dict)
 
-    def find(self, calls: Sequence[Call]) -> dict[str, Completion]:
+    def find(self, calls: Calls) -> Answers:
         """Return the completions that are known, by the key of the call."""
         completions = {}
         for call in calls:
@@ -359,9 +363,9 @@ class CallSettings:
 
 
 def complete_calls(
-    calls: Sequence[Call],
-    stored: Mapping[str, Completion],
-    send: Callable[[Sequence[Call]], Mapping[str, Completion]],
+    calls: Calls,
+    stored: Answers,
+    send: Callable[[Calls], Answers],
     watch: Watch | None,
 ) -> list[Completion]:
     """Return the completions in the order of the calls.
@@ -388,8 +392,8 @@ def complete_calls(
 
 
 def _tell_remembered(
-    calls: Sequence[Call],
-    completions: Mapping[str, Completion],
+    calls: Calls,
+    completions: Answers,
     watch: Watch | None,
 ) -> None:
     if watch is not None and calls:

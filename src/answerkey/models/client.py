@@ -11,14 +11,16 @@ import gc
 import logging
 import threading
 import weakref
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from answerkey.errors import AnswerkeyError, raise_if_interrupted
 from answerkey.models.calls import (
+    Answers,
     Call,
+    Calls,
     CallSettings,
     Event,
     Finished,
@@ -86,7 +88,7 @@ class ModelClient:
         self._stopping: Future[None] | None = None
         self._close = weakref.finalize(self, _shut_down, self.background, self.executor)
 
-    def complete(self, calls: Sequence[Call]) -> list[Completion]:
+    def complete(self, calls: Calls) -> list[Completion]:
         """Return the completions in the order of the calls; each is in the ledger.
 
         A call that failed for good has a completion with status ERROR. Raises SolverError E304 (the
@@ -124,15 +126,15 @@ class ModelClient:
             self.background.on_stop = self._http.close
         return self._http
 
-    def start_round(self, calls: Sequence[Call]) -> Round:
+    def start_round(self, calls: Calls) -> Round:
         """Return the calls as they are made here, one by one."""
         return Round(self, calls)
 
-    def _send(self, calls: Sequence[Call]) -> dict[str, Completion]:
+    def _send(self, calls: Calls) -> Answers:
         started = self.start_round(calls)
         under_way = list[asyncio.Task[Any] | None]()
 
-        async def run() -> dict[str, Completion]:
+        async def run() -> Answers:
             under_way.append(asyncio.current_task())
             return await started.run()
 
@@ -180,13 +182,13 @@ class Round:
     sudden death loses is never more than there are connections.
     """
 
-    def __init__(self, client: ModelClient, calls: Sequence[Call]) -> None:
+    def __init__(self, client: ModelClient, calls: Calls) -> None:
         self._client = client
         self._settings = client.settings
         self._endpoint = client.endpoint
         self._rest = iter(calls)
         self._size = min(len(calls), 2 * client.endpoint.concurrency.cap)
-        self._answered: dict[str, Completion] = {}
+        self._answered: Answers = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._sending: set[asyncio.Task[object] | None] = set()
         self._finished: list[tuple[Call, Completion]] = []
@@ -197,7 +199,7 @@ class Round:
         self._reason: BaseException | None = None
         self._is_stopped = False
 
-    async def run(self) -> dict[str, Completion]:
+    async def run(self) -> Answers:
         """Return the completions by key.
 
         Raise what made it stop. After `stop(None)`: what there is.

@@ -31,6 +31,7 @@ from answerkey.errors import (
     suggest,
 )
 from answerkey.models.names import API_NAMES, PROVIDERS, ApiName
+from answerkey.models.responses import Body, Fields
 from answerkey.sandbox import Snippet
 from answerkey.types import Completion, Known, Request
 
@@ -280,12 +281,12 @@ def read_parameters(
     texts: Mapping[str, str],
     parameters: Mapping[str, GenerationParameter],
     further_names: Iterable[str] = (),
-) -> dict[str, object]:
+) -> Body:
     """Return the values of the parameters that are given; SpecError E301 for anything else.
 
     `further_names` are parameters that may stand there, too, and were taken out before.
     """
-    values: dict[str, object] = {}
+    values: Body = {}
     for key, text in texts.items():
         if key not in parameters:
             names = (*parameters, *further_names)
@@ -335,20 +336,20 @@ class Generation:
     echo: bool | None = None
     reasoning_effort: Effort | None = None
     thinking: Thinking | None = None
-    extra_body: Mapping[str, object] | None = None
+    extra_body: Fields | None = None
 
-    def given(self) -> dict[str, object]:
+    def given(self) -> Body:
         """Return what is set, by name; what is listed for `stop` is a list."""
         return dict(self._given)
 
     @cached_property
-    def _given(self) -> dict[str, object]:
+    def _given(self) -> Body:
         values = {name: value for name, value in vars(self).items() if value is not None}
         if self.stop is not None:
             values["stop"] = list(self.stop)
         return values
 
-    def sent(self) -> dict[str, object]:
+    def sent(self) -> Body:
         """Return what is set of the parameters that are sent under a name of the API."""
         unsent = ("thinking", "extra_body")
         return {name: value for name, value in self._given.items() if name not in unsent}
@@ -384,13 +385,13 @@ GENERATION_PARAMETERS: dict[str, GenerationParameter] = {
 }
 
 
-def nest(path: str, value: object) -> dict[str, object]:
+def nest(path: str, value: object) -> Body:
     """Return a value as the only field at a path; dots lead into objects."""
     name, dot, inner_path = path.partition(".")
     return {name: nest(inner_path, value) if dot else value}
 
 
-def merge_bodies(first: Mapping[str, object], second: Mapping[str, object]) -> dict[str, object]:
+def merge_bodies(first: Fields, second: Fields) -> Body:
     """Return two JSON objects as one.
 
     Objects that both have are merged, of other values the second wins.
@@ -416,12 +417,12 @@ def find_secret_name(body: object) -> str | None:
     return None
 
 
-def _read_extra(texts: Mapping[str, str]) -> dict[str, object] | None:
+def _read_extra(texts: Mapping[str, str]) -> Body | None:
     """Return the body of `extra_body.NAME=VALUE`, where dots part names.
 
     What is no JSON is a text.
     """
-    body: dict[str, object] = {}
+    body: Body = {}
     for path, text in texts.items():
         try:
             value = json.loads(text, parse_constant=int)  # of NaN: no JSON
@@ -492,7 +493,7 @@ class FunctionConfig:
     own.
     """
 
-    function: Callable[[list[dict[str, object]]], object]
+    function: Callable[[list[Body]], object]
     loop: AbstractEventLoop | None = None
 
     @property

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from answerkey.errors import SolverError
-from answerkey.models.responses import read_text
+from answerkey.models.responses import Body, Fields, Messages, read_text
 from answerkey.templates import RowError
 
 #: The largest image, in bytes, and how many of them one prompt may have.
@@ -48,8 +48,6 @@ _MARKS: Final = (";base64,", "iVBORw0KGg", "/9j/", "R0lGOD", "UklGR")
 _SENT: Final = re.compile(rb"[A-Za-z0-9+/]{1024,}")
 _HINT: Final = "an image is a file, an `https://` address, a data URI in base64, or bytes"
 
-Message = Mapping[str, object]
-
 
 class ImageError(RowError):
     """An image of one row that cannot be sent."""
@@ -57,14 +55,14 @@ class ImageError(RowError):
     code = "E302"
 
 
-class Image(dict[str, object]):
+class Image(Body):
     """A part of a message: `type`, and `media_type`, `size` and `sha256`, or the `url`.
 
     These are what is stored and what the key of a call is made of. The bytes are beside them, in
     base64 or in a file, and read when they are sent. `kind` is the type, or `url`.
     """
 
-    def __init__(self, fields: Mapping[str, object], held: str | Path) -> None:
+    def __init__(self, fields: Fields, held: str | Path) -> None:
         super().__init__({"type": "image", **fields})
         self.held = held
         self.kind = str(fields.get("media_type", URL))
@@ -103,9 +101,7 @@ def find_folders(*files: str | None) -> list[Path]:
     return [folder.resolve() for folder in folders]
 
 
-def resolve_images(
-    messages: Sequence[dict[str, object]], folders: Sequence[Path]
-) -> list[dict[str, object]]:
+def resolve_images(messages: Sequence[Body], folders: Sequence[Path]) -> list[Body]:
     """Return messages with an `Image` for each part that is one.
 
     Parts whose image is null are left out. A part is `{type: image, image: VALUE}`, with the
@@ -214,7 +210,7 @@ def _find_file(name: str, folders: Sequence[Path]) -> Path:
 _TEXT_PARTS: Final = {"anthropic": {"type": "text"}}
 
 
-def write_parts(message: Message, api: str) -> str | list[object]:
+def write_parts(message: Fields, api: str) -> str | list[object]:
     """Return the text of a message, or, of one with images and for Gemini, its parts as an API has
     them.
     """
@@ -243,7 +239,7 @@ def _write_image(image: Image, api: str) -> object:
     return {"type": "image_url", "image_url": {"url": image.address, **detail}}
 
 
-def expand_images(messages: Sequence[Message]) -> list[dict[str, object]]:
+def expand_images(messages: Messages) -> list[Body]:
     """Return messages in the form of OpenAI's chat API, which code of users takes as well."""
     expanded = [dict(message) for message in messages]
     for message in expanded:
@@ -255,7 +251,7 @@ def expand_images(messages: Sequence[Message]) -> list[dict[str, object]]:
     return expanded
 
 
-def list_images(messages: Sequence[Message]) -> list[Image]:
+def list_images(messages: Messages) -> list[Image]:
     """Return the images in messages, in order."""
     return [part for part in find_stored(messages) if isinstance(part, Image)]
 
@@ -271,9 +267,9 @@ def count_characters(body: bytes) -> int:
     return length
 
 
-def find_stored(messages: Sequence[Message]) -> list[Message]:
+def find_stored(messages: Messages) -> list[Fields]:
     """Return what is stored of the images in messages, in order."""
-    images: list[Message] = []
+    images: list[Fields] = []
     for message in messages:
         content = message.get("content")
         for part in content if isinstance(content, list) else ():
@@ -282,7 +278,7 @@ def find_stored(messages: Sequence[Message]) -> list[Message]:
     return images
 
 
-def describe_image(part: Mapping[str, object]) -> str:
+def describe_image(part: Fields) -> str:
     """Return in a few words which image a stored part stands for."""
     words = (
         f"{part.get('media_type')}, {part.get('size')} bytes, sha256 {str(part.get('sha256'))[:12]}"

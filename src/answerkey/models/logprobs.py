@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice, zip_longest
 from typing import Any
 
-from answerkey.models.responses import get_field, list_entries, read_text
+from answerkey.models.responses import Body, Messages, get_field, list_entries, read_text
 from answerkey.types import Completion, CompletionStatus
 
 NO_ECHO = "the endpoint did not echo the log-probabilities of the text"
@@ -116,12 +116,8 @@ def measure_continuation(completion: Completion, prompt: str, continuation: str)
 
 # Ranking: each continuation is one call, whose text is echoed with its log-probabilities.
 
-Messages = Sequence[Mapping[str, object]]
 
-
-def continue_prompt(
-    prompt: Messages, continuations: Sequence[str]
-) -> list[list[dict[str, object]]]:
+def continue_prompt(prompt: Messages, continuations: Sequence[str]) -> list[list[Body]]:
     """Return the messages of each call: the text of the prompt with one of its continuations."""
     text = _join_texts(prompt)
     return [[{"role": "user", "content": text + end}] for end in continuations]
@@ -140,11 +136,11 @@ def rank_continuations(
     A call that failed fails all of it.
     """
     text = _join_texts(prompt)
-    ranking: list[dict[str, object]] = []
+    ranking: list[Body] = []
     for completion, continuation in zip(completions, continuations, strict=True):
         if completion.status is CompletionStatus.ERROR:
             return completion.with_fields(prompt=prompt)
-        entry: dict[str, object] = {"continuation": continuation, "logprob": None}
+        entry: Body = {"continuation": continuation, "logprob": None}
         measured = measure_continuation(completion, text, continuation)
         if isinstance(measured, str):
             entry["why"] = measured

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -32,6 +32,9 @@ from answerkey.models.images import TYPES, URL, expand_images, write_parts
 from answerkey.models.names import ApiName
 from answerkey.models.responses import (
     ANSWERED,
+    Body,
+    Fields,
+    Messages,
     cut_raw,
     fail,
     read_body,
@@ -44,9 +47,6 @@ from answerkey.models.responses import (
 )
 from answerkey.templates import JsonText, RowError, Template, TemplateStopped
 from answerkey.types import Completion
-
-Message = Mapping[str, object]
-Body = dict[str, object]
 
 AZURE_HOSTS = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com")
 #: Anthropic asks for a limit; this one is far above the length of an answer to a question with
@@ -72,7 +72,7 @@ class Connection:
     headers: Mapping[str, Secret | str] = field(default_factory=dict)
     key: Secret | None = None
     generation: Generation = field(default_factory=Generation)
-    schema: Mapping[str, object] | None = None
+    schema: Fields | None = None
     trusted_ca: str | None = None
     max_concurrent: int | None = None
     requests_per_minute: float | None = None
@@ -98,7 +98,7 @@ class Connection:
         """The host that is called, for messages."""
         return urlsplit(self.url).hostname or self.url
 
-    def build(self, messages: Sequence[Message]) -> object:
+    def build(self, messages: Messages) -> object:
         """Return the JSON body of the request for these messages.
 
         SolverError E302 when there is none.
@@ -117,13 +117,6 @@ class Connection:
         if self.generation.thinking == "keep":
             return completion
         return take_out_thoughts(completion)
-
-    def hide(self, text: str) -> str:
-        """Return a text, such as the message of a foreign exception, with every secret in it as
-        `***`.
-        """
-        hidden = self._hidden.sub(HIDDEN.encode(), text.encode(errors="surrogatepass"))
-        return hidden.decode(errors="surrogatepass")
 
     def reveal_headers(self) -> dict[str, str]:
         """Return the headers as they are sent; the one place where secrets leave their cover."""
@@ -226,8 +219,8 @@ class Api:
     """
 
     name: ApiName
-    write: Callable[[Connection, Sequence[Message], Body], Body]
-    take: Callable[[Mapping[str, object]], Completion]
+    write: Callable[[Connection, Messages, Body], Body]
+    take: Callable[[Fields], Completion]
     path: str
     root: str = "/v1"
     key_header: str = "Authorization"
@@ -254,12 +247,12 @@ class Api:
         """The parameters of `Generation` that the API does not have."""
         return frozenset(GENERATION_PARAMETERS) - frozenset(self.names) - {"thinking"}
 
-    def build(self, connection: Connection, messages: Sequence[Message]) -> object:
+    def build(self, connection: Connection, messages: Messages) -> object:
         """Return the JSON body of a request.
 
         SolverError E302 for messages that cannot be put into one.
         """
-        parameters: dict[str, object] = {}
+        parameters: Body = {}
         for parameter, value in connection.generation.sent().items():
             if parameter not in _LOGPROBS:
                 parameters = merge_bodies(parameters, nest(self.names[parameter], value))
@@ -276,7 +269,7 @@ class Api:
 
 
 #: What stands beside a JSON Schema, by where an API takes it.
-_FORMATS: dict[str, dict[str, object]] = {
+_FORMATS: dict[str, Body] = {
     "response_format.json_schema.schema": {
         "response_format": {
             "type": "json_schema",
@@ -287,13 +280,13 @@ _FORMATS: dict[str, dict[str, object]] = {
 }
 
 
-def _split_system(messages: Sequence[Message]) -> tuple[str | None, list[tuple[str, Message]]]:
+def _split_system(messages: Messages) -> tuple[str | None, list[tuple[str, Fields]]]:
     """Return what the system says (joined by an empty line), and the others by their roles.
 
     The roles are `user` and `assistant`; SolverError E302 for another.
     """
     system: list[str] = []
-    turns: list[tuple[str, Message]] = []
+    turns: list[tuple[str, Fields]] = []
     for message in messages:
         role = message.get("role", "user")
         if role in {"system", "developer"}:
@@ -314,7 +307,7 @@ def _start_body(connection: Connection, name: str, prompt: object) -> Body:
     return {**model, name: prompt}
 
 
-def _write_chat(connection: Connection, messages: Sequence[Message], parameters: Body) -> Body:
+def _write_chat(connection: Connection, messages: Messages, parameters: Body) -> Body:
     generation = connection.generation
     if generation.wants_logprobs:
         parameters["logprobs"] = True
@@ -325,7 +318,7 @@ def _write_chat(connection: Connection, messages: Sequence[Message], parameters:
     return _start_body(connection, "messages", expand_images(messages)) | parameters
 
 
-def _write_text(connection: Connection, messages: Sequence[Message], parameters: Body) -> Body:
+def _write_text(connection: Connection, messages: Messages, parameters: Body) -> Body:
     """Write the messages as one text, without roles, parted by an empty line.
 
     `logprobs` is a number.
@@ -339,7 +332,7 @@ def _write_text(connection: Connection, messages: Sequence[Message], parameters:
     return _start_body(connection, "prompt", text) | parameters
 
 
-def _write_anthropic(connection: Connection, messages: Sequence[Message], parameters: Body) -> Body:
+def _write_anthropic(connection: Connection, messages: Messages, parameters: Body) -> Body:
     system, turns = _split_system(messages)
     body: dict[str, Any] = {
         "model": connection.model,
@@ -353,7 +346,7 @@ def _write_anthropic(connection: Connection, messages: Sequence[Message], parame
     return body | parameters
 
 
-def _write_gemini(_: Connection, messages: Sequence[Message], parameters: Body) -> Body:
+def _write_gemini(_: Connection, messages: Messages, parameters: Body) -> Body:
     system, turns = _split_system(messages)
     contents = []
     for role, message in turns:
@@ -431,7 +424,7 @@ class AdapterApi:
     """A user's adapter; it is given `generation` only if its template names it, or `kwargs`."""
 
     adapter: Adapter
-    info: Mapping[str, object] = field(default_factory=dict)
+    info: Fields = field(default_factory=dict)
     name: ClassVar[str] = "adapter"
     path: ClassVar[str] = CHAT_PATH
     schema_name: ClassVar[str] = ""
@@ -459,7 +452,7 @@ class AdapterApi:
     def _templates(self) -> list[Template]:
         return [Template.compile(source, names=names) for _, source, names in self.adapter.parts()]
 
-    def build(self, connection: Connection, messages: Sequence[Message]) -> object:
+    def build(self, connection: Connection, messages: Messages) -> object:
         """Return the request's body: the JSON that the input template writes."""
         kwargs = connection.generation.given()
         info = {**self.info, "model_key": connection.model, "generation": kwargs}

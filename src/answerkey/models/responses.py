@@ -80,7 +80,10 @@ _DETAILS = (
 )
 #: Where error bodies say what is wrong, the best place first.
 COMPLAINT_FIELDS = ("error", "message", "detail", "errors", "msg", "type", "code")
-Body = Mapping[str, object]
+#: A JSON object that is read, one that is built, and what a model is asked.
+Fields = Mapping[str, object]
+Body = dict[str, object]
+Messages = Sequence[Fields]
 _NO_TEXT = Completion(None, CompletionStatus.NO_TEXT)
 #: Made once: `json.loads` with `parse_constant` makes a decoder for every reply.
 _JSON = json.JSONDecoder(parse_constant=lambda _: None)
@@ -130,7 +133,7 @@ def mend_text(text: str) -> str:
     return text
 
 
-def make_plain(message: Body) -> dict[str, object]:
+def make_plain(message: Fields) -> Body:
     """Return a message as plain JSON values that any file can hold."""
     plain = to_json_values(message)
     if isinstance(plain, dict):
@@ -221,7 +224,7 @@ def read_message(message: object, depth: int = DEPTH) -> Completion:
     return _read_list(list_entries(message), depth - 1)
 
 
-def _read_one(message: Body) -> Completion:
+def _read_one(message: Fields) -> Completion:
     """Return what one message of the assistant says; `reply` is the whole of it."""
     if _is_one_of(message.get("role"), OTHER_ROLES):
         return _NO_TEXT
@@ -264,7 +267,7 @@ def _add_prompt(completion: Completion, earlier: Sequence[object]) -> Completion
     return completion.with_fields(prompt=prompt or completion.prompt)
 
 
-def _read_wrapped(message: Body, depth: int) -> Completion:
+def _read_wrapped(message: Fields, depth: int) -> Completion:
     """Return what a reply says that is inside an object."""
     key = next(filter(message.get, WRAPPER_KEYS), "")
     inner = message.get(key)
@@ -284,7 +287,7 @@ def _read_wrapped(message: Body, depth: int) -> Completion:
 
 def _end(completion: Completion, end: object, logprobs: object) -> Completion:
     """Return a completion with how it ended; one that a filter ended without a text is REFUSED."""
-    fields: dict[str, object] = {}
+    fields: Body = {}
     if isinstance(end, str) and end:
         fields["finish_reason"] = FINISH_REASONS.get(end) or mend_text(end)
     if fields.get("finish_reason") == "content_filter" and not completion.text:
@@ -295,7 +298,7 @@ def _end(completion: Completion, end: object, logprobs: object) -> Completion:
     return completion.with_fields(**fields)
 
 
-def _take_message(message: Body, end: object = None, logprobs: object = None) -> Completion:
+def _take_message(message: Fields, end: object = None, logprobs: object = None) -> Completion:
     """Return what a message says; raises Unreadable for one that is none.
 
     `reply` is the message without its thoughts, where it says more than one text.
@@ -319,7 +322,7 @@ def _take_message(message: Body, end: object = None, logprobs: object = None) ->
     return _end(completion, end, logprobs)
 
 
-def _join_texts(texts: Sequence[str], message: Body) -> Completion:
+def _join_texts(texts: Sequence[str], message: Fields) -> Completion:
     """Return the texts of a message as one; beside a tool call, blank ones say nothing."""
     text = mend_text("\n".join(texts))
     has_calls = bool(message.get("tool_calls") or message.get("function_call"))
@@ -375,7 +378,7 @@ def _find_text(part: object, *names: str) -> str:
     return ""
 
 
-def read_text(message: Body) -> str:
+def read_text(message: Fields) -> str:
     """Return the text of a message, parts joined by a newline.
 
     SolverError E302 for anything else in it.
@@ -420,7 +423,7 @@ def read_usage(usage: object) -> dict[str, int | None]:
     return tokens
 
 
-def _add_thoughts(tokens: dict[str, int | None], counts: Body) -> None:
+def _add_thoughts(tokens: dict[str, int | None], counts: Fields) -> None:
     """Count the thoughts as part of the answer; some APIs count them apart."""
     thoughts = tokens.get("reasoning_tokens") or 0
     if not thoughts:
@@ -461,7 +464,7 @@ def has_too_many_parts(body: bytes) -> bool:
     return len(body) > MOST_PARTS and sum(map(body.count, (b",", b"[", b"{"))) > MOST_PARTS
 
 
-def read_body(status: int, body: bytes, take: Callable[[Body], Completion]) -> Completion:
+def read_body(status: int, body: bytes, take: Callable[[Fields], Completion]) -> Completion:
     """Return what a body says.
 
     `take` reads the JSON object of an answer that was given (status 2xx).
@@ -520,7 +523,7 @@ def find_complaint(body: object, depth: int = DEPTH) -> str:
     return ""
 
 
-def take_chat(body: Body) -> Completion:
+def take_chat(body: Fields) -> Completion:
     """Return what the first choice of a chat completion says."""
     choice, end = _take_first(body, "choices", "finish_reason")
     completion = _NO_TEXT
@@ -532,7 +535,7 @@ def take_chat(body: Body) -> Completion:
     return completion.with_fields(**read_usage(body.get("usage")))
 
 
-def take_text(body: Body) -> Completion:
+def take_text(body: Fields) -> Completion:
     """Return what the first choice of a text completion says."""
     choice, end = _take_first(body, "choices", "finish_reason")
     text = None if choice is None else choice.get("text", 0)
@@ -542,7 +545,7 @@ def take_text(body: Body) -> Completion:
     return completion.with_fields(reply=None, **read_usage(body.get("usage")))
 
 
-def take_anthropic(body: Body) -> Completion:
+def take_anthropic(body: Fields) -> Completion:
     """Return what a message of Anthropic's API says; thinking blocks are apart from the text."""
     if "content" not in body:
         raise Unreadable("the body has no `content`")
@@ -553,7 +556,7 @@ def take_anthropic(body: Body) -> Completion:
     return completion.with_fields(**read_usage(body.get("usage")))
 
 
-def take_gemini(body: Body) -> Completion:
+def take_gemini(body: Fields) -> Completion:
     """Return what the first candidate of Gemini's API says; thoughts are apart from the text."""
     usage = read_usage(body.get("usageMetadata"))
     if _find_text(body.get("promptFeedback"), "blockReason") and not body.get("candidates"):
@@ -574,7 +577,7 @@ def take_gemini(body: Body) -> Completion:
     return completion.with_fields(reply=None, **usage)
 
 
-def _take_first(body: Body, name: str, end_name: str) -> tuple[Body | None, object]:
+def _take_first(body: Fields, name: str, end_name: str) -> tuple[Fields | None, object]:
     """Return the first entry of a list of answers, None for an empty list, and how it ended."""
     answers = body.get(name)
     if not isinstance(answers, list):

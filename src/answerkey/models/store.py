@@ -21,7 +21,8 @@ from typing import Any
 from zlib import crc32
 
 from answerkey.errors import Place, RunError
-from answerkey.models.calls import Call, FinishedCalls, Submitted
+from answerkey.models.calls import Answers, Calls, FinishedCalls, Submitted
+from answerkey.models.responses import Messages
 from answerkey.types import USAGE_NAMES, Completion, CompletionStatus
 
 VERSION = 4
@@ -137,7 +138,7 @@ _STRICT = json.JSONEncoder(separators=(",", ":"), default=_make_plain, allow_nan
 
 def decode_completion(
     text: str,
-    prompt: Sequence[Mapping[str, object]] | None = None,
+    prompt: Messages | None = None,
 ) -> Completion:
     """Return the completion of a JSON text.
 
@@ -217,7 +218,7 @@ class CallStore:
         """A number that grows with everything that is written."""
         return self._connection.total_changes
 
-    def find(self, calls: Sequence[Call]) -> dict[str, Completion]:
+    def find(self, calls: Calls) -> Answers:
         """Return the completions of calls that were answered, by key."""
         answers = self.find_answers([call.key for call in calls])
         completions = {}

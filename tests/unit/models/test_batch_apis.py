@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.servers import BatchBehaviour, BatchServer, BatchStore
 
 from answerkey.errors import RunError, SolverError
-from answerkey.models.batch import BatchClient, BatchLimits, read_lines
+from answerkey.models.batch import BatchClient, BatchLimits, read_entries
 from answerkey.models.calls import (
     BatchLeft,
     BatchSeen,
@@ -397,7 +397,7 @@ def test_what_makes_no_sense_fails_nothing_but_its_call(api: str) -> None:
         {"custom_id": "a", "result": {"type": "succeeded"}},
         {"metadata": {"key": "a"}, "response": None},
     ]
-    read = [one for _, one in read_lines(lines, connection)]
+    read = [one for _, one in read_entries(lines, connection)]
     assert read
     assert {one.status for one in read} == {CompletionStatus.ERROR}
 
@@ -424,7 +424,7 @@ def test_any_result_of_a_call_is_a_completion(
         "response": answer,
         "error": error,
     }
-    ((key, said),) = read_lines([line], make_connection(api))
+    ((key, said),) = read_entries([line], make_connection(api))
     assert key == "a"
     assert (said.text is None) == (said.status is not CompletionStatus.OK)
 

@@ -329,7 +329,13 @@ class BatchApi:
                 if body is not None:
                     return body
 
-    def _read_reply(self, status: int, body: bytes, *, is_file: bool) -> Completion:
+    def _read_reply(
+        self,
+        status: int,
+        body: bytes,
+        *,
+        is_file: bool,
+    ) -> Completion:
         """Return an empty completion for a file, or for a JSON object; else why it is none.
 
         A batch that failed, or was cancelled, has an `error` without being one.

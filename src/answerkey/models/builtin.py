@@ -150,7 +150,11 @@ def answer_simulated(model: BuiltinModel, question: Request) -> Completion:
     options = question.options
     if options is not None and len(options) == len(choices) and meant in choices:
         option = options[choices.index(meant)].strip()
-    text = form.format(c=meant, t=option, o=draws.pick(rivals, "other"))
+    text = form.format(
+        c=meant,
+        t=option,
+        o=draws.pick(rivals, "other"),
+    )
     return Completion(text, finish_reason="stop")
 
 

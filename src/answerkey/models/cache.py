@@ -164,7 +164,11 @@ class CallCache:
 
     def _open(self) -> None:
         try:
-            self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.file.parent.mkdir(
+                mode=0o700,
+                parents=True,
+                exist_ok=True,
+            )
             # Made before SQLite makes it, so that what models said is the user's alone to read.
             os.close(os.open(self.file, os.O_CREAT | os.O_RDWR, 0o600))
             self._store = CallStore(self.file)

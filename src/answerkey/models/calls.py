@@ -239,7 +239,11 @@ class Budget:
     calls: int = 0
     spent: float = 0.0
     _reserved: float = field(default=0.0, init=False)
-    _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
+    _lock: threading.Lock = field(
+        default_factory=threading.Lock,
+        init=False,
+        repr=False,
+    )
 
     def reserve(self, cost: float) -> bool:
         """Set money and one call aside; False means: calls under way must be settled first.
@@ -346,7 +350,11 @@ class Clock:
     draw: Callable[[], float] = random.random
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(
+    frozen=True,
+    eq=False,
+    kw_only=True,
+)
 class CallSettings:
     """How calls are made: where finished ones are kept, what they may cost, who hears of them.
 
@@ -373,9 +381,9 @@ def complete_calls(
     What is not stored under its key is sent, each key once. `send` tells `watch` of the calls that
     it makes; the others are told of here.
     """
-    remembered: list[Call] = []
-    missing: dict[str, Call] = {}
-    repeated: list[Call] = []
+    remembered = []
+    missing = {}
+    repeated = []
     for call in calls:
         if call.key in stored:
             remembered.append(call)

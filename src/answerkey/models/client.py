@@ -361,7 +361,10 @@ class Round:
             if wait is None:
                 endpoint.note_usage(outcome.completion)
                 return outcome.completion.with_fields(
-                    prompt=call.messages, latency=latency, attempts=retry.attempts, source="live"
+                    prompt=call.messages,
+                    latency=latency,
+                    attempts=retry.attempts,
+                    source="live",
                 )
             why = outcome.completion.error or outcome.label
             LOG.debug("sample %s: %s; retried in %.1f s", call.sample_id, why, wait)
@@ -421,7 +424,11 @@ class Background:
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Start a coroutine; the thread is started with the first one."""
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            self._thread = threading.Thread(
+                target=self._run,
+                name=self._name,
+                daemon=True,
+            )
             self._thread.start()
         self._is_ready.wait()
         if self._loop is None:

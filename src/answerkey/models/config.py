@@ -601,7 +601,11 @@ def is_live(name: str) -> bool:
 
 
 def read_name(
-    name: str, *, caller: Caller, is_callers: bool, place: Place | None = None
+    name: str,
+    *,
+    caller: Caller,
+    is_callers: bool,
+    place: Place | None = None,
 ) -> ModelConfig:
     """Return the model that a live name stands for; SpecError E301 for a name that is not complete.
 

@@ -203,7 +203,12 @@ def _find_api(name: ApiName, url: str, provider: str | None = None) -> Api:
                 names[parameter] = sent_name
         api = replace(api, names=names)
     if is_azure and name in {"chat", "completions"}:
-        api = replace(api, root="/openai/v1", key_header="api-key", key_start="")
+        api = replace(
+            api,
+            root="/openai/v1",
+            key_header="api-key",
+            key_start="",
+        )
     return api
 
 

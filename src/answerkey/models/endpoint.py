@@ -124,7 +124,12 @@ class Concurrency:
         self._under_way += 1
         return SentRequest(self._cuts, self._under_way)
 
-    def note(self, sent: SentRequest, outcome: CallOutcome, latency: float) -> None:
+    def note(
+        self,
+        sent: SentRequest,
+        outcome: CallOutcome,
+        latency: float,
+    ) -> None:
         """Change the limit by the outcome of a request."""
         self._under_way -= 1
         if sent.cuts != self._cuts:
@@ -164,7 +169,12 @@ def _wake(queue: deque[asyncio.Future[None]]) -> bool:
 class EndpointState:
     """One endpoint as all calls to it see it."""
 
-    def __init__(self, connection: Connection, limits: Limits, clock: Clock) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        limits: Limits,
+        clock: Clock,
+    ) -> None:
         self.connection = connection
         self.limits = limits
         self.clock = clock
@@ -185,7 +195,12 @@ class EndpointState:
         """Return the seconds to wait until the rate allows one more request."""
         return max(self._requests.take(), self._closed_until - self.clock.now())
 
-    def judge(self, came: HttpReply | NoReply, sent: SentRequest, latency: float) -> CallOutcome:
+    def judge(
+        self,
+        came: HttpReply | NoReply,
+        sent: SentRequest,
+        latency: float,
+    ) -> CallOutcome:
         """Return how a request went; `sent` is what the concurrency said when it was sent.
 
         Where the endpoint asks to wait, and takes one request at a time, nobody sends one before

@@ -71,7 +71,11 @@ class CheckedConnector(aiohttp.TCPConnector):
     """
 
     def __init__(self, host: str, tls: ssl.SSLContext) -> None:
-        super().__init__(limit=0, ssl=tls, keepalive_timeout=KEEP_ALIVE_SECONDS)
+        super().__init__(
+            limit=0,
+            ssl=tls,
+            keepalive_timeout=KEEP_ALIVE_SECONDS,
+        )
         self._host = host
         self._is_reusing = True
         #: The beginning of the last reply on each connection.
@@ -243,7 +247,7 @@ class HttpClient:
             return None
         if 0 < announced <= SMALL_BODY:
             return await response.read()
-        parts: list[bytes] = []
+        parts = []
         size = 0
         async with AsyncExitStack() as stack:
             # In small steps: what is not read yet stays in aiohttp's buffer, and while that is
@@ -304,7 +308,11 @@ _REASONS: tuple[tuple[type[Exception], NoReplyKind, str], ...] = (
 
 
 def explain_error(
-    error: Exception, host: str, seconds: float, *, has_begun: bool = False
+    error: Exception,
+    host: str,
+    seconds: float,
+    *,
+    has_begun: bool = False,
 ) -> NoReply:
     """Return why there is no whole reply."""
     os_error = getattr(error, "os_error", None)

@@ -218,7 +218,7 @@ def write_parts(message: Fields, api: str) -> str | list[object]:
     if not isinstance(content, list) or not list_images([message]):
         text = read_text(message)
         return [{"text": text}] if api == "gemini" else text
-    parts: list[object] = []
+    parts = []
     for part in content:
         if isinstance(part, Image):
             parts.append(_write_image(part, api))
@@ -269,7 +269,7 @@ def count_characters(body: bytes) -> int:
 
 def find_stored(messages: Messages) -> list[Fields]:
     """Return what is stored of the images in messages, in order."""
-    images: list[Fields] = []
+    images = []
     for message in messages:
         content = message.get("content")
         for part in content if isinstance(content, list) else ():
@@ -293,7 +293,7 @@ def write_content(content: object) -> str | None:
     """
     if not isinstance(content, list) or not find_stored([{"content": content}]):
         return None
-    lines: list[str] = []
+    lines = []
     for part in content:
         if find_stored([{"content": [part]}]):
             lines.append(describe_image(part))

@@ -136,7 +136,7 @@ def rank_continuations(
     A call that failed fails all of it.
     """
     text = _join_texts(prompt)
-    ranking: list[Body] = []
+    ranking = []
     for completion, continuation in zip(completions, continuations, strict=True):
         if completion.status is CompletionStatus.ERROR:
             return completion.with_fields(prompt=prompt)
@@ -150,7 +150,7 @@ def rank_continuations(
         if isinstance(measured, Continued) and measured.is_split:
             entry["is_split"] = True
         ranking.append(entry)
-    counts: dict[str, Any] = {}
+    counts = {}
     for name in ("prompt_tokens", "completion_tokens"):
         numbers = [getattr(completion, name) for completion in completions]
         present = [number for number in numbers if number is not None]

@@ -169,7 +169,10 @@ def suggest_model(name: str) -> str:
 
 
 def build_calls(
-    model: Identified, questions: Sequence[Request], trial: int, purpose: str = "solve"
+    model: Identified,
+    questions: Sequence[Request],
+    trial: int,
+    purpose: str = "solve",
 ) -> list[Call]:
     """Return the calls that questions are; the same question of the same model has the same key.
 
@@ -260,7 +263,11 @@ class LiveModel(CallSettings):
         find_proxy_for_key(self.connection.url, self.name, has_key=self.connection.has_secret)
 
     def complete(
-        self, requests: Sequence[Request], *, trial: int = 0, purpose: str = "solve"
+        self,
+        requests: Sequence[Request],
+        *,
+        trial: int = 0,
+        purpose: str = "solve",
     ) -> list[Completion]:
         """Return one completion for each request, in order; what the ledger knows is not sent."""
         return self._client.complete(build_calls(self, requests, trial, purpose))
@@ -269,7 +276,7 @@ class LiveModel(CallSettings):
         self, requests: Sequence[Request], continuations: Sequence[Sequence[str]]
     ) -> list[Completion]:
         """Return how likely the continuations of each request are, in its `logprobs`."""
-        calls: list[Request] = []
+        calls = []
         for request, ends in zip(requests, continuations, strict=True):
             for messages in continue_prompt(request.messages, ends):
                 calls.append(replace(request, messages=messages))
@@ -332,7 +339,11 @@ class CodeModel(CallSettings, ABC):
         return 1
 
     def complete(
-        self, requests: Sequence[Request], *, trial: int = 0, purpose: str = "solve"
+        self,
+        requests: Sequence[Request],
+        *,
+        trial: int = 0,
+        purpose: str = "solve",
     ) -> list[Completion]:
         """Return one completion for each request, in order.
 
@@ -342,7 +353,7 @@ class CodeModel(CallSettings, ABC):
         return complete_calls(calls, self.ledger.find(calls), self._send, self.watch)
 
     def _send(self, calls: Calls) -> Answers:
-        answered: Answers = {}
+        answered = {}
         size = min(MOST_AT_ONCE, KEPT_AT_ONCE * self.most)
         for start in range(0, len(calls), size):
             allowed = []

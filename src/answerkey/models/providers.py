@@ -285,8 +285,8 @@ def _split_system(messages: Messages) -> tuple[str | None, list[tuple[str, Field
 
     The roles are `user` and `assistant`; SolverError E302 for another.
     """
-    system: list[str] = []
-    turns: list[tuple[str, Fields]] = []
+    system = []
+    turns = []
     for message in messages:
         role = message.get("role", "user")
         if role in {"system", "developer"}:
@@ -458,7 +458,11 @@ class AdapterApi:
         info = {**self.info, "model_key": connection.model, "generation": kwargs}
         shown = {"messages": expand_images(messages)}
         try:
-            written = self._templates[0].evaluate(input=shown, model_info=info, kwargs=kwargs)
+            written = self._templates[0].evaluate(
+                input=shown,
+                model_info=info,
+                kwargs=kwargs,
+            )
             return json.loads(written, strict=False) if isinstance(written, str) else written
         except (RowError, TemplateStopped) as problem:
             reason = problem.message

@@ -147,7 +147,12 @@ def to_json_values(value: object) -> object:
     None for one that is nested too deeply.
     """
     try:
-        text = json.dumps(value, default=str, ensure_ascii=False, skipkeys=True)
+        text = json.dumps(
+            value,
+            default=str,
+            ensure_ascii=False,
+            skipkeys=True,
+        )
         return _JSON.decode(mend_text(text))
     except (ValueError, RecursionError):
         return None
@@ -333,8 +338,8 @@ def _join_texts(texts: Sequence[str], message: Fields) -> Completion:
 
 def _take_parts(content: object) -> tuple[list[str], list[str], bool]:
     """Return texts, thoughts and whether there is a refusal: of text, a list of parts, or null."""
-    texts: list[str] = []
-    thoughts: list[str] = []
+    texts = []
+    thoughts = []
     is_refused = False
     if isinstance(content, str):
         texts.append(content)
@@ -388,7 +393,7 @@ def read_text(message: Fields) -> str:
         return content
     if not isinstance(content, Sequence) or isinstance(content, bytes):
         raise SolverError("E302", f"a message's content is not text: {type(content).__name__}")
-    texts: list[str] = []
+    texts = []
     for part in content:
         kind = part.get("type", "text") if isinstance(part, Mapping) else "text"
         try:
@@ -410,7 +415,7 @@ def read_usage(usage: object) -> dict[str, int | None]:
         details = usage.get(name)
         if isinstance(details, Mapping):
             counts = {**details, **counts}
-    tokens: dict[str, int | None] = {}
+    tokens = {}
     for name, usage_name in _TOKEN_NAMES.items():
         if name in counts and usage_name not in tokens:
             tokens[usage_name] = read_count(counts[name])
@@ -566,7 +571,7 @@ def take_gemini(body: Fields) -> Completion:
     parts = content.get("parts", []) if isinstance(content, dict) else []
     if not isinstance(content, dict | None) or not isinstance(parts, list):
         raise Unreadable("the content of the first candidate is no list of parts")
-    texts: list[object] = []
+    texts = []
     for part in parts:
         if not isinstance(part, dict):
             raise Unreadable("a part of the content is no object")

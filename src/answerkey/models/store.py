@@ -133,7 +133,11 @@ def encode_completion(completion: Completion) -> str:
         return _STRICT.encode({name: plain[name] for name in plain if plain[name] is not None})
 
 
-_STRICT = json.JSONEncoder(separators=(",", ":"), default=_make_plain, allow_nan=False)
+_STRICT = json.JSONEncoder(
+    separators=(",", ":"),
+    default=_make_plain,
+    allow_nan=False,
+)
 
 
 def decode_completion(
@@ -239,7 +243,13 @@ class CallStore:
                     answers[key] = text
         return answers
 
-    def write(self, finished: FinishedCalls, task: str = "", *, replaces: bool = False) -> None:
+    def write(
+        self,
+        finished: FinishedCalls,
+        task: str = "",
+        *,
+        replaces: bool = False,
+    ) -> None:
         """Store finished calls; they outlive this process when this returns.
 
         What a model has said stays said, unless `replaces`; a failed call is always overwritten.

@@ -117,7 +117,11 @@ def _find_end(reply: Reply, usual: str, truncated: str) -> str:
 
 
 def _write_openai(
-    body: Body, prompt: Messages, reply: Reply, name: str, choice: Body
+    body: Body,
+    prompt: Messages,
+    reply: Reply,
+    name: str,
+    choice: Body,
 ) -> dict[str, Any]:
     prompt_tokens, tokens = _count_tokens(prompt, reply)
     return {
@@ -155,7 +159,7 @@ def _write_text(body: Body, reply: Reply) -> dict[str, Any]:
 def _write_anthropic(body: Body, reply: Reply) -> dict[str, Any]:
     prompt_tokens, tokens = _count_tokens(_read_anthropic(body), reply)
     end = _find_end(reply, "refusal" if reply.kind == "refusal" else "end_turn", "max_tokens")
-    content: list[dict[str, object]] = []
+    content = []
     if reply.kind == "reasoning":
         content.append({"type": "thinking", "thinking": reply.reasoning, "signature": "c2ln"})
     if (text := _find_text(reply)) is not None:
@@ -176,7 +180,7 @@ def _write_gemini(body: Body, reply: Reply) -> dict[str, Any]:
     usage = {"promptTokenCount": prompt_tokens, "candidatesTokenCount": tokens}
     if reply.kind == "refusal":
         return {"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": usage}
-    parts: list[dict[str, object]] = []
+    parts = []
     if reply.kind == "reasoning":
         parts.append({"text": reply.reasoning, "thought": True})
     if (text := _find_text(reply)) is not None:

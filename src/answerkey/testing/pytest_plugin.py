@@ -127,7 +127,7 @@ def _read_options(config: pytest.Config) -> dict[str, Any]:
     """Return what the command line of pytest says, as options of `answerkey.run`."""
     from answerkey.reports.view import find_run
 
-    options: dict[str, Any] = {}
+    options = {}
     if model := config.getoption("answerkey_model"):
         options["model"] = model
     if baseline := config.getoption("answerkey_baseline"):

@@ -41,7 +41,11 @@ Body = Mapping[str, Any]
 
 
 def refuse(
-    style: Style, status: int, message: str = "", *, headers: dict[str, str] | None = None
+    style: Style,
+    status: int,
+    message: str = "",
+    *,
+    headers: dict[str, str] | None = None,
 ) -> web.Response:
     """Return an error as the API writes it."""
     kind = "server_error"
@@ -50,7 +54,12 @@ def refuse(
         kind = HTTPStatus(status).name.lower()
         phrase = HTTPStatus(status).phrase
     error = encode(style.write_error(message or phrase, kind))
-    return web.Response(status=status, body=error, content_type=JSON, headers=headers)
+    return web.Response(
+        status=status,
+        body=error,
+        content_type=JSON,
+        headers=headers,
+    )
 
 
 def break_connection(request: web.BaseRequest, *, is_reset: bool = True) -> web.Response:
@@ -131,7 +140,10 @@ class RequestHandler:
             self.asked.count(self.asked.faults, fault)
             return await self._meet_fault(fault, request, style, content), False
         response = web.Response(
-            status=reply.status, body=content, content_type=kind, headers=dict(reply.headers)
+            status=reply.status,
+            body=content,
+            content_type=kind,
+            headers=dict(reply.headers),
         )
         return response, True
 
@@ -155,7 +167,11 @@ class RequestHandler:
         return None
 
     async def _meet_fault(
-        self, fault: str, request: web.BaseRequest, style: Style, body: bytes
+        self,
+        fault: str,
+        request: web.BaseRequest,
+        style: Style,
+        body: bytes,
     ) -> web.StreamResponse:
         """Answer a request with a fault in place of its body."""
         if fault in RAW:
@@ -180,7 +196,10 @@ class RequestHandler:
         return refuse(style, status, headers=headers)
 
     async def _stream_fault(
-        self, fault: str, request: web.BaseRequest, body: bytes
+        self,
+        fault: str,
+        request: web.BaseRequest,
+        body: bytes,
     ) -> web.StreamResponse:
         """Send a body that is cut off, or never ends."""
         stream = web.StreamResponse(headers={"Content-Type": JSON})
@@ -197,7 +216,12 @@ class RequestHandler:
             await asyncio.sleep(0)
         return break_connection(request)
 
-    def count_prompt(self, path: str, style: Style, body: Body) -> tuple[str, int, Messages]:
+    def count_prompt(
+        self,
+        path: str,
+        style: Style,
+        body: Body,
+    ) -> tuple[str, int, Messages]:
         """Count a prompt; return a digest of its content, how often that was sent before, and
         its messages.
         """
@@ -244,7 +268,11 @@ class TestServer:
     behaviour_class: ClassVar = Behaviour
 
     def __init__(
-        self, answers: Answers = "A", behaviour: Behaviour | None = None, *, port: int = 0
+        self,
+        answers: Answers = "A",
+        behaviour: Behaviour | None = None,
+        *,
+        port: int = 0,
     ) -> None:
         self._handler = self.handler_class(answers, behaviour or self.behaviour_class(), Asked())
         #: Chosen by the system unless it was given.
@@ -274,7 +302,11 @@ class TestServer:
 
         Return when requests are taken. Raise OSError when the port is not free.
         """
-        self._thread = Thread(target=self._run, name="answerkey test server", daemon=True)
+        self._thread = Thread(
+            target=self._run,
+            name="answerkey test server",
+            daemon=True,
+        )
         self._thread.start()
         self._is_ready.wait()
         if self._error is not None:

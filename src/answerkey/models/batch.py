@@ -600,7 +600,6 @@ class BatchRound(Round):
         self._open = list[Submitted]()
         self._reserved = dict[str, float]()
         self._refusal: SolverError | None = None
-        self._task: asyncio.Task[object] | None = None
 
     async def run(self) -> Answers:
         """Return the completions by key.

@@ -95,16 +95,15 @@ def answer_constant(model: BuiltinModel, _question: Request) -> Completion:
 def answer_random(model: BuiltinModel, question: Request) -> Completion:
     """Draw one of the sample's choices, each as likely as the others."""
     draws = Draws(model.values["seed"], question.sample_id, question.trial)
-    return Completion(
-        draws.pick(read_choices(model.name, question), "choice"), finish_reason="stop"
-    )
+    choice = draws.pick(read_choices(model.name, question), "choice")
+    return Completion(choice, finish_reason="stop")
 
 
 def answer_longest(model: BuiltinModel, question: Request) -> Completion:
     """Pick the choice with the longest option text, in characters; ties are drawn."""
-    return _pick_highest(
-        model, question, [len(option.strip()) for option in read_options(model.name, question)]
-    )
+    options = read_options(model.name, question)
+    lengths = [len(option.strip()) for option in options]
+    return _pick_highest(model, question, lengths)
 
 
 def answer_overlap(model: BuiltinModel, question: Request) -> Completion:
@@ -115,7 +114,8 @@ def answer_overlap(model: BuiltinModel, question: Request) -> Completion:
     """
     options = read_options(model.name, question)
     words = split_words(remove_options(question.text, options))
-    return _pick_highest(model, question, [len(split_words(option) & words) for option in options])
+    overlaps = [len(split_words(option) & words) for option in options]
+    return _pick_highest(model, question, overlaps)
 
 
 def _pick_highest(model: BuiltinModel, question: Request, numbers: Sequence[int]) -> Completion:
@@ -125,7 +125,8 @@ def _pick_highest(model: BuiltinModel, question: Request, numbers: Sequence[int]
     for choice, number in zip(choices, numbers, strict=True):
         if number == highest:
             best.append(choice)
-    return Completion(Draws(TIE_SEED, question.sample_id).pick(best, "tie"), finish_reason="stop")
+    draws = Draws(TIE_SEED, question.sample_id)
+    return Completion(draws.pick(best, "tie"), finish_reason="stop")
 
 
 def answer_simulated(model: BuiltinModel, question: Request) -> Completion:
@@ -143,19 +144,16 @@ def answer_simulated(model: BuiltinModel, question: Request) -> Completion:
     if style == "refusal":
         reply = {"role": "assistant", "content": None, "refusal": form}
         return Completion(None, CompletionStatus.REFUSED, reply=reply, finish_reason="stop")
-    choices = list(read_choices(model.name, question))
+    choices = read_choices(model.name, question)
     meant = _draw_meant(model, question, draws)
-    rivals = [choice for choice in choices if choice != meant] or [meant]
     option = "this option"
-    options = question.options
-    if options is not None and len(options) == len(choices) and meant in choices:
-        option = options[choices.index(meant)].strip()
-    text = form.format(
-        c=meant,
-        t=option,
-        o=draws.pick(rivals, "other"),
-    )
-    return Completion(text, finish_reason="stop")
+    options = question.options or ()
+    for choice, text in zip(choices, options, strict=False):
+        if choice == meant and len(options) == len(choices):
+            option = text.strip()
+    rivals = [choice for choice in choices if choice != meant] or [meant]
+    rival = draws.pick(rivals, "other")
+    return Completion(form.format(c=meant, t=option, o=rival), finish_reason="stop")
 
 
 def _draw_meant(model: BuiltinModel, question: Request, draws: Draws) -> str:
@@ -181,10 +179,12 @@ def remove_options(text: str, options: Sequence[str]) -> str:
 
     The longest goes first.
     """
-    for option in sorted(filter(None, map(str.strip, options)), key=len, reverse=True):
+    stripped = [option.strip() for option in options]
+    for option in sorted(filter(None, stripped), key=len, reverse=True):
         places = list(re.finditer(rf"(?<!\w){re.escape(option)}(?!\w)", text))
         if places:
-            text = f"{text[: places[-1].start()]} {text[places[-1].end() :]}"
+            start, end = places[-1].span()
+            text = f"{text[:start]} {text[end:]}"
     return text
 
 
@@ -205,7 +205,9 @@ def read_options(name: str, question: Request) -> Sequence[str]:
     options = question.options
     if options is not None and len(options) == len(choices):
         return options
-    count = "none" if options is None else f"{len(options)} for {len(choices)} choices"
+    count = "none"
+    if options is not None:
+        count = f"{len(options)} for {len(choices)} choices"
     message = (
         f"model `{name}` reads the option texts, and sample `{question.sample_id}` has {count}"
     )

@@ -76,8 +76,9 @@ class ModelClient:
     """
 
     def __init__(self, connection: Connection, settings: CallSettings | None = None) -> None:
-        self.settings = settings or CallSettings()
-        self.endpoint = EndpointState(connection, self.settings.limits, self.settings.clock)
+        settings = settings or CallSettings()
+        self.settings = settings
+        self.endpoint = EndpointState(connection, settings.limits, settings.clock)
         self.executor = ThreadPoolExecutor(1, thread_name_prefix="answerkey-ledger")
         self.open_http = open_http
         self._http: HttpClient | None = None
@@ -103,7 +104,7 @@ class ModelClient:
             if self.reason is not None:
                 raise self.reason
             distinct = list({call.key: call for call in calls}.values())
-            stored = self.executor.submit(self.settings.ledger.find, distinct).result()
+            stored = self.settings.ledger.find(distinct)
             return complete_calls(calls, stored, self._send, self.settings.watch)
 
     def close(self) -> None:
@@ -132,25 +133,14 @@ class ModelClient:
 
     def _send(self, calls: Calls) -> Answers:
         started = self.start_round(calls)
-        under_way = list[asyncio.Task[Any] | None]()
-
-        async def run() -> Answers:
-            under_way.append(asyncio.current_task())
-            return await started.run()
-
-        async def end() -> None:
-            started.stop(None, grace=GRACE_SECONDS)
-            for task in filter(None, under_way):
-                await asyncio.wait([task])
-
         try:
             # An interrupt may come before `submit` returns, when calls are made already.
-            running = self.background.submit(run())
+            running = self.background.submit(started.run())
             while not wait([running], timeout=SIGNAL_SECONDS).done:
                 raise_if_interrupted()
             return running.result()
         except KeyboardInterrupt:
-            self._stopping = self.background.submit(end())
+            self._stopping = self.background.submit(started.end())
             raise
         except AnswerkeyError as error:
             self.reason = error
@@ -186,15 +176,16 @@ class Round:
         self._client = client
         self._settings = client.settings
         self._endpoint = client.endpoint
-        self._rest = iter(calls)
-        self._size = min(len(calls), 2 * client.endpoint.concurrency.cap)
+        self._calls = calls
+        self._waiting = iter(calls)
+        self._task: asyncio.Task[Any] | None = None
         self._answered: Answers = {}
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._sending: set[asyncio.Task[object] | None] = set()
-        self._finished: list[tuple[Call, Completion]] = []
+        self._workers = set[asyncio.Task[None]]()
+        self._sending = set[asyncio.Task[Any] | None]()
+        self._finished = list[tuple[Call, Completion]]()
         self._timer: asyncio.TimerHandle | None = None
         self._store_at = 0.0
-        self._unsettled: list[tuple[Call, Completion]] = []
+        self._unsettled = list[tuple[Call, Completion]]()
         self._settling: asyncio.Task[None] | None = None
         self._reason: BaseException | None = None
         self._is_stopped = False
@@ -204,13 +195,17 @@ class Round:
 
         Raise what made it stop. After `stop(None)`: what there is.
         """
+        self._task = asyncio.current_task()
         self._http = self._client.start_http()
+        concurrency = self._endpoint.concurrency
         try:
             with collect_garbage_rarely():
-                for _ in range(self._size):
-                    self._start(self._work())
-                if self._tasks:
-                    await asyncio.wait(self._tasks)
+                for _ in self._calls[: 2 * concurrency.cap]:
+                    worker = asyncio.create_task(self._work())
+                    worker.add_done_callback(self._note_end)
+                    self._workers.add(worker)
+                if self._workers:
+                    await asyncio.wait(self._workers)
                 # Answered in the last moment; or the ledger has failed, and is tried again.
                 if self._timer is not None:
                     self._timer.cancel()
@@ -218,10 +213,16 @@ class Round:
                 if self._settling is not None:
                     await self._settling
         finally:
-            self._endpoint.concurrency.reset()
+            concurrency.reset()
         if self._reason is not None:
             raise self._reason
         return self._answered
+
+    async def end(self) -> None:
+        """Stop, and wait until what is under way is stored, or cut off."""
+        self.stop(None, grace=GRACE_SECONDS)
+        if self._task is not None:
+            await asyncio.wait([self._task])
 
     def stop(self, reason: BaseException | None, *, grace: float | None = None) -> None:
         """Send nothing more. Requests under way get `grace` seconds (None: all they need) to be
@@ -231,11 +232,11 @@ class Round:
         self._reason = self._reason or reason
         if reason is None and self._sending:
             report_stop(len(self._sending))
-        for task in self._tasks - self._sending:
+        for task in self._workers - self._sending:
             task.cancel()
 
         def cut_off() -> None:
-            for task in self._tasks:
+            for task in self._workers:
                 task.cancel()
 
         if grace == 0:
@@ -243,22 +244,22 @@ class Round:
         elif grace is not None:
             asyncio.get_running_loop().call_later(grace, cut_off)
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        task.add_done_callback(self._note_end)
-        self._tasks.add(task)
-
-    def _note_end(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
+    def _note_end(self, worker: asyncio.Task[None]) -> None:
+        self._workers.discard(worker)
+        if worker.cancelled():
+            return
+        error = worker.exception()
+        if error is not None:
             self.stop(error, grace=0)
 
     async def _work(self) -> None:
         concurrency = self._endpoint.concurrency
         while not self._is_stopped:
             await concurrency.enter()
-            call = None if self._is_stopped else next(self._rest, None)
-            completion = None if call is None else await self._make(call)
+            completion = None
+            call = next(self._waiting, None)
+            if call is not None and not self._is_stopped:
+                completion = await self._make(call)
             if call is None or completion is None:
                 concurrency.finish()
                 return
@@ -310,9 +311,10 @@ class Round:
         budget = self._settings.budget
         price = self._settings.price
         try:
-            body = encode_body(endpoint.connection.build(call.messages)).encode()
+            request = endpoint.connection.build(call.messages)
         except AnswerkeyError as error:
             return fail(error.message).with_fields(prompt=call.messages, source="live")
+        body = encode_body(request).encode()
         reserved = charge(price, *endpoint.estimate_tokens(body))
         cost = 0.0
         try:
@@ -367,7 +369,6 @@ class Round:
                     source="live",
                 )
             why = outcome.completion.error or outcome.label
-            LOG.debug("sample %s: %s; retried in %.1f s", call.sample_id, why, wait)
             self._tell(Retried(call, why, wait, retry.attempts))
             endpoint.concurrency.leave()
             await clock.sleep(wait)
@@ -377,17 +378,18 @@ class Round:
         """Do something with the ledger, or with what is written beside it, outside the event
         loop.
         """
-        return await asyncio.get_running_loop().run_in_executor(
-            self._client.executor, work, argument
-        )
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._client.executor, work, argument)
 
     def _tell(self, event: Event) -> None:
         """Let who looks on hear an event; an error that this raises stops the calls."""
-        if self._settings.watch is not None:
-            try:
-                self._settings.watch(event)
-            except AnswerkeyError as error:
-                self.stop(error)
+        watch = self._settings.watch
+        if watch is None:
+            return
+        try:
+            watch(event)
+        except AnswerkeyError as error:
+            self.stop(error)
 
 
 @contextmanager
@@ -436,18 +438,10 @@ class Background:
             raise RuntimeError("the event loop has been stopped")
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
-    def call(self, function: Callable[[], None]) -> None:
-        """Call a function inside the loop, without waiting for it.
-
-        Nothing when there is no loop.
-        """
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(function)
-
     def stop(self) -> None:
         """Cancel what is running, clean up, and end the thread; twice does no harm."""
         if self._thread is not None and self._loop is not None:
-            self.call(self._loop.stop)
+            self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._loop = None
 

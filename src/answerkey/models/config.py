@@ -66,6 +66,7 @@ AZURE_VERSION = "api-version"
 _SECRET_QUERY = re.compile(HIDDEN_PARAMETER, re.IGNORECASE)
 #: Around an IPv6 address.
 _BRACKETS = str.maketrans("", "", "[]")
+_PORTS = {"http": 80, "https": 443}
 _ODD = re.compile(r"[\s\\\x00-\x1f\x7f]")
 
 
@@ -136,7 +137,9 @@ class Caller:
         text = self.find(name)
         if text is None:
             return None
-        return Secret(text, "project" if name in self.project_names else "caller")
+        if name in self.project_names:
+            return Secret(text, "project")
+        return Secret(text, "caller")
 
     def find_address(self, name: str) -> Address | None:
         """Return the URL that an environment value holds."""
@@ -151,14 +154,15 @@ class Caller:
         if ALLOW_HOSTS not in self.project_names:
             listed = self.environment.get(ALLOW_HOSTS, "")
         parts = urlsplit(url)
-        port = parts.port or (443 if parts.scheme == "https" else 80)
+        port = parts.port or _PORTS.get(parts.scheme)
         host = tidy_host(parts.hostname or "")
-        listed_names = ",".join((*self.allow_hosts, listed)).translate(_BRACKETS).split(",")
-        names = set()
-        for name in listed_names:
-            authority = name.strip().rpartition("://")[2].partition("/")[0]
-            names.add(tidy_host(authority))
-        return host in names or f"{host}:{port}" in names
+        names = ",".join((*self.allow_hosts, listed)).translate(_BRACKETS)
+        for name in names.split(","):
+            _, _, address = name.strip().rpartition("://")
+            authority, _, _ = address.partition("/")
+            if tidy_host(authority) in {host, f"{host}:{port}"}:
+                return True
+        return False
 
 
 def tidy_host(host: str) -> str:
@@ -191,15 +195,14 @@ def check_url(url: str, model: str) -> str:
     remember_url(url)
     try:
         parts = urlsplit(url)
-        is_whole = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        is_whole = parts.scheme in _PORTS and bool(parts.hostname) and parts.port != 0
     except ValueError:
         is_whole = False
         parts = urlsplit("")
     hint = "leave it out of the URL, and use `api_key` or `custom_headers`"
     if "@" in parts.netloc:
-        raise SpecError(
-            "E117", f"model `{model}`: the URL holds a user name or password", hint=hint
-        )
+        message = f"model `{model}`: the URL holds a user name or password"
+        raise SpecError("E117", message, hint=hint)
     if not is_whole or "{" in parts.netloc or _ODD.search(url):
         shown = url.partition("?")[0]
         raise SpecError(
@@ -250,12 +253,16 @@ class GenerationParameter:
         except (ValueError, OverflowError):
             is_allowed = False
         if not is_allowed:
-            kind = "a whole number" if isinstance(self.default, int) else "a number"
-            limits = f" from {self.minimum:g} to {self.maximum:g}"
-            raise ValueError(
-                kind + limits.replace(" from -inf to inf", "").replace(" to inf", " on")
-            )
+            raise ValueError(self._describe_number())
         return number
+
+    def _describe_number(self) -> str:
+        kind = "a whole number" if isinstance(self.default, int) else "a number"
+        if self.minimum == -inf:
+            return kind
+        if self.maximum == inf:
+            return f"{kind} from {self.minimum:g} on"
+        return f"{kind} from {self.minimum:g} to {self.maximum:g}"
 
 
 def split_query(name: str, query: str) -> dict[str, str]:
@@ -263,13 +270,14 @@ def split_query(name: str, query: str) -> dict[str, str]:
 
     SpecError E301 for a name that is there twice.
     """
+    if not query:
+        return {}
     try:
-        pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=True) if query else []
+        pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=True)
     except ValueError:
+        message = f"model `{name}`: {query!r} is not `parameter=value`"
         hint = "write `NAME?parameter=value&parameter=value`"
-        raise SpecError(
-            "E301", f"model `{name}`: {query!r} is not `parameter=value`", hint=hint
-        ) from None
+        raise SpecError("E301", message, hint=hint) from None
     values = dict(pairs)
     if len(values) < len(pairs):
         raise SpecError("E301", f"model `{name}`: a parameter is given more than once")
@@ -290,18 +298,19 @@ def read_parameters(
     for key, text in texts.items():
         if key not in parameters:
             names = (*parameters, *further_names)
-            words = f"parameters: {listing(names)}" if names else "it has no parameters"
-            hint = suggest(key, names) or words
+            hint = suggest(key, names) or f"parameters: {listing(names)};"
+            if not names:
+                hint = "it has no parameters"
             if f"{EXTRA}NAME" in names:
-                hint += f"{'' if hint.endswith('?') else ';'} `{EXTRA}{key}=` sends it as it is"
+                hint = f"{hint} `{EXTRA}{key}=` sends it as it is"
+            hint = hint.removesuffix(";")
             raise SpecError("E301", f"model `{name}` has no parameter `{key}`", hint=hint)
         try:
             values[key] = parameters[key].read(text)
         except ValueError as error:
+            message = f"model `{name}`: `{key}` is {text!r}, not {error}"
             near = suggest(text, parameters[key].allowed)
-            raise SpecError(
-                "E301", f"model `{name}`: `{key}` is {text!r}, not {error}", hint=near
-            ) from None
+            raise SpecError("E301", message, hint=near) from None
     return values
 
 
@@ -367,8 +376,9 @@ class Generation:
 
         `top_logprobs` or `echo` alone ask for them too.
         """
-        is_implied = self.top_logprobs is not None or bool(self.echo)
-        return bool(self.logprobs) or (self.logprobs is None and is_implied)
+        if self.logprobs is not None:
+            return self.logprobs
+        return self.top_logprobs is not None or bool(self.echo)
 
 
 GENERATION_PARAMETERS: dict[str, GenerationParameter] = {
@@ -500,7 +510,8 @@ class FunctionConfig:
     def is_async(self) -> bool:
         """Whether it is a coroutine function, or an object that is called like one."""
         method = getattr(self.function, "__call__", None)  # noqa: B004 - of an object
-        return any(map(inspect.iscoroutinefunction, (self.function, method)))
+        is_coroutine = inspect.iscoroutinefunction
+        return is_coroutine(self.function) or is_coroutine(method)
 
     @property
     def name(self) -> str:
@@ -597,7 +608,8 @@ def sees_samples(model: Model | None) -> bool:
 
 def is_live(name: str) -> bool:
     """Return whether a name is that of a provider's model, or the URL of an endpoint."""
-    return is_url(name) or ("/" in name and name.partition("/")[0] in PROVIDERS)
+    provider, slash, _ = name.partition("/")
+    return is_url(name) or (bool(slash) and provider in PROVIDERS)
 
 
 def read_name(
@@ -612,13 +624,13 @@ def read_name(
     `is_callers`: the caller wrote the name, not a file of the project.
     """
     remember_url(name)
+    allowed = ["api", f"{EXTRA}NAME"]
+    provider = None
     if is_url(name):
         base, query, model = _split_url_name(name)
-        provider = None
-        allowed = ["api", f"{EXTRA}NAME", AZURE_VERSION]
+        allowed.append(AZURE_VERSION)
     else:
         provider, model, query = _split_provider_name(name)
-        allowed = ["api", f"{EXTRA}NAME"]
     extra: dict[str, str] = {}
     address: dict[str, str] = {}
     parameters: dict[str, str] = {}
@@ -638,8 +650,9 @@ def read_name(
     generation = Generation(**values, extra_body=_read_extra(extra))  # type: ignore[arg-type]  # each has its field's type
     config = ProviderConfig(provider, model, api=api)
     if provider is None:
-        url = f"{base}?{urlencode(address)}" if address else base
-        config = replace(config, base_url=Address(url, is_callers))
+        if address:
+            base = f"{base}?{urlencode(address)}"
+        config = replace(config, base_url=Address(base, is_callers))
     return ModelConfig(name, config, generation, caller=caller, place=place)
 
 

@@ -74,11 +74,12 @@ class Image(Body):
         """
         if isinstance(self.held, str):
             return self.held
-        raw = self.held.read_bytes() if self.held.is_file() else b""
+        raw = b""
+        if self.held.is_file():
+            raw = self.held.read_bytes()
         if sha256(raw).hexdigest() != self["sha256"]:
-            raise SolverError(
-                "E302", f"the image `{self.held.name}` has changed since it was checked"
-            )
+            message = f"the image `{self.held.name}` has changed since it was checked"
+            raise SolverError("E302", message)
         return b64encode(raw).decode()
 
     @property
@@ -96,9 +97,14 @@ def find_folders(*files: str | None) -> list[Path]:
     """Return where the images of datasets may lie: the folders of these files, and those the caller
     names.
     """
-    folders = [Path(file).parent for file in files if file and Path(file).is_file()]
-    folders += map(Path, filter(None, os.environ.get(FOLDERS, "").split(os.pathsep)))
-    return [folder.resolve() for folder in folders]
+    folders = []
+    for file in files:
+        if file and Path(file).is_file():
+            folders.append(Path(file).parent.resolve())
+    for name in os.environ.get(FOLDERS, "").split(os.pathsep):
+        if name:
+            folders.append(Path(name).resolve())
+    return folders
 
 
 def resolve_images(messages: Sequence[Body], folders: Sequence[Path]) -> list[Body]:
@@ -119,9 +125,8 @@ def resolve_images(messages: Sequence[Body], folders: Sequence[Path]) -> list[Bo
                 raise ImageError("a message has no content: its images are null")
             message["content"] = parts
         if message["role"] != "user" and list_images([message]):
-            raise ImageError(
-                "a message that is not the user's has an image", hint="no API takes it there"
-            )
+            problem = "a message that is not the user's has an image"
+            raise ImageError(problem, hint="no API takes it there")
     count = len(list_images(resolved))
     if count > MOST_IMAGES:
         raise ImageError(f"the prompt has {count} images; {MOST_IMAGES} are allowed")
@@ -148,22 +153,24 @@ def _resolve_part(part: object, folders: Sequence[Path]) -> list[object]:
             problem.column = part.get("column")
             raise
         if "detail" in fields:
-            image = Image({**image, "detail": fields["detail"]}, image.held)
+            image["detail"] = fields["detail"]
         images.append(image)
     return images
 
 
 def _read_image(value: object, folders: Sequence[Path]) -> Image:
-    name = f"`{value:.80}`" if isinstance(value, str) else f"{value!r:.80}"
     if not isinstance(value, str):
-        raise ImageError(f"{name} is no image", hint=_HINT)
+        raise ImageError(f"{value!r:.80} is no image", hint=_HINT)
     if _ADDRESS.fullmatch(value):
         return Image({URL: value}, value)
+    name = f"`{value:.80}`"
+    held: str | Path
     try:
-        if encoded := _ENCODED.match(value):
+        encoded = _ENCODED.match(value)
+        if encoded:
             text = value.removeprefix(encoded[1] or "")
             raw = b64decode("".join(text.split()), validate=True)
-            held: str | Path = b64encode(raw).decode()
+            held = b64encode(raw).decode()
         else:
             held = _find_file(value, folders)
             with held.open("rb") as file:
@@ -172,10 +179,10 @@ def _read_image(value: object, folders: Sequence[Path]) -> Image:
         reason = getattr(error, "strerror", None) or error
         raise ImageError(f"the image {name} cannot be read: {reason}", hint=_HINT) from None
     if len(raw) > MOST_BYTES:
-        raise ImageError(
-            f"the image {name} has more than {MOST_BYTES:,} bytes", hint="make it smaller"
-        )
-    if (signature := _SIGNATURES.match(raw)) is None:
+        message = f"the image {name} has more than {MOST_BYTES:,} bytes"
+        raise ImageError(message, hint="make it smaller")
+    signature = _SIGNATURES.match(raw)
+    if signature is None:
         hint = "its first bytes count, not its name; convert it"
         raise ImageError(f"{name} is not a PNG, JPEG, GIF or WebP image", hint=hint)
     fields = {
@@ -191,7 +198,8 @@ def _find_file(name: str, folders: Sequence[Path]) -> Path:
     if len(name) > LONGEST_PATH:  # to follow it would take long
         raise ValueError("it is no path")
     is_inside = False
-    for path in [(folder / name).resolve() for folder in folders]:
+    for folder in folders:
+        path = (folder / name).resolve()
         if any(map(path.is_relative_to, folders)):
             is_inside = True
             if path.is_file():
@@ -206,37 +214,41 @@ def _find_file(name: str, folders: Sequence[Path]) -> Path:
 # From images to the requests of each API, and to what people are shown.
 
 
-#: What stands beside the text of a part, by API.
-_TEXT_PARTS: Final = {"anthropic": {"type": "text"}}
-
-
 def write_parts(message: Fields, api: str) -> str | list[object]:
     """Return the text of a message, or, of one with images and for Gemini, its parts as an API has
     them.
     """
     content = message.get("content")
+    parts: list[object] = []
     if not isinstance(content, list) or not list_images([message]):
         text = read_text(message)
-        return [{"text": text}] if api == "gemini" else text
-    parts = []
+        if api != "gemini":
+            return text
+        parts.append({"text": text})
+        return parts
     for part in content:
         if isinstance(part, Image):
             parts.append(_write_image(part, api))
-        else:
-            parts.append({**_TEXT_PARTS.get(api, {}), "text": read_text({"content": [part]})})
+            continue
+        written = {"text": read_text({"content": [part]})}
+        if api == "anthropic":
+            written["type"] = "text"
+        parts.append(written)
     return parts
 
 
 def _write_image(image: Image, api: str) -> object:
     if api == "gemini":
         return {"inlineData": {"mimeType": image.kind, "data": image.encode()}}
-    if api == "anthropic" and image.kind == URL:
-        return {"type": "image", "source": {"type": URL, "url": image.address}}
     if api == "anthropic":
         source = {"type": "base64", "media_type": image.kind, "data": image.encode()}
+        if image.kind == URL:
+            source = {"type": URL, "url": image.address}
         return {"type": "image", "source": source}
-    detail = {"detail": image["detail"]} if "detail" in image else {}
-    return {"type": "image_url", "image_url": {"url": image.address, **detail}}
+    written = {"url": image.address}
+    if "detail" in image:
+        written["detail"] = str(image["detail"])
+    return {"type": "image_url", "image_url": written}
 
 
 def expand_images(messages: Messages) -> list[Body]:
@@ -244,10 +256,12 @@ def expand_images(messages: Messages) -> list[Body]:
     expanded = [dict(message) for message in messages]
     for message in expanded:
         content = message.get("content")
-        if isinstance(content, list):
-            message["content"] = [
-                _write_image(part, "chat") if isinstance(part, Image) else part for part in content
-            ]
+        if not isinstance(content, list):
+            continue
+        parts = []
+        for part in content:
+            parts.append(_write_image(part, "chat") if isinstance(part, Image) else part)
+        message["content"] = parts
     return expanded
 
 
@@ -280,10 +294,10 @@ def find_stored(messages: Messages) -> list[Fields]:
 
 def describe_image(part: Fields) -> str:
     """Return in a few words which image a stored part stands for."""
-    words = (
-        f"{part.get('media_type')}, {part.get('size')} bytes, sha256 {str(part.get('sha256'))[:12]}"
-    )
-    return f"[image: {part.get(URL) or words}]"
+    if part.get(URL):
+        return f"[image: {part[URL]}]"
+    digest = str(part.get("sha256"))[:12]
+    return f"[image: {part.get('media_type')}, {part.get('size')} bytes, sha256 {digest}]"
 
 
 def write_content(content: object) -> str | None:
@@ -295,10 +309,12 @@ def write_content(content: object) -> str | None:
         return None
     lines = []
     for part in content:
-        if find_stored([{"content": [part]}]):
+        if not isinstance(part, Mapping):
+            lines.append(str(part))
+        elif part.get("type") == "image":
             lines.append(describe_image(part))
         else:
-            lines.append(str(part.get("text") if isinstance(part, Mapping) else part))
+            lines.append(str(part.get("text")))
     return "\n".join(lines)
 
 
@@ -306,6 +322,9 @@ def hide_images(text: str) -> str:
     """Return the text of a value as it is shown, with images in base64 told in words."""
     if not any(mark in text for mark in _MARKS):
         return text
-    return _SHOWN.sub(
-        lambda value: f"[image in base64: about {len(value[0]) * 3 // 4:,} bytes]", text
-    )
+    return _SHOWN.sub(_describe_encoded, text)
+
+
+def _describe_encoded(value: re.Match[str]) -> str:
+    size = len(value[0]) * 3 // 4
+    return f"[image in base64: about {size:,} bytes]"

@@ -153,7 +153,7 @@ def call_endpoint(
         ]
         rounds, rest = [Round(client, calls) for client in opened], iter(calls)
         for one in rounds:
-            one._rest = rest  # all take from the same calls
+            one._waiting = rest  # all take from the same calls
         answered = await asyncio.gather(*(one.run() for one in rounds))
         assert sum(map(len, answered)) == len({key for said in answered for key in said}) == count
         texts = [one.text for said in answered for one in said.values()]

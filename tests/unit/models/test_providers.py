@@ -18,7 +18,8 @@ from answerkey.models.config import Adapter, Caller, Generation, Price, Secret
 from answerkey.models.connections import connect
 from answerkey.models.model import LiveModel
 from answerkey.models.names import ApiName
-from answerkey.models.providers import APIS, AdapterApi, Api, Connection, Message
+from answerkey.models.providers import APIS, AdapterApi, Api, Connection
+from answerkey.models.responses import Fields
 from answerkey.types import CompletionStatus
 
 SYSTEM = {"role": "system", "content": "Answer with a letter."}
@@ -28,7 +29,7 @@ EVERYTHING = Generation(0.5, 0.9, 16, 7, ("\n",), logprobs=True, top_logprobs=5)
 
 
 def build(
-    api: Api, *messages: Message, generation: Generation | None = None, model: str = "m"
+    api: Api, *messages: Fields, generation: Generation | None = None, model: str = "m"
 ) -> object:
     """Return the body of a request."""
     connection = Connection("n", api, "http://h/", model, generation=generation or Generation())
@@ -171,7 +172,7 @@ def test_gemini_has_its_own_names() -> None:
         {"role": "user", "content": [{"type": [], "text": "x"}]},
     ],
 )
-def test_messages_that_are_no_text_are_refused(api: ApiName, message: Message) -> None:
+def test_messages_that_are_no_text_are_refused(api: ApiName, message: Fields) -> None:
     """Where an API takes texts from us, anything else is E302."""
     with pytest.raises(SolverError) as caught:
         build(APIS[api], message)
@@ -378,7 +379,6 @@ def test_a_key_that_comes_back_is_hidden(body: object, status: int) -> None:
         completion = CONNECTION.read(status, text.encode())
         assert KEY not in repr(completion)
         assert "canary" not in repr(completion)
-    assert CONNECTION.hide(f"cannot send {KEY}!") == "cannot send ***!"
 
 
 def test_short_keys_are_no_secrets() -> None:

@@ -224,7 +224,8 @@ class BatchApi:
     def _order(self, file: str, _content: bytes | None) -> HttpRequest:
         """Return the request that makes a batch; its lines are in the file, or sent with it."""
         order = {"input_file_id": file, "endpoint": ENDPOINT, "completion_window": WINDOW}
-        return HttpRequest(json.dumps(order).encode(), url=self._locate("batches"))
+        body = json.dumps(order).encode()
+        return HttpRequest(body, url=self._locate("batches"))
 
     def _is_ours(self, listed: Shown, submitted: Submitted) -> bool:
         """Return whether a batch in a list is the one that was submitted."""
@@ -246,12 +247,13 @@ class BatchApi:
         """Return what a batch says of itself."""
         name = str(_dig(shown, self.id_path) or "")
         status = str(_dig(shown, self.status_path) or "")
+        errors = _dig(shown, "errors.data") or shown.get("errors")
         return BatchState(
             name.removeprefix("batches/"),
             status.removeprefix("BATCH_STATE_").lower(),
             _sum_counts(shown, self.done_paths),
             _sum_counts(shown, self.total_paths),
-            _dig(shown, "errors.data") or shown.get("errors") or shown.get("error"),
+            errors or shown.get("error"),
             self.list_files(shown),
             list_entries(_dig(shown, "response.inlinedResponses.inlinedResponses")),
         )
@@ -272,12 +274,14 @@ class BatchApi:
 
     async def look(self, batch: str) -> BatchState:
         """Return how far a batch is; raises `Refused` when it is gone."""
-        body = await self._fetch(self._get("batches", batch), self._wait, is_paid=True)
+        request = self._get("batches", batch)
+        body = await self._fetch(request, self._wait, is_paid=True)
         return self._read(body)
 
     async def download(self, file: Path) -> bytes:
         """Return a file of the output; raises `Refused` when it is gone."""
-        return await self._fetch(self._get(*file), self._transfer, is_paid=True, is_file=True)
+        request = self._get(*file)
+        return await self._fetch(request, self._transfer, is_paid=True, is_file=True)
 
     def _get(self, *names: str) -> HttpRequest:
         url = self._locate(*names)
@@ -286,10 +290,11 @@ class BatchApi:
     async def _find(self, submitted: Submitted) -> bytes | None:
         """Return the batch over a file, if it is among the latest; None where none are listed."""
         try:
-            page = await self._fetch(self._get("batches"), self._client.endpoint.limits)
+            body = await self._fetch(self._get("batches"), self._client.endpoint.limits)
         except Refused:
             return None
-        for batch in list_entries(json.loads(page).get(self.listed)):
+        page = json.loads(body)
+        for batch in list_entries(page.get(self.listed)):
             if isinstance(batch, Mapping) and self._is_ours(batch, submitted):
                 return json.dumps(batch).encode()
         return None
@@ -371,9 +376,10 @@ class BatchApi:
         return state
 
     def _check_name(self, name: object) -> str:
-        if not isinstance(name, str) or name in {"", ".", ".."} or len(name) > _LONGEST_ID:
-            raise self._fail("a file or batch that it shows has no `id`")
-        return name
+        is_text = isinstance(name, str) and name not in {"", ".", ".."}
+        if is_text and len(str(name)) <= _LONGEST_ID:
+            return str(name)
+        raise self._fail("a file or batch that it shows has no `id`")
 
     def _locate(self, *names: str) -> str:
         parts = urlsplit(self._connection.url)
@@ -429,18 +435,19 @@ class AnthropicBatches(BatchApi):
     def _order(self, file: str, content: bytes | None) -> HttpRequest:
         if content is None:
             raise Refused("it is not there")
-        return self._put(file, content.strip().replace(b"\n", b","))
+        entries = content.strip().replace(b"\n", b",")
+        return self._put(file, entries)
 
     def _put(self, _file: str, entries: bytes) -> HttpRequest:
         return HttpRequest(b'{"requests":[%b]}' % entries, url=self._locate("batches"))
 
     def _is_ours(self, listed: Shown, submitted: Submitted) -> bool:
         try:
-            made_at = datetime.fromisoformat(str(listed.get("created_at"))).timestamp()
+            made_at = datetime.fromisoformat(str(listed.get("created_at")))
         except ValueError:
             return False
-        uploaded_at = float(submitted.file.split("-")[1])
-        if made_at < uploaded_at - CLOCK_SECONDS:
+        _, uploaded_at, _ = submitted.file.split("-")
+        if made_at.timestamp() < float(uploaded_at) - CLOCK_SECONDS:
             return False
         state = self.read_state(listed)
         return state.total == len(submitted.keys) and state.batch not in self.known
@@ -521,14 +528,14 @@ def write_line(connection: Connection, call: Call) -> bytes | Completion:
     return encode_body(line).encode() + b"\n"
 
 
-def cut_files(lines: Iterable[tuple[str, bytes]], limits: BatchLimits) -> Iterator[Lines]:
+def cut_files(lines: Lines, limits: BatchLimits) -> Iterator[Lines]:
     """Yield lines by the key of their call, as many as fit into one batch.
 
     One too large for any is alone.
     """
     file: Lines = {}
     size = 0
-    for key, line in lines:
+    for key, line in lines.items():
         size += len(line)
         is_full = len(file) >= limits.max_calls or size > limits.max_bytes
         if file and is_full:
@@ -611,7 +618,7 @@ class BatchRound(Round):
             await self._take_up()
             while self._unanswered:
                 lines = await self._reserve()
-                for file in cut_files(lines.items(), self._limits):
+                for file in cut_files(lines, self._limits):
                     await self._submit(file)
                 await self._collect_all()
         finally:
@@ -782,7 +789,8 @@ class BatchRound(Round):
             del self._unanswered[call.key]
             self._answered[call.key] = completion
             cost = charge_completion(self._settings.price, completion)
-            self._settings.budget.settle(self._reserved.pop(call.key, 0.0), cost)
+            reserved = self._reserved.pop(call.key, 0.0)
+            self._settings.budget.settle(reserved, cost)
         for call, completion in finished:
             self._report(Finished(call, completion))
 

@@ -205,7 +205,10 @@ class RunLedger:
             if call.is_cached and call.key not in completions:
                 missing.append(call)
         cached = self.cache.find(missing)
-        reused = [(call, cached[call.key]) for call in missing if call.key in cached]
+        reused = []
+        for call in missing:
+            if call.key in cached:
+                reused.append((call, cached[call.key]))
         self.journal.write(reused, self.task)
         return completions | cached
 

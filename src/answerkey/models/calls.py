@@ -207,15 +207,17 @@ def charge(price: Price | None, *tokens: float | None, is_batch: bool = False) -
     """
     if price is None:
         return 0.0
-    counts = [count or 0 for count in tokens]
-    missing = len(PRICED_NAMES) - len(counts)
-    prompt, completion, read, written = counts + [0] * missing
+    counts = [count or 0 for count in (*tokens, 0, 0)]
+    prompt, completion, read, written, *_ = counts
     read_price = price.prompt if price.cached is None else price.cached
     write_price = price.prompt if price.written is None else price.written
     cost = price.prompt * max(0, prompt - read - written)
     cost += price.completion * completion
-    cost += write_price * written + read_price * read
-    return cost * BATCH_SHARE if is_batch else cost
+    cost += write_price * written
+    cost += read_price * read
+    if is_batch:
+        cost *= BATCH_SHARE
+    return cost
 
 
 def charge_completion(price: Price | None, completion: Completion) -> float:
@@ -405,4 +407,5 @@ def _tell_remembered(
     watch: Watch | None,
 ) -> None:
     if watch is not None and calls:
-        watch(Remembered([(call, completions[call.key]) for call in calls]))
+        remembered = [(call, completions[call.key]) for call in calls]
+        watch(Remembered(remembered))

@@ -53,6 +53,12 @@ AZURE_HOSTS = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.a
 #: choices.
 DEFAULT_MAX_TOKENS = 4096
 CHAT_PATH = "/chat/completions"
+#: How the path of an endpoint ends whose API has batches.
+_BATCH_PATHS = {
+    "chat": CHAT_PATH,
+    "anthropic": "/messages",
+    "gemini": ":generateContent",
+}
 #: Tokens for which a price is asked; few enough for the price of an ordinary request.
 _PRICED_TOKENS = 1000
 
@@ -81,17 +87,17 @@ class Connection:
     @cached_property
     def identity(self) -> str:
         """A hash of everything that decides the answers; no secret is in it."""
+        headers = self.headers.items()
         parts = {
             "url": self.url,
             "model": self.model,
             "style": self.api.identity,
             "generation": self.generation.given(),
             "schema": self.schema,
-            "headers": {
-                name: value for name, value in self.headers.items() if isinstance(value, str)
-            },
+            "headers": {name: value for name, value in headers if isinstance(value, str)},
         }
-        return sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
+        text = json.dumps(parts, sort_keys=True, default=str)
+        return sha256(text.encode()).hexdigest()
 
     @property
     def host(self) -> str:
@@ -120,10 +126,10 @@ class Connection:
 
     def reveal_headers(self) -> dict[str, str]:
         """Return the headers as they are sent; the one place where secrets leave their cover."""
-        return {
-            name: value.reveal() if isinstance(value, Secret) else value
-            for name, value in self.headers.items()
-        }
+        revealed = {}
+        for name, value in self.headers.items():
+            revealed[name] = value.reveal() if isinstance(value, Secret) else value
+        return revealed
 
     def require_key(self) -> None:
         """Raise SpecError E117 when the endpoint will ask for a key and there is none."""
@@ -134,19 +140,20 @@ class Connection:
 
     def require_images(self, kinds: Iterable[str]) -> None:
         """Raise SpecError E301 for images of kinds that the API does not take."""
-        if unfit := sorted(set(kinds) - self.api.images):
-            what = f"images as {listing(unfit)}" if self.api.images else "images"
-            apis = listing(name for name, api in APIS.items() if api.images.issuperset(kinds))
-            message = (
-                f"model `{self.name}`: {self.api.title} does not take {what}, and the "
-                "prompts have them"
-            )
-            raise SpecError("E301", message, hint=f"APIs that do: {apis}")
+        unfit = sorted(set(kinds) - self.api.images)
+        if not unfit:
+            return
+        images = "images"
+        if self.api.images:
+            images = f"images as {listing(unfit)}"
+        apis = [name for name, api in APIS.items() if api.images.issuperset(kinds)]
+        problem = f"{self.api.title} does not take {images}, and the prompts have them"
+        hint = f"APIs that do: {listing(apis)}"
+        raise SpecError("E301", f"model `{self.name}`: {problem}", hint=hint)
 
     def require_batches(self) -> None:
         """Raise SpecError E119 for a model that cannot be called in batches."""
-        ends = {"chat": CHAT_PATH, "anthropic": "/messages", "gemini": ":generateContent"}
-        end = ends.get(self.api.name)
+        end = _BATCH_PATHS.get(self.api.name)
         is_azure = self.host.endswith(AZURE_HOSTS)
         if end is None or is_azure or not urlsplit(self.url).path.endswith(end):
             why = f"{self.api.title} at `{self.host}` has no batches that answerkey knows"
@@ -174,11 +181,10 @@ class Connection:
                 )
             except LookupError:
                 return None
-            costs.append(float(cost.input_price) / _PRICED_TOKENS)
-            if name == "output_tokens":
-                output_price = float(cost.output_price) / _PRICED_TOKENS
-        prompt_price, cached, written = costs
-        return Price(prompt_price, output_price, cached, written)
+            costs.append(cost)
+        prompt, cached, written = [float(cost.input_price) / _PRICED_TOKENS for cost in costs]
+        completion = float(costs[0].output_price) / _PRICED_TOKENS
+        return Price(prompt, completion, cached, written)
 
     @property
     def has_secret(self) -> bool:
@@ -186,14 +192,16 @@ class Connection:
         return any(self._list_secrets())
 
     def _list_secrets(self) -> list[str]:
-        held = (*self.headers.values(), self.key)
-        return [value.reveal() for value in held if isinstance(value, Secret)]
+        secrets = []
+        for value in (*self.headers.values(), self.key):
+            if isinstance(value, Secret):
+                secrets.append(value.reveal())
+        return sorted(secrets, key=len, reverse=True)
 
     @cached_property
     def _secrets(self) -> list[bytes]:
         """The secrets, longest first, as they stand in a body without a backslash."""
-        texts = {text for text in self._list_secrets() if len(text) >= SHORTEST_KEY}
-        return [text.encode() for text in sorted(texts, key=len, reverse=True)]
+        return [text.encode() for text in self._list_secrets() if len(text) >= SHORTEST_KEY]
 
     @cached_property
     def _hidden(self) -> re.Pattern[bytes]:
@@ -203,8 +211,8 @@ class Connection:
             plain = re.escape(bytes([code]))
             return rb"(?:%b|(?i:\\u%04x)|\\%b)" % (plain, code, plain)
 
-        texts = [b"".join(map(match, text)) for text in self._secrets]
-        return re.compile(b"|".join(texts) or rb"(?!)")
+        patterns = [b"".join(map(match, secret)) for secret in self._secrets]
+        return re.compile(b"|".join(patterns) or rb"(?!)")
 
 
 @dataclass(frozen=True)
@@ -280,7 +288,7 @@ _FORMATS: dict[str, Body] = {
 }
 
 
-def _split_system(messages: Messages) -> tuple[str | None, list[tuple[str, Fields]]]:
+def _split_system(messages: Messages) -> tuple[str, list[tuple[str, Fields]]]:
     """Return what the system says (joined by an empty line), and the others by their roles.
 
     The roles are `user` and `assistant`; SolverError E302 for another.
@@ -291,20 +299,19 @@ def _split_system(messages: Messages) -> tuple[str | None, list[tuple[str, Field
         role = message.get("role", "user")
         if role in {"system", "developer"}:
             system.append(read_text(message))
-        else:
-            _check_role(role, {"user", "assistant"})
+        elif role in {"user", "assistant"}:
             turns.append((str(role), message))
-    return ("\n\n".join(system) if system else None), turns
-
-
-def _check_role(role: object, roles: set[str]) -> None:
-    if role not in roles:
-        raise SolverError("E302", f"a message has the role {role!r}, which this API does not take")
+        else:
+            problem = f"a message has the role {role!r}, which this API does not take"
+            raise SolverError("E302", problem)
+    return "\n\n".join(system), turns
 
 
 def _start_body(connection: Connection, name: str, prompt: object) -> Body:
-    model = {} if connection.model is None else {"model": connection.model}
-    return {**model, name: prompt}
+    body = {name: prompt}
+    if connection.model is not None:
+        body["model"] = connection.model
+    return body
 
 
 def _write_chat(connection: Connection, messages: Messages, parameters: Body) -> Body:
@@ -325,7 +332,9 @@ def _write_text(connection: Connection, messages: Messages, parameters: Body) ->
     """
     generation = connection.generation
     if generation.wants_logprobs:
-        parameters["logprobs"] = 1 if generation.top_logprobs is None else generation.top_logprobs
+        parameters["logprobs"] = generation.top_logprobs
+        if generation.top_logprobs is None:
+            parameters["logprobs"] = 1
     if generation.echo:
         parameters.setdefault("max_tokens", 1)  # what comes after the text is of no use
     text = "\n\n".join(read_text(message) for message in messages)
@@ -340,8 +349,9 @@ def _write_anthropic(connection: Connection, messages: Messages, parameters: Bod
         "messages": [],
     }
     for role, message in turns:
-        body["messages"].append({"role": role, "content": write_parts(message, "anthropic")})
-    if system is not None:
+        content = write_parts(message, "anthropic")
+        body["messages"].append({"role": role, "content": content})
+    if system:
         body["system"] = system
     return body | parameters
 
@@ -350,19 +360,20 @@ def _write_gemini(_: Connection, messages: Messages, parameters: Body) -> Body:
     system, turns = _split_system(messages)
     contents = []
     for role, message in turns:
-        parts = write_parts(message, "gemini")
-        contents.append({"role": "model" if role == "assistant" else role, "parts": parts})
+        name = "model" if role == "assistant" else role
+        contents.append({"role": name, "parts": write_parts(message, "gemini")})
     body: Body = {"contents": contents}
-    if system is not None:
+    if system:
         body["systemInstruction"] = {"parts": [{"text": system}]}
     if parameters:
         body["generationConfig"] = parameters
     return body
 
 
-def _same_names(*without: str, **changed: str) -> dict[str, str]:
-    left_out = (*without, "thinking")
-    return {name: name for name in GENERATION_PARAMETERS if name not in left_out} | changed
+def _list_names(left_out: str) -> dict[str, str]:
+    """Return the parameters that an API names as we do: all but one."""
+    names = GENERATION_PARAMETERS.keys() - {left_out, "thinking"}
+    return {name: name for name in names}
 
 
 _LOGPROBS = ("logprobs", "top_logprobs")
@@ -372,7 +383,7 @@ APIS: dict[ApiName, Api] = {
         _write_chat,
         take_chat,
         CHAT_PATH,
-        names=_same_names("echo"),
+        names=_list_names("echo"),
         schema_name="response_format.json_schema.schema",
     ),
     "completions": Api(
@@ -380,7 +391,7 @@ APIS: dict[ApiName, Api] = {
         _write_text,
         take_text,
         "/completions",
-        names=_same_names("reasoning_effort"),
+        names=_list_names("reasoning_effort"),
         images=frozenset(),
     ),
     "anthropic": Api(
@@ -392,7 +403,9 @@ APIS: dict[ApiName, Api] = {
         key_start="",
         headers={"anthropic-version": "2023-06-01"},
         names={
-            **{name: name for name in ("temperature", "top_p", "max_tokens")},
+            "temperature": "temperature",
+            "top_p": "top_p",
+            "max_tokens": "max_tokens",
             "stop": "stop_sequences",
             "reasoning_effort": "output_config.effort",
         },
@@ -439,18 +452,24 @@ class AdapterApi:
     @property
     def unsupported(self) -> frozenset[str]:
         """All of `Generation`, unless the input template reads it."""
-        if any(name in self.adapter.process_input for name in ("generation", "kwargs")):
+        source = self.adapter.process_input
+        if "generation" in source or "kwargs" in source:
             return frozenset()
-        return frozenset(parameter.name for parameter in fields(Generation)) - {"thinking"}
+        names = {parameter.name for parameter in fields(Generation)}
+        return frozenset(names - {"thinking"})
 
     @property
     def identity(self) -> object:
         """The templates and what they read of the model."""
-        return ["adapter", self.adapter.process_input, self.adapter.process_output, dict(self.info)]
+        adapter = self.adapter
+        return ["adapter", adapter.process_input, adapter.process_output, dict(self.info)]
 
     @cached_property
     def _templates(self) -> list[Template]:
-        return [Template.compile(source, names=names) for _, source, names in self.adapter.parts()]
+        templates = []
+        for _, source, names in self.adapter.parts():
+            templates.append(Template.compile(source, names=names))
+        return templates
 
     def build(self, connection: Connection, messages: Messages) -> object:
         """Return the request's body: the JSON that the input template writes."""
@@ -490,12 +509,10 @@ class AdapterApi:
         except (RowError, TemplateStopped) as problem:
             return fail(f"{start}: {problem.message}", body)
         written = made if isinstance(made, str) else json.dumps(made, default=str)
-        if written.lstrip().startswith(
-            '"'
-        ):  # `{{ body | tojson }}` quotes a body that is text already
+        if written.lstrip().startswith('"'):
+            # `{{ body | tojson }}` quotes a body that is text already
             with suppress(ValueError, RecursionError):
-                inner = json.loads(written)
-                written = inner if isinstance(inner, str) else written
+                written = str(json.loads(written))
         completion = read_body(status, written.encode(errors="replace"), take_chat)
         if completion.error is None:
             return completion

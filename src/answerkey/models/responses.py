@@ -170,8 +170,12 @@ def fail(reason: str, body: bytes = b"") -> Completion:
     """Return the completion of a call that failed: ERROR, why, and what was sent instead of an
     answer.
     """
-    raw = cut_raw(body) if body else None
-    return Completion(None, CompletionStatus.ERROR, error=shorten(reason), raw=raw)
+    return Completion(
+        None,
+        CompletionStatus.ERROR,
+        error=shorten(reason),
+        raw=cut_raw(body) or None,
+    )
 
 
 def cut_raw(body: bytes) -> str:
@@ -345,10 +349,10 @@ def _take_parts(content: object) -> tuple[list[str], list[str], bool]:
         texts.append(content)
         content = None
     if not isinstance(content, list | None):
-        kind = type(content).__name__
-        raise Unreadable(f"the content is neither text nor a list of parts: {kind}")
+        name = type(content).__name__
+        raise Unreadable(f"the content is neither text nor a list of parts: {name}")
     for part in content or ():
-        kind = part.get("type", "text") if isinstance(part, Mapping) else "text"
+        kind = _find_kind(part)
         if kind == "refusal":
             is_refused = True
         elif _is_one_of(kind, THOUGHT_PARTS):
@@ -356,6 +360,13 @@ def _take_parts(content: object) -> tuple[list[str], list[str], bool]:
         elif not isinstance(kind, str) or kind in TEXT_PARTS:
             texts.append(_require_text(part))
     return texts, thoughts, is_refused
+
+
+def _find_kind(part: object) -> object:
+    """Return which part of a content it is; without a `type`, it is text."""
+    if isinstance(part, Mapping):
+        return part.get("type", "text")
+    return "text"
 
 
 def _require_text(part: object) -> str:
@@ -395,7 +406,7 @@ def read_text(message: Fields) -> str:
         raise SolverError("E302", f"a message's content is not text: {type(content).__name__}")
     texts = []
     for part in content:
-        kind = part.get("type", "text") if isinstance(part, Mapping) else "text"
+        kind = _find_kind(part)
         try:
             text = _require_text(part)
         except Unreadable:
@@ -466,7 +477,9 @@ def has_too_many_parts(body: bytes) -> bool:
     In each part of it there is a comma or a bracket. Texts have them too, but an answer has no
     million.
     """
-    return len(body) > MOST_PARTS and sum(map(body.count, (b",", b"[", b"{"))) > MOST_PARTS
+    if len(body) <= MOST_PARTS:
+        return False
+    return body.count(b",") + body.count(b"[") + body.count(b"{") > MOST_PARTS
 
 
 def read_body(status: int, body: bytes, take: Callable[[Fields], Completion]) -> Completion:
@@ -480,7 +493,7 @@ def read_body(status: int, body: bytes, take: Callable[[Fields], Completion]) ->
             reason = find_complaint(value)
         elif not isinstance(value, Mapping):
             reason = f"the body is JSON, but no object: {type(value).__name__}"
-        elif value.get("error") or "error" in (value.get("object"), value.get("type")):
+        elif value.get("error") or _is_error(value):
             reason = f"the endpoint reports an error: {find_complaint(value)}".removesuffix(": ")
         else:
             return take(value)
@@ -489,6 +502,10 @@ def read_body(status: int, body: bytes, take: Callable[[Fields], Completion]) ->
     if status not in ANSWERED:
         reason = f"HTTP {status}: {reason}".removesuffix(": ")
     return fail(reason, body)
+
+
+def _is_error(value: Fields) -> bool:
+    return value.get("object") == "error" or value.get("type") == "error"
 
 
 def _parse(body: bytes) -> object:
@@ -564,21 +581,22 @@ def take_anthropic(body: Fields) -> Completion:
 def take_gemini(body: Fields) -> Completion:
     """Return what the first candidate of Gemini's API says; thoughts are apart from the text."""
     usage = read_usage(body.get("usageMetadata"))
-    if _find_text(body.get("promptFeedback"), "blockReason") and not body.get("candidates"):
+    is_blocked = bool(_find_text(body.get("promptFeedback"), "blockReason"))
+    if is_blocked and not body.get("candidates"):
         return Completion(None, CompletionStatus.REFUSED).with_fields(**usage)
     candidate, end = _take_first(body, "candidates", "finishReason")
-    content = get_field(candidate, "content")
-    parts = content.get("parts", []) if isinstance(content, dict) else []
-    if not isinstance(content, dict | None) or not isinstance(parts, list):
+    content = get_field(candidate, "content") or {}
+    parts = get_field(content, "parts") or []
+    if not isinstance(content, dict) or not isinstance(parts, list):
         raise Unreadable("the content of the first candidate is no list of parts")
     texts = []
     for part in parts:
         if not isinstance(part, dict):
             raise Unreadable("a part of the content is no object")
         if "text" in part:
-            texts.append({**part, "type": "thinking" if part.get("thought") else "text"})
-    message = {"content": texts}
-    completion = _take_message(message, end)
+            kind = "thinking" if part.get("thought") else "text"
+            texts.append({**part, "type": kind})
+    completion = _take_message({"content": texts}, end)
     return completion.with_fields(reply=None, **usage)
 
 

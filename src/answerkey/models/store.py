@@ -103,6 +103,7 @@ INSERT INTO batches VALUES (?, ?, ?, ?) ON CONFLICT (file)
 DO UPDATE SET batch = COALESCE(excluded.batch, batch)
 """
 
+Rows = list[tuple[Any, ...]]
 #: The values of `_COLUMNS`.
 Record = tuple[str, str, str, int, str, str, str, str]
 
@@ -123,14 +124,18 @@ def encode_completion(completion: Completion) -> str:
 
     NaN and infinite numbers, which JSON does not have, become null.
     """
-    values = {name: value for name, value in vars(completion).items() if value is not None}
+    values = _drop_nulls(vars(completion))
     values.pop("prompt", None)
     try:
         return _STRICT.encode(values)
     except ValueError:
         text = json.dumps(values, default=_make_plain)
         plain = json.loads(text, parse_constant=lambda _: None)
-        return _STRICT.encode({name: plain[name] for name in plain if plain[name] is not None})
+        return _STRICT.encode(_drop_nulls(plain))
+
+
+def _drop_nulls(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
 
 
 _STRICT = json.JSONEncoder(
@@ -157,7 +162,8 @@ def decode_completion(
 
 def sum_record(record: Record) -> int:
     """Return the checksum of a record."""
-    return crc32("\0".join(map(str, record)).encode("utf-8", "surrogatepass"))
+    text = "\0".join(map(str, record))
+    return crc32(text.encode("utf-8", "surrogatepass"))
 
 
 @dataclass
@@ -291,9 +297,10 @@ class CallStore:
 
     def sum_usage(self, task: str | None = None) -> list[Usage]:
         """Return what was asked so far, by one task or by all, in the order of the first calls."""
-        usages: dict[tuple[str, str, str], Usage] = {}
+        usages: dict[tuple[str, ...], Usage] = {}
         with self._using():
-            for *group, sample_id, text in self._connection.execute(_LIST_USAGE, (task,)):
+            rows = self._connection.execute(_LIST_USAGE, (task,))
+            for *group, sample_id, text in rows:
                 usage = usages.setdefault(tuple(group), Usage(*group))
                 usage.count(sample_id, json.loads(text))
         return list(usages.values())
@@ -342,7 +349,8 @@ class CallStore:
                 is_emptied = False
                 while self._measure_used() > SHRINK_SHARE * limit and not is_emptied:
                     is_emptied = self._connection.execute(_DELETE_OLDEST).rowcount == 0
-            pages = self._ask("PRAGMA page_count") - limit // self._ask("PRAGMA page_size")
+            allowed = limit // self._ask("PRAGMA page_size")
+            pages = self._ask("PRAGMA page_count") - allowed
             if pages > 0:  # `execute` would give back only one
                 self._connection.executescript(f"PRAGMA incremental_vacuum({pages})")
 
@@ -394,7 +402,8 @@ class CallStore:
         with self._using(), self._transaction():
             places = {}
             answered = set()
-            for key, place, is_answered, text in self._select([record[0] for record in records]):
+            keys = [record[0] for record in records]
+            for key, place, is_answered, text in self._select(keys):
                 places[key] = place
                 if is_answered and text is not None and not replaces:
                     answered.add(key)
@@ -409,19 +418,21 @@ class CallStore:
                 rows[key] = (places.get(key), *record, sum_record(record))
             self._connection.executemany(_ADD, rows.values())
 
-    def _select(self, keys: Collection[str]) -> list[tuple[str, int, bool, str | None]]:
+    def _select(self, keys: Collection[str]) -> Rows:
         """Return key, place, whether it was answered, and text of calls; damaged ones have no
         text.
         """
-        return self._connection.execute(_FIND, (json.dumps(list(keys)),)).fetchall()
+        wanted = json.dumps(list(keys))
+        return self._connection.execute(_FIND, (wanted,)).fetchall()
 
-    def _run(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+    def _run(self, statement: str, *values: object) -> Rows:
         with self._using():
             return self._connection.execute(statement, values).fetchall()
 
     def _ask(self, statement: str) -> int:
         """Return the one number that a statement finds."""
-        return int(self._connection.execute(statement).fetchone()[0])
+        (number,) = self._connection.execute(statement).fetchone()
+        return int(number)
 
     def _measure_used(self) -> int:
         pages = self._ask("PRAGMA page_count") - self._ask("PRAGMA freelist_count")
@@ -453,9 +464,9 @@ class CallStore:
         except sqlite3.Error as error:
             # The low byte is the kind of error, the rest its variety; our own errors have no code.
             code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
-            if code & 0xFF in _DAMAGE:
-                raise self._report_damage(str(error)) from error
-            raise self._report_refusal(str(error)) from error
+            is_damaged = code & 0xFF in _DAMAGE
+            report = self._report_damage if is_damaged else self._report_refusal
+            raise report(str(error)) from error
         except (ValueError, TypeError, KeyError) as error:
             raise self._report_damage(f"an entry cannot be read ({error})") from error
 

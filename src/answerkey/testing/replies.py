@@ -81,8 +81,9 @@ def find_reply(answers: Answers, messages: Messages) -> Reply:
 def read_prompt(messages: Messages) -> str:
     """Return the text of the last user message; of the last message when there is none."""
     users = [message for message in messages if message.get("role") == "user"]
-    last = (users or list(messages))[-1:]
-    return "".join(read_content(message.get("content")) for message in last)
+    for message in reversed(users or messages):
+        return read_content(message.get("content"))
+    return ""
 
 
 def read_content(content: object) -> str:
@@ -95,8 +96,9 @@ def read_content(content: object) -> str:
 
 def list_objects(value: object) -> list[Mapping[str, Any]]:
     """Return the objects of a JSON list; none of anything else."""
-    entries = value if isinstance(value, list) else []
-    return [entry for entry in entries if isinstance(entry, Mapping)]
+    if not isinstance(value, list):
+        return []
+    return [entry for entry in value if isinstance(entry, Mapping)]
 
 
 def answer_by_hash(
@@ -105,7 +107,8 @@ def answer_by_hash(
     """Return answers that pick one of the choices for each prompt, the same for the same prompt."""
 
     def pick(messages: Messages) -> str:
-        digest = hashlib.sha256(read_prompt(messages).encode(errors="surrogatepass")).hexdigest()
+        prompt = read_prompt(messages).encode(errors="surrogatepass")
+        digest = hashlib.sha256(prompt).hexdigest()
         return Draws(seed, digest).pick(choices, "answer")
 
     return pick
@@ -194,22 +197,25 @@ def read_config(config: Any) -> tuple[Answers, Behaviour]:  # noqa: ANN401 - JSO
     """
     if not isinstance(config, Mapping):
         raise TypeError("the settings must be a JSON object")
-    settings: dict[str, Any] = {}
-    for name, value in config.items():
-        settings[name] = tuple(value) if isinstance(value, list) else value
+    settings = dict(config)
     choices = settings.pop("choices", None)
     answers = settings.pop("answers", "A")
     names = sorted(setting.name for setting in fields(Behaviour))
-    for name in settings:
+    for name, value in settings.items():
         if name not in names:
             listed = ", ".join(names)
             raise ValueError(f"unknown setting {name!r}; there are answers, choices, {listed}")
+        if isinstance(value, list):
+            settings[name] = tuple(value)
     behaviour = Behaviour(**settings)
     if choices:
         return answer_by_hash(choices, seed=behaviour.seed), behaviour
     if isinstance(answers, str) or "kind" in answers:
         return _read_reply(answers), behaviour
-    return {prompt: _read_reply(answer) for prompt, answer in answers.items()}, behaviour
+    by_prompt = {}
+    for prompt, answer in answers.items():
+        by_prompt[prompt] = _read_reply(answer)
+    return by_prompt, behaviour
 
 
 def _read_reply(value: Any) -> str | Reply:  # noqa: ANN401 - JSON
@@ -284,6 +290,8 @@ class Asked:
     def as_json(self) -> dict[str, Any]:
         """Return the counts as plain values; requests and keys are left out."""
         with self._lock:
-            counts = {name: value for name, value in vars(self).items() if name[0] != "_"}
-            del counts["requests"], counts["keys"]
-            return counts | {"connections": len(self.connections)}
+            counts = dict(vars(self))
+            for name in ("requests", "keys", "_lock"):
+                del counts[name]
+            counts["connections"] = len(self.connections)
+            return counts

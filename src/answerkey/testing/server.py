@@ -23,6 +23,7 @@ from threading import Event, Thread
 from typing import Any, ClassVar, Self
 
 from aiohttp import web
+from aiohttp.web import BaseRequest, Response, StreamResponse
 
 from answerkey.testing.apis import CHAT, JSON, RAW, Style, encode, encode_reply, find_style
 from answerkey.testing.replies import (
@@ -46,15 +47,15 @@ def refuse(
     message: str = "",
     *,
     headers: dict[str, str] | None = None,
-) -> web.Response:
+) -> Response:
     """Return an error as the API writes it."""
     kind = "server_error"
     phrase = "error"
-    if status in {known.value for known in HTTPStatus}:
+    with suppress(ValueError):
         kind = HTTPStatus(status).name.lower()
         phrase = HTTPStatus(status).phrase
     error = encode(style.write_error(message or phrase, kind))
-    return web.Response(
+    return Response(
         status=status,
         body=error,
         content_type=JSON,
@@ -62,7 +63,7 @@ def refuse(
     )
 
 
-def break_connection(request: web.BaseRequest, *, is_reset: bool = True) -> web.Response:
+def break_connection(request: BaseRequest, *, is_reset: bool = True) -> Response:
     """Close the connection under a reply; with a reset, what was sent may not arrive either."""
     transport = request.transport
     if transport is not None and is_reset:
@@ -71,7 +72,7 @@ def break_connection(request: web.BaseRequest, *, is_reset: bool = True) -> web.
         transport.abort()
     elif transport is not None:
         transport.close()
-    return web.Response()
+    return Response()
 
 
 #: Where the counts are read over HTTP; such a request is not counted itself.
@@ -89,7 +90,7 @@ class RequestHandler:
     attempts: Counter[str] = field(default_factory=Counter)
     _recent: deque[float] = field(default_factory=deque)
 
-    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def handle(self, request: BaseRequest) -> StreamResponse:
         """Answer one request, whatever it is."""
         if request.path == COUNTS_PATH:
             return web.json_response(self.asked.as_json())
@@ -111,9 +112,7 @@ class RequestHandler:
         finally:
             asked.close(status, is_answer=is_answer)
 
-    async def _answer(
-        self, request: web.BaseRequest, body: Body | None
-    ) -> tuple[web.StreamResponse, bool]:
+    async def _answer(self, request: BaseRequest, body: Body | None) -> tuple[StreamResponse, bool]:
         """Return what to send, and whether it is the answer to the prompt."""
         style = find_style(request.path) if request.method == "POST" else None
         refusal = self._refuse(request, style or CHAT)
@@ -139,7 +138,7 @@ class RequestHandler:
         if fault is not None:
             self.asked.count(self.asked.faults, fault)
             return await self._meet_fault(fault, request, style, content), False
-        response = web.Response(
+        response = Response(
             status=reply.status,
             body=content,
             content_type=kind,
@@ -147,7 +146,7 @@ class RequestHandler:
         )
         return response, True
 
-    def _refuse(self, request: web.BaseRequest, style: Style) -> web.Response | None:
+    def _refuse(self, request: BaseRequest, style: Style) -> Response | None:
         behaviour = self.behaviour
         keys = [request.headers.get(name, "").removeprefix("Bearer ") for name in KEY_HEADERS]
         if behaviour.api_key is not None and behaviour.api_key not in keys:
@@ -169,14 +168,14 @@ class RequestHandler:
     async def _meet_fault(
         self,
         fault: str,
-        request: web.BaseRequest,
+        request: BaseRequest,
         style: Style,
         body: bytes,
-    ) -> web.StreamResponse:
+    ) -> StreamResponse:
         """Answer a request with a fault in place of its body."""
         if fault in RAW:
             content, kind = RAW[fault]
-            return web.Response(body=content, content_type=kind)
+            return Response(body=content, content_type=kind)
         if fault == "hang":
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.is_over.wait(), self.behaviour.hang_seconds)
@@ -198,11 +197,11 @@ class RequestHandler:
     async def _stream_fault(
         self,
         fault: str,
-        request: web.BaseRequest,
+        request: BaseRequest,
         body: bytes,
-    ) -> web.StreamResponse:
+    ) -> StreamResponse:
         """Send a body that is cut off, or never ends."""
-        stream = web.StreamResponse(headers={"Content-Type": JSON})
+        stream = StreamResponse(headers={"Content-Type": JSON})
         if fault != "endless":
             stream.content_length = len(body)
         await stream.prepare(request)
@@ -231,7 +230,7 @@ class RequestHandler:
         self.attempts[digest] += 1
         return digest, self.attempts[digest] - 1, messages
 
-    async def answer_other(self, request: web.BaseRequest, body: Body | None) -> web.Response:
+    async def answer_other(self, request: BaseRequest, body: Body | None) -> Response:
         """Answer what is no question: the list of models; 404 for anything else."""
         del body
         if request.path.endswith("/models"):

@@ -308,10 +308,9 @@ def _split_system(messages: Messages) -> tuple[str, list[tuple[str, Fields]]]:
 
 
 def _start_body(connection: Connection, name: str, prompt: object) -> Body:
-    body = {name: prompt}
-    if connection.model is not None:
-        body["model"] = connection.model
-    return body
+    if connection.model is None:
+        return {name: prompt}
+    return {"model": connection.model, name: prompt}
 
 
 def _write_chat(connection: Connection, messages: Messages, parameters: Body) -> Body:

@@ -347,11 +347,7 @@ def test_caches_are_listed_without_following_links(home: Path) -> None:
     """
     found = {one.name: (one.entries, one.size, one.is_clearable) for one in list_caches()}
     assert found.pop("calls") == (1, (home / "calls.sqlite").stat().st_size, True)
-    assert found == {
-        "downloads": (2, 5, True),
-        "hub": (0, 0, False),
-        "runs": (1, 5, False),
-    }
+    assert found == {"downloads": (2, 5, True), "hub": (0, 0, False), "runs": (1, 5, False)}
 
 
 def test_clearing_deletes_nothing_outside(home: Path, tmp_path: Path) -> None:

@@ -216,11 +216,7 @@ def test_an_error_that_passes_is_not_seen_in_the_answer() -> None:
     assert endpoint.slept == [0.5, 1.0, 0.5]
     assert [
         (event.why, event.wait, event.attempt) for event in events if isinstance(event, Retried)
-    ] == [
-        ("HTTP 503: busy", 0.5, 1),
-        ("gone", 1.0, 2),
-        ("the body is not JSON", 0.5, 3),
-    ]
+    ] == [("HTTP 503: busy", 0.5, 1), ("gone", 1.0, 2), ("the body is not JSON", 0.5, 3)]
 
 
 def test_a_call_that_fails_for_good_is_a_completion_and_is_kept() -> None:

@@ -156,12 +156,7 @@ def test_the_environment_overrides_base_urls(name: str, base: str, url: str) -> 
     assert any(KEY in text for text in connection.reveal_headers().values())
 
 
-@pytest.mark.parametrize(
-    ("query", "version", "path"),
-    [
-        ("", {}, "/openai/v1/chat/completions"),
-    ],
-)
+@pytest.mark.parametrize(("query", "version", "path"), [("", {}, "/openai/v1/chat/completions")])
 def test_azure(query: str, version: dict[str, str], path: str) -> None:
     """Azure takes its key in `api-key`; with an API version the deployment stands in the path."""
     host = "https://r.openai.azure.com"
@@ -237,10 +232,7 @@ def test_endpoints_by_url(name: str, url: str) -> None:
             "model `openai/x?seed=1&seed=2`: a parameter is given more than once",
         ),
         ("http://h/v1?topk=20#m", "model `http://h/v1?topk=20#m` has no parameter `topk`"),
-        (
-            "http://h/v1#m?seed=1",
-            "model `http://h/v1#m?seed=1` names no model at that address",
-        ),
+        ("http://h/v1#m?seed=1", "model `http://h/v1#m?seed=1` names no model at that address"),
     ],
 )
 def test_names_that_are_not_complete(name: str, message: str) -> None:

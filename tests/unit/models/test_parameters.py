@@ -34,10 +34,7 @@ def send(name: str, **environment: str) -> dict[str, object]:
         return dict(body)
 
 
-@pytest.mark.parametrize(
-    ("name", "body"),
-    [],
-)
+@pytest.mark.parametrize(("name", "body"), [])
 def test_each_api_is_sent_every_parameter_that_it_has(name: str, body: dict[str, object]) -> None:
     """A parameter has one name here and is sent under the API's own."""
     assert send(name) == body
@@ -50,7 +47,7 @@ def test_each_api_is_sent_every_parameter_that_it_has(name: str, body: dict[str,
             "{root}/v1beta?api=gemini&reasoning_effort=high#m",
             "generationConfig",
             {"thinkingConfig": {"thinkingLevel": "high"}},
-        ),
+        )
     ],
 )
 def test_how_far_a_model_thinks(name: str, field: str, value: object) -> None:
@@ -115,7 +112,7 @@ def test_what_an_api_lacks_is_named_with_it(name: str, api: str, parameter: str)
         (
             "reasoning_efort",
             "did you mean `reasoning_effort`? `extra_body.reasoning_efort=` sends it as it is",
-        ),
+        )
     ],
 )
 def test_a_slip_is_an_error(slip: str, hint: str) -> None:

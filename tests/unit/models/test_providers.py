@@ -103,10 +103,7 @@ def test_text_completions_get_one_plain_text() -> None:
     parts = {"role": "user", "content": ["A", {"type": "text", "text": "or B?"}]}
     assert build(
         APIS["completions"], SYSTEM, parts, {"role": "assistant", "content": "Answer:"}
-    ) == {
-        "model": "m",
-        "prompt": "Answer with a letter.\n\nA\nor B?\n\nAnswer:",
-    }
+    ) == {"model": "m", "prompt": "Answer with a letter.\n\nA\nor B?\n\nAnswer:"}
     for generation, given in (
         (Generation(max_tokens=1, logprobs=True), {"max_tokens": 1, "logprobs": 1}),
         (Generation(top_logprobs=5), {"logprobs": 5}),

@@ -9,10 +9,7 @@ from email.utils import formatdate
 import pytest
 
 from answerkey.models.calls import Clock, Limits
-from answerkey.models.endpoint import (
-    Concurrency,
-    Rate,
-)
+from answerkey.models.endpoint import Concurrency, Rate
 from answerkey.models.providers import APIS, Connection
 from answerkey.models.retry import (
     CallOutcome,

@@ -16,13 +16,11 @@ from hypothesis import strategies as st
 
 from answerkey.models.calls import charge_completion
 from answerkey.models.config import FunctionConfig, Generation, ModelConfig, Price
-from answerkey.models.logprobs import Continued, Position, measure_continuation, read_positions
+from answerkey.models.logprobs import Continued, measure_continuation, read_positions
 from answerkey.models.model import open_model
 from answerkey.models.providers import APIS, Connection
 from answerkey.models.responses import (
-    DEPTH,
     RAW_BYTES,
-    find_complaint,
     is_trace,
     read_body,
     read_message,
@@ -188,20 +186,6 @@ def test_what_is_no_answer_has_no_text() -> None:
         assert found == [(None, status)] * len(messages)
 
 
-def test_whole_completion_object_keeps_end_and_usage() -> None:
-    """Finish reason and token counts of a chat completion are kept, and the message as the
-    reply.
-    """
-    message = {
-        "object": "chat.completion",
-        "choices": [{"index": 0, "message": say("B"), "finish_reason": "length"}],
-        "usage": {"prompt_tokens": 12, "completion_tokens": 3},
-    }
-    assert read_message(message) == Completion(
-        "B", OK, reply=say("B"), finish_reason="length", prompt_tokens=12, completion_tokens=3
-    )
-
-
 def test_exchange_keeps_what_was_asked() -> None:
     """Of a list of messages, those before the last of the assistant are the prompt."""
     asked = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Which?"}]
@@ -218,6 +202,8 @@ def test_exchange_keeps_what_was_asked() -> None:
 def test_half_surrogates_are_mended() -> None:
     """Text that no file can hold comes out with a replacement character; whole pairs are joined."""
     assert read_message("B\ud800").text == "B\ufffd"
+    assert read(chat("B", reasoning="\udfff")).reasoning == "\ufffd"
+    assert read({"error": "\ud800"}).error == "the endpoint reports an error: \ufffd"
     cut = {"choices": [{"message": {"content": "B"}, "finish_reason": "\ud800"}]}
     assert read_message(cut).finish_reason == "\ufffd"
     completion = read_message(say("\ud83d\ude42 B", note="\udfff"))
@@ -274,6 +260,20 @@ def test_traces_are_told_from_other_json() -> None:
     assert [line for line in OTHERS.strip().splitlines() if is_trace(json.loads(line))] == []
 
 
+NO_PARTS = "the content is neither text nor a list of parts: "
+BAD_CHOICES: list[tuple[dict[str, object], str]] = [
+    ({"message": {"content": 2}}, f"{NO_PARTS}int"),
+    ({"message": {"content": {"text": "B"}}}, f"{NO_PARTS}dict"),
+    ({"message": {"content": [2]}}, "a part of the content has no text"),
+    ({"message": USER}, "the message is of the role 'user', not the assistant's"),
+    ({"error": {"message": "cut"}, "message": REPLY}, "the endpoint reports an error: cut"),
+    (
+        {"finish_reason": "error", "message": REPLY},
+        "the endpoint reports an error in the middle of the answer",
+    ),
+]
+
+
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
@@ -293,32 +293,12 @@ def test_traces_are_told_from_other_json() -> None:
         (b'{"choices": ["B"]}', "the first of `choices` is no object"),
         (b'{"choices": [{"text": "B"}]}', "the first choice has no `message`"),
         (b'{"choices": [{"message": "B"}]}', "the first choice has no `message`"),
-        (
-            b'{"choices": [{"message": {"content": 2}}]}',
-            "the content is neither text nor a list of parts: int",
-        ),
-        (
-            b'{"choices": [{"message": {"content": {"text": "B"}}}]}',
-            "the content is neither text nor a list of parts: dict",
-        ),
-        (b'{"choices": [{"message": {"content": [2]}}]}', "a part of the content has no text"),
-        (
-            b'{"choices": [{"message": {"role": "user", "content": "B"}}]}',
-            "the message is of the role 'user', not the assistant's",
-        ),
         (b'{"error": "overloaded"}', "the endpoint reports an error: overloaded"),
         (b'{"error": {"message": "too\\n long"}}', "the endpoint reports an error: too long"),
         (b'{"error": {"code": 5}}', "the endpoint reports an error"),
         (b'{"object": "error", "message": "no"}', "the endpoint reports an error: no"),
         (b'{"error": {"type": "x"}, "choices": []}', "the endpoint reports an error: x"),
-        (
-            b'{"choices": [{"error": {"message": "cut"}, "message": {"content": "B"}}]}',
-            "the endpoint reports an error: cut",
-        ),
-        (
-            b'{"choices": [{"finish_reason": "error", "message": {"content": "B"}}]}',
-            "the endpoint reports an error in the middle of the answer",
-        ),
+        *((json.dumps({"choices": [choice]}).encode(), why) for choice, why in BAD_CHOICES),
     ],
 )
 def test_what_cannot_be_read_is_an_error_with_its_body(body: bytes, reason: str) -> None:
@@ -346,6 +326,7 @@ def test_what_cannot_be_read_is_an_error_with_its_body(body: bytes, reason: str)
         (400, b'"plain"', "HTTP 400: plain"),
         (500, json.dumps(chat("B")).encode(), "HTTP 500"),
         (500, b'{"error":' * 5000 + b"1" + b"}" * 5000, "HTTP 500"),
+        (429, b'[[{"code": 429}, {"msg": "slow down"}]]', "HTTP 429: slow down"),
     ],
 )
 def test_a_status_that_is_no_answer_is_an_error(status: int, body: bytes, reason: str) -> None:
@@ -384,14 +365,6 @@ def test_a_long_text_is_no_body_of_many_parts() -> None:
     """Two megabytes of prose are read."""
     prose = "Because, as said, it is so. " * 80_000
     assert read(chat(prose)).text == prose
-
-
-def test_a_completion_cut_by_the_limit_says_so() -> None:
-    """The finish reason `length` is kept; so are the counts of tokens."""
-    usage = {"usage": {"prompt_tokens": 7, "completion_tokens": 16, "total_tokens": 23}}
-    completion = read(chat("The answer", finish="length") | usage)
-    assert (completion.text, completion.finish_reason) == ("The answer", "length")
-    assert (completion.prompt_tokens, completion.completion_tokens) == (7, 16)
 
 
 @pytest.mark.parametrize("count", [-1, 1 << 63, 1.5, "7", None, True, [1]])
@@ -516,17 +489,6 @@ def test_logprobs_are_kept() -> None:
     assert read({"choices": [choice]}, take_text).logprobs == {"token_logprobs": [-0.5]}
 
 
-def test_half_a_character_becomes_the_replacement_character() -> None:
-    """Half a surrogate pair, which no file can hold, is mended in text, thoughts and reasons."""
-    body = b'{"choices": [{"message": {"content": "B\\ud800", "reasoning": "\\udfff"}}]}'
-    completion = read_body(200, body, take_chat)
-    assert (completion.text, completion.reasoning) == ("B�", "�")
-    assert (
-        read_body(200, b'{"error": "\\ud800"}', take_chat).error
-        == "the endpoint reports an error: �"
-    )
-
-
 def block(text: object) -> dict[str, object]:
     """Return a text block of Anthropic's API."""
     return {"type": "text", "text": text}
@@ -545,6 +507,11 @@ def candidate(*parts: object, finish: str = "STOP", **more: object) -> dict[str,
     return {"candidates": [one | more], "usageMetadata": usage}
 
 
+TOOL = {"type": "tool_use"}
+FILTERED = {"candidates": [{"finishReason": "SAFETY"}]}
+FILTERED_TEXT = {"choices": [{"text": "", "finish_reason": "content_filter"}]}
+
+
 @pytest.mark.parametrize(
     ("take", "body", "text", "status", "finish"),
     [
@@ -553,26 +520,14 @@ def candidate(*parts: object, finish: str = "STOP", **more: object) -> dict[str,
         (take_text, {"choices": [{"text": ""}]}, "", OK, None),
         (take_text, {"choices": [{"text": None}]}, None, NO_TEXT, None),
         (take_text, {"choices": []}, None, NO_TEXT, None),
-        (
-            take_text,
-            {"choices": [{"text": "", "finish_reason": "content_filter"}]},
-            None,
-            REFUSED,
-            "content_filter",
-        ),
+        (take_text, FILTERED_TEXT, None, REFUSED, "content_filter"),
         (take_text, {"choices": [{"text": 2}]}, None, ERROR, None),
         (take_text, chat("B"), None, ERROR, None),
         # Of Anthropic's API the text blocks are the answer.
         (take_anthropic, message(block("B")), "B", OK, "stop"),
         (take_anthropic, message(block("B"), stop="max_tokens"), "B", OK, "length"),
         (take_anthropic, message(block("B"), block("C")), "B\nC", OK, "stop"),
-        (
-            take_anthropic,
-            message({"type": "tool_use"}, stop="tool_use"),
-            None,
-            NO_TEXT,
-            "tool_calls",
-        ),
+        (take_anthropic, message(TOOL, stop="tool_use"), None, NO_TEXT, "tool_calls"),
         (take_anthropic, message(), None, NO_TEXT, "stop"),
         (take_anthropic, message(block("I"), stop="refusal"), None, REFUSED, "content_filter"),
         (take_anthropic, message({"type": "text"}), None, ERROR, None),
@@ -584,13 +539,7 @@ def candidate(*parts: object, finish: str = "STOP", **more: object) -> dict[str,
         (take_gemini, candidate({"text": "B"}), "B", OK, "stop"),
         (take_gemini, candidate({"text": "B"}, finish="MAX_TOKENS"), "B", OK, "length"),
         (take_gemini, {"candidates": [{"finishReason": "MAX_TOKENS"}]}, None, NO_TEXT, "length"),
-        (
-            take_gemini,
-            {"candidates": [{"finishReason": "SAFETY"}]},
-            None,
-            REFUSED,
-            "content_filter",
-        ),
+        (take_gemini, FILTERED, None, REFUSED, "content_filter"),
         (take_gemini, candidate({"functionCall": {"name": "f"}}), None, NO_TEXT, "stop"),
         (take_gemini, {"candidates": []}, None, NO_TEXT, None),
         (take_gemini, {"promptFeedback": {"blockReason": "SAFETY"}}, None, REFUSED, None),
@@ -727,16 +676,6 @@ def test_any_bytes_are_read(take: Take, body: bytes, status: int) -> None:
     check_laws(read_body(status, body, take))
 
 
-def test_a_complaint_is_not_looked_for_without_end() -> None:
-    """Errors inside errors deeper than anybody writes them say nothing."""
-    wrapped: object = "too many requests"
-    for _ in range(DEPTH):
-        wrapped = {"error": wrapped}
-    assert find_complaint(wrapped) == "too many requests"
-    assert find_complaint({"error": wrapped}) == ""
-    assert find_complaint([[{"code": 429}, {"msg": "slow down"}]]) == "slow down"
-
-
 CHAT = {
     "content": [
         {
@@ -779,18 +718,18 @@ def test_every_api_says_the_same(logprobs: object) -> None:
     ],
 )
 def test_what_is_none_has_no_positions(logprobs: object) -> None:
-    """Damaged and missing log-probabilities raise nothing and make nothing up."""
+    """Damaged and missing log-probabilities raise nothing and make nothing up.
+
+    What follows a damaged token has no known place.
+    """
     assert read_positions(logprobs) == []
-
-
-def test_reading_stops_at_the_first_damaged_token() -> None:
-    """What follows it has no known place."""
     assert len(read_positions({"content": [CHAT["content"][0], None, CHAT["content"][1]]})) == 1
 
 
 def test_a_logprob_above_zero_is_zero_and_one_that_is_none_is_left_out() -> None:
     """Endpoints round; NaN and text are no probabilities."""
-    first = {"token": "A", "logprob": 1e-9, "top_logprobs": [{"token": "B", "logprob": "x"}]}
+    first: dict[str, object] = {"token": "A", "logprob": 1e-9}
+    first["top_logprobs"] = [{"token": "B", "logprob": "x"}, {"token": "C", "logprob": -(10**400)}]
     found = read_positions({"content": [first, {"token": "B", "logprob": float("nan")}]})
     assert (found[0].logprob, found[0].top) == (0.0, {"A": 0.0})
     assert (found[1].logprob, found[1].top) == (None, {})
@@ -825,10 +764,3 @@ def test_an_endpoint_that_echoes_nothing_says_nothing_about_a_continuation() -> 
     assert isinstance(measure_continuation(Completion("x"), "Q:", " blue"), str)
     assert isinstance(measure_continuation(echo(["Q:"], [None]), "Q:", " blue"), str)
     assert isinstance(measure_continuation(echo(["Q:", " blue"], [None, None]), "Q:", " blue"), str)
-
-
-def test_a_whole_number_that_no_float_holds_is_no_log_probability() -> None:
-    """Whoever sends one does not end a run."""
-    assert read_positions({"content": [{"token": "A", "logprob": -(10**400)}]}) == [
-        Position("A", None, {})
-    ]

@@ -95,7 +95,8 @@ Lines = dict[str, bytes]
 _GONE = frozenset({"status 404", "status 410", "too_large"})
 #: What is not part of the path that files and batches are below.
 _ENDPOINT_END = re.compile(rf"({CHAT_PATH}|/models/[^/]*)$")
-_LONGEST_ID = 512
+#: What can stand in a path: not nothing, nor one or two dots.
+_ID = re.compile(r"(?!\.{1,2}$).{1,512}", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -376,10 +377,9 @@ class BatchApi:
         return state
 
     def _check_name(self, name: object) -> str:
-        is_text = isinstance(name, str) and name not in {"", ".", ".."}
-        if is_text and len(str(name)) <= _LONGEST_ID:
-            return str(name)
-        raise self._fail("a file or batch that it shows has no `id`")
+        if not isinstance(name, str) or not _ID.fullmatch(name):
+            raise self._fail("a file or batch that it shows has no `id`")
+        return name
 
     def _locate(self, *names: str) -> str:
         parts = urlsplit(self._connection.url)
@@ -486,12 +486,13 @@ class GeminiBatches(AnthropicBatches):
         return bool(_dig(listed, "metadata.displayName") == submitted.file)
 
 
-BATCH_APIS: dict[str, type[BatchApi]] = {"anthropic": AnthropicBatches, "gemini": GeminiBatches}
-
-
 def find_batch_api(connection: Connection) -> type[BatchApi]:
     """Return how the API of a connection does batches."""
-    return BATCH_APIS.get(connection.api.name, BatchApi)
+    if connection.api.name == "anthropic":
+        return AnthropicBatches
+    if connection.api.name == "gemini":
+        return GeminiBatches
+    return BatchApi
 
 
 def _dig(value: Any, path: str) -> Any:  # noqa: ANN401 - JSON
@@ -634,7 +635,8 @@ class BatchRound(Round):
 
     async def _take_up(self) -> None:
         """Collect what an earlier process has handed in, if calls of ours are in it."""
-        batches = await self._in_thread(self._book.list_batches, self._connection.identity)
+        identity = self._connection.identity
+        batches = await self._in_thread(self._book.list_batches, identity)
         self._api.known.update(batch.batch for batch in batches)
         for batch in batches:
             ours = self._unanswered.keys() & set(batch.keys)
@@ -798,8 +800,8 @@ class BatchRound(Round):
         """Tell who looks on how far a batch is."""
         total = state.total or len(submitted.keys)
         done = min(state.done, total)
-        batch = str(submitted.batch)
-        self._report(BatchSeen(batch, state.status, done, total, state.is_over))
+        seen = BatchSeen(str(submitted.batch), state.status, done, total, state.is_over)
+        self._report(seen)
 
     def _report(self, event: Finished | BatchSeen | BatchLeft) -> None:
         if self._settings.watch is not None:

@@ -79,7 +79,8 @@ class BuiltinModel:
         """Return one completion for each request, in order."""
         completions = []
         for request in requests:
-            completions.append(self.answer_one(self, request).with_fields(source="builtin"))
+            completion = self.answer_one(self, request)
+            completions.append(completion.with_fields(source="builtin"))
         return completions
 
     def explain_missing_logprobs(self) -> str:
@@ -148,12 +149,12 @@ def answer_simulated(model: BuiltinModel, question: Request) -> Completion:
     meant = _draw_meant(model, question, draws)
     option = "this option"
     options = question.options or ()
-    for choice, text in zip(choices, options, strict=False):
-        if choice == meant and len(options) == len(choices):
-            option = text.strip()
+    if len(options) == len(choices) and meant in choices:
+        option = options[choices.index(meant)].strip()
     rivals = [choice for choice in choices if choice != meant] or [meant]
     rival = draws.pick(rivals, "other")
-    return Completion(form.format(c=meant, t=option, o=rival), finish_reason="stop")
+    text = form.format(c=meant, t=option, o=rival)
+    return Completion(text, finish_reason="stop")
 
 
 def _draw_meant(model: BuiltinModel, question: Request, draws: Draws) -> str:
@@ -163,7 +164,8 @@ def _draw_meant(model: BuiltinModel, question: Request, draws: Draws) -> str:
         hint = "give the task a scorer with a ground truth, such as `string_equals_mcqa`"
         message = f"model `{model.name}` knows the key, and sample `{question.sample_id}` has none"
         raise SpecError("E301", message, hint=hint)
-    wrong = [choice for choice in read_choices(model.name, question) if choice != truth]
+    choices = read_choices(model.name, question)
+    wrong = [choice for choice in choices if choice != truth]
     if draws.draw("knows") < model.values["accuracy"] or not wrong:
         return truth
     return draws.pick(wrong, "wrong")

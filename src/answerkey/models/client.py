@@ -103,8 +103,8 @@ class ModelClient:
             self._await_stopped()
             if self.reason is not None:
                 raise self.reason
-            distinct = list({call.key: call for call in calls}.values())
-            stored = self.settings.ledger.find(distinct)
+            distinct = {call.key: call for call in calls}
+            stored = self.settings.ledger.find(list(distinct.values()))
             return complete_calls(calls, stored, self._send, self.settings.watch)
 
     def close(self) -> None:
@@ -123,7 +123,8 @@ class ModelClient:
     def start_http(self) -> HttpClient:
         """Return the HTTP client, which is opened inside the event loop and closed with it."""
         if self._http is None:
-            self._http = self.open_http(self.endpoint.connection, self.endpoint.limits)
+            endpoint = self.endpoint
+            self._http = self.open_http(endpoint.connection, endpoint.limits)
             self.background.on_stop = self._http.close
         return self._http
 
@@ -348,7 +349,8 @@ class Round:
             sent = endpoint.concurrency.begin()
             self._sending.add(task)
             try:
-                came = await self._http.send(request, seconds=retry.begin_attempt())
+                seconds = retry.begin_attempt()
+                came = await self._http.send(request, seconds=seconds)
             finally:
                 self._sending.discard(task)
             latency = clock.now() - begun

@@ -156,8 +156,8 @@ class Caller:
         parts = urlsplit(url)
         port = parts.port or _PORTS.get(parts.scheme)
         host = tidy_host(parts.hostname or "")
-        names = ",".join((*self.allow_hosts, listed)).translate(_BRACKETS)
-        for name in names.split(","):
+        names = ",".join((*self.allow_hosts, listed))
+        for name in names.translate(_BRACKETS).split(","):
             _, _, address = name.strip().rpartition("://")
             authority, _, _ = address.partition("/")
             if tidy_host(authority) in {host, f"{host}:{port}"}:
@@ -195,7 +195,8 @@ def check_url(url: str, model: str) -> str:
     remember_url(url)
     try:
         parts = urlsplit(url)
-        is_whole = parts.scheme in _PORTS and bool(parts.hostname) and parts.port != 0
+        has_host = bool(parts.hostname) and parts.port != 0
+        is_whole = has_host and parts.scheme in _PORTS
     except ValueError:
         is_whole = False
         parts = urlsplit("")
@@ -360,8 +361,10 @@ class Generation:
 
     def sent(self) -> Body:
         """Return what is set of the parameters that are sent under a name of the API."""
-        unsent = ("thinking", "extra_body")
-        return {name: value for name, value in self._given.items() if name not in unsent}
+        sent = self.given()
+        sent.pop("thinking", None)
+        sent.pop("extra_body", None)
+        return sent
 
     def over(self, other: Self) -> Self:
         """Return `other` with what is set here in its place; `extra_body` is set field by field."""

@@ -82,8 +82,12 @@ def connect(model: str | ModelConfig, *, caller: Caller | None = None) -> Connec
             connection = _connect_custom(config, model)
         _check_connection(connection, model.generation)
     except SpecError as error:
-        place = error.where or model.place
-        raise SpecError(error.code, error.message, where=place, hint=error.hint) from None
+        raise SpecError(
+            error.code,
+            error.message,
+            where=error.where or model.place,
+            hint=error.hint,
+        ) from None
     return replace(
         connection,
         generation=model.generation,
@@ -149,9 +153,9 @@ def _choose_key_variable(provider: str | None, url: str, caller: Caller) -> str:
         return ""
     variable = f"{owner.upper()}_API_KEY"
     second = PROVIDERS[owner].key
-    if caller.find(variable) is None and caller.find(second) is not None:
-        return second
-    return variable
+    if caller.find(variable) is not None or caller.find(second) is None:
+        return variable
+    return second
 
 
 def _connect_custom(config: CustomConfig, model: ModelConfig) -> Connection:
@@ -198,7 +202,8 @@ def _find_api(name: ApiName, url: str, provider: str | None = None) -> Api:
     is_azure = provider == "azure" or _host_of(url).endswith(AZURE_HOSTS)
     owner = "azure" if is_azure else _find_provider(url) or provider
     if name == "chat" and owner is not None:
-        api = replace(api, names={**api.names, **PROVIDERS[owner].names})
+        names = {**api.names, **PROVIDERS[owner].names}
+        api = replace(api, names=names)
     if is_azure and name in {"chat", "completions"}:
         api = replace(
             api,
@@ -310,7 +315,10 @@ def _check_supported(connection: Connection, generation: Generation) -> None:
         return
     hint = "leave it out of `generation`, or read `kwargs` in `process_input`"
     if isinstance(connection.api, Api):
-        apis = [name for name, api in APIS.items() if not api.unsupported & unfit]
+        apis = []
+        for name, api in APIS.items():
+            if not api.unsupported & unfit:
+                apis.append(name)
         hint = "leave it out of `generation`; a field of the endpoint's own can be sent with "
         hint += f"`extra_body` (`?{EXTRA}NAME=`)"
         if apis:

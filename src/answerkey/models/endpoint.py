@@ -147,7 +147,9 @@ class Concurrency:
     def _hand_out(self) -> None:
         while self.busy < self.limit and self._retries:
             self.busy += _wake(self._retries)
-        while self.busy < self.limit and self.unfinished < 2 * self.limit and self._new:
+        while self.busy < self.limit and self._new:
+            if self.unfinished >= 2 * self.limit:
+                return
             is_awake = _wake(self._new)
             self.busy += is_awake
             self.unfinished += is_awake

@@ -139,7 +139,8 @@ class CheckedConnector(aiohttp.TCPConnector):
         message, payload = await protocol.read()
         if message.code == _FINAL:  # anything else may be a farewell to an idle connection
             self._stop_reusing()
-            if not self._replies[protocol].startswith(payload.read_nowait()[:STEP]):
+            surplus = payload.read_nowait()[:STEP]
+            if not self._replies[protocol].startswith(surplus):
                 raise MismatchedReplyError
 
     def _stop_reusing(self) -> None:
@@ -215,7 +216,8 @@ class HttpClient:
                 response.close()  # one that was read to its end has given its connection back
         if body is None:
             return NoReply("too_large", f"the reply of {self._host} is larger than {most} bytes")
-        if response.headers.get("content-encoding", "identity").strip().lower() != "identity":
+        encoding = response.headers.get("content-encoding", "identity")
+        if encoding.strip().lower() != "identity":
             why = f"{self._host} compresses its reply, which was not requested"
             return NoReply("compressed", why)
         return HttpReply(response.status, response.headers, body)
@@ -265,8 +267,11 @@ class HttpClient:
 async def list_models(connection: Connection, client: HttpClient, *, seconds: float) -> list[str]:
     """Return the models that an endpoint lists and that `--model` can name."""
     url = f"{connection.url.removesuffix(connection.api.path)}/models"
-    came = await client.send(HttpRequest(None, "GET", url, max_bytes=_MEGABYTE), seconds=seconds)
-    if isinstance(came, NoReply) or came.status != _FINAL or has_too_many_parts(came.body):
+    request = HttpRequest(None, "GET", url, max_bytes=_MEGABYTE)
+    came = await client.send(request, seconds=seconds)
+    if isinstance(came, NoReply) or came.status != _FINAL:
+        return []
+    if has_too_many_parts(came.body):
         return []
     try:
         answer = json.loads(came.body)
@@ -274,8 +279,8 @@ async def list_models(connection: Connection, client: HttpClient, *, seconds: fl
         return []
     names = []
     for entry in list_entries(get_field(answer, "data")):
-        name = get_field(entry, "id")
-        if isinstance(name, str) and re.fullmatch(r"[^?#\s]+", name) and name.isprintable():
+        name = str(get_field(entry, "id") or "")
+        if re.fullmatch(r"[^?#\s]+", name) and name.isprintable():
             names.append(name)
     return names
 

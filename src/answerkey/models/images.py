@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from answerkey.errors import SolverError
-from answerkey.models.responses import Body, Fields, Messages, read_text
+from answerkey.models.responses import Body, Fields, Messages, list_entries, read_text
 from answerkey.templates import RowError
 
 #: The largest image, in bytes, and how many of them one prompt may have.
@@ -101,9 +101,9 @@ def find_folders(*files: str | None) -> list[Path]:
     for file in files:
         if file and Path(file).is_file():
             folders.append(Path(file).parent.resolve())
-    for name in os.environ.get(FOLDERS, "").split(os.pathsep):
-        if name:
-            folders.append(Path(name).resolve())
+    names = os.environ.get(FOLDERS, "")
+    for name in filter(None, names.split(os.pathsep)):
+        folders.append(Path(name).resolve())
     return folders
 
 
@@ -285,8 +285,7 @@ def find_stored(messages: Messages) -> list[Fields]:
     """Return what is stored of the images in messages, in order."""
     images = []
     for message in messages:
-        content = message.get("content")
-        for part in content if isinstance(content, list) else ():
+        for part in list_entries(message.get("content")):
             if isinstance(part, Mapping) and part.get("type") == "image":
                 images.append(part)
     return images
@@ -305,10 +304,10 @@ def write_content(content: object) -> str | None:
 
     None where it has none.
     """
-    if not isinstance(content, list) or not find_stored([{"content": content}]):
+    if not find_stored([{"content": content}]):
         return None
     lines = []
-    for part in content:
+    for part in list_entries(content):
         if not isinstance(part, Mapping):
             lines.append(str(part))
         elif part.get("type") == "image":

@@ -55,14 +55,15 @@ def _list_tokens(logprobs: object) -> Iterator[SentToken]:
     for entry in list_entries(get_field(logprobs, "content")):
         alternatives = []
         for pair in list_entries(get_field(entry, "top_logprobs")):
-            alternatives.append((get_field(pair, "token"), get_field(pair, "logprob")))
+            alternative = get_field(pair, "token"), get_field(pair, "logprob")
+            alternatives.append(alternative)
         yield get_field(entry, "token"), get_field(entry, "logprob"), alternatives, None
     tokens = list_entries(get_field(logprobs, "tokens"))
     numbers = list_entries(get_field(logprobs, "token_logprobs"))
     tops = list_entries(get_field(logprobs, "top_logprobs"))
     offsets = list_entries(get_field(logprobs, "text_offset"))
-    columns = zip_longest(tokens, numbers, tops, offsets)
-    for token, logprob, top, offset in islice(columns, len(tokens)):
+    rows = zip_longest(tokens, numbers, tops, offsets)
+    for token, logprob, top, offset in islice(rows, len(tokens)):
         alternatives = []
         if isinstance(top, Mapping):
             alternatives.extend(top.items())

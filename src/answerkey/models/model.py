@@ -259,8 +259,9 @@ class LiveModel(CallSettings):
         """Raise SpecError E117 when a key is missing, or would pass through a proxy without TLS."""
         from answerkey.models.proxy import find_proxy_for_key
 
-        self.connection.require_key()
-        find_proxy_for_key(self.connection.url, self.name, has_key=self.connection.has_secret)
+        connection = self.connection
+        connection.require_key()
+        find_proxy_for_key(connection.url, self.name, has_key=connection.has_secret)
 
     def complete(
         self,
@@ -350,7 +351,8 @@ class CodeModel(CallSettings, ABC):
         A call that fails has the status ERROR. What the ledger knows is not sent.
         """
         calls = build_calls(self, requests, trial, purpose)
-        return complete_calls(calls, self.ledger.find(calls), self._send, self.watch)
+        stored = self.ledger.find(calls)
+        return complete_calls(calls, stored, self._send, self.watch)
 
     def _send(self, calls: Calls) -> Answers:
         answered = {}
@@ -446,7 +448,8 @@ class SnippetModel(CodeModel):
                 if isinstance(outcome, SnippetError):
                     completion = fail(hide_secrets(str(outcome)))
                 else:
-                    completion = self._read(self._hide_keys(outcome), self.snippet.function)
+                    shown = self._hide_keys(outcome)
+                    completion = self._read(shown, self.snippet.function)
                 yield call, completion.with_fields(prompt=call.messages, source="live")
                 raise_if_interrupted()
         except SnippetError as problem:
@@ -458,7 +461,10 @@ class SnippetModel(CodeModel):
         shown: object = expand_images(call.messages)
         if self.snippet.function == LATER_INFERENCE_FUNCTION:
             shown = {"messages": shown}
-        return [shown, {name: secret.reveal() for name, secret in self.environment.items()}]
+        environment = {}
+        for name, secret in self.environment.items():
+            environment[name] = secret.reveal()
+        return [shown, environment]
 
     def _hide_keys(self, value: object) -> object:
         """Return what a snippet gave without the keys that it was given.
@@ -471,8 +477,9 @@ class SnippetModel(CodeModel):
             return [self._hide_keys(entry) for entry in value]
         if isinstance(value, str):
             for name, secret in self.environment.items():
-                if SECRET_NAME.search(name) and len(secret.reveal()) >= SHORTEST_KEY:
-                    value = value.replace(secret.reveal(), HIDDEN)
+                text = secret.reveal()
+                if SECRET_NAME.search(name) and len(text) >= SHORTEST_KEY:
+                    value = value.replace(text, HIDDEN)
         return value
 
 

@@ -146,7 +146,10 @@ class Connection:
         images = "images"
         if self.api.images:
             images = f"images as {listing(unfit)}"
-        apis = [name for name, api in APIS.items() if api.images.issuperset(kinds)]
+        apis = []
+        for name, api in APIS.items():
+            if api.images.issuperset(kinds):
+                apis.append(name)
         problem = f"{self.api.title} does not take {images}, and the prompts have them"
         hint = f"APIs that do: {listing(apis)}"
         raise SpecError("E301", f"model `{self.name}`: {problem}", hint=hint)
@@ -155,7 +158,8 @@ class Connection:
         """Raise SpecError E119 for a model that cannot be called in batches."""
         end = _BATCH_PATHS.get(self.api.name)
         is_azure = self.host.endswith(AZURE_HOSTS)
-        if end is None or is_azure or not urlsplit(self.url).path.endswith(end):
+        path = urlsplit(self.url).path
+        if end is None or is_azure or not path.endswith(end):
             why = f"{self.api.title} at `{self.host}` has no batches that answerkey knows"
             message = f"`--batch` cannot be used with `{self.name}`: {why}"
             hint = "leave `--batch` out; calls are then sent one by one"
@@ -182,7 +186,8 @@ class Connection:
             except LookupError:
                 return None
             costs.append(cost)
-        prompt, cached, written = [float(cost.input_price) / _PRICED_TOKENS for cost in costs]
+        prices = [float(cost.input_price) / _PRICED_TOKENS for cost in costs]
+        prompt, cached, written = prices
         completion = float(costs[0].output_price) / _PRICED_TOKENS
         return Price(prompt, completion, cached, written)
 

@@ -326,7 +326,9 @@ def _take_message(message: Fields, end: object = None, logprobs: object = None) 
     if thought:
         completion = completion.with_fields(reasoning=thought)
     if not isinstance(content, str) or any(map(message.get, _SAYS_MORE)):
-        reply = {name: value for name, value in message.items() if name not in THOUGHT_FIELDS}
+        reply = dict(message)
+        for name in THOUGHT_FIELDS:
+            reply.pop(name, None)
         completion = completion.with_fields(reply=make_plain(reply))
     return _end(completion, end, logprobs)
 
@@ -479,7 +481,9 @@ def has_too_many_parts(body: bytes) -> bool:
     """
     if len(body) <= MOST_PARTS:
         return False
-    return body.count(b",") + body.count(b"[") + body.count(b"{") > MOST_PARTS
+    parts = body.count(b",")
+    parts += body.count(b"[") + body.count(b"{")
+    return parts > MOST_PARTS
 
 
 def read_body(status: int, body: bytes, take: Callable[[Fields], Completion]) -> Completion:
@@ -563,8 +567,10 @@ def take_text(body: Fields) -> Completion:
     text = None if choice is None else choice.get("text", 0)
     if not isinstance(text, str | None):
         raise Unreadable("the first choice has no `text`")
-    completion = _take_message({"content": text}, end, get_field(choice, "logprobs"))
-    return completion.with_fields(reply=None, **read_usage(body.get("usage")))
+    logprobs = get_field(choice, "logprobs")
+    completion = _take_message({"content": text}, end, logprobs)
+    usage = read_usage(body.get("usage"))
+    return completion.with_fields(reply=None, **usage)
 
 
 def take_anthropic(body: Fields) -> Completion:

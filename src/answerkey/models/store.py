@@ -235,7 +235,8 @@ class CallStore:
         with self._translated():
             for call in calls:
                 if call.key in answers:
-                    completions[call.key] = decode_completion(answers[call.key], call.messages)
+                    text = answers[call.key]
+                    completions[call.key] = decode_completion(text, call.messages)
         return completions
 
     def find_answers(self, keys: Collection[str]) -> dict[str, str]:
@@ -364,7 +365,8 @@ class CallStore:
         first.
         """
         batches = []
-        for file, batch, model, keys in self._run("SELECT * FROM batches ORDER BY rowid"):
+        rows = self._run("SELECT * FROM batches ORDER BY rowid")
+        for file, batch, model, keys in rows:
             if identity in {None, model}:
                 batches.append(Submitted(file, model, keys.split(), batch))
         return batches

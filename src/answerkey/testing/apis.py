@@ -13,6 +13,8 @@ from answerkey.testing.replies import Messages, Reply, list_objects, read_conten
 
 Body = Mapping[str, Any]
 Answer = dict[str, Any]
+Logprobs = dict[str, float]
+Token = tuple[str, float]
 
 JSON = "application/json"
 _PAGE = b"<!doctype html><html><head><title>502 Bad Gateway</title></head><body>Sorry</body></html>"
@@ -75,7 +77,9 @@ def _read_text_prompt(body: Body) -> Messages:
 
 
 def _read_anthropic(body: Body) -> Messages:
-    return _read_system(body.get("system")) + list_objects(body.get("messages"))
+    messages = _read_system(body.get("system"))
+    messages += list_objects(body.get("messages"))
+    return messages
 
 
 def _read_gemini(body: Body) -> Messages:
@@ -83,7 +87,8 @@ def _read_gemini(body: Body) -> Messages:
     messages = _read_system(system.get("parts"))
     for message in list_objects(body.get("contents")):
         role = "assistant" if message.get("role") == "model" else "user"
-        messages.append({"role": role, "content": read_content(message.get("parts"))})
+        content = read_content(message.get("parts"))
+        messages.append({"role": role, "content": content})
     return messages
 
 
@@ -103,7 +108,8 @@ def _count_tokens(messages: Messages, reply: Reply) -> tuple[int, int]:
     length = 0
     for message in messages:
         length += len(read_content(message.get("content")))
-    return max(1, length // 4), max(1, len(reply.text) // 4)
+    tokens = max(1, len(reply.text) // 4)
+    return max(1, length // 4), tokens
 
 
 def _find_text(reply: Reply) -> str | None:
@@ -141,7 +147,8 @@ def _write_chat(body: Body, reply: Reply) -> Answer:
         message["refusal"] = reply.text
     if reply.kind == "reasoning":
         message["reasoning_content"] = reply.reasoning
-    choice = {"message": message, "logprobs": write_chat_logprobs(body, reply)}
+    logprobs = write_chat_logprobs(body, reply)
+    choice = {"message": message, "logprobs": logprobs}
     return _write_openai("chat.completion", body, reply, choice)
 
 
@@ -149,7 +156,8 @@ def _write_text(body: Body, reply: Reply) -> Answer:
     text = _find_text(reply)
     if text is not None and body.get("echo"):
         text = f"{body.get('prompt', '')}{text}"
-    choice = {"text": text, "logprobs": write_text_logprobs(body, reply)}
+    logprobs = write_text_logprobs(body, reply)
+    choice = {"text": text, "logprobs": logprobs}
     return _write_openai("text_completion", body, reply, choice)
 
 
@@ -193,15 +201,18 @@ def _write_gemini(body: Body, reply: Reply) -> Answer:
 
 
 def _write_openai_error(message: str, kind: str) -> object:
-    return {"error": {"message": message, "type": kind, "param": None, "code": None}}
+    error = {"message": message, "type": kind, "param": None, "code": None}
+    return {"error": error}
 
 
 def _write_anthropic_error(message: str, kind: str) -> object:
-    return {"type": "error", "error": {"type": kind, "message": message}}
+    error = {"type": kind, "message": message}
+    return {"type": "error", "error": error}
 
 
 def _write_gemini_error(message: str, kind: str) -> object:
-    return {"error": {"code": 500, "message": message, "status": kind.upper()}}
+    error = {"code": 500, "message": message, "status": kind.upper()}
+    return {"error": error}
 
 
 CHAT = Style("/chat/completions", _read_chat, _write_chat, _write_openai_error)
@@ -234,10 +245,14 @@ def write_chat_logprobs(body: Body, reply: Reply) -> object:
 
 
 def _write_token(token: str, logprob: float) -> dict[str, object]:
-    return {"token": token, "logprob": logprob, "bytes": list(token.encode())}
+    return {
+        "token": token,
+        "logprob": logprob,
+        "bytes": list(token.encode()),
+    }
 
 
-def _rank_first(reply: Reply) -> tuple[str, dict[str, float]]:
+def _rank_first(reply: Reply) -> tuple[str, Logprobs]:
     """Return the first token of a reply, and its alternatives with their log-probabilities.
 
     It is the longest token with a log-probability that the text begins with; else its first piece.
@@ -247,14 +262,18 @@ def _rank_first(reply: Reply) -> tuple[str, dict[str, float]]:
         token = reply.text[:1]
         letters = dict.fromkeys("ABCDEFGHIJ", _UNLIKELY)
         return token, {**letters, token: _LIKELY}
-    tokens = [token for token in reply.logprobs if token and reply.text.startswith(token)]
-    pieces = tokens or _PIECES.findall(reply.text)[:1]
-    return max(pieces, key=len, default=""), dict(reply.logprobs)
+    tokens = list(filter(reply.text.startswith, reply.logprobs))
+    token = max(tokens, key=len, default="")
+    if not token:
+        token = "".join(_PIECES.findall(reply.text)[:1])
+    return token, dict(reply.logprobs)
 
 
-def _list_top(alternatives: Mapping[str, float], most: object) -> list[tuple[str, float]]:
-    ranked = sorted(alternatives.items(), key=lambda pair: -pair[1])
-    return ranked[: int(str(most or 0))]
+def _list_top(alternatives: Logprobs, most: object) -> list[Token]:
+    """Return the likeliest tokens."""
+    ranked = sorted(alternatives, key=lambda token: -alternatives[token])
+    likeliest = ranked[: int(str(most or 0))]
+    return [(token, alternatives[token]) for token in likeliest]
 
 
 def write_text_logprobs(body: Body, reply: Reply) -> object:
@@ -267,12 +286,14 @@ def write_text_logprobs(body: Body, reply: Reply) -> object:
     if not body.get("logprobs") or reply.logprobs == {}:
         return None
     if body.get("echo"):
-        tokens = _list_echoed(str(body.get("prompt", "")), reply)
+        prompt = str(body.get("prompt", ""))
+        tokens = _list_echoed(prompt, reply)
         tops = [{token: logprob} for token, logprob in tokens]
     else:
         token, alternatives = _rank_first(reply)
         tokens = [(token, alternatives.get(token, _LIKELY))]
-        tops = [dict(_list_top(alternatives, body.get("logprobs")))]
+        likeliest = _list_top(alternatives, body.get("logprobs"))
+        tops = [dict(likeliest)]
     texts = [token for token, _ in tokens]
     logprobs: list[float | None] = [logprob for _, logprob in tokens]
     if body.get("echo"):
@@ -286,17 +307,19 @@ def write_text_logprobs(body: Body, reply: Reply) -> object:
     }
 
 
-def _list_echoed(prompt: str, reply: Reply) -> list[tuple[str, float]]:
+def _list_echoed(prompt: str, reply: Reply) -> list[Token]:
     """Return the tokens of an echoed prompt and of the reply, with their log-probabilities."""
     logprobs = reply.logprobs or {}
     endings = [text for text in logprobs if prompt.endswith(text)]
     ending = max(endings, key=len, default="")
-    pieces = _PIECES.findall(ending)
+    start = prompt.removesuffix(ending)
     tokens = []
-    for piece in _PIECES.findall(prompt.removesuffix(ending)):
+    for piece in _PIECES.findall(start):
         tokens.append((piece, _USUAL))
+    pieces = _PIECES.findall(ending)
     for piece in pieces:
-        tokens.append((piece, logprobs[ending] / len(pieces)))
+        share = logprobs[ending] / len(pieces)
+        tokens.append((piece, share))
     for piece in _PIECES.findall(reply.text):
         tokens.append((piece, _LIKELY))
     return tokens

@@ -90,8 +90,10 @@ def read_content(content: object) -> str:
     """Return the text of a message's content; parts are joined by a newline."""
     if isinstance(content, str):
         return content
-    texts = [part.get("text") for part in list_objects(content)]
-    return "\n".join(str(text or "") for text in texts)
+    texts = []
+    for part in list_objects(content):
+        texts.append(str(part.get("text") or ""))
+    return "\n".join(texts)
 
 
 def list_objects(value: object) -> list[Mapping[str, Any]]:
@@ -160,7 +162,8 @@ class Behaviour:
 
     def __post_init__(self) -> None:
         for name in self.faults:
-            if name not in FAULTS and not re.fullmatch("[345][0-9][0-9]", name):
+            is_status = re.fullmatch("[345][0-9][0-9]", name)
+            if name not in FAULTS and not is_status:
                 names = ", ".join(FAULTS)
                 raise ValueError(f"unknown fault {name!r}: a status code, or one of {names}")
         shares = self.faults.values()
@@ -185,7 +188,8 @@ class Behaviour:
         if not isinstance(self.delay, tuple):
             return self.delay
         low, high = self.delay
-        return low + (high - low) * Draws(self.seed, digest).draw("delay")
+        share = Draws(self.seed, digest).draw("delay")
+        return low + (high - low) * share
 
 
 def read_config(config: Any) -> tuple[Answers, Behaviour]:  # noqa: ANN401 - JSON
@@ -268,7 +272,8 @@ class Asked:
             self.total += 1
             self.at_once += 1
             self.most_at_once = max(self.most_at_once, self.at_once)
-            self.by_path[request.path.partition("?")[0]] += 1
+            path, _, _ = request.path.partition("?")
+            self.by_path[path] += 1
             self.connections.add(peer)
             self.requests.append(request)
             for name in KEY_HEADERS:

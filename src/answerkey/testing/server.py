@@ -101,7 +101,8 @@ class RequestHandler:
         asked = self.asked  # a request that `forget` overtakes is closed where it was counted
         headers = {name.lower(): value for name, value in request.headers.items()}
         peer = request.transport and request.transport.get_extra_info("peername")
-        asked.add(Request(request.method, request.path_qs, headers, body), peer)
+        seen = Request(request.method, request.path_qs, headers, body)
+        asked.add(seen, peer)
         status = 0
         is_answer = False
         try:
@@ -114,7 +115,9 @@ class RequestHandler:
 
     async def _answer(self, request: BaseRequest, body: Body | None) -> tuple[StreamResponse, bool]:
         """Return what to send, and whether it is the answer to the prompt."""
-        style = find_style(request.path) if request.method == "POST" else None
+        style = None
+        if request.method == "POST":
+            style = find_style(request.path)
         refusal = self._refuse(request, style or CHAT)
         if refusal is not None:
             return refusal, False
@@ -148,10 +151,14 @@ class RequestHandler:
 
     def _refuse(self, request: BaseRequest, style: Style) -> Response | None:
         behaviour = self.behaviour
-        keys = [request.headers.get(name, "").removeprefix("Bearer ") for name in KEY_HEADERS]
+        keys = []
+        for name in KEY_HEADERS:
+            key = request.headers.get(name, "")
+            keys.append(key.removeprefix("Bearer "))
         if behaviour.api_key is not None and behaviour.api_key not in keys:
             return refuse(style, 401, "Incorrect API key provided")
-        if behaviour.max_concurrent is not None and self.asked.at_once > behaviour.max_concurrent:
+        most = behaviour.max_concurrent
+        if most is not None and self.asked.at_once > most:
             return refuse(style, 429, "too many requests at once")
         if behaviour.requests_per_minute is None:
             return None
@@ -161,7 +168,8 @@ class RequestHandler:
             self._recent.popleft()
         if len(self._recent) >= behaviour.requests_per_minute:
             wait = math.ceil(self._recent[0] - start)
-            return refuse(style, 429, "rate limit", headers={"Retry-After": str(wait)})
+            headers = {"Retry-After": str(wait)}
+            return refuse(style, 429, "rate limit", headers=headers)
         self._recent.append(now)
         return None
 
@@ -184,13 +192,14 @@ class RequestHandler:
         if fault in {"cut", "endless"}:
             return await self._stream_fault(fault, request, body)
         status = int(fault[:3])
-        headers = (
-            {"Location": self.behaviour.redirect_to} if status < HTTPStatus.BAD_REQUEST else {}
-        )
+        headers = {}
+        if status < HTTPStatus.BAD_REQUEST:
+            headers["Location"] = self.behaviour.redirect_to
         if fault.endswith("_seconds"):
             headers["Retry-After"] = f"{self.behaviour.retry_after:g}"
         if fault.endswith("_date"):
-            moment = datetime.now(UTC) + timedelta(seconds=self.behaviour.retry_after)
+            pause = timedelta(seconds=self.behaviour.retry_after)
+            moment = datetime.now(UTC) + pause
             headers["Retry-After"] = format_datetime(moment, usegmt=True)
         return refuse(style, status, headers=headers)
 
@@ -226,7 +235,8 @@ class RequestHandler:
         """
         messages = style.read(body)
         self.asked.count(self.asked.by_prompt, read_prompt(messages))
-        digest = hashlib.sha256(json.dumps([path, body], sort_keys=True).encode()).hexdigest()
+        content = json.dumps([path, body], sort_keys=True)
+        digest = hashlib.sha256(content.encode()).hexdigest()
         self.attempts[digest] += 1
         return digest, self.attempts[digest] - 1, messages
 
@@ -234,7 +244,8 @@ class RequestHandler:
         """Answer what is no question: the list of models; 404 for anything else."""
         del body
         if request.path.endswith("/models"):
-            return web.json_response({"object": "list", "data": [{"id": "test"}]})
+            models = [{"id": "test"}]
+            return web.json_response({"object": "list", "data": models})
         return refuse(CHAT, 404, f"there is nothing at {request.path}")
 
 
@@ -273,7 +284,8 @@ class TestServer:
         *,
         port: int = 0,
     ) -> None:
-        self._handler = self.handler_class(answers, behaviour or self.behaviour_class(), Asked())
+        behaviour = behaviour or self.behaviour_class()
+        self._handler = self.handler_class(answers, behaviour, Asked())
         #: Chosen by the system unless it was given.
         self.port = port
         self._is_ready = Event()

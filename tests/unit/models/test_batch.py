@@ -30,6 +30,7 @@ from answerkey.models.batch import (
 from answerkey.models.calls import BatchLeft, BatchSeen, Budget, Call, Event, Submitted, call_key
 from answerkey.models.config import Caller, Generation, Price
 from answerkey.models.connections import connect
+from answerkey.models.providers import APIS as PROVIDER_APIS
 from answerkey.models.providers import Connection
 from answerkey.models.responses import Body, Messages
 from answerkey.models.retry import HttpReply, HttpRequest, NoReply
@@ -177,7 +178,7 @@ class Kept:
     ) -> BatchClient:
         """Return a client as a new process would make it; without a desk it goes over HTTP."""
         clock = calls.Clock(lambda: self.time, lambda: self.time, self.sleep, lambda: 1.0)
-        known = {"ledger": self.ledger, "watch": self.events.append, "clock": clock}
+        known: dict[str, Any] = {"ledger": self.ledger, "watch": self.events.append, "clock": clock}
         how = calls.CallSettings(**(known | settings))
         client = BatchClient(connection or reach(self.api), how, self.book, limits)
         if desk is not None:
@@ -684,14 +685,14 @@ def test_max_cost_is_not_passed() -> None:
 
 def test_a_request_that_cannot_be_built_is_an_error() -> None:
     """It is kept, and the others are handed in."""
-    api, desk = reach().api, Desk()
+    api, desk = PROVIDER_APIS["chat"], Desk()
 
     def write(connection: Connection, messages: Messages, parameters: Body) -> Body:
         if messages[0]["content"] == "bad":
             raise SolverError("E302", "cannot be built")
-        return api.write(connection, messages, parameters)  # type: ignore[union-attr]
+        return api.write(connection, messages, parameters)
 
-    connection = replace(reach(), api=replace(api, write=write))  # type: ignore[type-var]
+    connection = replace(reach(), api=replace(api, write=write))
     with Kept().open(desk, connection) as client:
         completions = client.complete(make_calls(connection, "a", "bad"))
     assert (tell(completions), desk.sizes) == (["A", "cannot be built"], [1])

@@ -630,7 +630,7 @@ def test_tokens_are_counted_once(
     """Thoughts are part of the completion, tokens of the prompt cache part of the prompt, in every
     API; what is counted is paid for.
     """
-    answers = {
+    answers: dict[Take, dict[str, object]] = {
         take_chat: chat([THOUGHT_PART, part("B")]),
         take_text: {"choices": [{"text": "B"}]},
         take_anthropic: message(THOUGHT_PART, block("B")),

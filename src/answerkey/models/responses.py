@@ -84,6 +84,8 @@ COMPLAINT_FIELDS = ("error", "message", "detail", "errors", "msg", "type", "code
 Fields = Mapping[str, object]
 Body = dict[str, object]
 Messages = Sequence[Fields]
+#: A `dict` is known at once, any other `Mapping` after a search.
+_OBJECTS = (dict, Mapping)
 _NO_TEXT = Completion(None, CompletionStatus.NO_TEXT)
 #: Made once: `json.loads` with `parse_constant` makes a decoder for every reply.
 _JSON = json.JSONDecoder(parse_constant=lambda _: None)
@@ -98,7 +100,7 @@ class Unreadable(Exception):  # noqa: N818 - it becomes a completion, never an e
 
 def get_field(value: object, name: str) -> object:
     """Return a field of an object; None if it has none, or is none."""
-    if isinstance(value, Mapping):
+    if isinstance(value, _OBJECTS):
         return value.get(name)
     return None
 
@@ -421,7 +423,7 @@ def read_text(message: Fields) -> str:
 
 def read_usage(usage: object) -> dict[str, int | None]:
     """Return the counts of tokens that an endpoint states, by `USAGE_NAMES`."""
-    if not isinstance(usage, Mapping):
+    if not isinstance(usage, _OBJECTS):
         return {}
     counts = dict(usage)
     for name in _DETAILS:
@@ -495,7 +497,7 @@ def read_body(status: int, body: bytes, take: Callable[[Fields], Completion]) ->
         value = _parse(body)
         if status not in ANSWERED:
             reason = find_complaint(value)
-        elif not isinstance(value, Mapping):
+        elif not isinstance(value, dict):
             reason = f"the body is JSON, but no object: {type(value).__name__}"
         elif value.get("error") or _is_error(value):
             reason = f"the endpoint reports an error: {find_complaint(value)}".removesuffix(": ")

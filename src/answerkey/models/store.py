@@ -153,8 +153,9 @@ def decode_completion(
 
     Raises ValueError, TypeError or KeyError when the text is none.
     """
-    stored = json.loads(text)
-    values = {name: stored[name] for name in stored if name in _FIELD_NAMES}
+    values = dict(json.loads(text))
+    for name in values.keys() - _FIELD_NAMES:  # of a later release
+        del values[name]
     values["status"] = CompletionStatus(values["status"])
     values["prompt"] = prompt
     return _NOTHING_SAID.with_fields(**values)

@@ -21,7 +21,7 @@ from answerkey.errors import RunError
 from answerkey.models import store as stores
 from answerkey.models.cache import CallCache, RunLedger
 from answerkey.models.calls import Call, Submitted, keep_calls
-from answerkey.models.store import CallStore, Usage
+from answerkey.models.store import CallStore, Usage, decode_completion
 from answerkey.runs import forget_journal
 from answerkey.types import USAGE_NAMES, Completion, CompletionStatus
 
@@ -108,7 +108,7 @@ def test_the_cache_is_asked_second_and_copied(tmp_path: Path) -> None:
     with closing(open_store(tmp_path)) as journal:
         ledger = RunLedger(journal, cache, "mcqa")
         journal.write([(make_call("b"), SAID), (make_call("c"), ERROR)])
-        assert ledger.find(calls) == expected
+        assert ledger.find([*calls, make_call("z")]) == expected
     with closing(open_store(tmp_path)) as journal:
         assert journal.find(calls) == expected
         assert [(one.source, one.oldest) for one in journal.sum_usage("mcqa")] == [
@@ -193,6 +193,18 @@ def test_a_number_that_json_does_not_have_is_stored_as_null(number: float) -> No
     assert (found.latency, found.reply) == (None, {"a": [None, 1.5]})
     (usage,) = journal.sum_usage()
     assert list(usage.seconds) == []
+
+
+def test_a_stored_completion_may_have_more_fields_and_must_be_one() -> None:
+    """Fields of a later release are passed over.
+
+    A text that is no completion is told by an error.
+    """
+    assert decode_completion('{"text": "B", "status": "OK", "later": 1}') == Completion("B")
+    listed = '["text", "status"]'
+    for text in ("[1]", "7", '"text"', "null", "{}", listed, '{"status": "LATER"}', "{"):
+        with pytest.raises((ValueError, TypeError, KeyError)):
+            decode_completion(text)
 
 
 def test_an_intact_record_is_none_that_is_damaged(tmp_path: Path) -> None:

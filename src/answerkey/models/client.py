@@ -371,6 +371,7 @@ class Round:
                     source="live",
                 )
             why = outcome.completion.error or outcome.label
+            LOG.debug("sample %s: %s; retried in %.1f s", call.sample_id, why, wait)
             self._tell(Retried(call, why, wait, retry.attempts))
             endpoint.concurrency.leave()
             await clock.sleep(wait)

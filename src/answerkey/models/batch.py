@@ -220,7 +220,8 @@ class BatchApi:
             content_type=f"multipart/form-data; boundary={boundary}",
         )
         body = await self._fetch(request, self._transfer)
-        return self._check_name(json.loads(body).get("id"))
+        shown = json.loads(body)
+        return self._check_name(shown.get("id"))
 
     def _order(self, file: str, _content: bytes | None) -> HttpRequest:
         """Return the request that makes a batch; its lines are in the file, or sent with it."""
@@ -291,7 +292,8 @@ class BatchApi:
     async def _find(self, submitted: Submitted) -> bytes | None:
         """Return the batch over a file, if it is among the latest; None where none are listed."""
         try:
-            body = await self._fetch(self._get("batches"), self._client.endpoint.limits)
+            limits = self._client.endpoint.limits
+            body = await self._fetch(self._get("batches"), limits)
         except Refused:
             return None
         page = json.loads(body)
@@ -319,7 +321,8 @@ class BatchApi:
         read = partial(self._read_reply, is_file=is_file)
         while True:
             http = self._client.start_http()
-            came = await http.send(request, seconds=retry.begin_attempt())
+            seconds = retry.begin_attempt()
+            came = await http.send(request, seconds=seconds)
             outcome = judge(came, read)
             if isinstance(came, HttpReply):
                 if outcome.verdict is RetryVerdict.ANSWERED:
@@ -420,7 +423,8 @@ class AnthropicBatches(BatchApi):
         if result.body is not None or not kind:
             return result
         why = find_complaint(result.error) or SILENCE.get(str(kind))
-        return result._replace(error={"code": kind, "message": why})
+        error = {"code": kind, "message": why}
+        return result._replace(error=error)
 
     def list_files(self, shown: Shown) -> list[Path]:
         """Return the path of the results."""
@@ -450,7 +454,8 @@ class AnthropicBatches(BatchApi):
         if made_at.timestamp() < float(uploaded_at) - CLOCK_SECONDS:
             return False
         state = self.read_state(listed)
-        return state.total == len(submitted.keys) and state.batch not in self.known
+        is_new = state.batch not in self.known
+        return is_new and state.total == len(submitted.keys)
 
 
 class GeminiBatches(AnthropicBatches):
@@ -480,7 +485,8 @@ class GeminiBatches(AnthropicBatches):
     def _put(self, file: str, entries: bytes) -> HttpRequest:
         order = b'{"batch":{"displayName":"%b","inputConfig":{"requests":{"requests":[%b]}}}}'
         url = self._connection.url.replace(":generateContent", ":batchGenerateContent")
-        return HttpRequest(order % (file.encode(), entries), url=url)
+        body = order % (file.encode(), entries)
+        return HttpRequest(body, url=url)
 
     def _is_ours(self, listed: Shown, submitted: Submitted) -> bool:
         return bool(_dig(listed, "metadata.displayName") == submitted.file)
@@ -721,7 +727,8 @@ class BatchRound(Round):
                 await self._look(submitted)
             if self._open:
                 await self._endpoint.clock.sleep(wait)
-                wait = min(self._limits.longest_poll, wait * self._limits.poll_growth)
+                wait *= self._limits.poll_growth
+                wait = min(self._limits.longest_poll, wait)
         if self._refusal is not None:
             raise self._refusal
 
@@ -749,7 +756,8 @@ class BatchRound(Round):
             )
             await self._in_thread(self._book.end_batch, submitted)
             return
-        silence = fail(complaint or SILENCE.get(state.status, UNMENTIONED))
+        reason = complaint or SILENCE.get(state.status, UNMENTIONED)
+        silence = fail(reason)
         finished = []
         for key in submitted.keys:
             call = self._unanswered.get(key)
@@ -784,7 +792,8 @@ class BatchRound(Round):
     async def _keep(self, finished: FinishedCalls, submitted: Submitted | None = None) -> None:
         """Write finished calls down, then forget their batch, and only then tell of them."""
         if finished:
-            await self._in_thread(partial(keep_calls, self._settings.ledger), finished)
+            keep = partial(keep_calls, self._settings.ledger)
+            await self._in_thread(keep, finished)
         if submitted is not None:
             await self._in_thread(self._book.end_batch, submitted)
         for call, completion in finished:
@@ -800,7 +809,8 @@ class BatchRound(Round):
         """Tell who looks on how far a batch is."""
         total = state.total or len(submitted.keys)
         done = min(state.done, total)
-        seen = BatchSeen(str(submitted.batch), state.status, done, total, state.is_over)
+        batch = str(submitted.batch)
+        seen = BatchSeen(batch, state.status, done, total, state.is_over)
         self._report(seen)
 
     def _report(self, event: Finished | BatchSeen | BatchLeft) -> None:

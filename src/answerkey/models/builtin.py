@@ -95,9 +95,15 @@ def answer_constant(model: BuiltinModel, _question: Request) -> Completion:
 
 def answer_random(model: BuiltinModel, question: Request) -> Completion:
     """Draw one of the sample's choices, each as likely as the others."""
-    draws = Draws(model.values["seed"], question.sample_id, question.trial)
-    choice = draws.pick(read_choices(model.name, question), "choice")
+    draws = _draw_for(model, question)
+    choices = read_choices(model.name, question)
+    choice = draws.pick(choices, "choice")
     return Completion(choice, finish_reason="stop")
+
+
+def _draw_for(model: BuiltinModel, question: Request) -> Draws:
+    seed = model.values["seed"]
+    return Draws(seed, question.sample_id, question.trial)
 
 
 def answer_longest(model: BuiltinModel, question: Request) -> Completion:
@@ -137,7 +143,7 @@ def answer_simulated(model: BuiltinModel, question: Request) -> Completion:
     Each sample is drawn by itself, from the seed, its id and the trial. `accuracy` is what the
     model means; what a scorer reads of it depends on the style.
     """
-    draws = Draws(model.values["seed"], question.sample_id, question.trial)
+    draws = _draw_for(model, question)
     style = model.values["style"]
     if style == "mixed":
         style = draws.pick_share(MIXED_SHARES, "style")
@@ -166,7 +172,8 @@ def _draw_meant(model: BuiltinModel, question: Request, draws: Draws) -> str:
         raise SpecError("E301", message, hint=hint)
     choices = read_choices(model.name, question)
     wrong = [choice for choice in choices if choice != truth]
-    if draws.draw("knows") < model.values["accuracy"] or not wrong:
+    is_right = draws.draw("knows") < model.values["accuracy"]
+    if is_right or not wrong:
         return truth
     return draws.pick(wrong, "wrong")
 
@@ -217,8 +224,15 @@ def read_options(name: str, question: Request) -> Sequence[str]:
 
 
 BUILTIN_MODELS: dict[str, BuiltinModel] = {
-    "constant": BuiltinModel(answer_constant, parameters={"choice": GenerationParameter("A")}),
-    "random": BuiltinModel(answer_random, frozenset({"choices"}), {"seed": SEED}),
+    "constant": BuiltinModel(
+        answer_constant,
+        parameters={"choice": GenerationParameter("A")},
+    ),
+    "random": BuiltinModel(
+        answer_random,
+        frozenset({"choices"}),
+        {"seed": SEED},
+    ),
     "longest": BuiltinModel(answer_longest, frozenset({"choices", "options"})),
     "overlap": BuiltinModel(answer_overlap, frozenset({"choices", "options"})),
     "simulated": BuiltinModel(

@@ -104,8 +104,9 @@ class ModelClient:
             if self.reason is not None:
                 raise self.reason
             distinct = {call.key: call for call in calls}
-            stored = self.settings.ledger.find(list(distinct.values()))
-            return complete_calls(calls, stored, self._send, self.settings.watch)
+            settings = self.settings
+            stored = settings.ledger.find(list(distinct.values()))
+            return complete_calls(calls, stored, self._send, settings.watch)
 
     def close(self) -> None:
         """Close the connections and end the threads; twice does no harm."""

@@ -64,6 +64,7 @@ SECRET_NAME = re.compile(
 ALLOW_HOSTS = "ANSWERKEY_ALLOW_HOSTS"
 AZURE_VERSION = "api-version"
 _SECRET_QUERY = re.compile(HIDDEN_PARAMETER, re.IGNORECASE)
+_ADDRESS_QUERY = re.compile(f"{AZURE_VERSION}|(?i:{HIDDEN_PARAMETER})")
 #: Around an IPv6 address.
 _BRACKETS = str.maketrans("", "", "[]")
 _PORTS = {"http": 80, "https": 443}
@@ -441,7 +442,8 @@ def _read_extra(texts: Mapping[str, str]) -> Body | None:
             value = json.loads(text, parse_constant=int)  # of NaN: no JSON
         except (ValueError, RecursionError):
             value = text
-        body = merge_bodies(body, nest(path.removeprefix(EXTRA), value))
+        name = path.removeprefix(EXTRA)
+        body = merge_bodies(body, nest(name, value))
     return body or None
 
 
@@ -641,7 +643,7 @@ def read_name(
         holder = parameters
         if key.startswith(EXTRA):
             holder = extra
-        elif provider is None and (key == AZURE_VERSION or _SECRET_QUERY.fullmatch(key)):
+        elif provider is None and _ADDRESS_QUERY.fullmatch(key):
             # What the address needs stays in it, and a secret, which is refused when the address is
             # looked at.
             holder = address

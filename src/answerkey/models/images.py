@@ -144,7 +144,8 @@ def _resolve_part(part: object, folders: Sequence[Path]) -> list[object]:
     for value in values:
         # Hugging Face stores images as bytes with a path, OpenAI has an address with details.
         fields = value if isinstance(value, Mapping) else {"path": value}
-        content = fields.get("bytes") or fields.get("path") or fields.get(URL)
+        content = fields.get("bytes") or fields.get("path")
+        content = content or fields.get(URL)
         if not content:
             continue
         try:
@@ -169,7 +170,8 @@ def _read_image(value: object, folders: Sequence[Path]) -> Image:
         encoded = _ENCODED.match(value)
         if encoded:
             text = value.removeprefix(encoded[1] or "")
-            raw = b64decode("".join(text.split()), validate=True)
+            compact = "".join(text.split())
+            raw = b64decode(compact, validate=True)
             held = b64encode(raw).decode()
         else:
             held = _find_file(value, folders)
@@ -239,7 +241,8 @@ def write_parts(message: Fields, api: str) -> str | list[object]:
 
 def _write_image(image: Image, api: str) -> object:
     if api == "gemini":
-        return {"inlineData": {"mimeType": image.kind, "data": image.encode()}}
+        data = {"mimeType": image.kind, "data": image.encode()}
+        return {"inlineData": data}
     if api == "anthropic":
         source = {"type": "base64", "media_type": image.kind, "data": image.encode()}
         if image.kind == URL:

@@ -57,7 +57,9 @@ def _list_tokens(logprobs: object) -> Iterator[SentToken]:
         for pair in list_entries(get_field(entry, "top_logprobs")):
             alternative = get_field(pair, "token"), get_field(pair, "logprob")
             alternatives.append(alternative)
-        yield get_field(entry, "token"), get_field(entry, "logprob"), alternatives, None
+        token = get_field(entry, "token")
+        logprob = get_field(entry, "logprob")
+        yield token, logprob, alternatives, None
     tokens = list_entries(get_field(logprobs, "tokens"))
     numbers = list_entries(get_field(logprobs, "token_logprobs"))
     tops = list_entries(get_field(logprobs, "top_logprobs"))
@@ -127,7 +129,11 @@ def measure_continuation(completion: Completion, prompt: str, continuation: str)
 def continue_prompt(prompt: Messages, continuations: Sequence[str]) -> list[list[Body]]:
     """Return the messages of each call: the text of the prompt with one of its continuations."""
     text = _join_texts(prompt)
-    return [[{"role": "user", "content": text + end}] for end in continuations]
+    prompts = []
+    for end in continuations:
+        message: Body = {"role": "user", "content": text + end}
+        prompts.append([message])
+    return prompts
 
 
 def _join_texts(prompt: Messages) -> str:

@@ -113,7 +113,8 @@ def _open_named(name: str) -> Model:
     if slash and prefix == PREFIX and kind in BUILTIN_MODELS:
         builtin = BUILTIN_MODELS[kind]
         defaults = {key: parameter.default for key, parameter in builtin.parameters.items()}
-        values = read_parameters(name, split_query(name, query), builtin.parameters)
+        texts = split_query(name, query)
+        values = read_parameters(name, texts, builtin.parameters)
         return replace(builtin, name=name, values={**defaults, **values})
     if slash and prefix != PREFIX:
         for plugin in entry_points(group=PLUGIN_GROUP):
@@ -253,7 +254,8 @@ class LiveModel(CallSettings):
         """Return the same model, asked for JSON of a schema; None if its API cannot be."""
         if not self.connection.api.schema_name:
             return None
-        return replace(self, connection=replace(self.connection, schema=schema))
+        connection = replace(self.connection, schema=schema)
+        return replace(self, connection=connection)
 
     def require_ready(self) -> None:
         """Raise SpecError E117 when a key is missing, or would pass through a proxy without TLS."""
@@ -271,7 +273,8 @@ class LiveModel(CallSettings):
         purpose: str = "solve",
     ) -> list[Completion]:
         """Return one completion for each request, in order; what the ledger knows is not sent."""
-        return self._client.complete(build_calls(self, requests, trial, purpose))
+        calls = build_calls(self, requests, trial, purpose)
+        return self._client.complete(calls)
 
     def loglikelihoods(
         self, requests: Sequence[Request], continuations: Sequence[Sequence[str]]
@@ -443,7 +446,8 @@ class SnippetModel(CodeModel):
 
     def _infer(self, calls: Calls) -> Outcomes:
         try:
-            outcomes = self._process.call_all(map(self._list_arguments, calls))
+            arguments = map(self._list_arguments, calls)
+            outcomes = self._process.call_all(arguments)
             for call, outcome in zip(calls, outcomes, strict=True):
                 if isinstance(outcome, SnippetError):
                     completion = fail(hide_secrets(str(outcome)))
@@ -590,7 +594,8 @@ class PackageModel(CodeModel):
         except AnswerkeyError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a package's model raises
-            completions = [self._read(error, self.name)] * len(calls)
+            failure = self._read(error, self.name)
+            completions = [failure] * len(calls)
         if len(completions) != len(calls):
             raise SolverError(
                 "E306",

@@ -285,8 +285,10 @@ def _read_wrapped(message: Fields, depth: int) -> Completion:
     choices = list_entries(inner)
     if key == "choices" and choices and isinstance(choices[0], Mapping):
         choice = choices[0]
-        completion = read_message(choice.get("message", choice.get("text")), depth)
-        completion = _end(completion, choice.get("finish_reason"), choice.get("logprobs"))
+        text = choice.get("text")
+        completion = read_message(choice.get("message", text), depth)
+        end = choice.get("finish_reason")
+        completion = _end(completion, end, choice.get("logprobs"))
     else:
         completion = read_message(inner, depth)
     exchange = list_entries(message.get("messages"))
@@ -327,7 +329,8 @@ def _take_message(message: Fields, end: object = None, logprobs: object = None) 
     thought = mend_text("\n".join(filter(None, thoughts)))
     if thought:
         completion = completion.with_fields(reasoning=thought)
-    if not isinstance(content, str) or any(map(message.get, _SAYS_MORE)):
+    says_more = any(map(message.get, _SAYS_MORE))
+    if says_more or not isinstance(content, str):
         reply = dict(message)
         for name in THOUGHT_FIELDS:
             reply.pop(name, None)
@@ -338,8 +341,8 @@ def _take_message(message: Fields, end: object = None, logprobs: object = None) 
 def _join_texts(texts: Sequence[str], message: Fields) -> Completion:
     """Return the texts of a message as one; beside a tool call, blank ones say nothing."""
     text = mend_text("\n".join(texts))
-    has_calls = bool(message.get("tool_calls") or message.get("function_call"))
-    if not texts or (has_calls and not text.strip()):
+    calls = message.get("tool_calls") or message.get("function_call")
+    if not texts or (calls and not text.strip()):
         return _NO_TEXT
     return Completion(text)
 
@@ -465,9 +468,10 @@ def take_out_thoughts(completion: Completion) -> Completion:
     if parts is None:
         return completion
     thoughts, text = parts
+    all_thoughts = filter(None, (completion.reasoning, thoughts))
     return completion.with_fields(
         text=text,
-        reasoning="\n".join(filter(None, (completion.reasoning, thoughts))),
+        reasoning="\n".join(all_thoughts),
         raw=completion.raw or completion.text,
     )
 

@@ -51,7 +51,8 @@ def encode_reply(style: Style, body: Body, reply: Reply) -> tuple[bytes, str]:
 
 def encode(value: object) -> bytes:
     """Return JSON as bytes."""
-    return json.dumps(value, ensure_ascii=False).encode(errors="surrogatepass")
+    text = json.dumps(value, ensure_ascii=False)
+    return text.encode(errors="surrogatepass")
 
 
 def find_style(path: str) -> Style | None:
@@ -166,7 +167,11 @@ def _write_anthropic(body: Body, reply: Reply) -> Answer:
     ends = {"truncated": "max_tokens", "refusal": "refusal"}
     content = []
     if reply.kind == "reasoning":
-        thought = {"type": "thinking", "thinking": reply.reasoning, "signature": "c2ln"}
+        thought = {
+            "type": "thinking",
+            "thinking": reply.reasoning,
+            "signature": "c2ln",
+        }
         content.append(thought)
     text = _find_text(reply)
     if text is not None:
@@ -201,7 +206,12 @@ def _write_gemini(body: Body, reply: Reply) -> Answer:
 
 
 def _write_openai_error(message: str, kind: str) -> object:
-    error = {"message": message, "type": kind, "param": None, "code": None}
+    error = {
+        "message": message,
+        "type": kind,
+        "param": None,
+        "code": None,
+    }
     return {"error": error}
 
 
@@ -211,7 +221,11 @@ def _write_anthropic_error(message: str, kind: str) -> object:
 
 
 def _write_gemini_error(message: str, kind: str) -> object:
-    error = {"code": 500, "message": message, "status": kind.upper()}
+    error = {
+        "code": 500,
+        "message": message,
+        "status": kind.upper(),
+    }
     return {"error": error}
 
 
@@ -236,7 +250,8 @@ def write_chat_logprobs(body: Body, reply: Reply) -> object:
     if not body.get("logprobs") or reply.logprobs == {}:
         return None
     token, alternatives = _rank_first(reply)
-    first = _write_token(token, alternatives.get(token, _LIKELY))
+    logprob = alternatives.get(token, _LIKELY)
+    first = _write_token(token, logprob)
     top = []
     for alternative in _list_top(alternatives, body.get("top_logprobs")):
         top.append(_write_token(*alternative))
@@ -265,7 +280,8 @@ def _rank_first(reply: Reply) -> tuple[str, Logprobs]:
     tokens = list(filter(reply.text.startswith, reply.logprobs))
     token = max(tokens, key=len, default="")
     if not token:
-        token = "".join(_PIECES.findall(reply.text)[:1])
+        pieces = _PIECES.findall(reply.text)
+        token = "".join(pieces[:1])
     return token, dict(reply.logprobs)
 
 
@@ -291,7 +307,8 @@ def write_text_logprobs(body: Body, reply: Reply) -> object:
         tops = [{token: logprob} for token, logprob in tokens]
     else:
         token, alternatives = _rank_first(reply)
-        tokens = [(token, alternatives.get(token, _LIKELY))]
+        logprob = alternatives.get(token, _LIKELY)
+        tokens = [(token, logprob)]
         likeliest = _list_top(alternatives, body.get("logprobs"))
         tops = [dict(likeliest)]
     texts = [token for token, _ in tokens]

@@ -43,9 +43,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> RunFile | None:
     """Return the tests of a run file that the settings name."""
     config = parent.config
-    name = Path(os.path.relpath(file_path, config.rootpath)).as_posix()
+    name = os.path.relpath(file_path, config.rootpath)
     for pattern in config.getini(FILES):
-        if fnmatch(name, pattern):
+        if fnmatch(Path(name).as_posix(), pattern):
             return RunFile.from_parent(parent, path=file_path)
     return None
 
@@ -147,7 +147,8 @@ def _run(config: pytest.Config, path: str | Path, options: dict[str, Any]) -> Ru
 
     options = {**_read_options(config), **options}
     if not options.get("out"):
-        options["out"] = _find_folder(config, Path(path).resolve())
+        whole = Path(path).resolve()
+        options["out"] = _find_folder(config, whole)
     return answerkey.run(path, **options)
 
 
@@ -164,9 +165,11 @@ def _find_folder(config: pytest.Config, path: Path) -> Path:
     root = Path(base or tempfile.mkdtemp(prefix="answerkey-gates-"))
     name = path.parent.name if path.suffix else path.name
     number = 1
-    while (root / f"{name}-{number}").exists():
+    folder = root / f"{name}-1"
+    while folder.exists():
         number += 1
-    return root / f"{name}-{number}"
+        folder = root / f"{name}-{number}"
+    return folder
 
 
 @pytest.fixture
@@ -184,7 +187,8 @@ def answerkey_gates(request: pytest.FixtureRequest) -> Callable[..., Run]:
         run = _run(request.config, path, options)
         if run.status != "complete":
             pytest.fail(f"the run is {run.status}; see `answerkey show {run.path}`", pytrace=False)
-        if judge_run(run) not in {None, GateStatus.PASS, GateStatus.SKIPPED}:
+        verdict = judge_run(run)
+        if verdict not in {None, GateStatus.PASS, GateStatus.SKIPPED}:
             table = plain_text(draw_gates(run, _WIDTH))
             pytest.fail(table.strip(), pytrace=False)
         return run

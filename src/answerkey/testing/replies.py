@@ -51,11 +51,13 @@ class Reply:
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise ValueError(f"unknown kind of reply {self.kind!r}; there are {', '.join(KINDS)}")
+            kinds = ", ".join(KINDS)
+            raise ValueError(f"unknown kind of reply {self.kind!r}; there are {kinds}")
 
 
 #: What the server answers: always the same, by the text of the last user message, or by a function.
-Answers = str | Reply | Mapping[str, str | Reply] | Callable[[Messages], str | Reply]
+Answer = str | Reply
+Answers = Answer | Mapping[str, Answer] | Callable[[Messages], Answer]
 
 
 class NoAnswerError(LookupError):
@@ -64,7 +66,7 @@ class NoAnswerError(LookupError):
 
 def find_reply(answers: Answers, messages: Messages) -> Reply:
     """Return the reply to some messages; raise NoAnswerError when none is recorded for them."""
-    answer: str | Reply | None
+    answer: Answer | None
     if isinstance(answers, str | Reply):
         answer = answers
     elif isinstance(answers, Mapping):
@@ -104,7 +106,9 @@ def list_objects(value: object) -> list[Mapping[str, Any]]:
 
 
 def answer_by_hash(
-    choices: Sequence[str] = ("A", "B", "C", "D"), *, seed: int = 0
+    choices: Sequence[str] = ("A", "B", "C", "D"),
+    *,
+    seed: int = 0,
 ) -> Callable[[Messages], str]:
     """Return answers that pick one of the choices for each prompt, the same for the same prompt."""
 
@@ -167,7 +171,8 @@ class Behaviour:
                 names = ", ".join(FAULTS)
                 raise ValueError(f"unknown fault {name!r}: a status code, or one of {names}")
         shares = self.faults.values()
-        if min(shares, default=0) < 0 or sum(shares) > 1 + 1e-9:
+        total = sum(shares)
+        if min(shares, default=0) < 0 or total > 1 + 1e-9:
             raise ValueError("the shares of faults must be between 0 and 1 together")
 
     def choose_fault(self, digest: str, attempt: int) -> str | None:
@@ -222,7 +227,7 @@ def read_config(config: Any) -> tuple[Answers, Behaviour]:  # noqa: ANN401 - JSO
     return by_prompt, behaviour
 
 
-def _read_reply(value: Any) -> str | Reply:  # noqa: ANN401 - JSON
+def _read_reply(value: Any) -> Answer:  # noqa: ANN401 - JSON
     if isinstance(value, str):
         return value
     return Reply(**value)

@@ -68,7 +68,8 @@ def break_connection(request: BaseRequest, *, is_reset: bool = True) -> Response
     transport = request.transport
     if transport is not None and is_reset:
         connection = transport.get_extra_info("socket")
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        at_once = struct.pack("ii", 1, 0)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
         transport.abort()
     elif transport is not None:
         transport.close()
@@ -107,7 +108,8 @@ class RequestHandler:
         is_answer = False
         try:
             stream, is_answer = await self._answer(request, body)
-            if request.transport is not None and not request.transport.is_closing():
+            transport = request.transport
+            if transport is not None and not transport.is_closing():
                 status = stream.status
             return stream
         finally:
@@ -215,7 +217,8 @@ class RequestHandler:
             stream.content_length = len(body)
         await stream.prepare(request)
         if fault == "cut":
-            await stream.write(body[: len(body) // 2])
+            half = len(body) // 2
+            await stream.write(body[:half])
             break_connection(request, is_reset=False)
             return stream
         await stream.write(b'{"choices": [{"message": {"role": "assistant", "content": "')
@@ -234,7 +237,8 @@ class RequestHandler:
         its messages.
         """
         messages = style.read(body)
-        self.asked.count(self.asked.by_prompt, read_prompt(messages))
+        prompt = read_prompt(messages)
+        self.asked.count(self.asked.by_prompt, prompt)
         content = json.dumps([path, body], sort_keys=True)
         digest = hashlib.sha256(content.encode()).hexdigest()
         self.attempts[digest] += 1

@@ -363,7 +363,8 @@ class BatchApi:
         if is_refused and outcome.label in _GONE:
             return Refused(why)
         # `Health` knows a key that is refused, and a host that is not there.
-        error = Health(self._connection).note(outcome, is_final=True)
+        health = Health(self._connection)
+        error = health.note(outcome, is_final=True)
         if error is None and is_refused and not is_paid:
             return Refused(why)
         return error or self._fail(why)
@@ -592,8 +593,9 @@ def _read_line(line: BatchLine, connection: Connection) -> Completion:
     except RecursionError:
         return fail("the answer is nested too deeply to be read")
     status = line.status if isinstance(line.status, int) else 200
-    reply = HttpReply(status, {}, text.encode(errors="replace"))
-    return judge(reply, connection.read).completion
+    body = text.encode(errors="replace")
+    outcome = judge(HttpReply(status, {}, body), connection.read)
+    return outcome.completion
 
 
 # Making the calls.
@@ -609,7 +611,8 @@ class BatchRound(Round):
         self._connection = client.endpoint.connection
         self._book = client.book
         self._limits = client.batch_limits
-        self._api = find_batch_api(self._connection)(client, client.batch_limits)
+        api = find_batch_api(self._connection)
+        self._api = api(client, client.batch_limits)
         self._unanswered = {call.key: call for call in calls}
         self._open = list[Submitted]()
         self._reserved = dict[str, float]()
@@ -630,7 +633,8 @@ class BatchRound(Round):
                 await self._collect_all()
         finally:
             for submitted in self._open:
-                self._report(BatchLeft(str(submitted.batch), len(submitted.keys)))
+                batch = str(submitted.batch)
+                self._report(BatchLeft(batch, len(submitted.keys)))
         return self._answered
 
     def stop(self, reason: BaseException | None, *, grace: float | None = None) -> None:
@@ -699,7 +703,8 @@ class BatchRound(Round):
         content = b"".join(file.values())
         try:
             uploaded = await self._api.upload(content)
-            submitted = Submitted(uploaded, self._connection.identity, list(file))
+            identity = self._connection.identity
+            submitted = Submitted(uploaded, identity, list(file))
             await self._in_thread(self._book.keep_batch, submitted)
             try:
                 self._open.append(await self._name(submitted, content))

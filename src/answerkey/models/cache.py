@@ -170,7 +170,8 @@ class CallCache:
                 exist_ok=True,
             )
             # Made before SQLite makes it, so that what models said is the user's alone to read.
-            os.close(os.open(self.file, os.O_CREAT | os.O_RDWR, 0o600))
+            opened = os.open(self.file, os.O_CREAT | os.O_RDWR, 0o600)
+            os.close(opened)
             self._store = CallStore(self.file)
         except (RunError, OSError) as error:
             self._give_up(error)

@@ -94,8 +94,8 @@ class Secret:
     def __repr__(self) -> str:
         return HIDDEN
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Secret) and other._text == self._text
+    def __eq__(self, secret: object) -> bool:
+        return isinstance(secret, Secret) and secret._text == self._text
 
     def __hash__(self) -> int:
         return hash(self._text)
@@ -127,11 +127,13 @@ class Caller:
     @classmethod
     def of_process(cls, allow_hosts: Iterable[str] = ()) -> Self:
         """Return the caller of this process, with its environment."""
-        return cls(dict(os.environ), allow_hosts=frozenset(allow_hosts))
+        environment = dict(os.environ)
+        return cls(environment, allow_hosts=frozenset(allow_hosts))
 
     def find(self, name: str) -> str | None:
         """Return an environment value; one that is blank counts as not set."""
-        return self.environment.get(name, "").strip() or None
+        value = self.environment.get(name, "")
+        return value.strip() or None
 
     def find_key(self, name: str) -> Secret | None:
         """Return the key that an environment value holds."""
@@ -367,12 +369,12 @@ class Generation:
         sent.pop("extra_body", None)
         return sent
 
-    def over(self, other: Self) -> Self:
-        """Return `other` with what is set here in its place; `extra_body` is set field by field."""
+    def over(self, farther: Self) -> Self:
+        """Return `farther` with what is set here in its place; `extra_body` field by field."""
         set_here = {name: getattr(self, name) for name in self._given}
-        if self.extra_body is not None and other.extra_body is not None:
-            set_here["extra_body"] = {**other.extra_body, **self.extra_body}
-        return replace(other, **set_here)
+        if self.extra_body is not None and farther.extra_body is not None:
+            set_here["extra_body"] = {**farther.extra_body, **self.extra_body}
+        return replace(farther, **set_here)
 
     @property
     def wants_logprobs(self) -> bool:
@@ -522,7 +524,8 @@ class FunctionConfig:
     def name(self) -> str:
         """The name of the function, or of the type of what is called."""
         inner = getattr(self.function, "func", self.function)  # of a partial
-        name = str(getattr(inner, "__qualname__", type(inner).__qualname__))
+        type_name = type(inner).__qualname__
+        name = str(getattr(inner, "__qualname__", type_name))
         return name.rpartition("<locals>.")[2].strip("<>")
 
 
@@ -592,13 +595,13 @@ def has_loglikelihoods(model: Model | None) -> TypeGuard[RankingModel]:
     return bool(getattr(model, "has_loglikelihoods", False))
 
 
-def missing_parts(model: Model, known: Known | None) -> frozenset[str]:
+def missing_parts(model: Model, knowledge: Known | None) -> frozenset[str]:
     """Return what the model must know of every sample and nobody can tell it: `choices`, `truth`.
 
     Option texts are not among them: they may also come from the dataset.
     """
     needs: frozenset[str] = getattr(model, "needs", frozenset())
-    if known is not None:
+    if knowledge is not None:
         return frozenset()
     return needs - {"options"}
 

@@ -62,7 +62,8 @@ def connect(model: str | ModelConfig, *, caller: Caller | None = None) -> Connec
     `Connection.require_key`.
     """
     if isinstance(model, str):
-        model = read_name(model, caller=caller or Caller.of_process(), is_callers=True)
+        caller = caller or Caller.of_process()
+        model = read_name(model, caller=caller, is_callers=True)
     config = model.config
     if config is None:
         raise SpecError(

@@ -141,7 +141,8 @@ class Concurrency:
             is_used = 2 * sent.under_way >= self.limit
             if is_used and latency < self._slow_seconds:
                 step = 1.0 if self.size < self._fast_below else INCREASE
-                self.size = min(self.size + step, float(self.cap))
+                self.size += step
+                self.size = min(self.size, float(self.cap))
                 self._hand_out()
 
     def _hand_out(self) -> None:

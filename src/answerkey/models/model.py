@@ -94,7 +94,8 @@ def open_model(model: str | ModelConfig, *, caller: Caller | None = None) -> Mod
         model = complete_name(model)
         if not is_live(model):
             return _open_named(model)
-        model = read_name(model, caller=caller or Caller.of_process(), is_callers=True)
+        caller = caller or Caller.of_process()
+        model = read_name(model, caller=caller, is_callers=True)
     config = model.config
     if isinstance(config, InferenceConfig):
         seconds = config.seconds or SECONDS
@@ -190,7 +191,8 @@ def build_calls(
         whole = None
         if sees_sample_ids:
             keyed = [*messages, {"sample_id": question.sample_id}]
-            whole = replace(question, trial=number, messages=expand_images(messages))
+            expanded = expand_images(messages)
+            whole = replace(question, trial=number, messages=expanded)
         key = call_key(model, keyed, number)
         call = Call(key, question.sample_id, number, messages, purpose, is_cached, whole)
         calls.append(call)

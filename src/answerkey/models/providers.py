@@ -365,7 +365,8 @@ def _write_gemini(_: Connection, messages: Messages, parameters: Body) -> Body:
     contents = []
     for role, message in turns:
         name = "model" if role == "assistant" else role
-        contents.append({"role": name, "parts": write_parts(message, "gemini")})
+        parts = write_parts(message, "gemini")
+        contents.append({"role": name, "parts": parts})
     body: Body = {"contents": contents}
     if system:
         body["systemInstruction"] = {"parts": [{"text": system}]}
@@ -465,8 +466,12 @@ class AdapterApi:
     @property
     def identity(self) -> object:
         """The templates and what they read of the model."""
-        adapter = self.adapter
-        return ["adapter", adapter.process_input, adapter.process_output, dict(self.info)]
+        return [
+            "adapter",
+            self.adapter.process_input,
+            self.adapter.process_output,
+            dict(self.info),
+        ]
 
     @cached_property
     def _templates(self) -> list[Template]:

@@ -228,7 +228,8 @@ class Retry:
             return None
         if outcome.retry_after is not None:
             least = outcome.retry_after + self._clock.draw() * limits.first_wait
-            wait = min(limits.wait_seconds, max(wait, least))
+            wait = max(wait, least)
+            wait = min(limits.wait_seconds, wait)
         if self.attempts >= limits.attempts or self._unreadable >= limits.unreadable_attempts:
             return None
         ends_at = self._begun_at + self._patience(outcome, health)

@@ -189,7 +189,8 @@ class Usage:
     def count(self, sample_id: str, completion: Mapping[str, Any]) -> None:
         """Add a call, with its completion as it is stored: without the fields that are None."""
         self.calls += 1
-        self.retries += max(0, completion.get("attempts", 1) - 1)
+        attempts = completion.get("attempts", 1)
+        self.retries += max(0, attempts - 1)
         for name in USAGE_NAMES:
             if name in completion:
                 self.tokens[name] += completion[name]
@@ -199,7 +200,8 @@ class Usage:
         if "latency" in completion:
             self.seconds.append(completion["latency"])
         if completion["status"] == CompletionStatus.ERROR:
-            self.failures.append((sample_id, completion.get("error", "")))
+            error = completion.get("error", "")
+            self.failures.append((sample_id, error))
 
 
 class CallStore:
@@ -418,15 +420,16 @@ class CallStore:
                     continue
                 if status != CompletionStatus.ERROR:
                     answered.add(key)
-                rows[key] = (places.get(key), *record, sum_record(record))
+                checksum = sum_record(record)
+                rows[key] = (places.get(key), *record, checksum)
             self._connection.executemany(_ADD, rows.values())
 
     def _select(self, keys: Collection[str]) -> Rows:
         """Return key, place, whether it was answered, and text of calls; damaged ones have no
         text.
         """
-        wanted = json.dumps(list(keys))
-        return self._connection.execute(_FIND, (wanted,)).fetchall()
+        listed = json.dumps(list(keys))
+        return self._connection.execute(_FIND, (listed,)).fetchall()
 
     def _run(self, statement: str, *values: object) -> Rows:
         with self._using():

@@ -27,7 +27,8 @@ def main(words: Sequence[str] | None = None) -> int:
     text = arguments.config
     try:
         if text.startswith("@"):
-            text = Path(text[1:]).read_text(encoding="utf-8")
+            file = Path(text[1:])
+            text = file.read_text(encoding="utf-8")
         answers, behaviour = read_config(json.loads(text))
     except (OSError, TypeError, ValueError) as error:
         parser.error(str(error))

@@ -181,7 +181,8 @@ class Behaviour:
         """
         if self.faulty_attempts is not None and attempt >= self.faulty_attempts:
             return None
-        left = Draws(self.seed, digest).draw(f"fault {attempt}")
+        draws = Draws(self.seed, digest)
+        left = draws.draw(f"fault {attempt}")
         for name, share in self.faults.items():
             if left < share:
                 return name

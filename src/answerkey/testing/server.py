@@ -99,11 +99,13 @@ class RequestHandler:
         if request.content_type != "multipart/form-data":
             raw = await request.content.read()
         body = _parse(raw)
-        asked = self.asked  # a request that `forget` overtakes is closed where it was counted
-        headers = {name.lower(): value for name, value in request.headers.items()}
+        counts = self.asked  # a request that `forget` overtakes is closed where it was counted
+        headers = {}
+        for name, value in request.headers.items():
+            headers[name.lower()] = value
         peer = request.transport and request.transport.get_extra_info("peername")
         seen = Request(request.method, request.path_qs, headers, body)
-        asked.add(seen, peer)
+        counts.add(seen, peer)
         status = 0
         is_answer = False
         try:
@@ -113,7 +115,7 @@ class RequestHandler:
                 status = stream.status
             return stream
         finally:
-            asked.close(status, is_answer=is_answer)
+            counts.close(status, is_answer=is_answer)
 
     async def _answer(self, request: BaseRequest, body: Body | None) -> tuple[StreamResponse, bool]:
         """Return what to send, and whether it is the answer to the prompt."""
@@ -363,12 +365,15 @@ class TestServer:
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
-        server = web.Server(self._handler.handle, handler_cancellation=True, access_log=None)
+        handle = self._handler.handle
+        server = web.Server(handle, handler_cancellation=True, access_log=None)
         runner = web.ServerRunner(server, shutdown_timeout=_GRACE)
-        with socket.create_server((HOST, self.port), backlog=_BACKLOG) as listener:
+        address = (HOST, self.port)
+        with socket.create_server(address, backlog=_BACKLOG) as listener:
             try:
                 await runner.setup()
-                await web.SockSite(runner, listener, backlog=_BACKLOG).start()
+                site = web.SockSite(runner, listener, backlog=_BACKLOG)
+                await site.start()
                 self.port = listener.getsockname()[1]
                 self._is_ready.set()
                 await self._handler.is_over.wait()

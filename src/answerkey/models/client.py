@@ -13,7 +13,7 @@ import threading
 import weakref
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from answerkey.errors import AnswerkeyError, raise_if_interrupted
@@ -54,6 +54,8 @@ SIGNAL_SECONDS = 0.25
 WRITE_SECONDS = 1.0
 #: The pause between two writings to a ledger: each costs as much as a few calls do.
 GATHER_SECONDS = 0.002
+#: The pause between two waits for the disk, which slow down the calls.
+SETTLE_SECONDS = 0.05
 #: So many new objects make the garbage collector look for garbage while calls are made.
 GARBAGE_THRESHOLD = 50_000
 
@@ -191,6 +193,7 @@ class Round:
         self._settling: asyncio.Task[None] | None = None
         self._reason: BaseException | None = None
         self._is_stopped = False
+        self._is_over = asyncio.Event()
 
     async def run(self) -> Answers:
         """Return the completions by key.
@@ -212,6 +215,7 @@ class Round:
                 if self._timer is not None:
                     self._timer.cancel()
                 self._store()
+                self._is_over.set()
                 if self._settling is not None:
                     await self._settling
         finally:
@@ -303,6 +307,8 @@ class Round:
             except Exception as error:  # noqa: BLE001 - `run` raises it
                 self.stop(error, grace=GRACE_SECONDS)
                 return
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._is_over.wait(), SETTLE_SECONDS)
         self._settling = None
 
     async def _make(self, call: Call) -> Completion | None:

@@ -12,21 +12,24 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from secrets import token_hex
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
-from answerkey.errors import AnswerkeyError, SolverError
+from answerkey.errors import AnswerkeyError, SolverError, hide_secrets
 from answerkey.models.calls import (
     BATCH_SOURCE,
     MEGABYTE,
+    Answers,
     BatchLeft,
     BatchSeen,
     Call,
+    Calls,
     CallSettings,
     Finished,
     FinishedCalls,
@@ -36,12 +39,15 @@ from answerkey.models.calls import (
     charge_completion,
     keep_calls,
 )
-from answerkey.models.client import BUDGET_POLL_SECONDS, LOG, ModelClient, Round
+from answerkey.models.client import BUDGET_POLL_SECONDS, ModelClient, Round, encode_body
 from answerkey.models.providers import CHAT_PATH, Connection
 from answerkey.models.responses import (
     ANSWERED,
+    Body,
     fail,
     find_complaint,
+    get_field,
+    list_entries,
     read_body,
     read_count,
     shorten,
@@ -56,6 +62,7 @@ from answerkey.models.retry import (
     judge,
     read_retry_after,
 )
+from answerkey.models.store import CallStore
 from answerkey.types import Completion
 
 #: Where each line of a batch is sent, whatever the base URL: the APIs that have batches name it
@@ -77,24 +84,19 @@ RESUME_HINT = "the batches under way go on at the endpoint; `answerkey resume` c
 GIVE_UP_HINT = (
     "nothing is under way; if the endpoint has no batches, `answerkey resume --no-batch` goes on"
 )
+#: What the endpoint shows of a batch or a file, or says in a line: JSON.
+Shown = Mapping[str, Any]
+#: Where values are in it: names with dots between them.
+Paths = tuple[str, ...]
+#: The names in the address of a file.
+Path = tuple[str, ...]
+#: The lines of calls, by their keys.
+Lines = dict[str, bytes]
 _GONE = frozenset({"status 404", "status 410", "too_large"})
 #: What is not part of the path that files and batches are below.
 _ENDPOINT_END = re.compile(rf"({CHAT_PATH}|/models/[^/]*)$")
-_LONGEST_ID = 512
-_TOO_MANY_REQUESTS = 429
-
-
-class BatchBook(Protocol):
-    """Where batches are written down; used by one thread at a time."""
-
-    def list_batches(self, identity: str) -> list[Submitted]:
-        """Return the batches of a connection that are not collected yet, the oldest first."""
-
-    def keep_batch(self, batch: Submitted) -> None:
-        """Write a batch down, or its name; it is safe when this returns."""
-
-    def end_batch(self, batch: Submitted) -> None:
-        """Forget a batch: its calls are in the ledger, or there was nothing to collect."""
+#: What can stand in a path: not nothing, nor one or two dots.
+_ID = re.compile(r"(?!\.{1,2}$).{1,512}", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -141,7 +143,7 @@ class BatchState:
     done: int = 0
     total: int = 0
     errors: object = None
-    files: Sequence[Sequence[str]] = ()
+    files: Sequence[Path] = ()
     lines: Sequence[object] = ()
 
     @property
@@ -158,44 +160,49 @@ class BatchApi:
     (no answer in spite of all attempts).
     """
 
-    limits: ClassVar = BatchLimits()
+    limits = BatchLimits()
     #: The field of a list that holds the batches.
-    listed: ClassVar = "data"
+    listed = "data"
     #: Where a batch has its name, its status and its counts; where a line of the output says what.
-    id_path: ClassVar = "id"
-    status_path: ClassVar = "status"
-    done_paths: ClassVar[Sequence[str]] = ("request_counts.completed", "request_counts.failed")
-    total_paths: ClassVar[Sequence[str]] = ("request_counts.total",)
-    key_path: ClassVar = "custom_id"
-    body_path: ClassVar = "response.body"
-    code_path: ClassVar = "response.status_code"
-    error_path: ClassVar = "error"
+    id_path = "id"
+    status_path = "status"
+    done_paths: Paths = ("request_counts.completed", "request_counts.failed")
+    total_paths: Paths = ("request_counts.total",)
+    key_path = "custom_id"
+    body_path = "response.body"
+    code_path = "response.status_code"
+    error_path = "error"
 
     def __init__(self, client: ModelClient, limits: BatchLimits) -> None:
         self._client = client
         self._connection = client.endpoint.connection
         self._limits = limits
-        self.known: set[object] = set()
+        self.known = set[object]()
         self._transfer = replace(
             client.endpoint.limits,
             attempt_seconds=limits.transfer_seconds,
             call_seconds=limits.transfer_seconds + limits.outage_seconds,
         )
         self._wait = replace(
-            client.endpoint.limits, attempts=1000, call_seconds=limits.outage_seconds
+            client.endpoint.limits,
+            attempts=1000,
+            call_seconds=limits.outage_seconds,
         )
 
     # What differs by API.
 
     @staticmethod
-    def write_line(key: str, body: object) -> dict[str, object]:
+    def write_line(key: str, body: object) -> Body:
         """Return the line of a call."""
         return {"custom_id": key, "method": "POST", "url": ENDPOINT, "body": body}
 
-    def list_files(self, shown: Mapping[str, Any]) -> Sequence[Sequence[str]]:
+    def list_files(self, shown: Shown) -> list[Path]:
         """Return the paths of the files of a batch's output."""
-        ids = (shown.get("output_file_id"), shown.get("error_file_id"))
-        return [("files", str(file), "content") for file in ids if file]
+        paths: list[Path] = []
+        for name in ("output_file_id", "error_file_id"):
+            if shown.get(name):
+                paths.append(("files", str(shown[name]), "content"))
+        return paths
 
     async def upload(self, content: bytes) -> str:
         """Return the name of the new file that holds these lines; raises `Refused`."""
@@ -206,41 +213,51 @@ class BatchApi:
             'filename="calls.jsonl"\r\n'
             "Content-Type: application/octet-stream\r\n\r\n"
         )
-        form = b"".join((start.encode(), content, f"\r\n--{boundary}--\r\n".encode()))
-        kind = f"multipart/form-data; boundary={boundary}"
-        request = HttpRequest(form, url=self._locate("files"), content_type=kind)
-        shown = json.loads(await self._fetch(request, self._transfer))
+        end = f"\r\n--{boundary}--\r\n"
+        request = HttpRequest(
+            start.encode() + content + end.encode(),
+            url=self._locate("files"),
+            content_type=f"multipart/form-data; boundary={boundary}",
+        )
+        body = await self._fetch(request, self._transfer)
+        shown = json.loads(body)
         return self._check_name(shown.get("id"))
 
-    def _order(self, file: str, content: bytes | None) -> HttpRequest:
-        """Return the request that makes a batch."""
-        del content  # it is in the file
+    def _order(self, file: str, _content: bytes | None) -> HttpRequest:
+        """Return the request that makes a batch; its lines are in the file, or sent with it."""
         order = {"input_file_id": file, "endpoint": ENDPOINT, "completion_window": WINDOW}
-        return HttpRequest(json.dumps(order).encode(), url=self._locate("batches"))
+        body = json.dumps(order).encode()
+        return HttpRequest(body, url=self._locate("batches"))
 
-    def _is_ours(self, listed: Mapping[str, Any], submitted: Submitted) -> bool:
+    def _is_ours(self, listed: Shown, submitted: Submitted) -> bool:
         """Return whether a batch in a list is the one that was submitted."""
         return bool(listed.get("input_file_id") == submitted.file)
 
     # What all have.
 
     @classmethod
-    def read_line(cls, line: Mapping[str, Any]) -> BatchLine:
+    def read_line(cls, line: Shown) -> BatchLine:
         """Return what a line of the output says."""
-        paths = (cls.key_path, cls.body_path, cls.code_path, cls.error_path)
-        return BatchLine(*(_dig(line, path) for path in paths))
+        return BatchLine(
+            _dig(line, cls.key_path),
+            _dig(line, cls.body_path),
+            _dig(line, cls.code_path),
+            _dig(line, cls.error_path),
+        )
 
-    def read_state(self, shown: Mapping[str, Any]) -> BatchState:
+    def read_state(self, shown: Shown) -> BatchState:
         """Return what a batch says of itself."""
-        lines = _dig(shown, "response.inlinedResponses.inlinedResponses")
+        name = str(_dig(shown, self.id_path) or "")
+        status = str(_dig(shown, self.status_path) or "")
+        errors = _dig(shown, "errors.data") or shown.get("errors")
         return BatchState(
-            str(_dig(shown, self.id_path) or "").removeprefix("batches/"),
-            str(_dig(shown, self.status_path) or "").removeprefix("BATCH_STATE_").lower(),
-            sum(_count(_dig(shown, path)) for path in self.done_paths),
-            sum(_count(_dig(shown, path)) for path in self.total_paths),
-            _dig(shown, "errors.data") or shown.get("errors") or shown.get("error"),
+            name.removeprefix("batches/"),
+            status.removeprefix("BATCH_STATE_").lower(),
+            _sum_counts(shown, self.done_paths),
+            _sum_counts(shown, self.total_paths),
+            errors or shown.get("error"),
             self.list_files(shown),
-            lines if isinstance(lines, list) else (),
+            list_entries(_dig(shown, "response.inlinedResponses.inlinedResponses")),
         )
 
     async def create(self, submitted: Submitted, content: bytes | None) -> BatchState:
@@ -249,32 +266,38 @@ class BatchApi:
         `content` are its lines, None where they were handed in by an earlier process, which may
         have come to a batch. Raises `Refused`; there is no batch then.
         """
-        body = await self._find(submitted) if content is None else None
+        body = None
+        if content is None:
+            body = await self._find(submitted)
         if body is None:
             request = self._order(submitted.file, content)
-            body = await self._fetch(request, self._transfer, partial(self._find, submitted))
+            body = await self._fetch(request, self._transfer, submitted)
         return self._read(body)
 
     async def look(self, batch: str) -> BatchState:
         """Return how far a batch is; raises `Refused` when it is gone."""
-        return self._read(await self._fetch(self._get("batches", batch), self._wait, is_paid=True))
+        request = self._get("batches", batch)
+        body = await self._fetch(request, self._wait, is_paid=True)
+        return self._read(body)
 
-    async def download(self, file: Sequence[str]) -> bytes:
+    async def download(self, file: Path) -> bytes:
         """Return a file of the output; raises `Refused` when it is gone."""
-        return await self._fetch(self._get(*file), self._transfer, is_paid=True, is_file=True)
+        request = self._get(*file)
+        return await self._fetch(request, self._transfer, is_paid=True, is_file=True)
 
     def _get(self, *names: str) -> HttpRequest:
-        return HttpRequest(None, "GET", self._locate(*names), max_bytes=self._limits.output_bytes)
+        url = self._locate(*names)
+        return HttpRequest(None, "GET", url, max_bytes=self._limits.output_bytes)
 
     async def _find(self, submitted: Submitted) -> bytes | None:
         """Return the batch over a file, if it is among the latest; None where none are listed."""
         try:
-            request = self._get("batches")
-            page = json.loads(await self._fetch(request, self._client.endpoint.limits))
+            limits = self._client.endpoint.limits
+            body = await self._fetch(self._get("batches"), limits)
         except Refused:
             return None
-        listed = page.get(self.listed)
-        for batch in listed if isinstance(listed, list) else ():
+        page = json.loads(body)
+        for batch in list_entries(page.get(self.listed)):
             if isinstance(batch, Mapping) and self._is_ours(batch, submitted):
                 return json.dumps(batch).encode()
         return None
@@ -283,36 +306,45 @@ class BatchApi:
         self,
         request: HttpRequest,
         limits: Limits,
-        recall: Callable[[], Awaitable[bytes | None]] | None = None,
+        submitted: Submitted | None = None,
         *,
         is_paid: bool = False,
         is_file: bool = False,
     ) -> bytes:
         """Return the body of the reply: a JSON object, or a file.
 
-        `recall` looks, before another attempt, if the last one did it. What was paid for is given
-        up only when it is gone.
+        Of a batch that is `submitted` by this request it is looked, before another attempt, if the
+        last one made it. What was paid for is given up only when it is gone.
         """
         clock = self._client.endpoint.clock
         retry = Retry(limits, clock)
+        read = partial(self._read_reply, is_file=is_file)
         while True:
-            came = await self._client.start_http().send(request, seconds=retry.begin_attempt())
-            outcome = judge(came, partial(self._read_reply, is_file=is_file))
+            http = self._client.start_http()
+            seconds = retry.begin_attempt()
+            came = await http.send(request, seconds=seconds)
+            outcome = judge(came, read)
             if isinstance(came, HttpReply):
                 if outcome.verdict is RetryVerdict.ANSWERED:
                     return came.body
-                outcome = outcome._replace(retry_after=read_retry_after(came.headers, clock.wall()))
+                pause = read_retry_after(came.headers, clock.wall())
+                outcome = outcome._replace(retry_after=pause)
             wait = retry.choose_wait(outcome)
             if wait is None:
                 raise self._explain(outcome, is_paid=is_paid)
-            LOG.debug("%s %s: %s; again in %.1f s", *request[1:3], outcome.completion.error, wait)
             await clock.sleep(wait)
-            if recall is not None and outcome.label != f"status {_TOO_MANY_REQUESTS}":
-                body = await recall()
+            if submitted is not None and outcome.label != "status 429":
+                body = await self._find(submitted)
                 if body is not None:
                     return body
 
-    def _read_reply(self, status: int, body: bytes, *, is_file: bool) -> Completion:
+    def _read_reply(
+        self,
+        status: int,
+        body: bytes,
+        *,
+        is_file: bool,
+    ) -> Completion:
         """Return an empty completion for a file, or for a JSON object; else why it is none.
 
         A batch that failed, or was cancelled, has an `error` without being one.
@@ -322,7 +354,7 @@ class BatchApi:
         completion = read_body(status, body, lambda _: Completion(""))
         if completion.error is None:
             return completion
-        return completion.with_fields(error=self._connection.hide(completion.error))
+        return completion.with_fields(error=hide_secrets(completion.error))
 
     def _explain(self, outcome: CallOutcome, *, is_paid: bool) -> Exception:
         """Return why a request is not tried again."""
@@ -331,7 +363,8 @@ class BatchApi:
         if is_refused and outcome.label in _GONE:
             return Refused(why)
         # `Health` knows a key that is refused, and a host that is not there.
-        error = Health(self._connection).note(outcome, is_final=True)
+        health = Health(self._connection)
+        error = health.note(outcome, is_final=True)
         if error is None and is_refused and not is_paid:
             return Refused(why)
         return error or self._fail(why)
@@ -348,7 +381,7 @@ class BatchApi:
         return state
 
     def _check_name(self, name: object) -> str:
-        if not isinstance(name, str) or name in {"", ".", ".."} or len(name) > _LONGEST_ID:
+        if not isinstance(name, str) or not _ID.fullmatch(name):
             raise self._fail("a file or batch that it shows has no `id`")
         return name
 
@@ -367,56 +400,63 @@ class AnthropicBatches(BatchApi):
     known by when it was made and by its number of calls.
     """
 
-    status_path: ClassVar = "processing_status"
-    done_paths: ClassVar[Sequence[str]] = tuple(
-        f"request_counts.{name}" for name in ("succeeded", "errored", "canceled", "expired")
+    status_path = "processing_status"
+    done_paths: Paths = (
+        "request_counts.succeeded",
+        "request_counts.errored",
+        "request_counts.canceled",
+        "request_counts.expired",
     )
-    total_paths: ClassVar[Sequence[str]] = (*done_paths, "request_counts.processing")
-    body_path: ClassVar = "result.message"
-    error_path: ClassVar = "result.error"
+    total_paths: Paths = (*done_paths, "request_counts.processing")
+    body_path = "result.message"
+    error_path = "result.error"
 
     @staticmethod
-    def write_line(key: str, body: object) -> dict[str, object]:
+    def write_line(key: str, body: object) -> Body:
         """Return the entry of a call."""
         return {"custom_id": key, "params": body}
 
     @classmethod
-    def read_line(cls, line: Mapping[str, Any]) -> BatchLine:
+    def read_line(cls, line: Shown) -> BatchLine:
         """Return what a line of the results says."""
         result = super().read_line(line)
         kind = _dig(line, "result.type")
         if result.body is not None or not kind:
             return result
         why = find_complaint(result.error) or SILENCE.get(str(kind))
-        return result._replace(error={"code": kind, "message": why})
+        error = {"code": kind, "message": why}
+        return result._replace(error=error)
 
-    def list_files(self, shown: Mapping[str, Any]) -> Sequence[Sequence[str]]:
+    def list_files(self, shown: Shown) -> list[Path]:
         """Return the path of the results."""
-        return [("batches", str(shown.get("id")), "results")] if shown.get("results_url") else ()
+        if not shown.get("results_url"):
+            return []
+        return [("batches", str(shown.get("id")), "results")]
 
-    async def upload(self, content: bytes) -> str:
+    async def upload(self, _content: bytes) -> str:
         """Return a name for lines that are sent with the batch; it tells when."""
-        del content
         return f"answerkey-{self._client.endpoint.clock.wall():.0f}-{token_hex(8)}"
 
     def _order(self, file: str, content: bytes | None) -> HttpRequest:
         if content is None:
             raise Refused("it is not there")
-        return self._put(file, content.strip().replace(b"\n", b","))
+        entries = content.strip().replace(b"\n", b",")
+        return self._put(file, entries)
 
-    def _put(self, file: str, entries: bytes) -> HttpRequest:
-        del file
+    def _put(self, _file: str, entries: bytes) -> HttpRequest:
         return HttpRequest(b'{"requests":[%b]}' % entries, url=self._locate("batches"))
 
-    def _is_ours(self, listed: Mapping[str, Any], submitted: Submitted) -> bool:
+    def _is_ours(self, listed: Shown, submitted: Submitted) -> bool:
         try:
-            made_at = datetime.fromisoformat(str(listed.get("created_at"))).timestamp()
+            made_at = datetime.fromisoformat(str(listed.get("created_at")))
         except ValueError:
             return False
-        since = float(submitted.file.split("-")[1]) - CLOCK_SECONDS
+        _, uploaded_at, _ = submitted.file.split("-")
+        if made_at.timestamp() < float(uploaded_at) - CLOCK_SECONDS:
+            return False
         state = self.read_state(listed)
-        is_alike = made_at >= since and state.total == len(submitted.keys)
-        return is_alike and state.batch not in self.known
+        is_new = state.batch not in self.known
+        return is_new and state.total == len(submitted.keys)
 
 
 class GeminiBatches(AnthropicBatches):
@@ -425,52 +465,59 @@ class GeminiBatches(AnthropicBatches):
     What is over holds its answers itself.
     """
 
-    limits: ClassVar = BatchLimits(max_bytes=18 * MEGABYTE)
-    listed: ClassVar = "operations"
-    id_path: ClassVar = "name"
-    status_path: ClassVar = "metadata.state"
-    done_paths: ClassVar[Sequence[str]] = tuple(
-        f"metadata.batchStats.{name}RequestCount" for name in ("successful", "failed")
+    limits = BatchLimits(max_bytes=18 * MEGABYTE)
+    listed = "operations"
+    id_path = "name"
+    status_path = "metadata.state"
+    done_paths: Paths = (
+        "metadata.batchStats.successfulRequestCount",
+        "metadata.batchStats.failedRequestCount",
     )
-    total_paths: ClassVar[Sequence[str]] = ("metadata.batchStats.requestCount",)
-    key_path: ClassVar = "metadata.key"
-    body_path: ClassVar = "response"
-    error_path: ClassVar = "error"
+    total_paths: Paths = ("metadata.batchStats.requestCount",)
+    key_path = "metadata.key"
+    body_path = "response"
+    error_path = "error"
 
     @staticmethod
-    def write_line(key: str, body: object) -> dict[str, object]:
+    def write_line(key: str, body: object) -> Body:
         """Return the entry of a call."""
         return {"request": body, "metadata": {"key": key}}
 
     def _put(self, file: str, entries: bytes) -> HttpRequest:
         order = b'{"batch":{"displayName":"%b","inputConfig":{"requests":{"requests":[%b]}}}}'
         url = self._connection.url.replace(":generateContent", ":batchGenerateContent")
-        return HttpRequest(order % (file.encode(), entries), url=url)
+        body = order % (file.encode(), entries)
+        return HttpRequest(body, url=url)
 
-    def _is_ours(self, listed: Mapping[str, Any], submitted: Submitted) -> bool:
+    def _is_ours(self, listed: Shown, submitted: Submitted) -> bool:
         return bool(_dig(listed, "metadata.displayName") == submitted.file)
-
-
-BATCH_APIS: dict[str, type[BatchApi]] = {"anthropic": AnthropicBatches, "gemini": GeminiBatches}
 
 
 def find_batch_api(connection: Connection) -> type[BatchApi]:
     """Return how the API of a connection does batches."""
-    return BATCH_APIS.get(connection.api.name, BatchApi)
+    if connection.api.name == "anthropic":
+        return AnthropicBatches
+    if connection.api.name == "gemini":
+        return GeminiBatches
+    return BatchApi
 
 
 def _dig(value: Any, path: str) -> Any:  # noqa: ANN401 - JSON
     """Return what is at a path of an object; None where there is nothing."""
     for name in path.split("."):
-        value = value.get(name) if isinstance(value, Mapping) else None
+        value = get_field(value, name)
     return value
 
 
-def _count(value: object) -> int:
-    """Return a count, which Gemini writes as a text."""
-    if isinstance(value, str) and value.isdecimal():
-        value = int(value)
-    return read_count(value) or 0
+def _sum_counts(shown: Shown, paths: Paths) -> int:
+    """Return the sum of some counts, which Gemini writes as texts."""
+    total = 0
+    for path in paths:
+        count = _dig(shown, path)
+        if isinstance(count, str) and count.isdecimal():
+            count = int(count)
+        total += read_count(count) or 0
+    return total
 
 
 # Lines.
@@ -486,64 +533,69 @@ def write_line(connection: Connection, call: Call) -> bytes | Completion:
     except AnswerkeyError as error:
         return fail(error.message).with_fields(prompt=call.messages, source="live")
     line = find_batch_api(connection).write_line(call.key, body)
-    return json.dumps(line, separators=(",", ":"), default=str).encode() + b"\n"
+    return encode_body(line).encode() + b"\n"
 
 
-def cut_files(
-    lines: Iterable[tuple[str, bytes]], limits: BatchLimits
-) -> Iterator[dict[str, bytes]]:
+def cut_files(lines: Lines, limits: BatchLimits) -> Iterator[Lines]:
     """Yield lines by the key of their call, as many as fit into one batch.
 
     One too large for any is alone.
     """
-    file: dict[str, bytes] = {}
+    file: Lines = {}
     size = 0
-    for key, line in lines:
-        if file and (len(file) >= limits.max_calls or size + len(line) > limits.max_bytes):
+    for key, line in lines.items():
+        size += len(line)
+        is_full = len(file) >= limits.max_calls or size > limits.max_bytes
+        if file and is_full:
             yield file
             file = {}
-            size = 0
+            size = len(line)
         file[key] = line
-        size += len(line)
     if file:
         yield file
 
 
-def read_lines(
-    content: bytes | Sequence[object], connection: Connection
-) -> Iterator[tuple[str, Completion]]:
+def read_lines(content: bytes, connection: Connection) -> Iterator[tuple[str, Completion]]:
     """Yield key and completion of each line that names a call, in the order of the file.
 
     Never raises. A line that cannot be read names no call.
     """
+    for line in content.split(b"\n"):
+        with suppress(ValueError, RecursionError):
+            yield from read_entries([json.loads(line)], connection)
+
+
+def read_entries(
+    entries: Iterable[object], connection: Connection
+) -> Iterator[tuple[str, Completion]]:
+    """Yield key and completion of each entry of an output that names a call."""
     api = find_batch_api(connection)
-    for raw in content.split(b"\n") if isinstance(content, bytes) else content:
-        try:
-            value = json.loads(raw) if isinstance(raw, bytes) else raw
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(value, dict):
-            line = api.read_line(value)
+    for entry in entries:
+        if isinstance(entry, dict):
+            line = api.read_line(entry)
             if isinstance(line.key, str):
                 yield line.key, _read_line(line, connection)
 
 
 def _read_line(line: BatchLine, connection: Connection) -> Completion:
     if line.error:
-        code = _dig(line.error, "code")
-        name = code if isinstance(code, str) and code else "the batch reports an error"
-        return fail(
-            connection.hide(f"{name}: {find_complaint(line.error) or 'it gives no reason'}")
-        )
+        code = get_field(line.error, "code")
+        if not isinstance(code, str) or not code:
+            code = "the batch reports an error"
+        reason = find_complaint(line.error) or "it gives no reason"
+        return fail(hide_secrets(f"{code}: {reason}"))
     if line.body is None:
         return fail("the line of this call has neither an answer nor an error")
+    text = line.body
     try:
-        text = line.body if isinstance(line.body, str) else json.dumps(line.body)
+        if not isinstance(text, str):
+            text = json.dumps(text)
     except RecursionError:
         return fail("the answer is nested too deeply to be read")
     status = line.status if isinstance(line.status, int) else 200
-    reply = HttpReply(status, {}, text.encode(errors="replace"))
-    return judge(reply, connection.read).completion
+    body = text.encode(errors="replace")
+    outcome = judge(HttpReply(status, {}, body), connection.read)
+    return outcome.completion
 
 
 # Making the calls.
@@ -554,19 +606,19 @@ class BatchRound(Round):
     be.
     """
 
-    def __init__(self, client: BatchClient, calls: Sequence[Call]) -> None:
+    def __init__(self, client: BatchClient, calls: Calls) -> None:
         super().__init__(client, calls)
         self._connection = client.endpoint.connection
         self._book = client.book
         self._limits = client.batch_limits
-        self._api = find_batch_api(self._connection)(client, client.batch_limits)
+        api = find_batch_api(self._connection)
+        self._api = api(client, client.batch_limits)
         self._unanswered = {call.key: call for call in calls}
-        self._open: list[Submitted] = []
-        self._reserved: dict[str, float] = {}
+        self._open = list[Submitted]()
+        self._reserved = dict[str, float]()
         self._refusal: SolverError | None = None
-        self._task: asyncio.Task[object] | None = None
 
-    async def run(self) -> dict[str, Completion]:
+    async def run(self) -> Answers:
         """Return the completions by key.
 
         Raise what made it stop. Batches under way are told of then.
@@ -575,12 +627,14 @@ class BatchRound(Round):
         try:
             await self._take_up()
             while self._unanswered:
-                for file in cut_files(await self._reserve(), self._limits):
+                lines = await self._reserve()
+                for file in cut_files(lines, self._limits):
                     await self._submit(file)
                 await self._collect_all()
         finally:
             for submitted in self._open:
-                self._report(BatchLeft(str(submitted.batch), len(submitted.keys)))
+                batch = str(submitted.batch)
+                self._report(BatchLeft(batch, len(submitted.keys)))
         return self._answered
 
     def stop(self, reason: BaseException | None, *, grace: float | None = None) -> None:
@@ -591,14 +645,17 @@ class BatchRound(Round):
 
     async def _take_up(self) -> None:
         """Collect what an earlier process has handed in, if calls of ours are in it."""
-        submitted = await self._in_thread(self._book.list_batches, self._connection.identity)
-        self._api.known.update(batch.batch for batch in submitted if batch.batch is not None)
-        for batch in submitted:
+        identity = self._connection.identity
+        batches = await self._in_thread(self._book.list_batches, identity)
+        self._api.known.update(batch.batch for batch in batches)
+        for batch in batches:
             ours = self._unanswered.keys() & set(batch.keys)
             if not ours:
                 continue
+            opened = batch
             try:
-                opened = batch if batch.batch is not None else await self._name(batch, None)
+                if batch.batch is None:
+                    opened = await self._name(batch, None)
             except Refused:  # it never came to a batch; its calls are handed in anew
                 await self._in_thread(self._book.end_batch, batch)
                 continue
@@ -606,14 +663,13 @@ class BatchRound(Round):
             self._open.append(opened)
         await self._collect_all()
 
-    async def _reserve(self) -> list[tuple[str, bytes]]:
+    async def _reserve(self) -> Lines:
         """Return the lines of as many calls as the budget has room for, at least one.
 
         E305 without any.
         """
-        budget = self._settings.budget
-        lines: list[tuple[str, bytes]] = []
-        hopeless: list[tuple[Call, Completion]] = []
+        lines: Lines = {}
+        hopeless = []
         for call in self._unanswered.values():
             line = write_line(self._connection, call)
             if isinstance(line, Completion):
@@ -621,26 +677,34 @@ class BatchRound(Round):
                 continue
             tokens = self._endpoint.estimate_tokens(line)
             cost = charge(self._settings.price, *tokens, is_batch=True)
-            try:
-                while not (has_room := budget.reserve(cost)) and not lines:
-                    await self._endpoint.clock.sleep(BUDGET_POLL_SECONDS)
-            except AnswerkeyError:
-                if not lines:
-                    raise
-                break
-            if not has_room:
+            if not await self._has_room(cost, is_first=not lines):
                 break
             self._reserved[call.key] = cost
-            lines.append((call.key, line))
+            lines[call.key] = line
         await self._keep(hopeless)
         return lines
 
-    async def _submit(self, file: Mapping[str, bytes]) -> None:
+    async def _has_room(self, cost: float, *, is_first: bool) -> bool:
+        """Reserve the cost of a call, if there is room; for the first one it is waited."""
+        budget = self._settings.budget
+        try:
+            while not budget.reserve(cost):
+                if not is_first:
+                    return False
+                await self._endpoint.clock.sleep(BUDGET_POLL_SECONDS)
+        except AnswerkeyError:
+            if is_first:
+                raise
+            return False
+        return True
+
+    async def _submit(self, file: Lines) -> None:
         """Hand calls in; they are written down before the endpoint may begin to work."""
         content = b"".join(file.values())
         try:
             uploaded = await self._api.upload(content)
-            submitted = Submitted(uploaded, self._connection.identity, list(file))
+            identity = self._connection.identity
+            submitted = Submitted(uploaded, identity, list(file))
             await self._in_thread(self._book.keep_batch, submitted)
             try:
                 self._open.append(await self._name(submitted, content))
@@ -668,7 +732,8 @@ class BatchRound(Round):
                 await self._look(submitted)
             if self._open:
                 await self._endpoint.clock.sleep(wait)
-                wait = min(self._limits.longest_poll, wait * self._limits.poll_growth)
+                wait *= self._limits.poll_growth
+                wait = min(self._limits.longest_poll, wait)
         if self._refusal is not None:
             raise self._refusal
 
@@ -685,7 +750,7 @@ class BatchRound(Round):
                 return
         completions = await self._download(state)
         self._open.remove(submitted)
-        complaint = self._connection.hide(shorten(find_complaint(state.errors)))
+        complaint = hide_secrets(shorten(find_complaint(state.errors)))
         if state.status == "failed" and not completions:
             # The endpoint took the batch and did not begin with it; the others are collected first.
             why = complaint or "it gives no reason"
@@ -696,31 +761,34 @@ class BatchRound(Round):
             )
             await self._in_thread(self._book.end_batch, submitted)
             return
-        silence = fail(complaint or SILENCE.get(state.status, UNMENTIONED))
-        finished: list[tuple[Call, Completion]] = []
+        reason = complaint or SILENCE.get(state.status, UNMENTIONED)
+        silence = fail(reason)
+        finished = []
         for key in submitted.keys:
             call = self._unanswered.get(key)
-            if call is not None:
-                # How long one line took, nobody tells.
-                completion = completions.get(key, silence).with_fields(
-                    prompt=call.messages, attempts=1, source=BATCH_SOURCE
-                )
-                finished.append((call, completion))
+            if call is None:
+                continue
+            # How long one line took, nobody tells.
+            completion = completions.get(key, silence).with_fields(
+                prompt=call.messages,
+                attempts=1,
+                source=BATCH_SOURCE,
+            )
+            finished.append((call, completion))
         await self._keep(finished, submitted)
 
-    async def _download(self, state: BatchState) -> dict[str, Completion]:
+    async def _download(self, state: BatchState) -> Answers:
         """Return what the output of a batch says, by the keys of the calls.
 
         An answer, which comes first, wins over an error of the same call.
         """
-        completions = dict(read_lines(state.lines, self._connection))
+        completions = dict(read_entries(state.lines, self._connection))
         for file in state.files:
             try:
                 content = await self._api.download(file)
             except Refused as error:
                 missing = fail(f"a file of the batch cannot be had: {error}")
-                for key in self._unanswered:
-                    completions.setdefault(key, missing)
+                completions = dict.fromkeys(self._unanswered, missing) | completions
                 continue
             for key, completion in read_lines(content, self._connection):
                 completions.setdefault(key, completion)
@@ -729,14 +797,16 @@ class BatchRound(Round):
     async def _keep(self, finished: FinishedCalls, submitted: Submitted | None = None) -> None:
         """Write finished calls down, then forget their batch, and only then tell of them."""
         if finished:
-            await self._in_thread(partial(keep_calls, self._settings.ledger), finished)
+            keep = partial(keep_calls, self._settings.ledger)
+            await self._in_thread(keep, finished)
         if submitted is not None:
             await self._in_thread(self._book.end_batch, submitted)
         for call, completion in finished:
             del self._unanswered[call.key]
             self._answered[call.key] = completion
             cost = charge_completion(self._settings.price, completion)
-            self._settings.budget.settle(self._reserved.pop(call.key, 0.0), cost)
+            reserved = self._reserved.pop(call.key, 0.0)
+            self._settings.budget.settle(reserved, cost)
         for call, completion in finished:
             self._report(Finished(call, completion))
 
@@ -745,7 +815,8 @@ class BatchRound(Round):
         total = state.total or len(submitted.keys)
         done = min(state.done, total)
         batch = str(submitted.batch)
-        self._report(BatchSeen(batch, state.status, done, total, state.is_over))
+        seen = BatchSeen(batch, state.status, done, total, state.is_over)
+        self._report(seen)
 
     def _report(self, event: Finished | BatchSeen | BatchLeft) -> None:
         if self._settings.watch is not None:
@@ -765,13 +836,13 @@ class BatchClient(ModelClient):
         self,
         connection: Connection,
         settings: CallSettings,
-        book: BatchBook,
+        book: CallStore,
         batch_limits: BatchLimits | None = None,
     ) -> None:
         super().__init__(connection, settings)
         self.book = book
         self.batch_limits = batch_limits or find_batch_api(connection).limits
 
-    def start_round(self, calls: Sequence[Call]) -> BatchRound:
+    def start_round(self, calls: Calls) -> BatchRound:
         """Return the calls as they are made in batches."""
         return BatchRound(self, calls)

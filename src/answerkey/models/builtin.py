@@ -79,7 +79,8 @@ class BuiltinModel:
         """Return one completion for each request, in order."""
         completions = []
         for request in requests:
-            completions.append(self.answer_one(self, request).with_fields(source="builtin"))
+            completion = self.answer_one(self, request)
+            completions.append(completion.with_fields(source="builtin"))
         return completions
 
     def explain_missing_logprobs(self) -> str:
@@ -94,17 +95,22 @@ def answer_constant(model: BuiltinModel, _question: Request) -> Completion:
 
 def answer_random(model: BuiltinModel, question: Request) -> Completion:
     """Draw one of the sample's choices, each as likely as the others."""
-    draws = Draws(model.values["seed"], question.sample_id, question.trial)
-    return Completion(
-        draws.pick(read_choices(model.name, question), "choice"), finish_reason="stop"
-    )
+    draws = _draw_for(model, question)
+    choices = read_choices(model.name, question)
+    choice = draws.pick(choices, "choice")
+    return Completion(choice, finish_reason="stop")
+
+
+def _draw_for(model: BuiltinModel, question: Request) -> Draws:
+    seed = model.values["seed"]
+    return Draws(seed, question.sample_id, question.trial)
 
 
 def answer_longest(model: BuiltinModel, question: Request) -> Completion:
     """Pick the choice with the longest option text, in characters; ties are drawn."""
-    return _pick_highest(
-        model, question, [len(option.strip()) for option in read_options(model.name, question)]
-    )
+    options = read_options(model.name, question)
+    lengths = [len(option.strip()) for option in options]
+    return _pick_highest(model, question, lengths)
 
 
 def answer_overlap(model: BuiltinModel, question: Request) -> Completion:
@@ -115,7 +121,8 @@ def answer_overlap(model: BuiltinModel, question: Request) -> Completion:
     """
     options = read_options(model.name, question)
     words = split_words(remove_options(question.text, options))
-    return _pick_highest(model, question, [len(split_words(option) & words) for option in options])
+    overlaps = [len(split_words(option) & words) for option in options]
+    return _pick_highest(model, question, overlaps)
 
 
 def _pick_highest(model: BuiltinModel, question: Request, numbers: Sequence[int]) -> Completion:
@@ -125,7 +132,8 @@ def _pick_highest(model: BuiltinModel, question: Request, numbers: Sequence[int]
     for choice, number in zip(choices, numbers, strict=True):
         if number == highest:
             best.append(choice)
-    return Completion(Draws(TIE_SEED, question.sample_id).pick(best, "tie"), finish_reason="stop")
+    draws = Draws(TIE_SEED, question.sample_id)
+    return Completion(draws.pick(best, "tie"), finish_reason="stop")
 
 
 def answer_simulated(model: BuiltinModel, question: Request) -> Completion:
@@ -135,7 +143,7 @@ def answer_simulated(model: BuiltinModel, question: Request) -> Completion:
     Each sample is drawn by itself, from the seed, its id and the trial. `accuracy` is what the
     model means; what a scorer reads of it depends on the style.
     """
-    draws = Draws(model.values["seed"], question.sample_id, question.trial)
+    draws = _draw_for(model, question)
     style = model.values["style"]
     if style == "mixed":
         style = draws.pick_share(MIXED_SHARES, "style")
@@ -143,14 +151,15 @@ def answer_simulated(model: BuiltinModel, question: Request) -> Completion:
     if style == "refusal":
         reply = {"role": "assistant", "content": None, "refusal": form}
         return Completion(None, CompletionStatus.REFUSED, reply=reply, finish_reason="stop")
-    choices = list(read_choices(model.name, question))
+    choices = read_choices(model.name, question)
     meant = _draw_meant(model, question, draws)
-    rivals = [choice for choice in choices if choice != meant] or [meant]
     option = "this option"
-    options = question.options
-    if options is not None and len(options) == len(choices) and meant in choices:
+    options = question.options or ()
+    if len(options) == len(choices) and meant in choices:
         option = options[choices.index(meant)].strip()
-    text = form.format(c=meant, t=option, o=draws.pick(rivals, "other"))
+    rivals = [choice for choice in choices if choice != meant] or [meant]
+    rival = draws.pick(rivals, "other")
+    text = form.format(c=meant, t=option, o=rival)
     return Completion(text, finish_reason="stop")
 
 
@@ -161,8 +170,10 @@ def _draw_meant(model: BuiltinModel, question: Request, draws: Draws) -> str:
         hint = "give the task a scorer with a ground truth, such as `string_equals_mcqa`"
         message = f"model `{model.name}` knows the key, and sample `{question.sample_id}` has none"
         raise SpecError("E301", message, hint=hint)
-    wrong = [choice for choice in read_choices(model.name, question) if choice != truth]
-    if draws.draw("knows") < model.values["accuracy"] or not wrong:
+    choices = read_choices(model.name, question)
+    wrong = [choice for choice in choices if choice != truth]
+    is_right = draws.draw("knows") < model.values["accuracy"]
+    if is_right or not wrong:
         return truth
     return draws.pick(wrong, "wrong")
 
@@ -177,10 +188,12 @@ def remove_options(text: str, options: Sequence[str]) -> str:
 
     The longest goes first.
     """
-    for option in sorted(filter(None, map(str.strip, options)), key=len, reverse=True):
+    stripped = [option.strip() for option in options]
+    for option in sorted(filter(None, stripped), key=len, reverse=True):
         places = list(re.finditer(rf"(?<!\w){re.escape(option)}(?!\w)", text))
         if places:
-            text = f"{text[: places[-1].start()]} {text[places[-1].end() :]}"
+            start, end = places[-1].span()
+            text = f"{text[:start]} {text[end:]}"
     return text
 
 
@@ -201,7 +214,9 @@ def read_options(name: str, question: Request) -> Sequence[str]:
     options = question.options
     if options is not None and len(options) == len(choices):
         return options
-    count = "none" if options is None else f"{len(options)} for {len(choices)} choices"
+    count = "none"
+    if options is not None:
+        count = f"{len(options)} for {len(choices)} choices"
     message = (
         f"model `{name}` reads the option texts, and sample `{question.sample_id}` has {count}"
     )
@@ -209,8 +224,15 @@ def read_options(name: str, question: Request) -> Sequence[str]:
 
 
 BUILTIN_MODELS: dict[str, BuiltinModel] = {
-    "constant": BuiltinModel(answer_constant, parameters={"choice": GenerationParameter("A")}),
-    "random": BuiltinModel(answer_random, frozenset({"choices"}), {"seed": SEED}),
+    "constant": BuiltinModel(
+        answer_constant,
+        parameters={"choice": GenerationParameter("A")},
+    ),
+    "random": BuiltinModel(
+        answer_random,
+        frozenset({"choices"}),
+        {"seed": SEED},
+    ),
     "longest": BuiltinModel(answer_longest, frozenset({"choices", "options"})),
     "overlap": BuiltinModel(answer_overlap, frozenset({"choices", "options"})),
     "simulated": BuiltinModel(

@@ -10,18 +10,18 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
 from answerkey.errors import RunError, SpecError, listing, suggest
-from answerkey.models.calls import Call, FinishedCalls
+from answerkey.models.calls import Answers, Calls, FinishedCalls
 from answerkey.models.config import CachePolicy
 from answerkey.models.store import SUFFIXES, CallStore, remove_store
 from answerkey.text import format_count
-from answerkey.types import Completion, CompletionStatus, Notice, read_limit
+from answerkey.types import CompletionStatus, Notice, read_limit
 
 #: The environment may say how large the cache may be, in gigabytes, or `off`.
 VARIABLE = "ANSWERKEY_CALL_CACHE"
@@ -79,7 +79,7 @@ class CallCache:
             notices.append(Notice(message, hint=_CLEAR_HINT))
         return notices
 
-    def find(self, calls: Sequence[Call]) -> dict[str, Completion]:
+    def find(self, calls: Calls) -> Answers:
         """Return what is stored, by key, with source `cache`; nothing unless the policy is
         `reuse`.
         """
@@ -164,9 +164,14 @@ class CallCache:
 
     def _open(self) -> None:
         try:
-            self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.file.parent.mkdir(
+                mode=0o700,
+                parents=True,
+                exist_ok=True,
+            )
             # Made before SQLite makes it, so that what models said is the user's alone to read.
-            os.close(os.open(self.file, os.O_CREAT | os.O_RDWR, 0o600))
+            opened = os.open(self.file, os.O_CREAT | os.O_RDWR, 0o600)
+            os.close(opened)
             self._store = CallStore(self.file)
         except (RunError, OSError) as error:
             self._give_up(error)
@@ -193,7 +198,7 @@ class RunLedger:
     cache: CallCache
     task: str
 
-    def find(self, calls: Sequence[Call]) -> dict[str, Completion]:
+    def find(self, calls: Calls) -> Answers:
         """Return the completions that are known, by the key of the call."""
         completions = self.journal.find(calls)
         missing = []
@@ -201,7 +206,10 @@ class RunLedger:
             if call.is_cached and call.key not in completions:
                 missing.append(call)
         cached = self.cache.find(missing)
-        reused = [(call, cached[call.key]) for call in missing if call.key in cached]
+        reused = []
+        for call in missing:
+            if call.key in cached:
+                reused.append((call, cached[call.key]))
         self.journal.write(reused, self.task)
         return completions | cached
 

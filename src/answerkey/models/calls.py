@@ -9,13 +9,14 @@ import hashlib
 import random
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from answerkey.errors import RunError, SolverError
 from answerkey.models.config import Price
+from answerkey.models.responses import Messages
 from answerkey.types import (
     CACHE_NAMES,
     Completion,
@@ -55,13 +56,16 @@ class Call:
     key: str
     sample_id: str
     trial: int
-    messages: Sequence[Mapping[str, object]]
+    messages: Messages
     purpose: str = "solve"
     is_cached: bool = True
     question: Request | None = None
 
 
+Calls = Sequence[Call]
 FinishedCalls = Sequence[tuple[Call, Completion]]
+#: Completions by the keys of their calls.
+Answers = dict[str, Completion]
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,7 @@ class Identified(Protocol):
         """A stable text for everything that decides the answer, without secrets."""
 
 
-def call_key(model: Identified, messages: Sequence[Mapping[str, object]], trial: int) -> str:
+def call_key(model: Identified, messages: Messages, trial: int) -> str:
     """Return the key of a question: the same for the same model, parameters, messages and trial.
 
     The order of the keys inside a message does not matter.
@@ -98,7 +102,7 @@ def call_key(model: Identified, messages: Sequence[Mapping[str, object]], trial:
 class Ledger(Protocol):
     """Where finished calls are kept; used by one thread at a time."""
 
-    def find(self, calls: Sequence[Call]) -> dict[str, Completion]:
+    def find(self, calls: Calls) -> Answers:
         """Return the completions that are known, by the key of the call.
 
         Failed calls are not among them.
@@ -115,9 +119,9 @@ class Ledger(Protocol):
 class MemoryLedger:
     """A ledger for runs that leave nothing behind."""
 
-    kept: dict[str, Completion] = field(default_factory=dict)
+    kept: Answers = field(default_factory=dict)
 
-    def find(self, calls: Sequence[Call]) -> dict[str, Completion]:
+    def find(self, calls: Calls) -> Answers:
         """Return the completions that are known, by the key of the call."""
         completions = {}
         for call in calls:
@@ -203,15 +207,17 @@ def charge(price: Price | None, *tokens: float | None, is_batch: bool = False) -
     """
     if price is None:
         return 0.0
-    counts = [count or 0 for count in tokens]
-    missing = len(PRICED_NAMES) - len(counts)
-    prompt, completion, read, written = counts + [0] * missing
+    counts = [count or 0 for count in (*tokens, 0, 0)]
+    prompt, completion, read, written, *_ = counts
     read_price = price.prompt if price.cached is None else price.cached
     write_price = price.prompt if price.written is None else price.written
     cost = price.prompt * max(0, prompt - read - written)
     cost += price.completion * completion
-    cost += write_price * written + read_price * read
-    return cost * BATCH_SHARE if is_batch else cost
+    cost += write_price * written
+    cost += read_price * read
+    if is_batch:
+        cost *= BATCH_SHARE
+    return cost
 
 
 def charge_completion(price: Price | None, completion: Completion) -> float:
@@ -235,7 +241,11 @@ class Budget:
     calls: int = 0
     spent: float = 0.0
     _reserved: float = field(default=0.0, init=False)
-    _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
+    _lock: threading.Lock = field(
+        default_factory=threading.Lock,
+        init=False,
+        repr=False,
+    )
 
     def reserve(self, cost: float) -> bool:
         """Set money and one call aside; False means: calls under way must be settled first.
@@ -342,7 +352,11 @@ class Clock:
     draw: Callable[[], float] = random.random
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(
+    frozen=True,
+    eq=False,
+    kw_only=True,
+)
 class CallSettings:
     """How calls are made: where finished ones are kept, what they may cost, who hears of them.
 
@@ -359,9 +373,9 @@ class CallSettings:
 
 
 def complete_calls(
-    calls: Sequence[Call],
-    stored: Mapping[str, Completion],
-    send: Callable[[Sequence[Call]], Mapping[str, Completion]],
+    calls: Calls,
+    stored: Answers,
+    send: Callable[[Calls], Answers],
     watch: Watch | None,
 ) -> list[Completion]:
     """Return the completions in the order of the calls.
@@ -369,9 +383,9 @@ def complete_calls(
     What is not stored under its key is sent, each key once. `send` tells `watch` of the calls that
     it makes; the others are told of here.
     """
-    remembered: list[Call] = []
-    missing: dict[str, Call] = {}
-    repeated: list[Call] = []
+    remembered = []
+    missing = {}
+    repeated = []
     for call in calls:
         if call.key in stored:
             remembered.append(call)
@@ -388,9 +402,10 @@ def complete_calls(
 
 
 def _tell_remembered(
-    calls: Sequence[Call],
-    completions: Mapping[str, Completion],
+    calls: Calls,
+    completions: Answers,
     watch: Watch | None,
 ) -> None:
     if watch is not None and calls:
-        watch(Remembered([(call, completions[call.key]) for call in calls]))
+        remembered = [(call, completions[call.key]) for call in calls]
+        watch(Remembered(remembered))

@@ -11,25 +11,24 @@ import gc
 import logging
 import threading
 import weakref
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from answerkey.errors import AnswerkeyError, raise_if_interrupted
 from answerkey.models.calls import (
+    Answers,
     Call,
+    Calls,
     CallSettings,
     Event,
     Finished,
-    FinishedCalls,
     Limits,
     Retried,
     charge,
     charge_completion,
     complete_calls,
-    keep_calls,
 )
 from answerkey.models.endpoint import EndpointState
 from answerkey.models.providers import Connection
@@ -55,6 +54,8 @@ SIGNAL_SECONDS = 0.25
 WRITE_SECONDS = 1.0
 #: The pause between two writings to a ledger: each costs as much as a few calls do.
 GATHER_SECONDS = 0.002
+#: The pause between two waits for the disk, which slow down the calls.
+SETTLE_SECONDS = 0.05
 #: So many new objects make the garbage collector look for garbage while calls are made.
 GARBAGE_THRESHOLD = 50_000
 
@@ -77,8 +78,9 @@ class ModelClient:
     """
 
     def __init__(self, connection: Connection, settings: CallSettings | None = None) -> None:
-        self.settings = settings or CallSettings()
-        self.endpoint = EndpointState(connection, self.settings.limits, self.settings.clock)
+        settings = settings or CallSettings()
+        self.settings = settings
+        self.endpoint = EndpointState(connection, settings.limits, settings.clock)
         self.executor = ThreadPoolExecutor(1, thread_name_prefix="answerkey-ledger")
         self.open_http = open_http
         self._http: HttpClient | None = None
@@ -89,7 +91,7 @@ class ModelClient:
         self._stopping: Future[None] | None = None
         self._close = weakref.finalize(self, _shut_down, self.background, self.executor)
 
-    def complete(self, calls: Sequence[Call]) -> list[Completion]:
+    def complete(self, calls: Calls) -> list[Completion]:
         """Return the completions in the order of the calls; each is in the ledger.
 
         A call that failed for good has a completion with status ERROR. Raises SolverError E304 (the
@@ -103,9 +105,10 @@ class ModelClient:
             self._await_stopped()
             if self.reason is not None:
                 raise self.reason
-            distinct = list({call.key: call for call in calls}.values())
-            stored = self.executor.submit(self.settings.ledger.find, distinct).result()
-            return complete_calls(calls, stored, self._send, self.settings.watch)
+            distinct = {call.key: call for call in calls}
+            settings = self.settings
+            stored = settings.ledger.find(list(distinct.values()))
+            return complete_calls(calls, stored, self._send, settings.watch)
 
     def close(self) -> None:
         """Close the connections and end the threads; twice does no harm."""
@@ -123,35 +126,25 @@ class ModelClient:
     def start_http(self) -> HttpClient:
         """Return the HTTP client, which is opened inside the event loop and closed with it."""
         if self._http is None:
-            self._http = self.open_http(self.endpoint.connection, self.endpoint.limits)
+            endpoint = self.endpoint
+            self._http = self.open_http(endpoint.connection, endpoint.limits)
             self.background.on_stop = self._http.close
         return self._http
 
-    def start_round(self, calls: Sequence[Call]) -> Round:
+    def start_round(self, calls: Calls) -> Round:
         """Return the calls as they are made here, one by one."""
         return Round(self, calls)
 
-    def _send(self, calls: Sequence[Call]) -> dict[str, Completion]:
+    def _send(self, calls: Calls) -> Answers:
         started = self.start_round(calls)
-        under_way = list[asyncio.Task[Any] | None]()
-
-        async def run() -> dict[str, Completion]:
-            under_way.append(asyncio.current_task())
-            return await started.run()
-
-        async def end() -> None:
-            started.stop(None, grace=GRACE_SECONDS)
-            for task in filter(None, under_way):
-                await asyncio.wait([task])
-
         try:
             # An interrupt may come before `submit` returns, when calls are made already.
-            running = self.background.submit(run())
+            running = self.background.submit(started.run())
             while not wait([running], timeout=SIGNAL_SECONDS).done:
                 raise_if_interrupted()
             return running.result()
         except KeyboardInterrupt:
-            self._stopping = self.background.submit(end())
+            self._stopping = self.background.submit(started.end())
             raise
         except AnswerkeyError as error:
             self.reason = error
@@ -183,44 +176,59 @@ class Round:
     sudden death loses is never more than there are connections.
     """
 
-    def __init__(self, client: ModelClient, calls: Sequence[Call]) -> None:
+    def __init__(self, client: ModelClient, calls: Calls) -> None:
         self._client = client
         self._settings = client.settings
         self._endpoint = client.endpoint
-        self._rest = iter(calls)
-        self._size = min(len(calls), 2 * client.endpoint.concurrency.cap)
-        self._answered: dict[str, Completion] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._sending: set[asyncio.Task[object] | None] = set()
-        self._finished: list[tuple[Call, Completion]] = []
-        self._storing: asyncio.Task[None] | None = None
+        self._calls = calls
+        self._waiting = iter(calls)
+        self._task: asyncio.Task[Any] | None = None
+        self._answered: Answers = {}
+        self._workers = set[asyncio.Task[None]]()
+        self._sending = set[asyncio.Task[Any] | None]()
+        self._finished = list[tuple[Call, Completion]]()
+        self._timer: asyncio.TimerHandle | None = None
+        self._store_at = 0.0
+        self._unsettled = list[tuple[Call, Completion]]()
+        self._settling: asyncio.Task[None] | None = None
         self._reason: BaseException | None = None
         self._is_stopped = False
+        self._is_over = asyncio.Event()
 
-    async def run(self) -> dict[str, Completion]:
+    async def run(self) -> Answers:
         """Return the completions by key.
 
         Raise what made it stop. After `stop(None)`: what there is.
         """
+        self._task = asyncio.current_task()
         self._http = self._client.start_http()
+        concurrency = self._endpoint.concurrency
         try:
             with collect_garbage_rarely():
-                for _ in range(self._size):
-                    self._start(self._work())
-                if self._tasks:
-                    await asyncio.wait(self._tasks)
-                if self._storing is not None:
-                    await self._storing
-            if self._finished:  # the ledger has failed; they are paid for, so it is tried again
-                with suppress(AnswerkeyError):
-                    await self._in_thread(
-                        partial(keep_calls, self._settings.ledger), self._finished
-                    )
+                for _ in self._calls[: 2 * concurrency.cap]:
+                    worker = asyncio.create_task(self._work())
+                    worker.add_done_callback(self._note_end)
+                    self._workers.add(worker)
+                if self._workers:
+                    await asyncio.wait(self._workers)
+                # Answered in the last moment; or the ledger has failed, and is tried again.
+                if self._timer is not None:
+                    self._timer.cancel()
+                self._store()
+                self._is_over.set()
+                if self._settling is not None:
+                    await self._settling
         finally:
-            self._endpoint.concurrency.reset()
+            concurrency.reset()
         if self._reason is not None:
             raise self._reason
         return self._answered
+
+    async def end(self) -> None:
+        """Stop, and wait until what is under way is stored, or cut off."""
+        self.stop(None, grace=GRACE_SECONDS)
+        if self._task is not None:
+            await asyncio.wait([self._task])
 
     def stop(self, reason: BaseException | None, *, grace: float | None = None) -> None:
         """Send nothing more. Requests under way get `grace` seconds (None: all they need) to be
@@ -230,11 +238,11 @@ class Round:
         self._reason = self._reason or reason
         if reason is None and self._sending:
             report_stop(len(self._sending))
-        for task in self._tasks - self._sending:
+        for task in self._workers - self._sending:
             task.cancel()
 
         def cut_off() -> None:
-            for task in self._tasks:
+            for task in self._workers:
                 task.cancel()
 
         if grace == 0:
@@ -242,51 +250,66 @@ class Round:
         elif grace is not None:
             asyncio.get_running_loop().call_later(grace, cut_off)
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        task.add_done_callback(self._note_end)
-        self._tasks.add(task)
-
-    def _note_end(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
+    def _note_end(self, worker: asyncio.Task[None]) -> None:
+        self._workers.discard(worker)
+        if worker.cancelled():
+            return
+        error = worker.exception()
+        if error is not None:
             self.stop(error, grace=0)
 
     async def _work(self) -> None:
         concurrency = self._endpoint.concurrency
         while not self._is_stopped:
             await concurrency.enter()
-            call = None if self._is_stopped else next(self._rest, None)
-            completion = None if call is None else await self._make(call)
+            completion = None
+            call = next(self._waiting, None)
+            if call is not None and not self._is_stopped:
+                completion = await self._make(call)
             if call is None or completion is None:
                 concurrency.finish()
                 return
+            if not self._finished:
+                loop = asyncio.get_running_loop()
+                self._timer = loop.call_at(self._store_at, self._store)
             self._finished.append((call, completion))
-            if self._storing is None:
-                self._storing = asyncio.create_task(self._store())
 
-    async def _store(self) -> None:
-        """Store finished calls; those of one writing are gathered during the one before."""
-        ledger = self._settings.ledger
-        while self._finished:
-            batch = self._finished
-            self._finished = []
-            try:
-                await self._in_thread(ledger.write, batch)
-                self._note_kept(batch)
-                await self._in_thread(ledger.settle, batch)
-            except Exception as error:  # noqa: BLE001 - `run` raises it
-                self._finished = batch + self._finished
-                self.stop(error, grace=GRACE_SECONDS)
-                return  # nothing more is stored: `_storing` stays
-            await asyncio.sleep(GATHER_SECONDS)
-        self._storing = None
+    def _store(self) -> None:
+        """Store the calls that have finished since the last time; only now they count.
 
-    def _note_kept(self, batch: FinishedCalls) -> None:
+        This is done here and not in a thread: it takes less time than to change threads.
+        """
+        batch = self._finished
+        if not batch:
+            return
+        try:
+            self._settings.ledger.write(batch)
+        except Exception as error:  # noqa: BLE001 - `run` raises it
+            self.stop(error, grace=GRACE_SECONDS)
+            return  # nothing more is stored: `_finished` stays
+        self._finished = []
+        self._store_at = asyncio.get_running_loop().time() + GATHER_SECONDS
         for call, completion in batch:
             self._answered[call.key] = completion
             self._tell(Finished(call, completion))
         self._endpoint.concurrency.finish(len(batch))
+        self._unsettled += batch
+        if self._settling is None:
+            self._settling = asyncio.create_task(self._settle())
+
+    async def _settle(self) -> None:
+        """Wait for the disk, again and again; calls are made and stored meanwhile."""
+        while self._unsettled:
+            batch = self._unsettled
+            self._unsettled = []
+            try:
+                await self._in_thread(self._settings.ledger.settle, batch)
+            except Exception as error:  # noqa: BLE001 - `run` raises it
+                self.stop(error, grace=GRACE_SECONDS)
+                return
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._is_over.wait(), SETTLE_SECONDS)
+        self._settling = None
 
     async def _make(self, call: Call) -> Completion | None:
         """Return the completion of a call, or None when the round is stopped before there is
@@ -296,9 +319,10 @@ class Round:
         budget = self._settings.budget
         price = self._settings.price
         try:
-            body = encode_body(endpoint.connection.build(call.messages)).encode()
+            request = endpoint.connection.build(call.messages)
         except AnswerkeyError as error:
             return fail(error.message).with_fields(prompt=call.messages, source="live")
+        body = encode_body(request).encode()
         reserved = charge(price, *endpoint.estimate_tokens(body))
         cost = 0.0
         try:
@@ -332,7 +356,8 @@ class Round:
             sent = endpoint.concurrency.begin()
             self._sending.add(task)
             try:
-                came = await self._http.send(request, seconds=retry.begin_attempt())
+                seconds = retry.begin_attempt()
+                came = await self._http.send(request, seconds=seconds)
             finally:
                 self._sending.discard(task)
             latency = clock.now() - begun
@@ -347,7 +372,10 @@ class Round:
             if wait is None:
                 endpoint.note_usage(outcome.completion)
                 return outcome.completion.with_fields(
-                    prompt=call.messages, latency=latency, attempts=retry.attempts, source="live"
+                    prompt=call.messages,
+                    latency=latency,
+                    attempts=retry.attempts,
+                    source="live",
                 )
             why = outcome.completion.error or outcome.label
             LOG.debug("sample %s: %s; retried in %.1f s", call.sample_id, why, wait)
@@ -360,17 +388,18 @@ class Round:
         """Do something with the ledger, or with what is written beside it, outside the event
         loop.
         """
-        return await asyncio.get_running_loop().run_in_executor(
-            self._client.executor, work, argument
-        )
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._client.executor, work, argument)
 
     def _tell(self, event: Event) -> None:
         """Let who looks on hear an event; an error that this raises stops the calls."""
-        if self._settings.watch is not None:
-            try:
-                self._settings.watch(event)
-            except AnswerkeyError as error:
-                self.stop(error)
+        watch = self._settings.watch
+        if watch is None:
+            return
+        try:
+            watch(event)
+        except AnswerkeyError as error:
+            self.stop(error)
 
 
 @contextmanager
@@ -407,7 +436,11 @@ class Background:
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Start a coroutine; the thread is started with the first one."""
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            self._thread = threading.Thread(
+                target=self._run,
+                name=self._name,
+                daemon=True,
+            )
             self._thread.start()
         self._is_ready.wait()
         if self._loop is None:
@@ -415,18 +448,10 @@ class Background:
             raise RuntimeError("the event loop has been stopped")
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
-    def call(self, function: Callable[[], None]) -> None:
-        """Call a function inside the loop, without waiting for it.
-
-        Nothing when there is no loop.
-        """
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(function)
-
     def stop(self) -> None:
         """Cancel what is running, clean up, and end the thread; twice does no harm."""
         if self._thread is not None and self._loop is not None:
-            self.call(self._loop.stop)
+            self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._loop = None
 

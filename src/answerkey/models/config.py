@@ -31,6 +31,7 @@ from answerkey.errors import (
     suggest,
 )
 from answerkey.models.names import API_NAMES, PROVIDERS, ApiName
+from answerkey.models.responses import Body, Fields
 from answerkey.sandbox import Snippet
 from answerkey.types import Completion, Known, Request
 
@@ -63,8 +64,10 @@ SECRET_NAME = re.compile(
 ALLOW_HOSTS = "ANSWERKEY_ALLOW_HOSTS"
 AZURE_VERSION = "api-version"
 _SECRET_QUERY = re.compile(HIDDEN_PARAMETER, re.IGNORECASE)
+_ADDRESS_QUERY = re.compile(f"{AZURE_VERSION}|(?i:{HIDDEN_PARAMETER})")
 #: Around an IPv6 address.
 _BRACKETS = str.maketrans("", "", "[]")
+_PORTS = {"http": 80, "https": 443}
 _ODD = re.compile(r"[\s\\\x00-\x1f\x7f]")
 
 
@@ -91,8 +94,8 @@ class Secret:
     def __repr__(self) -> str:
         return HIDDEN
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Secret) and other._text == self._text
+    def __eq__(self, secret: object) -> bool:
+        return isinstance(secret, Secret) and secret._text == self._text
 
     def __hash__(self) -> int:
         return hash(self._text)
@@ -124,18 +127,22 @@ class Caller:
     @classmethod
     def of_process(cls, allow_hosts: Iterable[str] = ()) -> Self:
         """Return the caller of this process, with its environment."""
-        return cls(dict(os.environ), allow_hosts=frozenset(allow_hosts))
+        environment = dict(os.environ)
+        return cls(environment, allow_hosts=frozenset(allow_hosts))
 
     def find(self, name: str) -> str | None:
         """Return an environment value; one that is blank counts as not set."""
-        return self.environment.get(name, "").strip() or None
+        value = self.environment.get(name, "")
+        return value.strip() or None
 
     def find_key(self, name: str) -> Secret | None:
         """Return the key that an environment value holds."""
         text = self.find(name)
         if text is None:
             return None
-        return Secret(text, "project" if name in self.project_names else "caller")
+        if name in self.project_names:
+            return Secret(text, "project")
+        return Secret(text, "caller")
 
     def find_address(self, name: str) -> Address | None:
         """Return the URL that an environment value holds."""
@@ -150,14 +157,15 @@ class Caller:
         if ALLOW_HOSTS not in self.project_names:
             listed = self.environment.get(ALLOW_HOSTS, "")
         parts = urlsplit(url)
-        port = parts.port or (443 if parts.scheme == "https" else 80)
+        port = parts.port or _PORTS.get(parts.scheme)
         host = tidy_host(parts.hostname or "")
-        listed_names = ",".join((*self.allow_hosts, listed)).translate(_BRACKETS).split(",")
-        names = set()
-        for name in listed_names:
-            authority = name.strip().rpartition("://")[2].partition("/")[0]
-            names.add(tidy_host(authority))
-        return host in names or f"{host}:{port}" in names
+        names = ",".join((*self.allow_hosts, listed))
+        for name in names.translate(_BRACKETS).split(","):
+            _, _, address = name.strip().rpartition("://")
+            authority, _, _ = address.partition("/")
+            if tidy_host(authority) in {host, f"{host}:{port}"}:
+                return True
+        return False
 
 
 def tidy_host(host: str) -> str:
@@ -190,15 +198,15 @@ def check_url(url: str, model: str) -> str:
     remember_url(url)
     try:
         parts = urlsplit(url)
-        is_whole = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        has_host = bool(parts.hostname) and parts.port != 0
+        is_whole = has_host and parts.scheme in _PORTS
     except ValueError:
         is_whole = False
         parts = urlsplit("")
     hint = "leave it out of the URL, and use `api_key` or `custom_headers`"
     if "@" in parts.netloc:
-        raise SpecError(
-            "E117", f"model `{model}`: the URL holds a user name or password", hint=hint
-        )
+        message = f"model `{model}`: the URL holds a user name or password"
+        raise SpecError("E117", message, hint=hint)
     if not is_whole or "{" in parts.netloc or _ODD.search(url):
         shown = url.partition("?")[0]
         raise SpecError(
@@ -249,12 +257,16 @@ class GenerationParameter:
         except (ValueError, OverflowError):
             is_allowed = False
         if not is_allowed:
-            kind = "a whole number" if isinstance(self.default, int) else "a number"
-            limits = f" from {self.minimum:g} to {self.maximum:g}"
-            raise ValueError(
-                kind + limits.replace(" from -inf to inf", "").replace(" to inf", " on")
-            )
+            raise ValueError(self._describe_number())
         return number
+
+    def _describe_number(self) -> str:
+        kind = "a whole number" if isinstance(self.default, int) else "a number"
+        if self.minimum == -inf:
+            return kind
+        if self.maximum == inf:
+            return f"{kind} from {self.minimum:g} on"
+        return f"{kind} from {self.minimum:g} to {self.maximum:g}"
 
 
 def split_query(name: str, query: str) -> dict[str, str]:
@@ -262,13 +274,14 @@ def split_query(name: str, query: str) -> dict[str, str]:
 
     SpecError E301 for a name that is there twice.
     """
+    if not query:
+        return {}
     try:
-        pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=True) if query else []
+        pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=True)
     except ValueError:
+        message = f"model `{name}`: {query!r} is not `parameter=value`"
         hint = "write `NAME?parameter=value&parameter=value`"
-        raise SpecError(
-            "E301", f"model `{name}`: {query!r} is not `parameter=value`", hint=hint
-        ) from None
+        raise SpecError("E301", message, hint=hint) from None
     values = dict(pairs)
     if len(values) < len(pairs):
         raise SpecError("E301", f"model `{name}`: a parameter is given more than once")
@@ -280,27 +293,28 @@ def read_parameters(
     texts: Mapping[str, str],
     parameters: Mapping[str, GenerationParameter],
     further_names: Iterable[str] = (),
-) -> dict[str, object]:
+) -> Body:
     """Return the values of the parameters that are given; SpecError E301 for anything else.
 
     `further_names` are parameters that may stand there, too, and were taken out before.
     """
-    values: dict[str, object] = {}
+    values: Body = {}
     for key, text in texts.items():
         if key not in parameters:
             names = (*parameters, *further_names)
-            words = f"parameters: {listing(names)}" if names else "it has no parameters"
-            hint = suggest(key, names) or words
+            hint = suggest(key, names) or f"parameters: {listing(names)};"
+            if not names:
+                hint = "it has no parameters"
             if f"{EXTRA}NAME" in names:
-                hint += f"{'' if hint.endswith('?') else ';'} `{EXTRA}{key}=` sends it as it is"
+                hint = f"{hint} `{EXTRA}{key}=` sends it as it is"
+            hint = hint.removesuffix(";")
             raise SpecError("E301", f"model `{name}` has no parameter `{key}`", hint=hint)
         try:
             values[key] = parameters[key].read(text)
         except ValueError as error:
+            message = f"model `{name}`: `{key}` is {text!r}, not {error}"
             near = suggest(text, parameters[key].allowed)
-            raise SpecError(
-                "E301", f"model `{name}`: `{key}` is {text!r}, not {error}", hint=near
-            ) from None
+            raise SpecError("E301", message, hint=near) from None
     return values
 
 
@@ -335,30 +349,32 @@ class Generation:
     echo: bool | None = None
     reasoning_effort: Effort | None = None
     thinking: Thinking | None = None
-    extra_body: Mapping[str, object] | None = None
+    extra_body: Fields | None = None
 
-    def given(self) -> dict[str, object]:
+    def given(self) -> Body:
         """Return what is set, by name; what is listed for `stop` is a list."""
         return dict(self._given)
 
     @cached_property
-    def _given(self) -> dict[str, object]:
+    def _given(self) -> Body:
         values = {name: value for name, value in vars(self).items() if value is not None}
         if self.stop is not None:
             values["stop"] = list(self.stop)
         return values
 
-    def sent(self) -> dict[str, object]:
+    def sent(self) -> Body:
         """Return what is set of the parameters that are sent under a name of the API."""
-        unsent = ("thinking", "extra_body")
-        return {name: value for name, value in self._given.items() if name not in unsent}
+        sent = self.given()
+        sent.pop("thinking", None)
+        sent.pop("extra_body", None)
+        return sent
 
-    def over(self, other: Self) -> Self:
-        """Return `other` with what is set here in its place; `extra_body` is set field by field."""
+    def over(self, farther: Self) -> Self:
+        """Return `farther` with what is set here in its place; `extra_body` field by field."""
         set_here = {name: getattr(self, name) for name in self._given}
-        if self.extra_body is not None and other.extra_body is not None:
-            set_here["extra_body"] = {**other.extra_body, **self.extra_body}
-        return replace(other, **set_here)
+        if self.extra_body is not None and farther.extra_body is not None:
+            set_here["extra_body"] = {**farther.extra_body, **self.extra_body}
+        return replace(farther, **set_here)
 
     @property
     def wants_logprobs(self) -> bool:
@@ -366,8 +382,9 @@ class Generation:
 
         `top_logprobs` or `echo` alone ask for them too.
         """
-        is_implied = self.top_logprobs is not None or bool(self.echo)
-        return bool(self.logprobs) or (self.logprobs is None and is_implied)
+        if self.logprobs is not None:
+            return self.logprobs
+        return self.top_logprobs is not None or bool(self.echo)
 
 
 GENERATION_PARAMETERS: dict[str, GenerationParameter] = {
@@ -384,13 +401,13 @@ GENERATION_PARAMETERS: dict[str, GenerationParameter] = {
 }
 
 
-def nest(path: str, value: object) -> dict[str, object]:
+def nest(path: str, value: object) -> Body:
     """Return a value as the only field at a path; dots lead into objects."""
     name, dot, inner_path = path.partition(".")
     return {name: nest(inner_path, value) if dot else value}
 
 
-def merge_bodies(first: Mapping[str, object], second: Mapping[str, object]) -> dict[str, object]:
+def merge_bodies(first: Fields, second: Fields) -> Body:
     """Return two JSON objects as one.
 
     Objects that both have are merged, of other values the second wins.
@@ -416,18 +433,19 @@ def find_secret_name(body: object) -> str | None:
     return None
 
 
-def _read_extra(texts: Mapping[str, str]) -> dict[str, object] | None:
+def _read_extra(texts: Mapping[str, str]) -> Body | None:
     """Return the body of `extra_body.NAME=VALUE`, where dots part names.
 
     What is no JSON is a text.
     """
-    body: dict[str, object] = {}
+    body: Body = {}
     for path, text in texts.items():
         try:
             value = json.loads(text, parse_constant=int)  # of NaN: no JSON
         except (ValueError, RecursionError):
             value = text
-        body = merge_bodies(body, nest(path.removeprefix(EXTRA), value))
+        name = path.removeprefix(EXTRA)
+        body = merge_bodies(body, nest(name, value))
     return body or None
 
 
@@ -492,20 +510,22 @@ class FunctionConfig:
     own.
     """
 
-    function: Callable[[list[dict[str, object]]], object]
+    function: Callable[[list[Body]], object]
     loop: AbstractEventLoop | None = None
 
     @property
     def is_async(self) -> bool:
         """Whether it is a coroutine function, or an object that is called like one."""
         method = getattr(self.function, "__call__", None)  # noqa: B004 - of an object
-        return any(map(inspect.iscoroutinefunction, (self.function, method)))
+        is_coroutine = inspect.iscoroutinefunction
+        return is_coroutine(self.function) or is_coroutine(method)
 
     @property
     def name(self) -> str:
         """The name of the function, or of the type of what is called."""
         inner = getattr(self.function, "func", self.function)  # of a partial
-        name = str(getattr(inner, "__qualname__", type(inner).__qualname__))
+        type_name = type(inner).__qualname__
+        name = str(getattr(inner, "__qualname__", type_name))
         return name.rpartition("<locals>.")[2].strip("<>")
 
 
@@ -575,13 +595,13 @@ def has_loglikelihoods(model: Model | None) -> TypeGuard[RankingModel]:
     return bool(getattr(model, "has_loglikelihoods", False))
 
 
-def missing_parts(model: Model, known: Known | None) -> frozenset[str]:
+def missing_parts(model: Model, knowledge: Known | None) -> frozenset[str]:
     """Return what the model must know of every sample and nobody can tell it: `choices`, `truth`.
 
     Option texts are not among them: they may also come from the dataset.
     """
     needs: frozenset[str] = getattr(model, "needs", frozenset())
-    if known is not None:
+    if knowledge is not None:
         return frozenset()
     return needs - {"options"}
 
@@ -596,24 +616,29 @@ def sees_samples(model: Model | None) -> bool:
 
 def is_live(name: str) -> bool:
     """Return whether a name is that of a provider's model, or the URL of an endpoint."""
-    return is_url(name) or ("/" in name and name.partition("/")[0] in PROVIDERS)
+    provider, slash, _ = name.partition("/")
+    return is_url(name) or (bool(slash) and provider in PROVIDERS)
 
 
 def read_name(
-    name: str, *, caller: Caller, is_callers: bool, place: Place | None = None
+    name: str,
+    *,
+    caller: Caller,
+    is_callers: bool,
+    place: Place | None = None,
 ) -> ModelConfig:
     """Return the model that a live name stands for; SpecError E301 for a name that is not complete.
 
     `is_callers`: the caller wrote the name, not a file of the project.
     """
     remember_url(name)
+    allowed = ["api", f"{EXTRA}NAME"]
+    provider = None
     if is_url(name):
         base, query, model = _split_url_name(name)
-        provider = None
-        allowed = ["api", f"{EXTRA}NAME", AZURE_VERSION]
+        allowed.append(AZURE_VERSION)
     else:
         provider, model, query = _split_provider_name(name)
-        allowed = ["api", f"{EXTRA}NAME"]
     extra: dict[str, str] = {}
     address: dict[str, str] = {}
     parameters: dict[str, str] = {}
@@ -621,7 +646,7 @@ def read_name(
         holder = parameters
         if key.startswith(EXTRA):
             holder = extra
-        elif provider is None and (key == AZURE_VERSION or _SECRET_QUERY.fullmatch(key)):
+        elif provider is None and _ADDRESS_QUERY.fullmatch(key):
             # What the address needs stays in it, and a secret, which is refused when the address is
             # looked at.
             holder = address
@@ -633,8 +658,9 @@ def read_name(
     generation = Generation(**values, extra_body=_read_extra(extra))  # type: ignore[arg-type]  # each has its field's type
     config = ProviderConfig(provider, model, api=api)
     if provider is None:
-        url = f"{base}?{urlencode(address)}" if address else base
-        config = replace(config, base_url=Address(url, is_callers))
+        if address:
+            base = f"{base}?{urlencode(address)}"
+        config = replace(config, base_url=Address(base, is_callers))
     return ModelConfig(name, config, generation, caller=caller, place=place)
 
 

@@ -38,6 +38,7 @@ URL_KEY = "ANSWERKEY_API_KEY"
 #: The key that servers on this machine are sent, as most of their users set it.
 LOCAL_KEY = "OPENAI_API_KEY"
 
+Headers = dict[str, Secret | str]
 _VERSION_END = re.compile(r"/v\d+\w*$")
 _ENDPOINTS = ("/completions", "/messages", ":generateContent")
 _AUTH_HEADER = re.compile(r".*(auth|key|token|secret|cookie|password|credential).*", re.IGNORECASE)
@@ -61,7 +62,8 @@ def connect(model: str | ModelConfig, *, caller: Caller | None = None) -> Connec
     `Connection.require_key`.
     """
     if isinstance(model, str):
-        model = read_name(model, caller=caller or Caller.of_process(), is_callers=True)
+        caller = caller or Caller.of_process()
+        model = read_name(model, caller=caller, is_callers=True)
     config = model.config
     if config is None:
         raise SpecError(
@@ -81,8 +83,12 @@ def connect(model: str | ModelConfig, *, caller: Caller | None = None) -> Connec
             connection = _connect_custom(config, model)
         _check_connection(connection, model.generation)
     except SpecError as error:
-        place = error.where or model.place
-        raise SpecError(error.code, error.message, where=place, hint=error.hint) from None
+        raise SpecError(
+            error.code,
+            error.message,
+            where=error.where or model.place,
+            hint=error.hint,
+        ) from None
     return replace(
         connection,
         generation=model.generation,
@@ -148,23 +154,27 @@ def _choose_key_variable(provider: str | None, url: str, caller: Caller) -> str:
         return ""
     variable = f"{owner.upper()}_API_KEY"
     second = PROVIDERS[owner].key
-    if caller.find(variable) is None and caller.find(second) is not None:
-        return second
-    return variable
+    if caller.find(variable) is not None or caller.find(second) is None:
+        return variable
+    return second
 
 
 def _connect_custom(config: CustomConfig, model: ModelConfig) -> Connection:
     url = check_url(config.address.url, model.name)
     api = _find_api(config.api, url)
-    if config.adapter is None and _VERSION_END.search(urlsplit(url).path.rstrip("/")):
+    is_base = _VERSION_END.search(urlsplit(url).path.rstrip("/"))
+    if config.adapter is None and is_base:
         url = _find_endpoint(api, url, config.model)
     for secret in (config.api_key, *config.headers.values()):
         _guard_key(secret, config.address, model, "key")
     headers = _hold_key(api, config.api_key)
     _add_headers(headers, config, model)
+    adapter = None
+    if config.adapter is not None:
+        adapter = AdapterApi(config.adapter, {"key": model.name})
     return Connection(
         model.name,
-        api if config.adapter is None else AdapterApi(config.adapter, {"key": model.name}),
+        adapter or api,
         url,
         config.model,
         headers,
@@ -173,9 +183,7 @@ def _connect_custom(config: CustomConfig, model: ModelConfig) -> Connection:
     )
 
 
-def _add_headers(
-    headers: dict[str, Secret | str], config: CustomConfig, model: ModelConfig
-) -> None:
+def _add_headers(headers: Headers, config: CustomConfig, model: ModelConfig) -> None:
     """Add the headers of a model file to those of its API."""
     for name, value in config.headers.items():
         if not _HEADER_NAME.fullmatch(name) or name.lower() in _OWN_HEADERS:
@@ -194,16 +202,16 @@ def _find_api(name: ApiName, url: str, provider: str | None = None) -> Api:
     api = APIS[name]
     is_azure = provider == "azure" or _host_of(url).endswith(AZURE_HOSTS)
     owner = "azure" if is_azure else _find_provider(url) or provider
-    if name in {"chat", "completions"} and owner is not None:
-        names = dict(api.names)
-        for parameter, sent_name in PROVIDERS[owner].names.items():
-            if sent_name is None:
-                names.pop(parameter, None)
-            elif name == "chat":
-                names[parameter] = sent_name
+    if name == "chat" and owner is not None:
+        names = {**api.names, **PROVIDERS[owner].names}
         api = replace(api, names=names)
     if is_azure and name in {"chat", "completions"}:
-        api = replace(api, root="/openai/v1", key_header="api-key", key_start="")
+        api = replace(
+            api,
+            root="/openai/v1",
+            key_header="api-key",
+            key_start="",
+        )
     return api
 
 
@@ -214,14 +222,16 @@ def _find_endpoint(api: Api, base: str, model: str | None) -> str:
     name = quote(model or "", safe="")
     if path.endswith(_ENDPOINTS):
         return base
-    if not path or (api.path == "/messages" and not _VERSION_END.search(path)):
+    has_root = path and (api.path != "/messages" or _VERSION_END.search(path))
+    if not has_root:
         path += api.root
-    return parts._replace(path=path + api.path.format(model=name), fragment="").geturl()
+    path += api.path.format(model=name)
+    return parts._replace(path=path, fragment="").geturl()
 
 
-def _hold_key(api: Api, key: Secret | None) -> dict[str, Secret | str]:
+def _hold_key(api: Api, key: Secret | None) -> Headers:
     """Return the headers of an API, with a key where there is one."""
-    headers: dict[str, Secret | str] = dict(api.headers)
+    headers: Headers = dict(api.headers)
     if key:
         headers[api.key_header] = Secret(f"{api.key_start}{key.reveal().strip()}", key.origin)
     return headers
@@ -301,17 +311,22 @@ def _check_connection(connection: Connection, generation: Generation) -> None:
 
 def _check_supported(connection: Connection, generation: Generation) -> None:
     """Raise SpecError E108 for parameters that the API does not have."""
-    unfit = [name for name in generation.given() if name in connection.api.unsupported]
+    unfit = connection.api.unsupported.intersection(generation.given())
     if not unfit:
         return
     hint = "leave it out of `generation`, or read `kwargs` in `process_input`"
     if isinstance(connection.api, Api):
-        apis = [name for name, api in APIS.items() if not api.unsupported.intersection(unfit)]
+        apis = []
+        for name, api in APIS.items():
+            if not api.unsupported & unfit:
+                apis.append(name)
         hint = "leave it out of `generation`; a field of the endpoint's own can be sent with "
         hint += f"`extra_body` (`?{EXTRA}NAME=`)"
         if apis:
             hint += f"; APIs that have it: {listing(apis)}"
-    message = f"model `{connection.name}`: {connection.api.title} does not take {listing(unfit)}"
+    message = (
+        f"model `{connection.name}`: {connection.api.title} does not take {listing(sorted(unfit))}"
+    )
     raise SpecError("E108", message, hint=hint)
 
 

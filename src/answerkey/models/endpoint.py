@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 from collections import deque
 from typing import NamedTuple
@@ -22,8 +21,6 @@ from answerkey.models.retry import (
 )
 from answerkey.types import Completion
 
-LOG = logging.getLogger("answerkey.models")
-
 #: How many requests may be under way at the start.
 START = 8
 #: An overloaded endpoint gets this part of the requests at once that it had before.
@@ -40,7 +37,6 @@ OVERLOAD_LABELS = frozenset(
 CHARACTERS_PER_TOKEN = 4
 #: How long a completion is taken to be while none was seen and the model has no `max_tokens`.
 FIRST_GUESS_TOKENS = 256
-_TOO_MANY_REQUESTS = 429
 
 
 class Rate:
@@ -124,7 +120,12 @@ class Concurrency:
         self._under_way += 1
         return SentRequest(self._cuts, self._under_way)
 
-    def note(self, sent: SentRequest, outcome: CallOutcome, latency: float) -> None:
+    def note(
+        self,
+        sent: SentRequest,
+        outcome: CallOutcome,
+        latency: float,
+    ) -> None:
         """Change the limit by the outcome of a request."""
         self._under_way -= 1
         if sent.cuts != self._cuts:
@@ -140,13 +141,16 @@ class Concurrency:
             is_used = 2 * sent.under_way >= self.limit
             if is_used and latency < self._slow_seconds:
                 step = 1.0 if self.size < self._fast_below else INCREASE
-                self.size = min(self.size + step, float(self.cap))
+                self.size += step
+                self.size = min(self.size, float(self.cap))
                 self._hand_out()
 
     def _hand_out(self) -> None:
         while self.busy < self.limit and self._retries:
             self.busy += _wake(self._retries)
-        while self.busy < self.limit and self.unfinished < 2 * self.limit and self._new:
+        while self.busy < self.limit and self._new:
+            if self.unfinished >= 2 * self.limit:
+                return
             is_awake = _wake(self._new)
             self.busy += is_awake
             self.unfinished += is_awake
@@ -164,7 +168,12 @@ def _wake(queue: deque[asyncio.Future[None]]) -> bool:
 class EndpointState:
     """One endpoint as all calls to it see it."""
 
-    def __init__(self, connection: Connection, limits: Limits, clock: Clock) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        limits: Limits,
+        clock: Clock,
+    ) -> None:
         self.connection = connection
         self.limits = limits
         self.clock = clock
@@ -178,14 +187,21 @@ class EndpointState:
 
     def estimate_tokens(self, body: bytes) -> tuple[int, int]:
         """Return how many tokens a prompt has and its completion may have."""
-        longest = self.connection.generation.max_tokens or self._longest_seen or FIRST_GUESS_TOKENS
-        return count_characters(body) // CHARACTERS_PER_TOKEN, longest
+        prompt = count_characters(body) // CHARACTERS_PER_TOKEN
+        most = self.connection.generation.max_tokens
+        return prompt, most or self._longest_seen or FIRST_GUESS_TOKENS
 
     def take_turn(self) -> float:
         """Return the seconds to wait until the rate allows one more request."""
-        return max(self._requests.take(), self._closed_until - self.clock.now())
+        pause = self._closed_until - self.clock.now()
+        return max(self._requests.take(), pause)
 
-    def judge(self, came: HttpReply | NoReply, sent: SentRequest, latency: float) -> CallOutcome:
+    def judge(
+        self,
+        came: HttpReply | NoReply,
+        sent: SentRequest,
+        latency: float,
+    ) -> CallOutcome:
         """Return how a request went; `sent` is what the concurrency said when it was sent.
 
         Where the endpoint asks to wait, and takes one request at a time, nobody sends one before
@@ -195,10 +211,10 @@ class EndpointState:
         if outcome.verdict is RetryVerdict.AGAIN and isinstance(came, HttpReply):
             retry_after = read_retry_after(came.headers, self.clock.wall())
             outcome = outcome._replace(retry_after=retry_after)
-            is_limited = came.status == _TOO_MANY_REQUESTS and self.concurrency.limit == 1
+            is_limited = outcome.label == "status 429" and self.concurrency.limit == 1
             if retry_after is not None and is_limited:
                 pause = min(retry_after, self.limits.wait_seconds)
-                self._closed_until = max(self._closed_until, self.clock.now() + pause)
+                self._closed_until = self.clock.now() + pause
         self.concurrency.note(sent, outcome, latency)
         return outcome
 

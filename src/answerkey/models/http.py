@@ -71,7 +71,11 @@ class CheckedConnector(aiohttp.TCPConnector):
     """
 
     def __init__(self, host: str, tls: ssl.SSLContext) -> None:
-        super().__init__(limit=0, ssl=tls, keepalive_timeout=KEEP_ALIVE_SECONDS)
+        super().__init__(
+            limit=0,
+            ssl=tls,
+            keepalive_timeout=KEEP_ALIVE_SECONDS,
+        )
         self._host = host
         self._is_reusing = True
         #: The beginning of the last reply on each connection.
@@ -135,7 +139,8 @@ class CheckedConnector(aiohttp.TCPConnector):
         message, payload = await protocol.read()
         if message.code == _FINAL:  # anything else may be a farewell to an idle connection
             self._stop_reusing()
-            if not self._replies[protocol].startswith(payload.read_nowait()[:STEP]):
+            surplus = payload.read_nowait()[:STEP]
+            if not self._replies[protocol].startswith(surplus):
                 raise MismatchedReplyError
 
     def _stop_reusing(self) -> None:
@@ -211,7 +216,8 @@ class HttpClient:
                 response.close()  # one that was read to its end has given its connection back
         if body is None:
             return NoReply("too_large", f"the reply of {self._host} is larger than {most} bytes")
-        if response.headers.get("content-encoding", "identity").strip().lower() != "identity":
+        encoding = response.headers.get("content-encoding", "identity")
+        if encoding.strip().lower() != "identity":
             why = f"{self._host} compresses its reply, which was not requested"
             return NoReply("compressed", why)
         return HttpReply(response.status, response.headers, body)
@@ -243,7 +249,7 @@ class HttpClient:
             return None
         if 0 < announced <= SMALL_BODY:
             return await response.read()
-        parts: list[bytes] = []
+        parts = []
         size = 0
         async with AsyncExitStack() as stack:
             # In small steps: what is not read yet stays in aiohttp's buffer, and while that is
@@ -261,8 +267,11 @@ class HttpClient:
 async def list_models(connection: Connection, client: HttpClient, *, seconds: float) -> list[str]:
     """Return the models that an endpoint lists and that `--model` can name."""
     url = f"{connection.url.removesuffix(connection.api.path)}/models"
-    came = await client.send(HttpRequest(None, "GET", url, max_bytes=_MEGABYTE), seconds=seconds)
-    if isinstance(came, NoReply) or came.status != _FINAL or has_too_many_parts(came.body):
+    request = HttpRequest(None, "GET", url, max_bytes=_MEGABYTE)
+    came = await client.send(request, seconds=seconds)
+    if isinstance(came, NoReply) or came.status != _FINAL:
+        return []
+    if has_too_many_parts(came.body):
         return []
     try:
         answer = json.loads(came.body)
@@ -270,8 +279,8 @@ async def list_models(connection: Connection, client: HttpClient, *, seconds: fl
         return []
     names = []
     for entry in list_entries(get_field(answer, "data")):
-        name = get_field(entry, "id")
-        if isinstance(name, str) and re.fullmatch(r"[^?#\s]+", name) and name.isprintable():
+        name = str(get_field(entry, "id") or "")
+        if re.fullmatch(r"[^?#\s]+", name) and name.isprintable():
             names.append(name)
     return names
 
@@ -304,7 +313,11 @@ _REASONS: tuple[tuple[type[Exception], NoReplyKind, str], ...] = (
 
 
 def explain_error(
-    error: Exception, host: str, seconds: float, *, has_begun: bool = False
+    error: Exception,
+    host: str,
+    seconds: float,
+    *,
+    has_begun: bool = False,
 ) -> NoReply:
     """Return why there is no whole reply."""
     os_error = getattr(error, "os_error", None)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from answerkey.errors import SolverError
-from answerkey.models.responses import read_text
+from answerkey.models.responses import Body, Fields, Messages, list_entries, read_text
 from answerkey.templates import RowError
 
 #: The largest image, in bytes, and how many of them one prompt may have.
@@ -48,8 +48,6 @@ _MARKS: Final = (";base64,", "iVBORw0KGg", "/9j/", "R0lGOD", "UklGR")
 _SENT: Final = re.compile(rb"[A-Za-z0-9+/]{1024,}")
 _HINT: Final = "an image is a file, an `https://` address, a data URI in base64, or bytes"
 
-Message = Mapping[str, object]
-
 
 class ImageError(RowError):
     """An image of one row that cannot be sent."""
@@ -57,14 +55,14 @@ class ImageError(RowError):
     code = "E302"
 
 
-class Image(dict[str, object]):
+class Image(Body):
     """A part of a message: `type`, and `media_type`, `size` and `sha256`, or the `url`.
 
     These are what is stored and what the key of a call is made of. The bytes are beside them, in
     base64 or in a file, and read when they are sent. `kind` is the type, or `url`.
     """
 
-    def __init__(self, fields: Mapping[str, object], held: str | Path) -> None:
+    def __init__(self, fields: Fields, held: str | Path) -> None:
         super().__init__({"type": "image", **fields})
         self.held = held
         self.kind = str(fields.get("media_type", URL))
@@ -76,11 +74,12 @@ class Image(dict[str, object]):
         """
         if isinstance(self.held, str):
             return self.held
-        raw = self.held.read_bytes() if self.held.is_file() else b""
+        raw = b""
+        if self.held.is_file():
+            raw = self.held.read_bytes()
         if sha256(raw).hexdigest() != self["sha256"]:
-            raise SolverError(
-                "E302", f"the image `{self.held.name}` has changed since it was checked"
-            )
+            message = f"the image `{self.held.name}` has changed since it was checked"
+            raise SolverError("E302", message)
         return b64encode(raw).decode()
 
     @property
@@ -98,14 +97,17 @@ def find_folders(*files: str | None) -> list[Path]:
     """Return where the images of datasets may lie: the folders of these files, and those the caller
     names.
     """
-    folders = [Path(file).parent for file in files if file and Path(file).is_file()]
-    folders += map(Path, filter(None, os.environ.get(FOLDERS, "").split(os.pathsep)))
-    return [folder.resolve() for folder in folders]
+    folders = []
+    for file in files:
+        if file and Path(file).is_file():
+            folders.append(Path(file).parent.resolve())
+    names = os.environ.get(FOLDERS, "")
+    for name in filter(None, names.split(os.pathsep)):
+        folders.append(Path(name).resolve())
+    return folders
 
 
-def resolve_images(
-    messages: Sequence[dict[str, object]], folders: Sequence[Path]
-) -> list[dict[str, object]]:
+def resolve_images(messages: Sequence[Body], folders: Sequence[Path]) -> list[Body]:
     """Return messages with an `Image` for each part that is one.
 
     Parts whose image is null are left out. A part is `{type: image, image: VALUE}`, with the
@@ -123,9 +125,8 @@ def resolve_images(
                 raise ImageError("a message has no content: its images are null")
             message["content"] = parts
         if message["role"] != "user" and list_images([message]):
-            raise ImageError(
-                "a message that is not the user's has an image", hint="no API takes it there"
-            )
+            problem = "a message that is not the user's has an image"
+            raise ImageError(problem, hint="no API takes it there")
     count = len(list_images(resolved))
     if count > MOST_IMAGES:
         raise ImageError(f"the prompt has {count} images; {MOST_IMAGES} are allowed")
@@ -143,7 +144,8 @@ def _resolve_part(part: object, folders: Sequence[Path]) -> list[object]:
     for value in values:
         # Hugging Face stores images as bytes with a path, OpenAI has an address with details.
         fields = value if isinstance(value, Mapping) else {"path": value}
-        content = fields.get("bytes") or fields.get("path") or fields.get(URL)
+        content = fields.get("bytes") or fields.get("path")
+        content = content or fields.get(URL)
         if not content:
             continue
         try:
@@ -152,22 +154,25 @@ def _resolve_part(part: object, folders: Sequence[Path]) -> list[object]:
             problem.column = part.get("column")
             raise
         if "detail" in fields:
-            image = Image({**image, "detail": fields["detail"]}, image.held)
+            image["detail"] = fields["detail"]
         images.append(image)
     return images
 
 
 def _read_image(value: object, folders: Sequence[Path]) -> Image:
-    name = f"`{value:.80}`" if isinstance(value, str) else f"{value!r:.80}"
     if not isinstance(value, str):
-        raise ImageError(f"{name} is no image", hint=_HINT)
+        raise ImageError(f"{value!r:.80} is no image", hint=_HINT)
     if _ADDRESS.fullmatch(value):
         return Image({URL: value}, value)
+    name = f"`{value:.80}`"
+    held: str | Path
     try:
-        if encoded := _ENCODED.match(value):
+        encoded = _ENCODED.match(value)
+        if encoded:
             text = value.removeprefix(encoded[1] or "")
-            raw = b64decode("".join(text.split()), validate=True)
-            held: str | Path = b64encode(raw).decode()
+            compact = "".join(text.split())
+            raw = b64decode(compact, validate=True)
+            held = b64encode(raw).decode()
         else:
             held = _find_file(value, folders)
             with held.open("rb") as file:
@@ -176,10 +181,10 @@ def _read_image(value: object, folders: Sequence[Path]) -> Image:
         reason = getattr(error, "strerror", None) or error
         raise ImageError(f"the image {name} cannot be read: {reason}", hint=_HINT) from None
     if len(raw) > MOST_BYTES:
-        raise ImageError(
-            f"the image {name} has more than {MOST_BYTES:,} bytes", hint="make it smaller"
-        )
-    if (signature := _SIGNATURES.match(raw)) is None:
+        message = f"the image {name} has more than {MOST_BYTES:,} bytes"
+        raise ImageError(message, hint="make it smaller")
+    signature = _SIGNATURES.match(raw)
+    if signature is None:
         hint = "its first bytes count, not its name; convert it"
         raise ImageError(f"{name} is not a PNG, JPEG, GIF or WebP image", hint=hint)
     fields = {
@@ -195,7 +200,8 @@ def _find_file(name: str, folders: Sequence[Path]) -> Path:
     if len(name) > LONGEST_PATH:  # to follow it would take long
         raise ValueError("it is no path")
     is_inside = False
-    for path in [(folder / name).resolve() for folder in folders]:
+    for folder in folders:
+        path = (folder / name).resolve()
         if any(map(path.is_relative_to, folders)):
             is_inside = True
             if path.is_file():
@@ -210,52 +216,59 @@ def _find_file(name: str, folders: Sequence[Path]) -> Path:
 # From images to the requests of each API, and to what people are shown.
 
 
-#: What stands beside the text of a part, by API.
-_TEXT_PARTS: Final = {"anthropic": {"type": "text"}}
-
-
-def write_parts(message: Message, api: str) -> str | list[object]:
+def write_parts(message: Fields, api: str) -> str | list[object]:
     """Return the text of a message, or, of one with images and for Gemini, its parts as an API has
     them.
     """
     content = message.get("content")
+    parts: list[object] = []
     if not isinstance(content, list) or not list_images([message]):
         text = read_text(message)
-        return [{"text": text}] if api == "gemini" else text
-    parts: list[object] = []
+        if api != "gemini":
+            return text
+        parts.append({"text": text})
+        return parts
     for part in content:
         if isinstance(part, Image):
             parts.append(_write_image(part, api))
-        else:
-            parts.append({**_TEXT_PARTS.get(api, {}), "text": read_text({"content": [part]})})
+            continue
+        written = {"text": read_text({"content": [part]})}
+        if api == "anthropic":
+            written["type"] = "text"
+        parts.append(written)
     return parts
 
 
 def _write_image(image: Image, api: str) -> object:
     if api == "gemini":
-        return {"inlineData": {"mimeType": image.kind, "data": image.encode()}}
-    if api == "anthropic" and image.kind == URL:
-        return {"type": "image", "source": {"type": URL, "url": image.address}}
+        data = {"mimeType": image.kind, "data": image.encode()}
+        return {"inlineData": data}
     if api == "anthropic":
         source = {"type": "base64", "media_type": image.kind, "data": image.encode()}
+        if image.kind == URL:
+            source = {"type": URL, "url": image.address}
         return {"type": "image", "source": source}
-    detail = {"detail": image["detail"]} if "detail" in image else {}
-    return {"type": "image_url", "image_url": {"url": image.address, **detail}}
+    written = {"url": image.address}
+    if "detail" in image:
+        written["detail"] = str(image["detail"])
+    return {"type": "image_url", "image_url": written}
 
 
-def expand_images(messages: Sequence[Message]) -> list[dict[str, object]]:
+def expand_images(messages: Messages) -> list[Body]:
     """Return messages in the form of OpenAI's chat API, which code of users takes as well."""
     expanded = [dict(message) for message in messages]
     for message in expanded:
         content = message.get("content")
-        if isinstance(content, list):
-            message["content"] = [
-                _write_image(part, "chat") if isinstance(part, Image) else part for part in content
-            ]
+        if not isinstance(content, list):
+            continue
+        parts = []
+        for part in content:
+            parts.append(_write_image(part, "chat") if isinstance(part, Image) else part)
+        message["content"] = parts
     return expanded
 
 
-def list_images(messages: Sequence[Message]) -> list[Image]:
+def list_images(messages: Messages) -> list[Image]:
     """Return the images in messages, in order."""
     return [part for part in find_stored(messages) if isinstance(part, Image)]
 
@@ -271,23 +284,22 @@ def count_characters(body: bytes) -> int:
     return length
 
 
-def find_stored(messages: Sequence[Message]) -> list[Message]:
+def find_stored(messages: Messages) -> list[Fields]:
     """Return what is stored of the images in messages, in order."""
-    images: list[Message] = []
+    images = []
     for message in messages:
-        content = message.get("content")
-        for part in content if isinstance(content, list) else ():
+        for part in list_entries(message.get("content")):
             if isinstance(part, Mapping) and part.get("type") == "image":
                 images.append(part)
     return images
 
 
-def describe_image(part: Mapping[str, object]) -> str:
+def describe_image(part: Fields) -> str:
     """Return in a few words which image a stored part stands for."""
-    words = (
-        f"{part.get('media_type')}, {part.get('size')} bytes, sha256 {str(part.get('sha256'))[:12]}"
-    )
-    return f"[image: {part.get(URL) or words}]"
+    if part.get(URL):
+        return f"[image: {part[URL]}]"
+    digest = str(part.get("sha256"))[:12]
+    return f"[image: {part.get('media_type')}, {part.get('size')} bytes, sha256 {digest}]"
 
 
 def write_content(content: object) -> str | None:
@@ -295,14 +307,16 @@ def write_content(content: object) -> str | None:
 
     None where it has none.
     """
-    if not isinstance(content, list) or not find_stored([{"content": content}]):
+    if not find_stored([{"content": content}]):
         return None
-    lines: list[str] = []
-    for part in content:
-        if find_stored([{"content": [part]}]):
+    lines = []
+    for part in list_entries(content):
+        if not isinstance(part, Mapping):
+            lines.append(str(part))
+        elif part.get("type") == "image":
             lines.append(describe_image(part))
         else:
-            lines.append(str(part.get("text") if isinstance(part, Mapping) else part))
+            lines.append(str(part.get("text")))
     return "\n".join(lines)
 
 
@@ -310,6 +324,9 @@ def hide_images(text: str) -> str:
     """Return the text of a value as it is shown, with images in base64 told in words."""
     if not any(mark in text for mark in _MARKS):
         return text
-    return _SHOWN.sub(
-        lambda value: f"[image in base64: about {len(value[0]) * 3 // 4:,} bytes]", text
-    )
+    return _SHOWN.sub(_describe_encoded, text)
+
+
+def _describe_encoded(value: re.Match[str]) -> str:
+    size = len(value[0]) * 3 // 4
+    return f"[image in base64: about {size:,} bytes]"

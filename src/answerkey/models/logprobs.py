@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, zip_longest
-from typing import Any
+from typing import Any, cast
 
-from answerkey.models.responses import get_field, list_entries, read_text
+from answerkey.models.responses import Body, Messages, get_field, list_entries, read_text
 from answerkey.types import Completion, CompletionStatus
 
+#: Token, log-probability, alternatives with theirs, and offset, as they were sent.
+SentToken = tuple[Any, Any, Sequence[tuple[Any, Any]], Any]
 NO_ECHO = "the endpoint did not echo the log-probabilities of the text"
 
 
@@ -34,41 +36,48 @@ def read_positions(logprobs: object) -> list[Position]:
 
     They end before the first that is damaged: what follows it has no known place.
     """
-    positions: list[Position] = []
-    for token, sent_logprob, pairs, offset in _list_tokens(logprobs):
+    positions = []
+    for token, sent_logprob, alternatives, offset in _list_tokens(logprobs):
         if not isinstance(token, str):
             break
         logprob = read_logprob(sent_logprob)
         top: dict[str, float] = {}
-        for name, value in [*pairs, (token, logprob)]:
+        for name, value in (*alternatives, (token, logprob)):
             number = read_logprob(value)
             if isinstance(name, str) and number is not None:
                 top.setdefault(name, number)
-        is_offset = isinstance(offset, int) and not isinstance(offset, bool)
-        positions.append(Position(token, logprob, top, offset if is_offset else None))
+        place = offset if type(offset) is int else None
+        positions.append(Position(token, logprob, top, place))
     return positions
 
 
-def _list_tokens(logprobs: object) -> Iterator[tuple[Any, Any, list[tuple[Any, Any]], Any]]:
-    """Yield token, log-probability, alternatives with theirs, and offset, as they were sent."""
+def _list_tokens(logprobs: object) -> Iterator[SentToken]:
     for entry in list_entries(get_field(logprobs, "content")):
-        top = list_entries(get_field(entry, "top_logprobs"))
-        pairs = [(get_field(pair, "token"), get_field(pair, "logprob")) for pair in top]
-        yield get_field(entry, "token"), get_field(entry, "logprob"), pairs, None
+        alternatives = []
+        for pair in list_entries(get_field(entry, "top_logprobs")):
+            alternative = get_field(pair, "token"), get_field(pair, "logprob")
+            alternatives.append(alternative)
+        token = get_field(entry, "token")
+        logprob = get_field(entry, "logprob")
+        yield token, logprob, alternatives, None
     tokens = list_entries(get_field(logprobs, "tokens"))
-    names = ("token_logprobs", "top_logprobs", "text_offset")
-    columns = [list_entries(get_field(logprobs, name)) for name in names]
-    for token, logprob, likely, offset in islice(zip_longest(tokens, *columns), len(tokens)):
-        pairs = list(likely.items()) if isinstance(likely, Mapping) else []
-        yield token, logprob, pairs, offset
+    numbers = list_entries(get_field(logprobs, "token_logprobs"))
+    tops = list_entries(get_field(logprobs, "top_logprobs"))
+    offsets = list_entries(get_field(logprobs, "text_offset"))
+    rows = zip_longest(tokens, numbers, tops, offsets)
+    for token, logprob, top, offset in islice(rows, len(tokens)):
+        alternatives = []
+        if isinstance(top, Mapping):
+            alternatives.extend(top.items())
+        yield token, logprob, alternatives, offset
 
 
 def read_logprob(value: object) -> float | None:
     """Return a log-probability; None for what is none. Rounding may leave it a little above 0."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if type(value) not in (int, float):
         return None
     try:
-        number = float(value)
+        number = float(cast("float", value))
     except OverflowError:
         return None
     if math.isnan(number):
@@ -116,15 +125,15 @@ def measure_continuation(completion: Completion, prompt: str, continuation: str)
 
 # Ranking: each continuation is one call, whose text is echoed with its log-probabilities.
 
-Messages = Sequence[Mapping[str, object]]
 
-
-def continue_prompt(
-    prompt: Messages, continuations: Sequence[str]
-) -> list[list[dict[str, object]]]:
+def continue_prompt(prompt: Messages, continuations: Sequence[str]) -> list[list[Body]]:
     """Return the messages of each call: the text of the prompt with one of its continuations."""
     text = _join_texts(prompt)
-    return [[{"role": "user", "content": text + end}] for end in continuations]
+    prompts = []
+    for end in continuations:
+        message: Body = {"role": "user", "content": text + end}
+        prompts.append([message])
+    return prompts
 
 
 def _join_texts(prompt: Messages) -> str:
@@ -140,29 +149,36 @@ def rank_continuations(
     A call that failed fails all of it.
     """
     text = _join_texts(prompt)
-    ranking: list[dict[str, object]] = []
+    ranking = []
     for completion, continuation in zip(completions, continuations, strict=True):
         if completion.status is CompletionStatus.ERROR:
             return completion.with_fields(prompt=prompt)
-        entry: dict[str, object] = {"continuation": continuation, "logprob": None}
+        entry: Body = {"continuation": continuation, "logprob": None}
         measured = measure_continuation(completion, text, continuation)
         if isinstance(measured, str):
             entry["why"] = measured
         else:
-            size = len(continuation.encode())
-            entry |= {"logprob": measured.logprob, "tokens": measured.tokens, "bytes": size}
-        if isinstance(measured, Continued) and measured.is_split:
-            entry["is_split"] = True
+            entry["logprob"] = measured.logprob
+            entry["tokens"] = measured.tokens
+            entry["bytes"] = len(continuation.encode())
+            if measured.is_split:
+                entry["is_split"] = True
         ranking.append(entry)
-    counts: dict[str, Any] = {}
-    for name in ("prompt_tokens", "completion_tokens"):
-        numbers = [getattr(completion, name) for completion in completions]
-        present = [number for number in numbers if number is not None]
-        counts[name] = sum(present) if present else None
+    latencies = [completion.latency or 0.0 for completion in completions]
     return Completion(
         None,
         prompt=prompt,
-        latency=sum(completion.latency or 0.0 for completion in completions),
+        latency=sum(latencies),
+        prompt_tokens=_sum_known(completion.prompt_tokens for completion in completions),
+        completion_tokens=_sum_known(completion.completion_tokens for completion in completions),
         logprobs={"ranking": ranking},
         source=completions[0].source,
-    ).with_fields(**counts)
+    )
+
+
+def _sum_known(counts: Iterable[int | None]) -> int | None:
+    """Return the sum of the counts that are known; None when none is."""
+    known_counts = [count for count in counts if count is not None]
+    if known_counts:
+        return sum(known_counts)
+    return None

@@ -10,14 +10,8 @@ import asyncio
 import inspect
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from concurrent.futures import (
-    FIRST_COMPLETED,
-    CancelledError,
-    Future,
-    ThreadPoolExecutor,
-    wait,
-)
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
@@ -39,7 +33,9 @@ from answerkey.errors import (
 )
 from answerkey.models.builtin import BUILTIN_MODELS
 from answerkey.models.calls import (
+    Answers,
     Call,
+    Calls,
     CallSettings,
     Finished,
     Identified,
@@ -65,14 +61,14 @@ from answerkey.models.config import (
 from answerkey.models.images import expand_images
 from answerkey.models.logprobs import continue_prompt, rank_continuations
 from answerkey.models.names import PROVIDERS, complete_name, say_who_serves
-from answerkey.models.responses import REPLY_KEYS, fail, read_message, take_out_thoughts
+from answerkey.models.responses import REPLY_KEYS, Fields, fail, read_message, take_out_thoughts
 from answerkey.sandbox import Snippet, SnippetError, SnippetProcess
 from answerkey.types import Completion, CompletionStatus, Request
 
 if TYPE_CHECKING:
-    from answerkey.models.batch import BatchBook
     from answerkey.models.client import Background, ModelClient
     from answerkey.models.providers import Connection
+    from answerkey.models.store import CallStore
 
 #: What one call of a snippet may take: a local model may think for a while.
 SECONDS = 120.0
@@ -83,6 +79,7 @@ MOST_AT_ONCE = 1_000
 #: So many calls that all fail tell that the code does not work.
 ENOUGH = 50
 PREFIX = "builtin"
+Outcomes = Iterable[tuple[Call, Completion]]
 PLUGIN_GROUP = "answerkey.models"
 
 
@@ -97,7 +94,8 @@ def open_model(model: str | ModelConfig, *, caller: Caller | None = None) -> Mod
         model = complete_name(model)
         if not is_live(model):
             return _open_named(model)
-        model = read_name(model, caller=caller or Caller.of_process(), is_callers=True)
+        caller = caller or Caller.of_process()
+        model = read_name(model, caller=caller, is_callers=True)
     config = model.config
     if isinstance(config, InferenceConfig):
         seconds = config.seconds or SECONDS
@@ -115,10 +113,10 @@ def _open_named(name: str) -> Model:
     kind, _, query = kind_and_query.partition("?")
     if slash and prefix == PREFIX and kind in BUILTIN_MODELS:
         builtin = BUILTIN_MODELS[kind]
-        values = read_parameters(name, split_query(name, query), builtin.parameters)
-        for key, parameter in builtin.parameters.items():
-            values.setdefault(key, parameter.default)
-        return replace(builtin, name=name, values=values)
+        defaults = {key: parameter.default for key, parameter in builtin.parameters.items()}
+        texts = split_query(name, query)
+        values = read_parameters(name, texts, builtin.parameters)
+        return replace(builtin, name=name, values={**defaults, **values})
     if slash and prefix != PREFIX:
         for plugin in entry_points(group=PLUGIN_GROUP):
             if plugin.name == prefix:
@@ -129,7 +127,7 @@ def _open_named(name: str) -> Model:
 def _open_plugin(name: str, plugin: EntryPoint) -> Model:
     """Return the model of an installed package."""
     try:
-        load: Callable[[str], Any] = plugin.load()
+        load = plugin.load()
     except (ImportError, AttributeError) as error:
         raise SpecError(
             "E301",
@@ -139,33 +137,44 @@ def _open_plugin(name: str, plugin: EntryPoint) -> Model:
     model = load(name)
     if not hasattr(model, "complete"):  # a function of the messages
         return FunctionModel(name, FunctionConfig(model))
-    needs: frozenset[str] = getattr(model, "needs", frozenset())
-    return PackageModel(model.name, model, is_simulated=model.is_simulated, needs=needs)
+    return PackageModel(
+        model.name,
+        model,
+        is_simulated=model.is_simulated,
+        needs=getattr(model, "needs", frozenset()),
+    )
 
 
 def suggest_model(name: str) -> str:
     """Return what somebody may have meant who named a model that there is not."""
     prefix, slash, model = name.partition("/")
     is_builtin = suggest(prefix, [PREFIX]) is not None
-    near = suggest((model if slash else name).partition("?")[0], BUILTIN_MODELS)
-    if near is not None and (is_builtin or not slash):
-        return near.replace("`", f"`{PREFIX}/", 1)
-    provider, colon, rest = name.partition(":")
-    if colon and provider in PROVIDERS:
-        return f"write `{provider}/{rest}`"
-    if rest[:4].isdecimal():
-        return f"write the address with a model: `http://{name}/v1#NAME`"
+    if is_builtin or not slash:
+        kind = model if slash else name
+        near = suggest(kind.partition("?")[0], BUILTIN_MODELS)
+        if near is not None:
+            return near.replace("`", f"`{PREFIX}/", 1)
     if is_builtin or not name:
-        return f"built-in models: {listing(f'{PREFIX}/{kind}' for kind in BUILTIN_MODELS)}"
-    # Of names of the hub, `meta-llama/…`, the first part is not far from a provider's, either.
-    providers = get_close_matches(prefix, PROVIDERS, n=1, cutoff=0.8) if slash else []
-    if providers:
-        return f"did you mean `{providers[0]}/{model}`?"
+        kinds = [f"{PREFIX}/{kind}" for kind in BUILTIN_MODELS]
+        return f"built-in models: {listing(kinds)}"
+    host, _, port = name.partition(":")
+    if port and host in PROVIDERS:
+        return f"write `{host}/{port}`"
+    if port[:4].isdecimal():
+        return f"write the address with a model: `http://{name}/v1#NAME`"
+    if slash:
+        # Of names of the hub, `meta-llama/…`, the first part is not far from a provider's, either.
+        providers = get_close_matches(prefix, PROVIDERS, n=1, cutoff=0.8)
+        if providers:
+            return f"did you mean `{providers[0]}/{model}`?"
     return say_who_serves(name)
 
 
 def build_calls(
-    model: Identified, questions: Sequence[Request], trial: int, purpose: str = "solve"
+    model: Identified,
+    questions: Sequence[Request],
+    trial: int,
+    purpose: str = "solve",
 ) -> list[Call]:
     """Return the calls that questions are; the same question of the same model has the same key.
 
@@ -177,21 +186,15 @@ def build_calls(
     calls = []
     for question in questions:
         number = question.trial + trial
-        keyed = question.messages
-        whole: Request | None = None
+        messages = question.messages
+        keyed = messages
+        whole = None
         if sees_sample_ids:
-            keyed = [*keyed, {"sample_id": question.sample_id}]
-            messages = expand_images(question.messages)
-            whole = replace(question, trial=number, messages=messages)
-        call = Call(
-            call_key(model, keyed, number),
-            question.sample_id,
-            number,
-            question.messages,
-            purpose,
-            is_cached,
-            whole,
-        )
+            keyed = [*messages, {"sample_id": question.sample_id}]
+            expanded = expand_images(messages)
+            whole = replace(question, trial=number, messages=expanded)
+        key = call_key(model, keyed, number)
+        call = Call(key, question.sample_id, number, messages, purpose, is_cached, whole)
         calls.append(call)
     return calls
 
@@ -206,7 +209,7 @@ class LiveModel(CallSettings):
     """
 
     connection: Connection
-    batches: BatchBook | None = None
+    batches: CallStore | None = None
     is_simulated: ClassVar[bool] = False
     #: Whether it is told of samples beside what it is asked.
     sees_samples: ClassVar[bool] = False
@@ -232,8 +235,11 @@ class LiveModel(CallSettings):
     @property
     def account(self) -> tuple[str, str | None]:
         """Whose limits hold for its calls: the host and the key of the endpoint."""
+        host = urlsplit(self.connection.url).netloc
         key = self.connection.key
-        return urlsplit(self.connection.url).netloc, None if key is None else key.reveal()
+        if key is None:
+            return host, None
+        return host, key.reveal()
 
     def explain_missing_logprobs(self) -> str | None:
         """Return why no alternatives with log-probabilities will come; None if they will."""
@@ -246,30 +252,37 @@ class LiveModel(CallSettings):
             )
         return None
 
-    def with_schema(self, schema: Mapping[str, object]) -> LiveModel | None:
+    def with_schema(self, schema: Fields) -> LiveModel | None:
         """Return the same model, asked for JSON of a schema; None if its API cannot be."""
         if not self.connection.api.schema_name:
             return None
-        return replace(self, connection=replace(self.connection, schema=schema))
+        connection = replace(self.connection, schema=schema)
+        return replace(self, connection=connection)
 
     def require_ready(self) -> None:
         """Raise SpecError E117 when a key is missing, or would pass through a proxy without TLS."""
         from answerkey.models.proxy import find_proxy_for_key
 
-        self.connection.require_key()
-        find_proxy_for_key(self.connection.url, self.name, has_key=self.connection.has_secret)
+        connection = self.connection
+        connection.require_key()
+        find_proxy_for_key(connection.url, self.name, has_key=connection.has_secret)
 
     def complete(
-        self, requests: Sequence[Request], *, trial: int = 0, purpose: str = "solve"
+        self,
+        requests: Sequence[Request],
+        *,
+        trial: int = 0,
+        purpose: str = "solve",
     ) -> list[Completion]:
         """Return one completion for each request, in order; what the ledger knows is not sent."""
-        return self._client.complete(build_calls(self, requests, trial, purpose))
+        calls = build_calls(self, requests, trial, purpose)
+        return self._client.complete(calls)
 
     def loglikelihoods(
         self, requests: Sequence[Request], continuations: Sequence[Sequence[str]]
     ) -> list[Completion]:
         """Return how likely the continuations of each request are, in its `logprobs`."""
-        calls: list[Request] = []
+        calls = []
         for request, ends in zip(requests, continuations, strict=True):
             for messages in continue_prompt(request.messages, ends):
                 calls.append(replace(request, messages=messages))
@@ -332,28 +345,33 @@ class CodeModel(CallSettings, ABC):
         return 1
 
     def complete(
-        self, requests: Sequence[Request], *, trial: int = 0, purpose: str = "solve"
+        self,
+        requests: Sequence[Request],
+        *,
+        trial: int = 0,
+        purpose: str = "solve",
     ) -> list[Completion]:
         """Return one completion for each request, in order.
 
         A call that fails has the status ERROR. What the ledger knows is not sent.
         """
         calls = build_calls(self, requests, trial, purpose)
-        return complete_calls(calls, self.ledger.find(calls), self._send, self.watch)
+        stored = self.ledger.find(calls)
+        return complete_calls(calls, stored, self._send, self.watch)
 
-    def _send(self, calls: Sequence[Call]) -> dict[str, Completion]:
-        answered: dict[str, Completion] = {}
+    def _send(self, calls: Calls) -> Answers:
+        answered = {}
         size = min(MOST_AT_ONCE, KEPT_AT_ONCE * self.most)
-        limit: SolverError | None = None
         for start in range(0, len(calls), size):
-            allowed: list[Call] = []
+            allowed = []
+            limit = None
             try:
                 for call in calls[start : start + size]:
                     self.budget.reserve(0.0)
                     allowed.append(call)
             except SolverError as error:
                 limit = error
-            finished: list[tuple[Call, Completion]] = []
+            finished = list[tuple[Call, Completion]]()
             try:
                 finished.extend(self._infer(allowed))
             finally:  # what an interrupt finds answered is kept
@@ -367,16 +385,16 @@ class CodeModel(CallSettings, ABC):
             self._require_success(answered)
         return answered
 
-    def _require_success(self, answered: Mapping[str, Completion]) -> None:
+    def _require_success(self, answered: Answers) -> None:
         """Raise SolverError E306 when the first calls, enough of them, have all failed."""
-        errors = [completion.error for completion in answered.values() if completion.error]
-        if ENOUGH <= len(answered) == len(errors):
-            message = f"the first {len(answered)} calls of `{self.name}` all failed; {errors[-1]}"
+        errors = [completion.error for completion in answered.values()]
+        if len(errors) >= ENOUGH and all(errors):
+            message = f"the first {len(errors)} calls of `{self.name}` all failed; {errors[-1]}"
             hint = "what was asked is asked again when the run is resumed"
             raise SolverError("E306", message, hint=hint)
 
     @abstractmethod
-    def _infer(self, calls: Sequence[Call]) -> Iterable[tuple[Call, Completion]]:
+    def _infer(self, calls: Calls) -> Outcomes:
         """Return the calls, in any order, with what was said to them."""
 
     def close(self) -> None:
@@ -389,19 +407,22 @@ class CodeModel(CallSettings, ABC):
         may.
         """
         if isinstance(outcome, BaseException):
-            return fail(hide_secrets(f"{type(outcome).__name__}: {outcome}".removesuffix(": ")))
+            reason = f"{type(outcome).__name__}: {outcome}"
+            return fail(hide_secrets(reason.removesuffix(": ")))
         completion = take_out_thoughts(read_message(outcome))
         is_message = isinstance(outcome, Mapping) and not REPLY_KEYS.isdisjoint(outcome)
-        is_number = isinstance(outcome, int | float)
-        if is_number or (completion.status is CompletionStatus.NO_TEXT and not is_message):
-            returned = "None" if outcome is None else f"a value of type `{type(outcome).__name__}`"
-            return fail(f"`{function}` returned {returned}, not a text or a message")
+        is_empty = completion.status is CompletionStatus.NO_TEXT and not is_message
+        if outcome is None:
+            return fail(f"`{function}` returned None, not a text or a message")
+        if is_empty or isinstance(outcome, int | float):
+            kind = type(outcome).__name__
+            return fail(f"`{function}` returned a value of type `{kind}`, not a text or a message")
         return completion
 
 
 @dataclass(frozen=True, eq=False)
 class SnippetModel(CodeModel):
-    """Answers with what `infer(messages)` or `infer(messages, environment)` gives.
+    """Outcomes with what `infer(messages)` or `infer(messages, environment)` gives.
 
     Or `run_inference`, of the later era, which is given `{"messages": …}`. A text, a message, or a
     whole chat completion. Whoever opens it has made sure that the snippet is trusted.
@@ -425,26 +446,31 @@ class SnippetModel(CodeModel):
     def _process(self) -> SnippetProcess:
         return SnippetProcess(self.snippet, seconds=self.seconds)
 
-    def _infer(self, calls: Sequence[Call]) -> Iterable[tuple[Call, Completion]]:
-        environment = {name: secret.reveal() for name, secret in self.environment.items()}
-        is_later = self.snippet.function == LATER_INFERENCE_FUNCTION
-        shown = (expand_images(call.messages) for call in calls)
-        arguments = (
-            [{"messages": messages} if is_later else messages, environment] for messages in shown
-        )
+    def _infer(self, calls: Calls) -> Outcomes:
         try:
-            for call, outcome in zip(calls, self._process.call_all(arguments), strict=True):
+            arguments = map(self._list_arguments, calls)
+            outcomes = self._process.call_all(arguments)
+            for call, outcome in zip(calls, outcomes, strict=True):
                 if isinstance(outcome, SnippetError):
-                    completion = fail(self._hide(str(outcome)))
+                    completion = fail(hide_secrets(str(outcome)))
                 else:
-                    completion = self._read(self._hide_keys(outcome), self.snippet.function)
-                yield call, replace(completion, prompt=call.messages, source="live")
+                    shown = self._hide_keys(outcome)
+                    completion = self._read(shown, self.snippet.function)
+                yield call, completion.with_fields(prompt=call.messages, source="live")
                 raise_if_interrupted()
         except SnippetError as problem:
-            message = (
-                f"model `{self.name}`: its snippet cannot be loaded: {self._hide(str(problem))}"
-            )
+            why = hide_secrets(str(problem))
+            message = f"model `{self.name}`: its snippet cannot be loaded: {why}"
             raise SolverError("E306", message, where=self.snippet.place) from None
+
+    def _list_arguments(self, call: Call) -> list[object]:
+        shown: object = expand_images(call.messages)
+        if self.snippet.function == LATER_INFERENCE_FUNCTION:
+            shown = {"messages": shown}
+        environment = {}
+        for name, secret in self.environment.items():
+            environment[name] = secret.reveal()
+        return [shown, environment]
 
     def _hide_keys(self, value: object) -> object:
         """Return what a snippet gave without the keys that it was given.
@@ -457,19 +483,15 @@ class SnippetModel(CodeModel):
             return [self._hide_keys(entry) for entry in value]
         if isinstance(value, str):
             for name, secret in self.environment.items():
-                if SECRET_NAME.search(name) and len(secret.reveal()) >= SHORTEST_KEY:
-                    value = value.replace(secret.reveal(), HIDDEN)
+                text = secret.reveal()
+                if SECRET_NAME.search(name) and len(text) >= SHORTEST_KEY:
+                    value = value.replace(text, HIDDEN)
         return value
-
-    def _hide(self, text: str) -> str:
-        for secret in self.environment.values():
-            text = text.replace(secret.reveal(), HIDDEN) if secret else text
-        return text
 
 
 @dataclass(frozen=True, eq=False)
 class FunctionModel(CodeModel):
-    """Answers with what a function of the caller's gives for the messages.
+    """Outcomes with what a function of the caller's gives for the messages.
 
     What it raises is a call's error. A plain function is called here, one call at a time unless the
     caller allows more, which are made in threads; what an async one returns is awaited in an event
@@ -486,9 +508,13 @@ class FunctionModel(CodeModel):
     @property
     def most(self) -> int:
         """How many calls are under way at once at most."""
-        return self.limits.max_open or (self.limits.max_concurrent if self.config.is_async else 1)
+        if self.limits.max_open:
+            return self.limits.max_open
+        if self.config.is_async:
+            return self.limits.max_concurrent
+        return 1
 
-    def _infer(self, calls: Sequence[Call]) -> Iterable[tuple[Call, Completion]]:
+    def _infer(self, calls: Calls) -> Outcomes:
         from answerkey.models.client import GRACE_SECONDS, SIGNAL_SECONDS, report_stop
 
         if self.most == 1:
@@ -524,14 +550,20 @@ class FunctionModel(CodeModel):
         except (Exception, CancelledError) as error:  # noqa: BLE001 - whatever a function of the user's raises
             outcome = error
         latency = time.monotonic() - begun
-        dump = getattr(outcome, "model_dump", None)  # what provider libraries give
-        completion = self._read(dump() if callable(dump) else outcome, self.name)
-        return replace(completion, prompt=call.messages, latency=latency, attempts=1, source="live")
+        if hasattr(outcome, "model_dump"):  # what provider libraries give
+            outcome = outcome.model_dump()
+        completion = self._read(outcome, self.name)
+        return completion.with_fields(
+            prompt=call.messages,
+            latency=latency,
+            attempts=1,
+            source="live",
+        )
 
     def _start(self, work: Coroutine[Any, Any, object]) -> Future[object]:
-        if self.config.loop is None:
-            return self._background.submit(work)
-        return asyncio.run_coroutine_threadsafe(work, self.config.loop)
+        if self.config.loop is not None:
+            return asyncio.run_coroutine_threadsafe(work, self.config.loop)
+        return self._background.submit(work)
 
     def close(self) -> None:
         """End the event loop; twice does no harm."""
@@ -557,15 +589,15 @@ class PackageModel(CodeModel):
         """How many questions it is asked together."""
         return MOST_AT_ONCE
 
-    def _infer(self, calls: Sequence[Call]) -> Iterable[tuple[Call, Completion]]:
+    def _infer(self, calls: Calls) -> Outcomes:
+        questions = [call.question for call in calls if call.question is not None]
         try:
-            completions = self.model.complete(
-                [call.question for call in calls if call.question is not None]
-            )
+            completions = self.model.complete(questions)
         except AnswerkeyError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a package's model raises
-            completions = [self._read(error, self.name)] * len(calls)
+            failure = self._read(error, self.name)
+            completions = [failure] * len(calls)
         if len(completions) != len(calls):
             raise SolverError(
                 "E306",
@@ -574,10 +606,8 @@ class PackageModel(CodeModel):
                 hint="the package that brings the model must mend that",
             )
         for call, completion in zip(calls, completions, strict=True):
-            yield (
-                call,
-                replace(completion, prompt=call.messages, source=completion.source or "live"),
-            )
+            source = completion.source or "live"
+            yield call, completion.with_fields(prompt=call.messages, source=source)
 
     def close(self) -> None:
         """Let go of what the model holds, if it does."""

@@ -25,8 +25,8 @@ class Provider:
 
     The environment value `<NAME>_API_KEY` holds its key, or the one that `key` names;
     `<NAME>_BASE_URL` overrides its base URL, or says it where there is none;
-    `names` are parameters that its chat API names otherwise; None for one that it lacks, in the
-    completions API as well. `models` is a pattern of bare names that are its models' alone.
+    `names` are parameters that its chat API names otherwise. `models` is a pattern of bare names
+    that are its models' alone.
     `is_local`: a server that users start on their own machine, without a key.
     """
 
@@ -34,7 +34,7 @@ class Provider:
     api: ApiName = "chat"
     models: str = r"(?!)"
     key: str = ""
-    names: Mapping[str, str | None] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
     is_local: bool = False
 
     def owns(self, host: str) -> bool:
@@ -46,7 +46,7 @@ class Provider:
 
 #: OpenAI's own hosts and Azure: newer models refuse `max_tokens`; other endpoints often know no
 #: other name.
-OPENAI_NAMES: dict[str, str | None] = {"max_tokens": "max_completion_tokens"}
+OPENAI_NAMES = {"max_tokens": "max_completion_tokens"}
 _OPENROUTER_NAMES = {"reasoning_effort": "reasoning.effort"}
 PROVIDERS: dict[str, Provider] = {
     "openai": Provider(
@@ -85,7 +85,8 @@ PROVIDERS: dict[str, Provider] = {
         is_local=True,
     ),
 }
-LOCAL = {name: one for name, one in PROVIDERS.items() if one.is_local}
+#: Servers on the user's own machine.
+LOCAL = [name for name, provider in PROVIDERS.items() if provider.is_local]
 
 
 def complete_name(name: str) -> str:
@@ -94,7 +95,9 @@ def complete_name(name: str) -> str:
     A name that is no provider's alone, and any other text, stays as it is.
     """
     start = name.partition("?")[0]
-    for provider, details in PROVIDERS.items() if not {"/", ":"}.intersection(start) else ():
+    if "/" in start or ":" in start:
+        return name
+    for provider, details in PROVIDERS.items():
         if re.match(details.models, start):
             return f"{provider}/{name}"
     return name
@@ -105,9 +108,7 @@ def say_who_serves(name: str) -> str:
     name = name.partition("?")[0]
     if not re.fullmatch(r"[\w./:-]+", name):  # it may be an address, with a password
         name = "NAME"
-    remote = listing(
-        (f"{provider}/…" for provider, details in PROVIDERS.items() if not details.is_local),
-        limit=4,
-    )
     here = listing(f"{provider}/{name}" for provider in LOCAL)
-    return f"say who serves it: on this machine {here}; elsewhere {remote}; any: `http://HOST/v1#{name}`"
+    remote = [f"{provider}/…" for provider in PROVIDERS if provider not in LOCAL]
+    elsewhere = listing(remote, limit=4)
+    return f"say who serves it: on this machine {here}; elsewhere {elsewhere}; any: `http://HOST/v1#{name}`"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -32,6 +32,9 @@ from answerkey.models.images import TYPES, URL, expand_images, write_parts
 from answerkey.models.names import ApiName
 from answerkey.models.responses import (
     ANSWERED,
+    Body,
+    Fields,
+    Messages,
     cut_raw,
     fail,
     read_body,
@@ -45,14 +48,17 @@ from answerkey.models.responses import (
 from answerkey.templates import JsonText, RowError, Template, TemplateStopped
 from answerkey.types import Completion
 
-Message = Mapping[str, object]
-Body = dict[str, object]
-
 AZURE_HOSTS = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com")
 #: Anthropic asks for a limit; this one is far above the length of an answer to a question with
 #: choices.
 DEFAULT_MAX_TOKENS = 4096
 CHAT_PATH = "/chat/completions"
+#: How the path of an endpoint ends whose API has batches.
+_BATCH_PATHS = {
+    "chat": CHAT_PATH,
+    "anthropic": "/messages",
+    "gemini": ":generateContent",
+}
 #: Tokens for which a price is asked; few enough for the price of an ordinary request.
 _PRICED_TOKENS = 1000
 
@@ -72,7 +78,7 @@ class Connection:
     headers: Mapping[str, Secret | str] = field(default_factory=dict)
     key: Secret | None = None
     generation: Generation = field(default_factory=Generation)
-    schema: Mapping[str, object] | None = None
+    schema: Fields | None = None
     trusted_ca: str | None = None
     max_concurrent: int | None = None
     requests_per_minute: float | None = None
@@ -81,24 +87,24 @@ class Connection:
     @cached_property
     def identity(self) -> str:
         """A hash of everything that decides the answers; no secret is in it."""
+        headers = self.headers.items()
         parts = {
             "url": self.url,
             "model": self.model,
             "style": self.api.identity,
             "generation": self.generation.given(),
             "schema": self.schema,
-            "headers": {
-                name: value for name, value in self.headers.items() if isinstance(value, str)
-            },
+            "headers": {name: value for name, value in headers if isinstance(value, str)},
         }
-        return sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
+        text = json.dumps(parts, sort_keys=True, default=str)
+        return sha256(text.encode()).hexdigest()
 
     @property
     def host(self) -> str:
         """The host that is called, for messages."""
         return urlsplit(self.url).hostname or self.url
 
-    def build(self, messages: Sequence[Message]) -> object:
+    def build(self, messages: Messages) -> object:
         """Return the JSON body of the request for these messages.
 
         SolverError E302 when there is none.
@@ -118,19 +124,12 @@ class Connection:
             return completion
         return take_out_thoughts(completion)
 
-    def hide(self, text: str) -> str:
-        """Return a text, such as the message of a foreign exception, with every secret in it as
-        `***`.
-        """
-        hidden = self._hidden.sub(HIDDEN.encode(), text.encode(errors="surrogatepass"))
-        return hidden.decode(errors="surrogatepass")
-
     def reveal_headers(self) -> dict[str, str]:
         """Return the headers as they are sent; the one place where secrets leave their cover."""
-        return {
-            name: value.reveal() if isinstance(value, Secret) else value
-            for name, value in self.headers.items()
-        }
+        revealed = {}
+        for name, value in self.headers.items():
+            revealed[name] = value.reveal() if isinstance(value, Secret) else value
+        return revealed
 
     def require_key(self) -> None:
         """Raise SpecError E117 when the endpoint will ask for a key and there is none."""
@@ -141,21 +140,26 @@ class Connection:
 
     def require_images(self, kinds: Iterable[str]) -> None:
         """Raise SpecError E301 for images of kinds that the API does not take."""
-        if unfit := sorted(set(kinds) - self.api.images):
-            what = f"images as {listing(unfit)}" if self.api.images else "images"
-            apis = listing(name for name, api in APIS.items() if api.images.issuperset(kinds))
-            message = (
-                f"model `{self.name}`: {self.api.title} does not take {what}, and the "
-                "prompts have them"
-            )
-            raise SpecError("E301", message, hint=f"APIs that do: {apis}")
+        unfit = sorted(set(kinds) - self.api.images)
+        if not unfit:
+            return
+        images = "images"
+        if self.api.images:
+            images = f"images as {listing(unfit)}"
+        apis = []
+        for name, api in APIS.items():
+            if api.images.issuperset(kinds):
+                apis.append(name)
+        problem = f"{self.api.title} does not take {images}, and the prompts have them"
+        hint = f"APIs that do: {listing(apis)}"
+        raise SpecError("E301", f"model `{self.name}`: {problem}", hint=hint)
 
     def require_batches(self) -> None:
         """Raise SpecError E119 for a model that cannot be called in batches."""
-        ends = {"chat": CHAT_PATH, "anthropic": "/messages", "gemini": ":generateContent"}
-        end = ends.get(self.api.name)
+        end = _BATCH_PATHS.get(self.api.name)
         is_azure = self.host.endswith(AZURE_HOSTS)
-        if end is None or is_azure or not urlsplit(self.url).path.endswith(end):
+        path = urlsplit(self.url).path
+        if end is None or is_azure or not path.endswith(end):
             why = f"{self.api.title} at `{self.host}` has no batches that answerkey knows"
             message = f"`--batch` cannot be used with `{self.name}`: {why}"
             hint = "leave `--batch` out; calls are then sent one by one"
@@ -181,11 +185,11 @@ class Connection:
                 )
             except LookupError:
                 return None
-            costs.append(float(cost.input_price) / _PRICED_TOKENS)
-            if name == "output_tokens":
-                output_price = float(cost.output_price) / _PRICED_TOKENS
-        prompt_price, cached, written = costs
-        return Price(prompt_price, output_price, cached, written)
+            costs.append(cost)
+        prices = [float(cost.input_price) / _PRICED_TOKENS for cost in costs]
+        prompt, cached, written = prices
+        completion = float(costs[0].output_price) / _PRICED_TOKENS
+        return Price(prompt, completion, cached, written)
 
     @property
     def has_secret(self) -> bool:
@@ -193,14 +197,16 @@ class Connection:
         return any(self._list_secrets())
 
     def _list_secrets(self) -> list[str]:
-        held = (*self.headers.values(), self.key)
-        return [value.reveal() for value in held if isinstance(value, Secret)]
+        secrets = []
+        for value in (*self.headers.values(), self.key):
+            if isinstance(value, Secret):
+                secrets.append(value.reveal())
+        return sorted(secrets, key=len, reverse=True)
 
     @cached_property
     def _secrets(self) -> list[bytes]:
         """The secrets, longest first, as they stand in a body without a backslash."""
-        texts = {text for text in self._list_secrets() if len(text) >= SHORTEST_KEY}
-        return [text.encode() for text in sorted(texts, key=len, reverse=True)]
+        return [text.encode() for text in self._list_secrets() if len(text) >= SHORTEST_KEY]
 
     @cached_property
     def _hidden(self) -> re.Pattern[bytes]:
@@ -210,8 +216,8 @@ class Connection:
             plain = re.escape(bytes([code]))
             return rb"(?:%b|(?i:\\u%04x)|\\%b)" % (plain, code, plain)
 
-        texts = [b"".join(map(match, text)) for text in self._secrets]
-        return re.compile(b"|".join(texts) or rb"(?!)")
+        patterns = [b"".join(map(match, secret)) for secret in self._secrets]
+        return re.compile(b"|".join(patterns) or rb"(?!)")
 
 
 @dataclass(frozen=True)
@@ -226,8 +232,8 @@ class Api:
     """
 
     name: ApiName
-    write: Callable[[Connection, Sequence[Message], Body], Body]
-    take: Callable[[Mapping[str, object]], Completion]
+    write: Callable[[Connection, Messages, Body], Body]
+    take: Callable[[Fields], Completion]
     path: str
     root: str = "/v1"
     key_header: str = "Authorization"
@@ -254,12 +260,12 @@ class Api:
         """The parameters of `Generation` that the API does not have."""
         return frozenset(GENERATION_PARAMETERS) - frozenset(self.names) - {"thinking"}
 
-    def build(self, connection: Connection, messages: Sequence[Message]) -> object:
+    def build(self, connection: Connection, messages: Messages) -> object:
         """Return the JSON body of a request.
 
         SolverError E302 for messages that cannot be put into one.
         """
-        parameters: dict[str, object] = {}
+        parameters: Body = {}
         for parameter, value in connection.generation.sent().items():
             if parameter not in _LOGPROBS:
                 parameters = merge_bodies(parameters, nest(self.names[parameter], value))
@@ -276,7 +282,7 @@ class Api:
 
 
 #: What stands beside a JSON Schema, by where an API takes it.
-_FORMATS: dict[str, dict[str, object]] = {
+_FORMATS: dict[str, Body] = {
     "response_format.json_schema.schema": {
         "response_format": {
             "type": "json_schema",
@@ -287,34 +293,32 @@ _FORMATS: dict[str, dict[str, object]] = {
 }
 
 
-def _split_system(messages: Sequence[Message]) -> tuple[str | None, list[tuple[str, Message]]]:
+def _split_system(messages: Messages) -> tuple[str, list[tuple[str, Fields]]]:
     """Return what the system says (joined by an empty line), and the others by their roles.
 
     The roles are `user` and `assistant`; SolverError E302 for another.
     """
-    system: list[str] = []
-    turns: list[tuple[str, Message]] = []
+    system = []
+    turns = []
     for message in messages:
         role = message.get("role", "user")
         if role in {"system", "developer"}:
             system.append(read_text(message))
-        else:
-            _check_role(role, {"user", "assistant"})
+        elif role in {"user", "assistant"}:
             turns.append((str(role), message))
-    return ("\n\n".join(system) if system else None), turns
-
-
-def _check_role(role: object, roles: set[str]) -> None:
-    if role not in roles:
-        raise SolverError("E302", f"a message has the role {role!r}, which this API does not take")
+        else:
+            problem = f"a message has the role {role!r}, which this API does not take"
+            raise SolverError("E302", problem)
+    return "\n\n".join(system), turns
 
 
 def _start_body(connection: Connection, name: str, prompt: object) -> Body:
-    model = {} if connection.model is None else {"model": connection.model}
-    return {**model, name: prompt}
+    if connection.model is None:
+        return {name: prompt}
+    return {"model": connection.model, name: prompt}
 
 
-def _write_chat(connection: Connection, messages: Sequence[Message], parameters: Body) -> Body:
+def _write_chat(connection: Connection, messages: Messages, parameters: Body) -> Body:
     generation = connection.generation
     if generation.wants_logprobs:
         parameters["logprobs"] = True
@@ -325,21 +329,23 @@ def _write_chat(connection: Connection, messages: Sequence[Message], parameters:
     return _start_body(connection, "messages", expand_images(messages)) | parameters
 
 
-def _write_text(connection: Connection, messages: Sequence[Message], parameters: Body) -> Body:
+def _write_text(connection: Connection, messages: Messages, parameters: Body) -> Body:
     """Write the messages as one text, without roles, parted by an empty line.
 
     `logprobs` is a number.
     """
     generation = connection.generation
     if generation.wants_logprobs:
-        parameters["logprobs"] = 1 if generation.top_logprobs is None else generation.top_logprobs
+        parameters["logprobs"] = generation.top_logprobs
+        if generation.top_logprobs is None:
+            parameters["logprobs"] = 1
     if generation.echo:
         parameters.setdefault("max_tokens", 1)  # what comes after the text is of no use
     text = "\n\n".join(read_text(message) for message in messages)
     return _start_body(connection, "prompt", text) | parameters
 
 
-def _write_anthropic(connection: Connection, messages: Sequence[Message], parameters: Body) -> Body:
+def _write_anthropic(connection: Connection, messages: Messages, parameters: Body) -> Body:
     system, turns = _split_system(messages)
     body: dict[str, Any] = {
         "model": connection.model,
@@ -347,29 +353,32 @@ def _write_anthropic(connection: Connection, messages: Sequence[Message], parame
         "messages": [],
     }
     for role, message in turns:
-        body["messages"].append({"role": role, "content": write_parts(message, "anthropic")})
-    if system is not None:
+        content = write_parts(message, "anthropic")
+        body["messages"].append({"role": role, "content": content})
+    if system:
         body["system"] = system
     return body | parameters
 
 
-def _write_gemini(_: Connection, messages: Sequence[Message], parameters: Body) -> Body:
+def _write_gemini(_: Connection, messages: Messages, parameters: Body) -> Body:
     system, turns = _split_system(messages)
     contents = []
     for role, message in turns:
+        name = "model" if role == "assistant" else role
         parts = write_parts(message, "gemini")
-        contents.append({"role": "model" if role == "assistant" else role, "parts": parts})
+        contents.append({"role": name, "parts": parts})
     body: Body = {"contents": contents}
-    if system is not None:
+    if system:
         body["systemInstruction"] = {"parts": [{"text": system}]}
     if parameters:
         body["generationConfig"] = parameters
     return body
 
 
-def _same_names(*without: str, **changed: str) -> dict[str, str]:
-    left_out = (*without, "thinking")
-    return {name: name for name in GENERATION_PARAMETERS if name not in left_out} | changed
+def _list_names(left_out: str) -> dict[str, str]:
+    """Return the parameters that an API names as we do: all but one."""
+    names = GENERATION_PARAMETERS.keys() - {left_out, "thinking"}
+    return {name: name for name in names}
 
 
 _LOGPROBS = ("logprobs", "top_logprobs")
@@ -379,7 +388,7 @@ APIS: dict[ApiName, Api] = {
         _write_chat,
         take_chat,
         CHAT_PATH,
-        names=_same_names("echo"),
+        names=_list_names("echo"),
         schema_name="response_format.json_schema.schema",
     ),
     "completions": Api(
@@ -387,7 +396,7 @@ APIS: dict[ApiName, Api] = {
         _write_text,
         take_text,
         "/completions",
-        names=_same_names("reasoning_effort"),
+        names=_list_names("reasoning_effort"),
         images=frozenset(),
     ),
     "anthropic": Api(
@@ -399,7 +408,9 @@ APIS: dict[ApiName, Api] = {
         key_start="",
         headers={"anthropic-version": "2023-06-01"},
         names={
-            **{name: name for name in ("temperature", "top_p", "max_tokens")},
+            "temperature": "temperature",
+            "top_p": "top_p",
+            "max_tokens": "max_tokens",
             "stop": "stop_sequences",
             "reasoning_effort": "output_config.effort",
         },
@@ -431,7 +442,7 @@ class AdapterApi:
     """A user's adapter; it is given `generation` only if its template names it, or `kwargs`."""
 
     adapter: Adapter
-    info: Mapping[str, object] = field(default_factory=dict)
+    info: Fields = field(default_factory=dict)
     name: ClassVar[str] = "adapter"
     path: ClassVar[str] = CHAT_PATH
     schema_name: ClassVar[str] = ""
@@ -446,26 +457,40 @@ class AdapterApi:
     @property
     def unsupported(self) -> frozenset[str]:
         """All of `Generation`, unless the input template reads it."""
-        if any(name in self.adapter.process_input for name in ("generation", "kwargs")):
+        source = self.adapter.process_input
+        if "generation" in source or "kwargs" in source:
             return frozenset()
-        return frozenset(parameter.name for parameter in fields(Generation)) - {"thinking"}
+        names = {parameter.name for parameter in fields(Generation)}
+        return frozenset(names - {"thinking"})
 
     @property
     def identity(self) -> object:
         """The templates and what they read of the model."""
-        return ["adapter", self.adapter.process_input, self.adapter.process_output, dict(self.info)]
+        return [
+            "adapter",
+            self.adapter.process_input,
+            self.adapter.process_output,
+            dict(self.info),
+        ]
 
     @cached_property
     def _templates(self) -> list[Template]:
-        return [Template.compile(source, names=names) for _, source, names in self.adapter.parts()]
+        templates = []
+        for _, source, names in self.adapter.parts():
+            templates.append(Template.compile(source, names=names))
+        return templates
 
-    def build(self, connection: Connection, messages: Sequence[Message]) -> object:
+    def build(self, connection: Connection, messages: Messages) -> object:
         """Return the request's body: the JSON that the input template writes."""
         kwargs = connection.generation.given()
         info = {**self.info, "model_key": connection.model, "generation": kwargs}
         shown = {"messages": expand_images(messages)}
         try:
-            written = self._templates[0].evaluate(input=shown, model_info=info, kwargs=kwargs)
+            written = self._templates[0].evaluate(
+                input=shown,
+                model_info=info,
+                kwargs=kwargs,
+            )
             return json.loads(written, strict=False) if isinstance(written, str) else written
         except (RowError, TemplateStopped) as problem:
             reason = problem.message
@@ -493,12 +518,10 @@ class AdapterApi:
         except (RowError, TemplateStopped) as problem:
             return fail(f"{start}: {problem.message}", body)
         written = made if isinstance(made, str) else json.dumps(made, default=str)
-        if written.lstrip().startswith(
-            '"'
-        ):  # `{{ body | tojson }}` quotes a body that is text already
+        if written.lstrip().startswith('"'):
+            # `{{ body | tojson }}` quotes a body that is text already
             with suppress(ValueError, RecursionError):
-                inner = json.loads(written)
-                written = inner if isinstance(inner, str) else written
+                written = str(json.loads(written))
         completion = read_body(status, written.encode(errors="replace"), take_chat)
         if completion.error is None:
             return completion

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 from answerkey.errors import SolverError
 from answerkey.reader.markup import split_thoughts
-from answerkey.types import USAGE_NAMES, Completion, CompletionStatus
+from answerkey.types import Completion, CompletionStatus
 
 #: A small body can be large once it is read: each value in it takes fifty bytes and more.
 MOST_PARTS = 1_000_000
@@ -39,26 +38,38 @@ REPLY_KEYS = MESSAGE_KEYS.union(WRAPPER_KEYS, {"role"})
 _SAYS_MORE = ("refusal", "tool_calls", "function_call", "audio", "annotations")
 #: How the APIs name the ends of a completion, in the words of one of them.
 FINISH_REASONS: dict[str, str] = {
-    **dict.fromkeys(("end_turn", "stop_sequence", "STOP"), "stop"),
-    **dict.fromkeys(("max_tokens", "max_output_tokens", "MAX_TOKENS"), "length"),
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "STOP": "stop",
+    "max_tokens": "length",
+    "max_output_tokens": "length",
+    "MAX_TOKENS": "length",
     "model_context_window_exceeded": "length",
     "tool_use": "tool_calls",
-    **dict.fromkeys(("refusal", "SAFETY", "RECITATION", "BLOCKLIST"), "content_filter"),
-    **dict.fromkeys(("PROHIBITED_CONTENT", "SPII"), "content_filter"),
+    "refusal": "content_filter",
+    "SAFETY": "content_filter",
+    "RECITATION": "content_filter",
+    "BLOCKLIST": "content_filter",
+    "PROHIBITED_CONTENT": "content_filter",
+    "SPII": "content_filter",
 }
-#: How the APIs name their counts of tokens, in the order of `USAGE_NAMES`.
-_TOKEN_NAMES = (
-    ("prompt_tokens", "input_tokens", "promptTokenCount"),
-    ("completion_tokens", "output_tokens", "candidatesTokenCount"),
-    ("reasoning_tokens", "thoughtsTokenCount"),
-    (
-        "cached_tokens",
-        "cache_read_input_tokens",
-        "cachedContentTokenCount",
-        "prompt_cache_hit_tokens",
-    ),
-    ("cache_write_tokens", "cache_creation_input_tokens"),
-)
+#: How the APIs name their counts of tokens, the better name first.
+_TOKEN_NAMES = {
+    "prompt_tokens": "prompt_tokens",
+    "input_tokens": "prompt_tokens",
+    "promptTokenCount": "prompt_tokens",
+    "completion_tokens": "completion_tokens",
+    "output_tokens": "completion_tokens",
+    "candidatesTokenCount": "completion_tokens",
+    "reasoning_tokens": "reasoning_tokens",
+    "thoughtsTokenCount": "reasoning_tokens",
+    "cached_tokens": "cached_tokens",
+    "cache_read_input_tokens": "cached_tokens",
+    "cachedContentTokenCount": "cached_tokens",
+    "prompt_cache_hit_tokens": "cached_tokens",
+    "cache_write_tokens": "cache_write_tokens",
+    "cache_creation_input_tokens": "cache_write_tokens",
+}
 #: Anthropic counts what was cached apart from the other tokens of the prompt.
 _CACHED_APART = frozenset({"cache_read_input_tokens", "cache_creation_input_tokens"})
 _DETAILS = (
@@ -69,7 +80,12 @@ _DETAILS = (
 )
 #: Where error bodies say what is wrong, the best place first.
 COMPLAINT_FIELDS = ("error", "message", "detail", "errors", "msg", "type", "code")
-Found = Mapping[str, object]
+#: A JSON object that is read, one that is built, and what a model is asked.
+Fields = Mapping[str, object]
+Body = dict[str, object]
+Messages = Sequence[Fields]
+#: A `dict` is known at once, any other `Mapping` after a search.
+_OBJECTS = (dict, Mapping)
 _NO_TEXT = Completion(None, CompletionStatus.NO_TEXT)
 #: Made once: `json.loads` with `parse_constant` makes a decoder for every reply.
 _JSON = json.JSONDecoder(parse_constant=lambda _: None)
@@ -84,7 +100,7 @@ class Unreadable(Exception):  # noqa: N818 - it becomes a completion, never an e
 
 def get_field(value: object, name: str) -> object:
     """Return a field of an object; None if it has none, or is none."""
-    if isinstance(value, dict | Mapping):  # a `dict` is known at once, a `Mapping` after a search
+    if isinstance(value, _OBJECTS):
         return value.get(name)
     return None
 
@@ -103,9 +119,7 @@ def _is_one_of(value: object, words: frozenset[str]) -> bool:
 
 def read_count(value: object) -> int | None:
     """Return a number of tokens; None for what is none, or so large that sums would overflow."""
-    if not isinstance(value, int) or isinstance(value, bool):
-        return None
-    if 0 <= value < MOST_TOKENS:
+    if type(value) is int and 0 <= value < MOST_TOKENS:
         return value
     return None
 
@@ -121,7 +135,7 @@ def mend_text(text: str) -> str:
     return text
 
 
-def make_plain(message: Found) -> dict[str, object]:
+def make_plain(message: Fields) -> Body:
     """Return a message as plain JSON values that any file can hold."""
     plain = to_json_values(message)
     if isinstance(plain, dict):
@@ -132,14 +146,18 @@ def make_plain(message: Found) -> dict[str, object]:
 def to_json_values(value: object) -> object:
     """Return a value as plain JSON values that any file can hold.
 
-    None for one that is too deep for it.
+    None for one that is nested too deeply.
     """
     try:
-        text = json.dumps(value, default=str, ensure_ascii=False, skipkeys=True)
-        plain: object = json.loads(mend_text(text), parse_constant=lambda _: None)
+        text = json.dumps(
+            value,
+            default=str,
+            ensure_ascii=False,
+            skipkeys=True,
+        )
+        return _JSON.decode(mend_text(text))
     except (ValueError, RecursionError):
         return None
-    return plain
 
 
 def shorten(text: str) -> str:
@@ -154,8 +172,12 @@ def fail(reason: str, body: bytes = b"") -> Completion:
     """Return the completion of a call that failed: ERROR, why, and what was sent instead of an
     answer.
     """
-    raw = cut_raw(body) if body else None
-    return Completion(None, CompletionStatus.ERROR, error=shorten(reason), raw=raw)
+    return Completion(
+        None,
+        CompletionStatus.ERROR,
+        error=shorten(reason),
+        raw=cut_raw(body) or None,
+    )
 
 
 def cut_raw(body: bytes) -> str:
@@ -173,17 +195,17 @@ def is_trace(value: object, depth: int = DEPTH) -> bool:
     A message with `role` and content; a list of messages; an object whose `choices`, `messages`,
     `output`, `message` or `items` is or holds one.
     """
-    if isinstance(value, Mapping) and "role" in value:
-        return not MESSAGE_KEYS.isdisjoint(value)
-    if depth == 0:
-        return False
     if not isinstance(value, Mapping):
         entries = list_entries(value)
         return bool(entries) and all(map(_has_role, entries))
+    if "role" in value:
+        return not MESSAGE_KEYS.isdisjoint(value)
+    if depth == 0:
+        return False
     for key in WRAPPER_KEYS:
-        if key in value:
-            entries = [value[key], *list_entries(value[key])]
-            if any(is_trace(entry, depth - 1) for entry in entries):
+        inner = value.get(key)
+        for entry in (inner, *list_entries(inner)):
+            if is_trace(entry, depth - 1):
                 return True
     return False
 
@@ -213,7 +235,7 @@ def read_message(message: object, depth: int = DEPTH) -> Completion:
     return _read_list(list_entries(message), depth - 1)
 
 
-def _read_one(message: Found) -> Completion:
+def _read_one(message: Fields) -> Completion:
     """Return what one message of the assistant says; `reply` is the whole of it."""
     if _is_one_of(message.get("role"), OTHER_ROLES):
         return _NO_TEXT
@@ -232,10 +254,11 @@ def _read_list(messages: Sequence[object], depth: int) -> Completion:
         return _read_one({"role": "assistant", "content": list(messages)})
     for position in reversed(range(len(messages))):
         message = messages[position]
-        if not isinstance(message, Mapping) or message.get("role", "assistant") != "assistant":
+        if not isinstance(message, Mapping):
             continue
-        # Not reasoning, a tool call, a search.
-        if "role" in message or message.get("type", "message") == "message":
+        # Without a role it may be reasoning, a tool call, a search.
+        kind = "message" if "role" in message else message.get("type", "message")
+        if kind == "message" and message.get("role", "assistant") == "assistant":
             return _add_prompt(read_message(message, depth), messages[:position])
     return _NO_TEXT
 
@@ -246,23 +269,28 @@ def _is_content_part(part: object) -> bool:
         return True
     if not isinstance(part, Mapping) or "role" in part:
         return False
-    return _is_one_of(part.get("type"), TEXT_PARTS | {"refusal"})
+    kind = part.get("type")
+    return kind == "refusal" or _is_one_of(kind, TEXT_PARTS)
 
 
 def _add_prompt(completion: Completion, earlier: Sequence[object]) -> Completion:
     prompt = [make_plain(message) for message in earlier if isinstance(message, Mapping)]
-    return replace(completion, prompt=prompt or completion.prompt)
+    return completion.with_fields(prompt=prompt or completion.prompt)
 
 
-def _read_wrapped(message: Found, depth: int) -> Completion:
+def _read_wrapped(message: Fields, depth: int) -> Completion:
     """Return what a reply says that is inside an object."""
-    key = next((key for key in WRAPPER_KEYS if message.get(key)), "")
+    key = next(filter(message.get, WRAPPER_KEYS), "")
     inner = message.get(key)
-    completion = read_message(inner, depth)
-    choice = next(iter(list_entries(inner)), None) if key == "choices" else None
-    if isinstance(choice, Mapping):
-        completion = read_message(choice.get("message", choice.get("text")), depth)
-        completion = _end(completion, choice.get("finish_reason"), choice.get("logprobs"))
+    choices = list_entries(inner)
+    if key == "choices" and choices and isinstance(choices[0], Mapping):
+        choice = choices[0]
+        text = choice.get("text")
+        completion = read_message(choice.get("message", text), depth)
+        end = choice.get("finish_reason")
+        completion = _end(completion, end, choice.get("logprobs"))
+    else:
+        completion = read_message(inner, depth)
     exchange = list_entries(message.get("messages"))
     if completion.prompt is None and "output" in message and exchange:
         # It holds the whole beside the last reply.
@@ -272,16 +300,18 @@ def _read_wrapped(message: Found, depth: int) -> Completion:
 
 def _end(completion: Completion, end: object, logprobs: object) -> Completion:
     """Return a completion with how it ended; one that a filter ended without a text is REFUSED."""
-    ended = mend_text(end) if isinstance(end, str) else ""
-    ended = FINISH_REASONS.get(ended, ended)
-    if ended == "content_filter" and not completion.text:
-        completion = completion.with_fields(text=None, status=CompletionStatus.REFUSED)
+    fields: Body = {}
+    if isinstance(end, str) and end:
+        fields["finish_reason"] = FINISH_REASONS.get(end) or mend_text(end)
+    if fields.get("finish_reason") == "content_filter" and not completion.text:
+        fields["text"] = None
+        fields["status"] = CompletionStatus.REFUSED
     if isinstance(logprobs, Mapping):
-        completion = completion.with_fields(logprobs=to_json_values(logprobs))
-    return completion.with_fields(finish_reason=ended or None)
+        fields["logprobs"] = to_json_values(logprobs)
+    return completion.with_fields(**fields)
 
 
-def _take_message(message: Found, end: object = None, logprobs: object = None) -> Completion:
+def _take_message(message: Fields, end: object = None, logprobs: object = None) -> Completion:
     """Return what a message says; raises Unreadable for one that is none.
 
     `reply` is the message without its thoughts, where it says more than one text.
@@ -292,37 +322,44 @@ def _take_message(message: Found, end: object = None, logprobs: object = None) -
     content = message.get("content")
     texts, thoughts, is_refused = _take_parts(content)
     thoughts.insert(0, _find_text(message, *THOUGHT_FIELDS))
-    is_refused |= bool(_find_text(message, "refusal")) or end == "refusal"
-    has_calls = bool(message.get("tool_calls") or message.get("function_call"))
-    text = mend_text("\n".join(texts))
-    completion = Completion(text)
-    if is_refused:
+    if is_refused or end == "refusal" or _find_text(message, "refusal"):
         completion = Completion(None, CompletionStatus.REFUSED)
-    elif not texts or (has_calls and not text.strip()):
-        completion = _NO_TEXT
+    else:
+        completion = _join_texts(texts, message)
     thought = mend_text("\n".join(filter(None, thoughts)))
     if thought:
         completion = completion.with_fields(reasoning=thought)
-    if not isinstance(content, str) or any(map(message.get, _SAYS_MORE)):
-        reply = {name: value for name, value in message.items() if name not in THOUGHT_FIELDS}
+    says_more = any(map(message.get, _SAYS_MORE))
+    if says_more or not isinstance(content, str):
+        reply = dict(message)
+        for name in THOUGHT_FIELDS:
+            reply.pop(name, None)
         completion = completion.with_fields(reply=make_plain(reply))
     return _end(completion, end, logprobs)
 
 
+def _join_texts(texts: Sequence[str], message: Fields) -> Completion:
+    """Return the texts of a message as one; beside a tool call, blank ones say nothing."""
+    text = mend_text("\n".join(texts))
+    calls = message.get("tool_calls") or message.get("function_call")
+    if not texts or (calls and not text.strip()):
+        return _NO_TEXT
+    return Completion(text)
+
+
 def _take_parts(content: object) -> tuple[list[str], list[str], bool]:
     """Return texts, thoughts and whether there is a refusal: of text, a list of parts, or null."""
-    if content is None:
-        return [], [], False
-    if isinstance(content, str):
-        return [content], [], False
-    if not isinstance(content, list):
-        kind = type(content).__name__
-        raise Unreadable(f"the content is neither text nor a list of parts: {kind}")
-    texts: list[str] = []
-    thoughts: list[str] = []
+    texts = []
+    thoughts = []
     is_refused = False
-    for part in content:
-        kind = part.get("type", "text") if isinstance(part, Mapping) else "text"
+    if isinstance(content, str):
+        texts.append(content)
+        content = None
+    if not isinstance(content, list | None):
+        name = type(content).__name__
+        raise Unreadable(f"the content is neither text nor a list of parts: {name}")
+    for part in content or ():
+        kind = _find_kind(part)
         if kind == "refusal":
             is_refused = True
         elif _is_one_of(kind, THOUGHT_PARTS):
@@ -332,10 +369,18 @@ def _take_parts(content: object) -> tuple[list[str], list[str], bool]:
     return texts, thoughts, is_refused
 
 
+def _find_kind(part: object) -> object:
+    """Return which part of a content it is; without a `type`, it is text."""
+    if isinstance(part, Mapping):
+        return part.get("type", "text")
+    return "text"
+
+
 def _require_text(part: object) -> str:
     """Return a part that is text, its `text`, or the `value` of that."""
     for name in ("text", "value"):
-        part = part.get(name) if isinstance(part, Mapping) else part
+        if isinstance(part, Mapping):
+            part = part.get(name)
     if not isinstance(part, str):
         raise Unreadable("a part of the content has no text")
     return part
@@ -356,7 +401,7 @@ def _find_text(part: object, *names: str) -> str:
     return ""
 
 
-def read_text(message: Found) -> str:
+def read_text(message: Fields) -> str:
     """Return the text of a message, parts joined by a newline.
 
     SolverError E302 for anything else in it.
@@ -366,9 +411,9 @@ def read_text(message: Found) -> str:
         return content
     if not isinstance(content, Sequence) or isinstance(content, bytes):
         raise SolverError("E302", f"a message's content is not text: {type(content).__name__}")
-    texts: list[str] = []
+    texts = []
     for part in content:
-        kind = part.get("type", "text") if isinstance(part, Mapping) else "text"
+        kind = _find_kind(part)
         try:
             text = _require_text(part)
         except Unreadable:
@@ -381,25 +426,35 @@ def read_text(message: Found) -> str:
 
 def read_usage(usage: object) -> dict[str, int | None]:
     """Return the counts of tokens that an endpoint states, by `USAGE_NAMES`."""
-    if not isinstance(usage, dict | Mapping):
+    if not isinstance(usage, _OBJECTS):
         return {}
     counts = dict(usage)
     for name in _DETAILS:
-        details = counts.get(name)
+        details = usage.get(name)
         if isinstance(details, Mapping):
             counts = {**details, **counts}
-    tokens: dict[str, int | None] = {}
-    for usage_name, names in zip(USAGE_NAMES, _TOKEN_NAMES, strict=True):
-        present = [counts[name] for name in names if name in counts]
-        tokens[usage_name] = read_count(present[0]) if present else None
-    prompt, completion, thoughts, read, written = (count or 0 for count in tokens.values())
-    is_apart = counts.get("total_tokens") == prompt + completion + thoughts
-    if "thoughtsTokenCount" in counts or (thoughts and is_apart):
-        # Some count the thoughts apart from the answer.
-        tokens["completion_tokens"] = completion + thoughts
-    if not _CACHED_APART.isdisjoint(counts) and tokens["prompt_tokens"] is not None:
+    tokens = {}
+    for name, usage_name in _TOKEN_NAMES.items():
+        if name in counts and usage_name not in tokens:
+            tokens[usage_name] = read_count(counts[name])
+    _add_thoughts(tokens, counts)
+    prompt = tokens.get("prompt_tokens")
+    if prompt is not None and not _CACHED_APART.isdisjoint(counts):
+        read = tokens.get("cached_tokens") or 0
+        written = tokens.get("cache_write_tokens") or 0
         tokens["prompt_tokens"] = prompt + read + written
     return tokens
+
+
+def _add_thoughts(tokens: dict[str, int | None], counts: Fields) -> None:
+    """Count the thoughts as part of the answer; some APIs count them apart."""
+    thoughts = tokens.get("reasoning_tokens") or 0
+    if not thoughts:
+        return
+    completion = tokens.get("completion_tokens") or 0
+    total = (tokens.get("prompt_tokens") or 0) + completion + thoughts
+    if "thoughtsTokenCount" in counts or counts.get("total_tokens") == total:
+        tokens["completion_tokens"] = completion + thoughts
 
 
 # What is taken out of the text of a completion.
@@ -413,10 +468,10 @@ def take_out_thoughts(completion: Completion) -> Completion:
     if parts is None:
         return completion
     thoughts, text = parts
-    return replace(
-        completion,
+    all_thoughts = filter(None, (completion.reasoning, thoughts))
+    return completion.with_fields(
         text=text,
-        reasoning="\n".join(filter(None, (completion.reasoning, thoughts))),
+        reasoning="\n".join(all_thoughts),
         raw=completion.raw or completion.text,
     )
 
@@ -430,10 +485,14 @@ def has_too_many_parts(body: bytes) -> bool:
     In each part of it there is a comma or a bracket. Texts have them too, but an answer has no
     million.
     """
-    return len(body) > MOST_PARTS and sum(map(body.count, (b",", b"[", b"{"))) > MOST_PARTS
+    if len(body) <= MOST_PARTS:
+        return False
+    parts = body.count(b",")
+    parts += body.count(b"[") + body.count(b"{")
+    return parts > MOST_PARTS
 
 
-def read_body(status: int, body: bytes, take: Callable[[Found], Completion]) -> Completion:
+def read_body(status: int, body: bytes, take: Callable[[Fields], Completion]) -> Completion:
     """Return what a body says.
 
     `take` reads the JSON object of an answer that was given (status 2xx).
@@ -442,9 +501,9 @@ def read_body(status: int, body: bytes, take: Callable[[Found], Completion]) -> 
         value = _parse(body)
         if status not in ANSWERED:
             reason = find_complaint(value)
-        elif not isinstance(value, Mapping):
+        elif not isinstance(value, dict):
             reason = f"the body is JSON, but no object: {type(value).__name__}"
-        elif value.get("error") or "error" in (value.get("object"), value.get("type")):
+        elif value.get("error") or _is_error(value):
             reason = f"the endpoint reports an error: {find_complaint(value)}".removesuffix(": ")
         else:
             return take(value)
@@ -453,6 +512,10 @@ def read_body(status: int, body: bytes, take: Callable[[Found], Completion]) -> 
     if status not in ANSWERED:
         reason = f"HTTP {status}: {reason}".removesuffix(": ")
     return fail(reason, body)
+
+
+def _is_error(value: Fields) -> bool:
+    return value.get("object") == "error" or value.get("type") == "error"
 
 
 def _parse(body: bytes) -> object:
@@ -492,7 +555,7 @@ def find_complaint(body: object, depth: int = DEPTH) -> str:
     return ""
 
 
-def take_chat(body: Found) -> Completion:
+def take_chat(body: Fields) -> Completion:
     """Return what the first choice of a chat completion says."""
     choice, end = _take_first(body, "choices", "finish_reason")
     completion = _NO_TEXT
@@ -504,17 +567,19 @@ def take_chat(body: Found) -> Completion:
     return completion.with_fields(**read_usage(body.get("usage")))
 
 
-def take_text(body: Found) -> Completion:
+def take_text(body: Fields) -> Completion:
     """Return what the first choice of a text completion says."""
     choice, end = _take_first(body, "choices", "finish_reason")
     text = None if choice is None else choice.get("text", 0)
     if not isinstance(text, str | None):
         raise Unreadable("the first choice has no `text`")
-    completion = _take_message({"content": text}, end, get_field(choice, "logprobs"))
-    return completion.with_fields(reply=None, **read_usage(body.get("usage")))
+    logprobs = get_field(choice, "logprobs")
+    completion = _take_message({"content": text}, end, logprobs)
+    usage = read_usage(body.get("usage"))
+    return completion.with_fields(reply=None, **usage)
 
 
-def take_anthropic(body: Found) -> Completion:
+def take_anthropic(body: Fields) -> Completion:
     """Return what a message of Anthropic's API says; thinking blocks are apart from the text."""
     if "content" not in body:
         raise Unreadable("the body has no `content`")
@@ -525,28 +590,29 @@ def take_anthropic(body: Found) -> Completion:
     return completion.with_fields(**read_usage(body.get("usage")))
 
 
-def take_gemini(body: Found) -> Completion:
+def take_gemini(body: Fields) -> Completion:
     """Return what the first candidate of Gemini's API says; thoughts are apart from the text."""
     usage = read_usage(body.get("usageMetadata"))
-    if _find_text(body.get("promptFeedback"), "blockReason") and not body.get("candidates"):
+    is_blocked = bool(_find_text(body.get("promptFeedback"), "blockReason"))
+    if is_blocked and not body.get("candidates"):
         return Completion(None, CompletionStatus.REFUSED).with_fields(**usage)
     candidate, end = _take_first(body, "candidates", "finishReason")
-    content = get_field(candidate, "content")
-    parts = content.get("parts", []) if isinstance(content, dict) else []
-    if not isinstance(content, dict | None) or not isinstance(parts, list):
+    content = get_field(candidate, "content") or {}
+    parts = get_field(content, "parts") or []
+    if not isinstance(content, dict) or not isinstance(parts, list):
         raise Unreadable("the content of the first candidate is no list of parts")
-    texts: list[object] = []
+    texts = []
     for part in parts:
         if not isinstance(part, dict):
             raise Unreadable("a part of the content is no object")
         if "text" in part:
-            texts.append({**part, "type": "thinking" if part.get("thought") else "text"})
-    message = {"content": texts}
-    completion = _take_message(message, end)
+            kind = "thinking" if part.get("thought") else "text"
+            texts.append({**part, "type": kind})
+    completion = _take_message({"content": texts}, end)
     return completion.with_fields(reply=None, **usage)
 
 
-def _take_first(body: Found, name: str, end_name: str) -> tuple[Found | None, object]:
+def _take_first(body: Fields, name: str, end_name: str) -> tuple[Fields | None, object]:
     """Return the first entry of a list of answers, None for an empty list, and how it ended."""
     answers = body.get(name)
     if not isinstance(answers, list):

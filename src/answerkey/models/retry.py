@@ -105,6 +105,8 @@ class CallOutcome(NamedTuple):
         return self.label.startswith("status 5")
 
 
+#: Makes a completion of status and body.
+Reader = Callable[[int, bytes], Completion]
 _SILENT_VERDICTS = {
     "connect": RetryVerdict.AGAIN,
     "reset": RetryVerdict.AGAIN,
@@ -113,7 +115,7 @@ _SILENT_VERDICTS = {
 }
 
 
-def judge(came: HttpReply | NoReply, read: Callable[[int, bytes], Completion]) -> CallOutcome:
+def judge(came: HttpReply | NoReply, read: Reader) -> CallOutcome:
     """Return what becomes of a call; `read` makes a completion of a reply, whatever it is."""
     if isinstance(came, NoReply):
         verdict = _SILENT_VERDICTS.get(came.kind, RetryVerdict.FAILED)
@@ -124,10 +126,10 @@ def judge(came: HttpReply | NoReply, read: Callable[[int, bytes], Completion]) -
     if completion.status is not CompletionStatus.ERROR:
         return CallOutcome(RetryVerdict.ANSWERED, completion)
     # JSON would be no better the next time.
-    is_json = has_too_many_parts(came.body) or _parse(came.body) is not None
-    return CallOutcome(
-        RetryVerdict.FAILED if is_json else RetryVerdict.UNREADABLE, completion, "unreadable"
-    )
+    verdict = RetryVerdict.UNREADABLE
+    if has_too_many_parts(came.body) or _parse(came.body) is not None:
+        verdict = RetryVerdict.FAILED
+    return CallOutcome(verdict, completion, "unreadable")
 
 
 def _judge_error(came: HttpReply, completion: Completion) -> CallOutcome:
@@ -151,9 +153,13 @@ def _judge_error(came: HttpReply, completion: Completion) -> CallOutcome:
 
 def _list_error_names(body: bytes) -> list[object]:
     """Return what a body calls its error: `code` and `type`, of itself and of its `error`."""
-    value = None if has_too_many_parts(body) else _parse(body)
-    holders = (value, get_field(value, "error"))
-    return [get_field(holder, name) for holder in holders for name in ("code", "type")]
+    if has_too_many_parts(body):
+        return []
+    names = []
+    value = _parse(body)
+    for holder in (value, get_field(value, "error")):
+        names += [get_field(holder, "code"), get_field(holder, "type")]
+    return names
 
 
 def _parse(body: bytes) -> object:
@@ -222,10 +228,12 @@ class Retry:
             return None
         if outcome.retry_after is not None:
             least = outcome.retry_after + self._clock.draw() * limits.first_wait
-            wait = min(limits.wait_seconds, max(wait, least))
+            wait = max(wait, least)
+            wait = min(limits.wait_seconds, wait)
         if self.attempts >= limits.attempts or self._unreadable >= limits.unreadable_attempts:
             return None
-        if self._clock.now() + wait >= self._begun_at + self._patience(outcome, health):
+        ends_at = self._begun_at + self._patience(outcome, health)
+        if self._clock.now() + wait >= ends_at:
             return None
         return wait
 

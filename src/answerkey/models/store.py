@@ -21,7 +21,8 @@ from typing import Any
 from zlib import crc32
 
 from answerkey.errors import Place, RunError
-from answerkey.models.calls import Call, FinishedCalls, Submitted
+from answerkey.models.calls import Answers, Calls, FinishedCalls, Submitted
+from answerkey.models.responses import Messages
 from answerkey.types import USAGE_NAMES, Completion, CompletionStatus
 
 VERSION = 4
@@ -102,6 +103,7 @@ INSERT INTO batches VALUES (?, ?, ?, ?) ON CONFLICT (file)
 DO UPDATE SET batch = COALESCE(excluded.batch, batch)
 """
 
+Rows = list[tuple[Any, ...]]
 #: The values of `_COLUMNS`.
 Record = tuple[str, str, str, int, str, str, str, str]
 
@@ -122,29 +124,38 @@ def encode_completion(completion: Completion) -> str:
 
     NaN and infinite numbers, which JSON does not have, become null.
     """
-    values = {name: value for name, value in vars(completion).items() if value is not None}
+    values = _drop_nulls(vars(completion))
     values.pop("prompt", None)
     try:
         return _STRICT.encode(values)
     except ValueError:
         text = json.dumps(values, default=_make_plain)
         plain = json.loads(text, parse_constant=lambda _: None)
-        return _STRICT.encode({name: plain[name] for name in plain if plain[name] is not None})
+        return _STRICT.encode(_drop_nulls(plain))
 
 
-_STRICT = json.JSONEncoder(separators=(",", ":"), default=_make_plain, allow_nan=False)
+def _drop_nulls(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+_STRICT = json.JSONEncoder(
+    separators=(",", ":"),
+    default=_make_plain,
+    allow_nan=False,
+)
 
 
 def decode_completion(
     text: str,
-    prompt: Sequence[Mapping[str, object]] | None = None,
+    prompt: Messages | None = None,
 ) -> Completion:
     """Return the completion of a JSON text.
 
     Raises ValueError, TypeError or KeyError when the text is none.
     """
-    stored = json.loads(text)
-    values = {name: stored[name] for name in stored if name in _FIELD_NAMES}
+    values = dict(json.loads(text))
+    for name in values.keys() - _FIELD_NAMES:  # of a later release
+        del values[name]
     values["status"] = CompletionStatus(values["status"])
     values["prompt"] = prompt
     return _NOTHING_SAID.with_fields(**values)
@@ -152,7 +163,8 @@ def decode_completion(
 
 def sum_record(record: Record) -> int:
     """Return the checksum of a record."""
-    return crc32("\0".join(map(str, record)).encode("utf-8", "surrogatepass"))
+    text = "\0".join(map(str, record))
+    return crc32(text.encode("utf-8", "surrogatepass"))
 
 
 @dataclass
@@ -177,7 +189,8 @@ class Usage:
     def count(self, sample_id: str, completion: Mapping[str, Any]) -> None:
         """Add a call, with its completion as it is stored: without the fields that are None."""
         self.calls += 1
-        self.retries += max(0, completion.get("attempts", 1) - 1)
+        attempts = completion.get("attempts", 1)
+        self.retries += max(0, attempts - 1)
         for name in USAGE_NAMES:
             if name in completion:
                 self.tokens[name] += completion[name]
@@ -187,7 +200,8 @@ class Usage:
         if "latency" in completion:
             self.seconds.append(completion["latency"])
         if completion["status"] == CompletionStatus.ERROR:
-            self.failures.append((sample_id, completion.get("error", "")))
+            error = completion.get("error", "")
+            self.failures.append((sample_id, error))
 
 
 class CallStore:
@@ -217,14 +231,15 @@ class CallStore:
         """A number that grows with everything that is written."""
         return self._connection.total_changes
 
-    def find(self, calls: Sequence[Call]) -> dict[str, Completion]:
+    def find(self, calls: Calls) -> Answers:
         """Return the completions of calls that were answered, by key."""
         answers = self.find_answers([call.key for call in calls])
         completions = {}
         with self._translated():
             for call in calls:
                 if call.key in answers:
-                    completions[call.key] = decode_completion(answers[call.key], call.messages)
+                    text = answers[call.key]
+                    completions[call.key] = decode_completion(text, call.messages)
         return completions
 
     def find_answers(self, keys: Collection[str]) -> dict[str, str]:
@@ -238,7 +253,13 @@ class CallStore:
                     answers[key] = text
         return answers
 
-    def write(self, finished: FinishedCalls, task: str = "", *, replaces: bool = False) -> None:
+    def write(
+        self,
+        finished: FinishedCalls,
+        task: str = "",
+        *,
+        replaces: bool = False,
+    ) -> None:
         """Store finished calls; they outlive this process when this returns.
 
         What a model has said stays said, unless `replaces`; a failed call is always overwritten.
@@ -280,9 +301,10 @@ class CallStore:
 
     def sum_usage(self, task: str | None = None) -> list[Usage]:
         """Return what was asked so far, by one task or by all, in the order of the first calls."""
-        usages: dict[tuple[str, str, str], Usage] = {}
+        usages: dict[tuple[str, ...], Usage] = {}
         with self._using():
-            for *group, sample_id, text in self._connection.execute(_LIST_USAGE, (task,)):
+            rows = self._connection.execute(_LIST_USAGE, (task,))
+            for *group, sample_id, text in rows:
                 usage = usages.setdefault(tuple(group), Usage(*group))
                 usage.count(sample_id, json.loads(text))
         return list(usages.values())
@@ -331,7 +353,8 @@ class CallStore:
                 is_emptied = False
                 while self._measure_used() > SHRINK_SHARE * limit and not is_emptied:
                     is_emptied = self._connection.execute(_DELETE_OLDEST).rowcount == 0
-            pages = self._ask("PRAGMA page_count") - limit // self._ask("PRAGMA page_size")
+            allowed = limit // self._ask("PRAGMA page_size")
+            pages = self._ask("PRAGMA page_count") - allowed
             if pages > 0:  # `execute` would give back only one
                 self._connection.executescript(f"PRAGMA incremental_vacuum({pages})")
 
@@ -345,7 +368,8 @@ class CallStore:
         first.
         """
         batches = []
-        for file, batch, model, keys in self._run("SELECT * FROM batches ORDER BY rowid"):
+        rows = self._run("SELECT * FROM batches ORDER BY rowid")
+        for file, batch, model, keys in rows:
             if identity in {None, model}:
                 batches.append(Submitted(file, model, keys.split(), batch))
         return batches
@@ -383,7 +407,8 @@ class CallStore:
         with self._using(), self._transaction():
             places = {}
             answered = set()
-            for key, place, is_answered, text in self._select([record[0] for record in records]):
+            keys = [record[0] for record in records]
+            for key, place, is_answered, text in self._select(keys):
                 places[key] = place
                 if is_answered and text is not None and not replaces:
                     answered.add(key)
@@ -395,22 +420,25 @@ class CallStore:
                     continue
                 if status != CompletionStatus.ERROR:
                     answered.add(key)
-                rows[key] = (places.get(key), *record, sum_record(record))
+                checksum = sum_record(record)
+                rows[key] = (places.get(key), *record, checksum)
             self._connection.executemany(_ADD, rows.values())
 
-    def _select(self, keys: Collection[str]) -> list[tuple[str, int, bool, str | None]]:
+    def _select(self, keys: Collection[str]) -> Rows:
         """Return key, place, whether it was answered, and text of calls; damaged ones have no
         text.
         """
-        return self._connection.execute(_FIND, (json.dumps(list(keys)),)).fetchall()
+        listed = json.dumps(list(keys))
+        return self._connection.execute(_FIND, (listed,)).fetchall()
 
-    def _run(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+    def _run(self, statement: str, *values: object) -> Rows:
         with self._using():
             return self._connection.execute(statement, values).fetchall()
 
     def _ask(self, statement: str) -> int:
         """Return the one number that a statement finds."""
-        return int(self._connection.execute(statement).fetchone()[0])
+        (number,) = self._connection.execute(statement).fetchone()
+        return int(number)
 
     def _measure_used(self) -> int:
         pages = self._ask("PRAGMA page_count") - self._ask("PRAGMA freelist_count")
@@ -442,9 +470,9 @@ class CallStore:
         except sqlite3.Error as error:
             # The low byte is the kind of error, the rest its variety; our own errors have no code.
             code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
-            if code & 0xFF in _DAMAGE:
-                raise self._report_damage(str(error)) from error
-            raise self._report_refusal(str(error)) from error
+            is_damaged = code & 0xFF in _DAMAGE
+            report = self._report_damage if is_damaged else self._report_refusal
+            raise report(str(error)) from error
         except (ValueError, TypeError, KeyError) as error:
             raise self._report_damage(f"an entry cannot be read ({error})") from error
 

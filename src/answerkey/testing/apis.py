@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 from answerkey.testing.replies import Messages, Reply, list_objects, read_content
 
 Body = Mapping[str, Any]
+Answer = dict[str, Any]
+Logprobs = dict[str, float]
+Token = tuple[str, float]
 
 JSON = "application/json"
 _PAGE = b"<!doctype html><html><head><title>502 Bad Gateway</title></head><body>Sorry</body></html>"
 _CUT = b'{"id": "chatcmpl-1", "object": "chat.completion", "choices": [{"index": 0, "message": {"r'
 #: What is sent as it is, whatever the API, by the kind of a reply or the name of a fault.
-RAW: dict[str, tuple[bytes, str]] = {
+RAW = {
     "html": (_PAGE, "text/html"),
     "bad_json": (_CUT, JSON),
     "empty_body": (b"", JSON),
@@ -30,7 +34,7 @@ class Style:
 
     path: str
     read: Callable[[Body], Messages]
-    write: Callable[[Body, Reply], dict[str, Any]]
+    write: Callable[[Body, Reply], Answer]
     write_error: Callable[[str, str], object]
 
 
@@ -47,7 +51,8 @@ def encode_reply(style: Style, body: Body, reply: Reply) -> tuple[bytes, str]:
 
 def encode(value: object) -> bytes:
     """Return JSON as bytes."""
-    return json.dumps(value, ensure_ascii=False).encode(errors="surrogatepass")
+    text = json.dumps(value, ensure_ascii=False)
+    return text.encode(errors="surrogatepass")
 
 
 def find_style(path: str) -> Style | None:
@@ -73,14 +78,18 @@ def _read_text_prompt(body: Body) -> Messages:
 
 
 def _read_anthropic(body: Body) -> Messages:
-    return _read_system(body.get("system")) + list_objects(body.get("messages"))
+    messages = _read_system(body.get("system"))
+    messages += list_objects(body.get("messages"))
+    return messages
 
 
 def _read_gemini(body: Body) -> Messages:
-    messages = _read_system((body.get("systemInstruction") or {}).get("parts"))
+    system = body.get("systemInstruction") or {}
+    messages = _read_system(system.get("parts"))
     for message in list_objects(body.get("contents")):
         role = "assistant" if message.get("role") == "model" else "user"
-        messages.append({"role": role, "content": read_content(message.get("parts"))})
+        content = read_content(message.get("parts"))
+        messages.append({"role": role, "content": content})
     return messages
 
 
@@ -97,8 +106,11 @@ def _count_tokens(messages: Messages, reply: Reply) -> tuple[int, int]:
     """Return the tokens of a prompt and of its reply: one for every four characters, at least
     one.
     """
-    length = sum(len(read_content(message.get("content"))) for message in messages)
-    return max(1, length // 4), max(1, len(reply.text) // 4)
+    length = 0
+    for message in messages:
+        length += len(read_content(message.get("content")))
+    tokens = max(1, len(reply.text) // 4)
+    return max(1, length // 4), tokens
 
 
 def _find_text(reply: Reply) -> str | None:
@@ -110,55 +122,59 @@ def _find_text(reply: Reply) -> str | None:
     return reply.text
 
 
-def _find_end(reply: Reply, usual: str, truncated: str) -> str:
-    if reply.kind == "truncated":
-        return truncated
-    return usual
-
-
-def _write_openai(
-    body: Body, prompt: Messages, reply: Reply, name: str, choice: Body
-) -> dict[str, Any]:
-    prompt_tokens, tokens = _count_tokens(prompt, reply)
+def _write_openai(name: str, body: Body, reply: Reply, choice: Answer) -> Answer:
+    read = _read_chat if name == "chat.completion" else _read_text_prompt
+    prompt_tokens, tokens = _count_tokens(read(body), reply)
+    choice["index"] = 0
+    choice["finish_reason"] = "length" if reply.kind == "truncated" else "stop"
+    usage = {
+        "prompt_tokens": prompt_tokens,
+        "completion_tokens": tokens,
+        "total_tokens": prompt_tokens + tokens,
+    }
     return {
         "id": "chatcmpl-test",
         "object": name,
         "created": 1_700_000_000,
         "model": body.get("model"),
-        "choices": [{"index": 0, **choice, "finish_reason": _find_end(reply, "stop", "length")}],
-        "usage": {
-            "prompt_tokens": prompt_tokens,
-            "completion_tokens": tokens,
-            "total_tokens": prompt_tokens + tokens,
-        },
+        "choices": [choice],
+        "usage": usage,
     }
 
 
-def _write_chat(body: Body, reply: Reply) -> dict[str, Any]:
+def _write_chat(body: Body, reply: Reply) -> Answer:
     message = {"role": "assistant", "content": _find_text(reply)}
     if reply.kind == "refusal":
         message["refusal"] = reply.text
     if reply.kind == "reasoning":
         message["reasoning_content"] = reply.reasoning
-    choice = {"message": message, "logprobs": write_chat_logprobs(body, reply)}
-    return _write_openai(body, _read_chat(body), reply, "chat.completion", choice)
+    logprobs = write_chat_logprobs(body, reply)
+    choice = {"message": message, "logprobs": logprobs}
+    return _write_openai("chat.completion", body, reply, choice)
 
 
-def _write_text(body: Body, reply: Reply) -> dict[str, Any]:
+def _write_text(body: Body, reply: Reply) -> Answer:
     text = _find_text(reply)
     if text is not None and body.get("echo"):
         text = f"{body.get('prompt', '')}{text}"
-    choice = {"text": text, "logprobs": write_text_logprobs(body, reply)}
-    return _write_openai(body, _read_text_prompt(body), reply, "text_completion", choice)
+    logprobs = write_text_logprobs(body, reply)
+    choice = {"text": text, "logprobs": logprobs}
+    return _write_openai("text_completion", body, reply, choice)
 
 
-def _write_anthropic(body: Body, reply: Reply) -> dict[str, Any]:
+def _write_anthropic(body: Body, reply: Reply) -> Answer:
     prompt_tokens, tokens = _count_tokens(_read_anthropic(body), reply)
-    end = _find_end(reply, "refusal" if reply.kind == "refusal" else "end_turn", "max_tokens")
-    content: list[dict[str, object]] = []
+    ends = {"truncated": "max_tokens", "refusal": "refusal"}
+    content = []
     if reply.kind == "reasoning":
-        content.append({"type": "thinking", "thinking": reply.reasoning, "signature": "c2ln"})
-    if (text := _find_text(reply)) is not None:
+        thought = {
+            "type": "thinking",
+            "thinking": reply.reasoning,
+            "signature": "c2ln",
+        }
+        content.append(thought)
+    text = _find_text(reply)
+    if text is not None:
         content.append({"type": "text", "text": text})
     return {
         "id": "msg_test",
@@ -166,36 +182,51 @@ def _write_anthropic(body: Body, reply: Reply) -> dict[str, Any]:
         "role": "assistant",
         "model": body.get("model"),
         "content": content,
-        "stop_reason": end,
+        "stop_reason": ends.get(reply.kind, "end_turn"),
         "usage": {"input_tokens": prompt_tokens, "output_tokens": tokens},
     }
 
 
-def _write_gemini(body: Body, reply: Reply) -> dict[str, Any]:
+def _write_gemini(body: Body, reply: Reply) -> Answer:
     prompt_tokens, tokens = _count_tokens(_read_gemini(body), reply)
     usage = {"promptTokenCount": prompt_tokens, "candidatesTokenCount": tokens}
     if reply.kind == "refusal":
         return {"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": usage}
-    parts: list[dict[str, object]] = []
+    parts: list[Answer] = []
     if reply.kind == "reasoning":
         parts.append({"text": reply.reasoning, "thought": True})
-    if (text := _find_text(reply)) is not None:
+    text = _find_text(reply)
+    if text is not None:
         parts.append({"text": text})
-    end = _find_end(reply, "STOP", "MAX_TOKENS")
-    candidate = {"finishReason": end, "content": {"role": "model", "parts": parts}}
+    candidate = {
+        "finishReason": "MAX_TOKENS" if reply.kind == "truncated" else "STOP",
+        "content": {"role": "model", "parts": parts},
+    }
     return {"candidates": [candidate], "usageMetadata": usage}
 
 
 def _write_openai_error(message: str, kind: str) -> object:
-    return {"error": {"message": message, "type": kind, "param": None, "code": None}}
+    error = {
+        "message": message,
+        "type": kind,
+        "param": None,
+        "code": None,
+    }
+    return {"error": error}
 
 
 def _write_anthropic_error(message: str, kind: str) -> object:
-    return {"type": "error", "error": {"type": kind, "message": message}}
+    error = {"type": kind, "message": message}
+    return {"type": "error", "error": error}
 
 
 def _write_gemini_error(message: str, kind: str) -> object:
-    return {"error": {"code": 500, "message": message, "status": kind.upper()}}
+    error = {
+        "code": 500,
+        "message": message,
+        "status": kind.upper(),
+    }
+    return {"error": error}
 
 
 CHAT = Style("/chat/completions", _read_chat, _write_chat, _write_openai_error)
@@ -214,21 +245,29 @@ _PIECES = re.compile(r"\s*\S+|\s+")
 _LIKELY, _UNLIKELY, _USUAL = -0.1, -3.0, -1.0
 
 
-def write_chat_logprobs(body: Body, reply: Reply) -> dict[str, list[object]] | None:
+def write_chat_logprobs(body: Body, reply: Reply) -> object:
     """Return `logprobs` of a chat completion; null when the reply has an empty mapping of them."""
     if not body.get("logprobs") or reply.logprobs == {}:
         return None
     token, alternatives = _rank_first(reply)
-    top = [_write_token(*pair) for pair in _list_top(alternatives, body.get("top_logprobs"))]
-    first = _write_token(token, alternatives.get(token, _LIKELY))
-    return {"content": [{**first, "top_logprobs": top}]}
+    logprob = alternatives.get(token, _LIKELY)
+    first = _write_token(token, logprob)
+    top = []
+    for alternative in _list_top(alternatives, body.get("top_logprobs")):
+        top.append(_write_token(*alternative))
+    first["top_logprobs"] = top
+    return {"content": [first]}
 
 
 def _write_token(token: str, logprob: float) -> dict[str, object]:
-    return {"token": token, "logprob": logprob, "bytes": list(token.encode())}
+    return {
+        "token": token,
+        "logprob": logprob,
+        "bytes": list(token.encode()),
+    }
 
 
-def _rank_first(reply: Reply) -> tuple[str, dict[str, float]]:
+def _rank_first(reply: Reply) -> tuple[str, Logprobs]:
     """Return the first token of a reply, and its alternatives with their log-probabilities.
 
     It is the longest token with a log-probability that the text begins with; else its first piece.
@@ -236,15 +275,21 @@ def _rank_first(reply: Reply) -> tuple[str, dict[str, float]]:
     """
     if reply.logprobs is None:
         token = reply.text[:1]
-        return token, {**dict.fromkeys("ABCDEFGHIJ", _UNLIKELY), token: _LIKELY}
-    pieces = _PIECES.findall(reply.text)[:1]
-    tokens = [token for token in reply.logprobs if token and reply.text.startswith(token)]
-    return max(tokens or pieces, key=len, default=""), dict(reply.logprobs)
+        letters = dict.fromkeys("ABCDEFGHIJ", _UNLIKELY)
+        return token, {**letters, token: _LIKELY}
+    tokens = list(filter(reply.text.startswith, reply.logprobs))
+    token = max(tokens, key=len, default="")
+    if not token:
+        pieces = _PIECES.findall(reply.text)
+        token = "".join(pieces[:1])
+    return token, dict(reply.logprobs)
 
 
-def _list_top(alternatives: Mapping[str, float], most: object) -> list[tuple[str, float]]:
-    ranked = sorted(alternatives.items(), key=lambda pair: -pair[1])
-    return ranked[: int(str(most or 0))]
+def _list_top(alternatives: Logprobs, most: object) -> list[Token]:
+    """Return the likeliest tokens."""
+    ranked = sorted(alternatives, key=lambda token: -alternatives[token])
+    likeliest = ranked[: int(str(most or 0))]
+    return [(token, alternatives[token]) for token in likeliest]
 
 
 def write_text_logprobs(body: Body, reply: Reply) -> object:
@@ -257,34 +302,41 @@ def write_text_logprobs(body: Body, reply: Reply) -> object:
     if not body.get("logprobs") or reply.logprobs == {}:
         return None
     if body.get("echo"):
-        tokens = _list_echoed(str(body.get("prompt", "")), reply)
-        tops = [dict([token]) for token in tokens]
+        prompt = str(body.get("prompt", ""))
+        tokens = _list_echoed(prompt, reply)
+        tops = [{token: logprob} for token, logprob in tokens]
     else:
         token, alternatives = _rank_first(reply)
-        tokens = [(token, alternatives.get(token, _LIKELY))]
-        tops = [dict(_list_top(alternatives, body.get("logprobs")))]
-    texts, logprobs = map(list, zip(*tokens, strict=True))
+        logprob = alternatives.get(token, _LIKELY)
+        tokens = [(token, logprob)]
+        likeliest = _list_top(alternatives, body.get("logprobs"))
+        tops = [dict(likeliest)]
+    texts = [token for token, _ in tokens]
+    logprobs: list[float | None] = [logprob for _, logprob in tokens]
     if body.get("echo"):
         logprobs[0] = None  # nothing stands before the first token
+    lengths = map(len, texts[:-1])
     return {
         "tokens": texts,
         "token_logprobs": logprobs,
         "top_logprobs": tops,
-        "text_offset": [len("".join(texts[:place])) for place in range(len(texts))],
+        "text_offset": list(accumulate(lengths, initial=0)),
     }
 
 
-def _list_echoed(prompt: str, reply: Reply) -> Sequence[tuple[str, float]]:
+def _list_echoed(prompt: str, reply: Reply) -> list[Token]:
     """Return the tokens of an echoed prompt and of the reply, with their log-probabilities."""
-    ending = ""
-    for text in reply.logprobs or {}:
-        if len(text) > len(ending) and prompt.endswith(text):
-            ending = text
+    logprobs = reply.logprobs or {}
+    endings = [text for text in logprobs if prompt.endswith(text)]
+    ending = max(endings, key=len, default="")
     start = prompt.removesuffix(ending)
-    tokens = [(piece, _USUAL) for piece in _PIECES.findall(start)]
+    tokens = []
+    for piece in _PIECES.findall(start):
+        tokens.append((piece, _USUAL))
     pieces = _PIECES.findall(ending)
     for piece in pieces:
-        tokens.append((piece, (reply.logprobs or {})[ending] / len(pieces)))
+        share = logprobs[ending] / len(pieces)
+        tokens.append((piece, share))
     for piece in _PIECES.findall(reply.text):
         tokens.append((piece, _LIKELY))
     return tokens

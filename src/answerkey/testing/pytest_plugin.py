@@ -42,8 +42,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> RunFile | None:
     """Return the tests of a run file that the settings name."""
-    for pattern in parent.config.getini(FILES):
-        name = os.path.relpath(file_path, parent.config.rootpath)
+    config = parent.config
+    name = os.path.relpath(file_path, config.rootpath)
+    for pattern in config.getini(FILES):
         if fnmatch(Path(name).as_posix(), pattern):
             return RunFile.from_parent(parent, path=file_path)
     return None
@@ -68,7 +69,8 @@ class RunFile(pytest.File):
         if loaded.errors:
             raise self.CollectError(str(Problems(loaded.errors)))
         names = []
-        for policy in loaded.value.policies if loaded.value else ():
+        policies = loaded.value.policies if loaded.value else ()
+        for policy in policies:
             for rule in policy["rules"]:
                 names.append(f"{policy['key']}::{rule['key']}")
         for name in names or [_COMPLETE]:
@@ -99,18 +101,22 @@ class GateItem(pytest.Item):
         from answerkey.types import GateStatus
 
         run = self.parent.run_once()
-        gates = [gate for gate in run.gates if f"{gate.policy}::{gate.rule}" == self.name]
+        gates = []
+        for gate in run.gates:
+            if f"{gate.policy}::{gate.rule}" == self.name:
+                gates.append(gate)
         if not gates and run.status != "complete":
             see = f"see `answerkey show {run.path}`"
             raise GateError(f"the run is {run.status}: calls failed permanently; {see}")
         for gate in gates:
-            lines = explain_gate(gate, with_tasks=len(run.tasks) > 1)
+            has_tasks = len(run.tasks) > 1
+            lines = explain_gate(gate, with_tasks=has_tasks)
             if gate.status is GateStatus.SKIPPED:
                 pytest.skip("; ".join(lines))
             if gate.status is not GateStatus.PASS:
-                head = f"{WORDS[gate.status]}  {gate.display_name or gate.rule}"
-                advice = advise_gate(gate, run) or ""
-                raise GateError("\n".join([head, *lines, advice]).rstrip())
+                lines.insert(0, f"{WORDS[gate.status]}  {gate.display_name or gate.rule}")
+                lines.append(advise_gate(gate, run) or "")
+                raise GateError("\n".join(lines).rstrip())
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:  # noqa: ANN401 - pytest's own types
         """Return the words of a gate; anything else is shown as ever."""
@@ -127,11 +133,12 @@ def _read_options(config: pytest.Config) -> dict[str, Any]:
     """Return what the command line of pytest says, as options of `answerkey.run`."""
     from answerkey.reports.view import find_run
 
-    options: dict[str, Any] = {}
+    options = {}
     if model := config.getoption("answerkey_model"):
         options["model"] = model
     if baseline := config.getoption("answerkey_baseline"):
-        options["baseline"] = str(find_run(str(baseline)).path)
+        run = find_run(str(baseline))
+        options["baseline"] = str(run.path)
     return options
 
 
@@ -140,7 +147,8 @@ def _run(config: pytest.Config, path: str | Path, options: dict[str, Any]) -> Ru
 
     options = {**_read_options(config), **options}
     if not options.get("out"):
-        options["out"] = _find_folder(config, Path(path).resolve())
+        whole = Path(path).resolve()
+        options["out"] = _find_folder(config, whole)
     return answerkey.run(path, **options)
 
 
@@ -157,9 +165,11 @@ def _find_folder(config: pytest.Config, path: Path) -> Path:
     root = Path(base or tempfile.mkdtemp(prefix="answerkey-gates-"))
     name = path.parent.name if path.suffix else path.name
     number = 1
-    while (root / f"{name}-{number}").exists():
+    folder = root / f"{name}-1"
+    while folder.exists():
         number += 1
-    return root / f"{name}-{number}"
+        folder = root / f"{name}-{number}"
+    return folder
 
 
 @pytest.fixture
@@ -177,8 +187,10 @@ def answerkey_gates(request: pytest.FixtureRequest) -> Callable[..., Run]:
         run = _run(request.config, path, options)
         if run.status != "complete":
             pytest.fail(f"the run is {run.status}; see `answerkey show {run.path}`", pytrace=False)
-        if judge_run(run) not in {None, GateStatus.PASS, GateStatus.SKIPPED}:
-            pytest.fail(plain_text(draw_gates(run, _WIDTH)).strip(), pytrace=False)
+        verdict = judge_run(run)
+        if verdict not in {None, GateStatus.PASS, GateStatus.SKIPPED}:
+            table = plain_text(draw_gates(run, _WIDTH))
+            pytest.fail(table.strip(), pytrace=False)
         return run
 
     return run_gates

@@ -51,11 +51,13 @@ class Reply:
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise ValueError(f"unknown kind of reply {self.kind!r}; there are {', '.join(KINDS)}")
+            kinds = ", ".join(KINDS)
+            raise ValueError(f"unknown kind of reply {self.kind!r}; there are {kinds}")
 
 
 #: What the server answers: always the same, by the text of the last user message, or by a function.
-Answers = str | Reply | Mapping[str, str | Reply] | Callable[[Messages], str | Reply]
+Answer = str | Reply
+Answers = Answer | Mapping[str, Answer] | Callable[[Messages], Answer]
 
 
 class NoAnswerError(LookupError):
@@ -64,7 +66,7 @@ class NoAnswerError(LookupError):
 
 def find_reply(answers: Answers, messages: Messages) -> Reply:
     """Return the reply to some messages; raise NoAnswerError when none is recorded for them."""
-    answer: str | Reply | None
+    answer: Answer | None
     if isinstance(answers, str | Reply):
         answer = answers
     elif isinstance(answers, Mapping):
@@ -81,31 +83,38 @@ def find_reply(answers: Answers, messages: Messages) -> Reply:
 def read_prompt(messages: Messages) -> str:
     """Return the text of the last user message; of the last message when there is none."""
     users = [message for message in messages if message.get("role") == "user"]
-    last = (users or list(messages))[-1:]
-    return "".join(read_content(message.get("content")) for message in last)
+    for message in reversed(users or messages):
+        return read_content(message.get("content"))
+    return ""
 
 
 def read_content(content: object) -> str:
     """Return the text of a message's content; parts are joined by a newline."""
     if isinstance(content, str):
         return content
-    texts = [part.get("text") for part in list_objects(content)]
-    return "\n".join(str(text or "") for text in texts)
+    texts = []
+    for part in list_objects(content):
+        texts.append(str(part.get("text") or ""))
+    return "\n".join(texts)
 
 
 def list_objects(value: object) -> list[Mapping[str, Any]]:
     """Return the objects of a JSON list; none of anything else."""
-    entries = value if isinstance(value, list) else []
-    return [entry for entry in entries if isinstance(entry, Mapping)]
+    if not isinstance(value, list):
+        return []
+    return [entry for entry in value if isinstance(entry, Mapping)]
 
 
 def answer_by_hash(
-    choices: Sequence[str] = ("A", "B", "C", "D"), *, seed: int = 0
+    choices: Sequence[str] = ("A", "B", "C", "D"),
+    *,
+    seed: int = 0,
 ) -> Callable[[Messages], str]:
     """Return answers that pick one of the choices for each prompt, the same for the same prompt."""
 
     def pick(messages: Messages) -> str:
-        digest = hashlib.sha256(read_prompt(messages).encode(errors="surrogatepass")).hexdigest()
+        prompt = read_prompt(messages).encode(errors="surrogatepass")
+        digest = hashlib.sha256(prompt).hexdigest()
         return Draws(seed, digest).pick(choices, "answer")
 
     return pick
@@ -157,11 +166,13 @@ class Behaviour:
 
     def __post_init__(self) -> None:
         for name in self.faults:
-            if name not in FAULTS and not re.fullmatch("[345][0-9][0-9]", name):
+            is_status = re.fullmatch("[345][0-9][0-9]", name)
+            if name not in FAULTS and not is_status:
                 names = ", ".join(FAULTS)
                 raise ValueError(f"unknown fault {name!r}: a status code, or one of {names}")
         shares = self.faults.values()
-        if min(shares, default=0) < 0 or sum(shares) > 1 + 1e-9:
+        total = sum(shares)
+        if min(shares, default=0) < 0 or total > 1 + 1e-9:
             raise ValueError("the shares of faults must be between 0 and 1 together")
 
     def choose_fault(self, digest: str, attempt: int) -> str | None:
@@ -170,7 +181,8 @@ class Behaviour:
         """
         if self.faulty_attempts is not None and attempt >= self.faulty_attempts:
             return None
-        left = Draws(self.seed, digest).draw(f"fault {attempt}")
+        draws = Draws(self.seed, digest)
+        left = draws.draw(f"fault {attempt}")
         for name, share in self.faults.items():
             if left < share:
                 return name
@@ -182,7 +194,8 @@ class Behaviour:
         if not isinstance(self.delay, tuple):
             return self.delay
         low, high = self.delay
-        return low + (high - low) * Draws(self.seed, digest).draw("delay")
+        share = Draws(self.seed, digest).draw("delay")
+        return low + (high - low) * share
 
 
 def read_config(config: Any) -> tuple[Answers, Behaviour]:  # noqa: ANN401 - JSON
@@ -194,25 +207,28 @@ def read_config(config: Any) -> tuple[Answers, Behaviour]:  # noqa: ANN401 - JSO
     """
     if not isinstance(config, Mapping):
         raise TypeError("the settings must be a JSON object")
-    settings: dict[str, Any] = {}
-    for name, value in config.items():
-        settings[name] = tuple(value) if isinstance(value, list) else value
+    settings = dict(config)
     choices = settings.pop("choices", None)
     answers = settings.pop("answers", "A")
     names = sorted(setting.name for setting in fields(Behaviour))
-    for name in settings:
+    for name, value in settings.items():
         if name not in names:
             listed = ", ".join(names)
             raise ValueError(f"unknown setting {name!r}; there are answers, choices, {listed}")
+        if isinstance(value, list):
+            settings[name] = tuple(value)
     behaviour = Behaviour(**settings)
     if choices:
         return answer_by_hash(choices, seed=behaviour.seed), behaviour
     if isinstance(answers, str) or "kind" in answers:
         return _read_reply(answers), behaviour
-    return {prompt: _read_reply(answer) for prompt, answer in answers.items()}, behaviour
+    by_prompt = {}
+    for prompt, answer in answers.items():
+        by_prompt[prompt] = _read_reply(answer)
+    return by_prompt, behaviour
 
 
-def _read_reply(value: Any) -> str | Reply:  # noqa: ANN401 - JSON
+def _read_reply(value: Any) -> Answer:  # noqa: ANN401 - JSON
     if isinstance(value, str):
         return value
     return Reply(**value)
@@ -262,7 +278,8 @@ class Asked:
             self.total += 1
             self.at_once += 1
             self.most_at_once = max(self.most_at_once, self.at_once)
-            self.by_path[request.path.partition("?")[0]] += 1
+            path, _, _ = request.path.partition("?")
+            self.by_path[path] += 1
             self.connections.add(peer)
             self.requests.append(request)
             for name in KEY_HEADERS:
@@ -284,6 +301,8 @@ class Asked:
     def as_json(self) -> dict[str, Any]:
         """Return the counts as plain values; requests and keys are left out."""
         with self._lock:
-            counts = {name: value for name, value in vars(self).items() if name[0] != "_"}
-            del counts["requests"], counts["keys"]
-            return counts | {"connections": len(self.connections)}
+            counts = dict(vars(self))
+            for name in ("requests", "keys", "_lock"):
+                del counts[name]
+            counts["connections"] = len(self.connections)
+            return counts

@@ -23,6 +23,7 @@ from threading import Event, Thread
 from typing import Any, ClassVar, Self
 
 from aiohttp import web
+from aiohttp.web import BaseRequest, Response, StreamResponse
 
 from answerkey.testing.apis import CHAT, JSON, RAW, Style, encode, encode_reply, find_style
 from answerkey.testing.replies import (
@@ -41,28 +42,38 @@ Body = Mapping[str, Any]
 
 
 def refuse(
-    style: Style, status: int, message: str = "", *, headers: dict[str, str] | None = None
-) -> web.Response:
+    style: Style,
+    status: int,
+    message: str = "",
+    *,
+    headers: dict[str, str] | None = None,
+) -> Response:
     """Return an error as the API writes it."""
     kind = "server_error"
     phrase = "error"
-    if status in {known.value for known in HTTPStatus}:
+    with suppress(ValueError):
         kind = HTTPStatus(status).name.lower()
         phrase = HTTPStatus(status).phrase
     error = encode(style.write_error(message or phrase, kind))
-    return web.Response(status=status, body=error, content_type=JSON, headers=headers)
+    return Response(
+        status=status,
+        body=error,
+        content_type=JSON,
+        headers=headers,
+    )
 
 
-def break_connection(request: web.BaseRequest, *, is_reset: bool = True) -> web.Response:
+def break_connection(request: BaseRequest, *, is_reset: bool = True) -> Response:
     """Close the connection under a reply; with a reset, what was sent may not arrive either."""
     transport = request.transport
     if transport is not None and is_reset:
         connection = transport.get_extra_info("socket")
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        at_once = struct.pack("ii", 1, 0)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
         transport.abort()
     elif transport is not None:
         transport.close()
-    return web.Response()
+    return Response()
 
 
 #: Where the counts are read over HTTP; such a request is not counted itself.
@@ -80,7 +91,7 @@ class RequestHandler:
     attempts: Counter[str] = field(default_factory=Counter)
     _recent: deque[float] = field(default_factory=deque)
 
-    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def handle(self, request: BaseRequest) -> StreamResponse:
         """Answer one request, whatever it is."""
         if request.path == COUNTS_PATH:
             return web.json_response(self.asked.as_json())
@@ -88,25 +99,29 @@ class RequestHandler:
         if request.content_type != "multipart/form-data":
             raw = await request.content.read()
         body = _parse(raw)
-        asked = self.asked  # a request that `forget` overtakes is closed where it was counted
-        headers = {name.lower(): value for name, value in request.headers.items()}
+        counts = self.asked  # a request that `forget` overtakes is closed where it was counted
+        headers = {}
+        for name, value in request.headers.items():
+            headers[name.lower()] = value
         peer = request.transport and request.transport.get_extra_info("peername")
-        asked.add(Request(request.method, request.path_qs, headers, body), peer)
+        seen = Request(request.method, request.path_qs, headers, body)
+        counts.add(seen, peer)
         status = 0
         is_answer = False
         try:
             stream, is_answer = await self._answer(request, body)
-            if request.transport is not None and not request.transport.is_closing():
+            transport = request.transport
+            if transport is not None and not transport.is_closing():
                 status = stream.status
             return stream
         finally:
-            asked.close(status, is_answer=is_answer)
+            counts.close(status, is_answer=is_answer)
 
-    async def _answer(
-        self, request: web.BaseRequest, body: Body | None
-    ) -> tuple[web.StreamResponse, bool]:
+    async def _answer(self, request: BaseRequest, body: Body | None) -> tuple[StreamResponse, bool]:
         """Return what to send, and whether it is the answer to the prompt."""
-        style = find_style(request.path) if request.method == "POST" else None
+        style = None
+        if request.method == "POST":
+            style = find_style(request.path)
         refusal = self._refuse(request, style or CHAT)
         if refusal is not None:
             return refusal, False
@@ -130,17 +145,24 @@ class RequestHandler:
         if fault is not None:
             self.asked.count(self.asked.faults, fault)
             return await self._meet_fault(fault, request, style, content), False
-        response = web.Response(
-            status=reply.status, body=content, content_type=kind, headers=dict(reply.headers)
+        response = Response(
+            status=reply.status,
+            body=content,
+            content_type=kind,
+            headers=dict(reply.headers),
         )
         return response, True
 
-    def _refuse(self, request: web.BaseRequest, style: Style) -> web.Response | None:
+    def _refuse(self, request: BaseRequest, style: Style) -> Response | None:
         behaviour = self.behaviour
-        keys = [request.headers.get(name, "").removeprefix("Bearer ") for name in KEY_HEADERS]
+        keys = []
+        for name in KEY_HEADERS:
+            key = request.headers.get(name, "")
+            keys.append(key.removeprefix("Bearer "))
         if behaviour.api_key is not None and behaviour.api_key not in keys:
             return refuse(style, 401, "Incorrect API key provided")
-        if behaviour.max_concurrent is not None and self.asked.at_once > behaviour.max_concurrent:
+        most = behaviour.max_concurrent
+        if most is not None and self.asked.at_once > most:
             return refuse(style, 429, "too many requests at once")
         if behaviour.requests_per_minute is None:
             return None
@@ -150,17 +172,22 @@ class RequestHandler:
             self._recent.popleft()
         if len(self._recent) >= behaviour.requests_per_minute:
             wait = math.ceil(self._recent[0] - start)
-            return refuse(style, 429, "rate limit", headers={"Retry-After": str(wait)})
+            headers = {"Retry-After": str(wait)}
+            return refuse(style, 429, "rate limit", headers=headers)
         self._recent.append(now)
         return None
 
     async def _meet_fault(
-        self, fault: str, request: web.BaseRequest, style: Style, body: bytes
-    ) -> web.StreamResponse:
+        self,
+        fault: str,
+        request: BaseRequest,
+        style: Style,
+        body: bytes,
+    ) -> StreamResponse:
         """Answer a request with a fault in place of its body."""
         if fault in RAW:
             content, kind = RAW[fault]
-            return web.Response(body=content, content_type=kind)
+            return Response(body=content, content_type=kind)
         if fault == "hang":
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.is_over.wait(), self.behaviour.hang_seconds)
@@ -169,26 +196,31 @@ class RequestHandler:
         if fault in {"cut", "endless"}:
             return await self._stream_fault(fault, request, body)
         status = int(fault[:3])
-        headers = (
-            {"Location": self.behaviour.redirect_to} if status < HTTPStatus.BAD_REQUEST else {}
-        )
+        headers = {}
+        if status < HTTPStatus.BAD_REQUEST:
+            headers["Location"] = self.behaviour.redirect_to
         if fault.endswith("_seconds"):
             headers["Retry-After"] = f"{self.behaviour.retry_after:g}"
         if fault.endswith("_date"):
-            moment = datetime.now(UTC) + timedelta(seconds=self.behaviour.retry_after)
+            pause = timedelta(seconds=self.behaviour.retry_after)
+            moment = datetime.now(UTC) + pause
             headers["Retry-After"] = format_datetime(moment, usegmt=True)
         return refuse(style, status, headers=headers)
 
     async def _stream_fault(
-        self, fault: str, request: web.BaseRequest, body: bytes
-    ) -> web.StreamResponse:
+        self,
+        fault: str,
+        request: BaseRequest,
+        body: bytes,
+    ) -> StreamResponse:
         """Send a body that is cut off, or never ends."""
-        stream = web.StreamResponse(headers={"Content-Type": JSON})
+        stream = StreamResponse(headers={"Content-Type": JSON})
         if fault != "endless":
             stream.content_length = len(body)
         await stream.prepare(request)
         if fault == "cut":
-            await stream.write(body[: len(body) // 2])
+            half = len(body) // 2
+            await stream.write(body[:half])
             break_connection(request, is_reset=False)
             return stream
         await stream.write(b'{"choices": [{"message": {"role": "assistant", "content": "')
@@ -197,21 +229,29 @@ class RequestHandler:
             await asyncio.sleep(0)
         return break_connection(request)
 
-    def count_prompt(self, path: str, style: Style, body: Body) -> tuple[str, int, Messages]:
+    def count_prompt(
+        self,
+        path: str,
+        style: Style,
+        body: Body,
+    ) -> tuple[str, int, Messages]:
         """Count a prompt; return a digest of its content, how often that was sent before, and
         its messages.
         """
         messages = style.read(body)
-        self.asked.count(self.asked.by_prompt, read_prompt(messages))
-        digest = hashlib.sha256(json.dumps([path, body], sort_keys=True).encode()).hexdigest()
+        prompt = read_prompt(messages)
+        self.asked.count(self.asked.by_prompt, prompt)
+        content = json.dumps([path, body], sort_keys=True)
+        digest = hashlib.sha256(content.encode()).hexdigest()
         self.attempts[digest] += 1
         return digest, self.attempts[digest] - 1, messages
 
-    async def answer_other(self, request: web.BaseRequest, body: Body | None) -> web.Response:
+    async def answer_other(self, request: BaseRequest, body: Body | None) -> Response:
         """Answer what is no question: the list of models; 404 for anything else."""
         del body
         if request.path.endswith("/models"):
-            return web.json_response({"object": "list", "data": [{"id": "test"}]})
+            models = [{"id": "test"}]
+            return web.json_response({"object": "list", "data": models})
         return refuse(CHAT, 404, f"there is nothing at {request.path}")
 
 
@@ -244,9 +284,14 @@ class TestServer:
     behaviour_class: ClassVar = Behaviour
 
     def __init__(
-        self, answers: Answers = "A", behaviour: Behaviour | None = None, *, port: int = 0
+        self,
+        answers: Answers = "A",
+        behaviour: Behaviour | None = None,
+        *,
+        port: int = 0,
     ) -> None:
-        self._handler = self.handler_class(answers, behaviour or self.behaviour_class(), Asked())
+        behaviour = behaviour or self.behaviour_class()
+        self._handler = self.handler_class(answers, behaviour, Asked())
         #: Chosen by the system unless it was given.
         self.port = port
         self._is_ready = Event()
@@ -274,7 +319,11 @@ class TestServer:
 
         Return when requests are taken. Raise OSError when the port is not free.
         """
-        self._thread = Thread(target=self._run, name="answerkey test server", daemon=True)
+        self._thread = Thread(
+            target=self._run,
+            name="answerkey test server",
+            daemon=True,
+        )
         self._thread.start()
         self._is_ready.wait()
         if self._error is not None:
@@ -316,12 +365,15 @@ class TestServer:
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
-        server = web.Server(self._handler.handle, handler_cancellation=True, access_log=None)
+        handle = self._handler.handle
+        server = web.Server(handle, handler_cancellation=True, access_log=None)
         runner = web.ServerRunner(server, shutdown_timeout=_GRACE)
-        with socket.create_server((HOST, self.port), backlog=_BACKLOG) as listener:
+        address = (HOST, self.port)
+        with socket.create_server(address, backlog=_BACKLOG) as listener:
             try:
                 await runner.setup()
-                await web.SockSite(runner, listener, backlog=_BACKLOG).start()
+                site = web.SockSite(runner, listener, backlog=_BACKLOG)
+                await site.start()
                 self.port = listener.getsockname()[1]
                 self._is_ready.set()
                 await self._handler.is_over.wait()

@@ -23,8 +23,6 @@ from tests.samples import samples_from_frame
 from answerkey.datasets.tables import load_table
 from answerkey.errors import SolverError, SpecError
 from answerkey.models import images
-from answerkey.models.batch import write_line
-from answerkey.models.calls import Call
 from answerkey.models.config import Adapter, FunctionConfig
 from answerkey.models.connections import connect
 from answerkey.models.model import FunctionModel, LiveModel, PackageModel, SnippetModel, open_model
@@ -94,44 +92,33 @@ def folder(tmp_path: Path) -> Path:
 
 # What is sent.
 
+TEXTS = [{"type": "text", "text": "Look:"}, {"type": "text", "text": "A or B?"}]
+DATA_URI = f"data:image/png;base64,{CODED}"
+SOURCE = {"type": "base64", "media_type": "image/png", "data": CODED}
+INLINE = {"inlineData": {"mimeType": "image/png", "data": CODED}}
+
+
+def surround(image: object) -> list[object]:
+    """Return the parts of the user's message."""
+    return [TEXTS[0], image, TEXTS[1]]
+
+
+CHAT_MESSAGES = [
+    {"role": "system", "content": "Be brief."},
+    {
+        "role": "user",
+        "content": surround({"type": "image_url", "image_url": {"url": DATA_URI}}),
+    },
+]
 SENT: dict[str, tuple[str, Mapping[str, object]]] = {
-    "chat": (
-        "{url}#m",
-        {
-            "model": "m",
-            "messages": [
-                {"role": "system", "content": "Be brief."},
-                {
-                    "role": "user",
-                    "content": [
-                        {"type": "text", "text": "Look:"},
-                        {
-                            "type": "image_url",
-                            "image_url": {"url": f"data:image/png;base64,{CODED}"},
-                        },
-                        {"type": "text", "text": "A or B?"},
-                    ],
-                },
-            ],
-        },
-    ),
+    "chat": ("{url}#m", {"model": "m", "messages": CHAT_MESSAGES}),
     "anthropic": (
         "{url}?api=anthropic#m",
         {
             "model": "m",
             "max_tokens": 4096,
             "messages": [
-                {
-                    "role": "user",
-                    "content": [
-                        {"type": "text", "text": "Look:"},
-                        {
-                            "type": "image",
-                            "source": {"type": "base64", "media_type": "image/png", "data": CODED},
-                        },
-                        {"type": "text", "text": "A or B?"},
-                    ],
-                }
+                {"role": "user", "content": surround({"type": "image", "source": SOURCE})}
             ],
             "system": "Be brief.",
         },
@@ -140,14 +127,7 @@ SENT: dict[str, tuple[str, Mapping[str, object]]] = {
         "{root}/v1beta?api=gemini#m",
         {
             "contents": [
-                {
-                    "role": "user",
-                    "parts": [
-                        {"text": "Look:"},
-                        {"inlineData": {"mimeType": "image/png", "data": CODED}},
-                        {"text": "A or B?"},
-                    ],
-                }
+                {"role": "user", "parts": [{"text": "Look:"}, INLINE, {"text": "A or B?"}]}
             ],
             "systemInstruction": {"parts": [{"text": "Be brief."}]},
         },
@@ -181,15 +161,12 @@ def test_an_address_is_passed_on(folder: Path) -> None:
     """Where an API takes addresses, nothing is fetched here."""
     [prompt] = build(folder, [{"image": ADDRESS}])
     assert prompt[1]["content"][1] == {"type": "image", "url": ADDRESS}
-    bodies: dict[str, Any] = {
-        api: connect(f"http://127.0.0.1:1/v1?api={api}#m").build(prompt[1:])
-        for api in ("chat", "anthropic")
-    }
-    assert bodies["chat"]["messages"][0]["content"][1]["image_url"] == {"url": ADDRESS}
-    assert bodies["anthropic"]["messages"][0]["content"][1]["source"] == {
-        "type": "url",
-        "url": ADDRESS,
-    }
+    for api, name, sent in (
+        ("chat", "image_url", {"url": ADDRESS}),
+        ("anthropic", "source", {"type": "url", "url": ADDRESS}),
+    ):
+        body: Any = connect(f"http://127.0.0.1:1/v1?api={api}#m").build(prompt[1:])
+        assert body["messages"][0]["content"][1][name] == sent
 
 
 def test_image_urls_of_a_generic_template_are_images(folder: Path) -> None:
@@ -216,7 +193,7 @@ def test_image_urls_of_a_generic_template_are_images(folder: Path) -> None:
 def test_code_of_users_sees_the_chat_form(folder: Path) -> None:
     """A function, a snippet, a model of a package and an adapter are given `image_url` parts."""
     [prompt] = build(folder, [{"image": "circle.png"}])
-    expected = SENT["chat"][1]["messages"]
+    expected = CHAT_MESSAGES
     seen: list[object] = []
 
     class Package:
@@ -270,20 +247,14 @@ def test_every_form_of_a_value_gives_the_same_part(folder: Path, value: object) 
     from.
     """
     (folder / "sub").mkdir()
-    assert build_one(folder, value) == [
-        {"type": "text", "text": "Look:"},
-        STORED,
-        {"type": "text", "text": "A or B?"},
-    ]
+    assert build_one(folder, value) == surround(STORED)
 
 
 def test_a_null_image_is_left_out(folder: Path) -> None:
     """A row without an image is sent its texts; several images stand where their part does."""
-    texts = [{"type": "text", "text": "Look:"}, {"type": "text", "text": "A or B?"}]
-    assert build_one(folder, None) == texts
-    assert build_one(folder, "") == texts
+    assert build_one(folder, None) == build_one(folder, "") == TEXTS
     two = build_one(folder, ["circle.png", ADDRESS])
-    assert two == [texts[0], STORED, {"type": "image", "url": ADDRESS}, texts[1]]
+    assert two == [TEXTS[0], STORED, {"type": "image", "url": ADDRESS}, TEXTS[1]]
     alone = SingleTurnSolver(ChatInput((InputMessage("user", (ImagePart("{{ none }}"),)),)))
     [problem] = alone.build_prompts(load(folder / "questions.jsonl"), None)
     assert isinstance(problem, RowError)
@@ -307,7 +278,6 @@ def test_the_first_bytes_tell_the_type(folder: Path, kind: str, raw: bytes) -> N
         ("large.png", "the image `large.png` has more than 20,000,000 bytes"),
         ("none.png", "the image `none.png` cannot be read: there is no such file"),
         ("pipe.png", "the image `pipe.png` cannot be read: there is no such file"),
-        ("", None),
         ("a\0b", "the image `a\0b` cannot be read: embedded null byte"),
         ("a" * 300, f"the image `{'a' * 80}` cannot be read: File name too long"),
         ("a/" * 3000, f"the image `{'a/' * 40}` cannot be read: it is no path"),
@@ -315,15 +285,13 @@ def test_the_first_bytes_tell_the_type(folder: Path, kind: str, raw: bytes) -> N
         ("link.png", "the image `link.png` is not below the folder of its dataset"),
         ("/etc/passwd", "the image `/etc/passwd` is not below the folder of its dataset"),
         ("data:image/png,x", "the image `data:image/png,x` cannot be read: there is no such file"),
-        (f"data:image/svg+xml;base64,{b64encode(b'<svg/>').decode()}", None),
+        ("data:image/svg+xml;base64,PHN2Zy8+", "is not a PNG, JPEG, GIF or WebP image"),
         ("/9j/%%%", "the image `/9j/%%%` cannot be read: Only base64 data is allowed"),
         (3, "3 is no image"),
         ([["circle.png"]], "['circle.png'] is no image"),
     ],
 )
-def test_what_is_no_image_is_an_error_of_its_row(
-    folder: Path, value: object, message: str | None
-) -> None:
+def test_what_is_no_image_is_an_error_of_its_row(folder: Path, value: object, message: str) -> None:
     """Nothing but a real image of the dataset's folder is ever sent."""
     (folder / "text.png").write_text("root:x:0:0", encoding="utf-8")
     (folder / "drawing.svg").write_text("<svg/>", encoding="utf-8")
@@ -333,12 +301,8 @@ def test_what_is_no_image_is_an_error_of_its_row(
         file.write(PNG)
         file.truncate(20_000_001)
     found = build_one(folder, value)
-    if message is None:
-        is_left_out = value == ""
-        assert isinstance(found, list) if is_left_out else isinstance(found, RowError)
-        return
     assert isinstance(found, RowError)
-    assert found.message == message
+    assert message in found.message
 
 
 def test_the_error_names_sample_and_column(folder: Path) -> None:
@@ -427,13 +391,6 @@ def test_examples_have_images(folder: Path) -> None:
     assert problem.column == "none"
 
 
-def test_a_template_that_fails_is_the_error_of_its_row(folder: Path) -> None:
-    """A part that cannot be rendered is told as any other template is."""
-    [problem] = build(folder, [{"image": "circle.png"}], "{{ sample.none }}")
-    assert isinstance(problem, RowError)
-    assert problem.column == "none"
-
-
 def test_parts_that_make_no_sense_are_refused() -> None:
     """A message without parts, and images for a solver that sends text alone, are E108."""
     with pytest.raises(SpecError) as caught:
@@ -480,31 +437,17 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("part", "message"),
     [
-        ([{"type": "img", "image": "x"}], "error[E109]: unknown type 'img'"),
-        (
-            [{"type": "image"}],
-            "error[E108]: `image` is missing in `input_builder.input_messages.0.content.0`",
-        ),
-        ([{"type": "image", "imge": "x"}], "error[E107]: unknown key `imge`"),
-        (
-            ["x"],
-            "error[E108]: `input_builder.input_messages.0.content.0` must be a mapping, not 'x'",
-        ),
-        ([], "error[E108]: `content` is empty"),
-        (
-            [{"type": "image", "image": "{{ sample.pictur }}"}],
-            "error[E206]: `pictur` is not a column",
-        ),
-        (
-            [{"type": "image", "image": "$HOME"}],
-            "the image `$HOME` cannot be read: there is no such file",
-        ),
+        ({"type": "img", "image": "x"}, "error[E109]: unknown type 'img'"),
+        ({"type": "image"}, "error[E108]: `image` is missing in `input_builder"),
+        ({"type": "image", "imge": "x"}, "error[E107]: unknown key `imge`"),
+        ({"type": "image", "image": "{{ sample.pictur }}"}, "E206]: `pictur` is not a column"),
+        ({"type": "image", "image": "$HOME"}, "`$HOME` cannot be read: there is no such file"),
     ],
 )
 def test_slips_in_parts_are_told(
-    project: Path, call: Callable[..., Called], content: object, message: str
+    project: Path, call: Callable[..., Called], part: object, message: str
 ) -> None:
     """Each is told where it stands, and a list is not told to be text.
 
@@ -512,7 +455,7 @@ def test_slips_in_parts_are_told(
     """
     yaml = YAML()
     task = yaml.load(project / "task.yaml")
-    task["definition"]["solver"]["input_builder"]["input_messages"][0]["content"] = content
+    task["definition"]["solver"]["input_builder"]["input_messages"][0]["content"] = [part]
     yaml.dump(task, project / "task.yaml")
     done = call("check", project)
     assert done.code == 2
@@ -584,17 +527,8 @@ def test_an_image_that_was_replaced_is_noticed_by_resume(
     """
     picture = project / "pictures/circle.png"
     with TestServer("A") as server:
-        words = (
-            "run",
-            project,
-            "--model",
-            f"{server.url}#m",
-            "--max-calls",
-            1,
-            "--out",
-            tmp_path / "run",
-        )
-        assert call(*words).code == 3
+        words = ("run", project, "--model", f"{server.url}#m", "--max-calls", 1)
+        assert call(*words, "--out", tmp_path / "run").code == 3
         picture.write_bytes(PNG + b"more")
         refused = call("resume", tmp_path / "run")
         assert refused.code == 2
@@ -605,11 +539,3 @@ def test_an_image_that_was_replaced_is_noticed_by_resume(
         assert f"--> {picture}" in refused.err
         picture.write_bytes(PNG)
         assert call("resume", tmp_path / "run").code == 0
-
-
-def test_images_go_through_batches(folder: Path) -> None:
-    """A line of a batch has the body that a call of its own has."""
-    [prompt] = build(folder, [{"image": "circle.png"}])
-    line = write_line(connect("http://127.0.0.1:1/v1#m"), Call("key", "1", 0, prompt))
-    assert isinstance(line, bytes)
-    assert json.loads(line)["body"] == SENT["chat"][1]

@@ -6,13 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.errors import SpecError
 from answerkey.models.config import Caller
 from answerkey.models.connections import connect
-from answerkey.models.model import LiveModel, open_model
 from answerkey.models.names import PROVIDERS, complete_name
-from answerkey.models.retry import CallOutcome, RetryVerdict
-from answerkey.types import Completion, CompletionStatus
 
 
 @pytest.mark.parametrize(
@@ -54,13 +50,6 @@ def test_every_provider_is_documented() -> None:
         assert f"| `{name}` | {url} | `{one.api}` |" in page
 
 
-def test_a_bare_name_opens_the_model_of_its_provider() -> None:
-    """As if the provider had been named."""
-    opened = open_model("gpt-4.1-nano", caller=Caller({"OPENAI_API_KEY": "sk-canary-1"}))
-    assert isinstance(opened, LiveModel)
-    assert (opened.name, opened.connection.host) == ("openai/gpt-4.1-nano", "api.openai.com")
-
-
 @pytest.mark.parametrize(
     ("name", "port"),
     [("ollama", 11434), ("vllm", 8000), ("lmstudio", 1234), ("llamacpp", 8080), ("sglang", 30000)],
@@ -80,19 +69,3 @@ def test_a_server_of_this_machine_is_called_at_its_usual_port(name: str, port: i
     found = connect(f"{name}/x", caller=Caller(own))
     assert found.url == "http://127.0.0.1:77/v1/chat/completions"
     assert found.reveal_headers() == {"Authorization": "Bearer sk-own-2"}
-
-
-def test_a_project_cannot_send_the_key_of_a_local_server_elsewhere() -> None:
-    """A base URL in a file of the project is not the caller's word."""
-    values = {"VLLM_API_KEY": "sk-canary-1", "VLLM_BASE_URL": "https://evil.example/v1"}
-    with pytest.raises(SpecError) as caught:
-        connect("vllm/x", caller=Caller(values, frozenset({"VLLM_BASE_URL"})))
-    assert caught.value.code == "E117"
-
-
-ELSEWHERE = (
-    ", or name another address, `{}_BASE_URL=http://HOST:PORT/v1`; then `answerkey resume` goes on"
-)
-REFUSED = CallOutcome(
-    RetryVerdict.AGAIN, Completion(None, CompletionStatus.ERROR, error="refused"), "connect"
-)

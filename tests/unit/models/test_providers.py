@@ -18,7 +18,8 @@ from answerkey.models.config import Adapter, Caller, Generation, Price, Secret
 from answerkey.models.connections import connect
 from answerkey.models.model import LiveModel
 from answerkey.models.names import ApiName
-from answerkey.models.providers import APIS, AdapterApi, Api, Connection, Message
+from answerkey.models.providers import APIS, AdapterApi, Api, Connection
+from answerkey.models.responses import Fields
 from answerkey.types import CompletionStatus
 
 SYSTEM = {"role": "system", "content": "Answer with a letter."}
@@ -28,7 +29,7 @@ EVERYTHING = Generation(0.5, 0.9, 16, 7, ("\n",), logprobs=True, top_logprobs=5)
 
 
 def build(
-    api: Api, *messages: Message, generation: Generation | None = None, model: str = "m"
+    api: Api, *messages: Fields, generation: Generation | None = None, model: str = "m"
 ) -> object:
     """Return the body of a request."""
     connection = Connection("n", api, "http://h/", model, generation=generation or Generation())
@@ -38,18 +39,6 @@ def build(
 def rename_limit(api: Api) -> Api:
     """Return an API that calls the limit of tokens as OpenAI does."""
     return replace(api, names={**api.names, "max_tokens": "max_completion_tokens"})
-
-
-def test_the_chat_api_takes_messages_as_they_are() -> None:
-    """Messages are sent as they are, also parts that are no text.
-
-    Nothing is added that is not set.
-    """
-    picture = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}
-    assert build(APIS["chat"], SYSTEM, ASK, picture) == {
-        "model": "m",
-        "messages": [SYSTEM, ASK, picture],
-    }
 
 
 def test_the_chat_api_takes_every_parameter() -> None:
@@ -102,10 +91,7 @@ def test_text_completions_get_one_plain_text() -> None:
     parts = {"role": "user", "content": ["A", {"type": "text", "text": "or B?"}]}
     assert build(
         APIS["completions"], SYSTEM, parts, {"role": "assistant", "content": "Answer:"}
-    ) == {
-        "model": "m",
-        "prompt": "Answer with a letter.\n\nA\nor B?\n\nAnswer:",
-    }
+    ) == {"model": "m", "prompt": "Answer with a letter.\n\nA\nor B?\n\nAnswer:"}
     for generation, given in (
         (Generation(max_tokens=1, logprobs=True), {"max_tokens": 1, "logprobs": 1}),
         (Generation(top_logprobs=5), {"logprobs": 5}),
@@ -160,30 +146,30 @@ def test_gemini_has_its_own_names() -> None:
     assert build(APIS["gemini"], ASK) == contents
 
 
+NO_TEXT: list[Fields] = [
+    {"role": "user", "content": None},
+    {"role": "user", "content": 3},
+    {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]},
+    {"role": "user", "content": [3]},
+    {"role": "user", "content": [{"type": [], "text": "x"}]},
+    {"role": "tool", "content": "x"},
+]
+
+
 @pytest.mark.parametrize("api", ["completions", "anthropic", "gemini"])
-@pytest.mark.parametrize(
-    "message",
-    [
-        {"role": "user", "content": None},
-        {"role": "user", "content": 3},
-        {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]},
-        {"role": "user", "content": [3]},
-        {"role": "user", "content": [{"type": [], "text": "x"}]},
-    ],
-)
-def test_messages_that_are_no_text_are_refused(api: ApiName, message: Message) -> None:
-    """Where an API takes texts from us, anything else is E302."""
-    with pytest.raises(SolverError) as caught:
-        build(APIS[api], message)
-    assert caught.value.code == "E302"
+def test_what_an_api_cannot_be_sent_is_refused(api: ApiName) -> None:
+    """Where an API takes texts from us, anything else is E302, and so is a role that it lacks.
 
-
-@pytest.mark.parametrize("api", ["anthropic", "gemini"])
-def test_other_roles_are_refused(api: ApiName) -> None:
-    """A role that the API does not have is E302, not dropped."""
-    with pytest.raises(SolverError) as caught:
-        build(APIS[api], {"role": "tool", "content": "x"})
-    assert caught.value.message == "a message has the role 'tool', which this API does not take"
+    The chat API is sent messages as they are.
+    """
+    for message in NO_TEXT if api != "completions" else NO_TEXT[:-1]:
+        with pytest.raises(SolverError) as caught:
+            build(APIS[api], message)
+        assert caught.value.code == "E302"
+        assert build(APIS["chat"], message) == {"model": "m", "messages": [message]}
+    for source in ("{{ input.mesages }}", '{"q": {{ input.messages[0].content }}}'):
+        with pytest.raises(SolverError, match=r"E302.*adapter `mine`, `process_input`: "):
+            adapt(source).build([ASK])
 
 
 def adapt(
@@ -212,24 +198,6 @@ def adapt(
 def test_an_adapter_builds_the_request(source: str, body: object) -> None:
     """The input template reads `input` and `model_info`, and writes JSON."""
     assert adapt(source, generation=Generation(temperature=0)).build([ASK]) == body
-
-
-@pytest.mark.parametrize(
-    ("source", "message"),
-    [
-        ("{{ input.mesages }}", "adapter `mine`, `process_input`: "),
-        (
-            '{"q": {{ input.messages[0].content }}}',
-            "adapter `mine`, `process_input`: what it writes is not JSON",
-        ),
-    ],
-)
-def test_an_adapter_that_builds_nothing(source: str, message: str) -> None:
-    """A template that fails, or writes no JSON, is E302."""
-    with pytest.raises(SolverError) as caught:
-        adapt(source).build([ASK])
-    assert caught.value.code == "E302"
-    assert caught.value.message.startswith(message)
 
 
 ANSWER = b'{"answer": "B", "choices": [{"message": {"content": "C"}}], "n": 3}'
@@ -268,6 +236,7 @@ def test_an_adapter_reads_the_answer(source: str, text: str) -> None:
         ("{{ body | fromjson }}", b"<html>", "`fromjson`: '<html>' is not JSON"),
         ("{{ body }}", b"\xff", "the body is not UTF-8"),
         ("{{ 1 // 0 }}", ANSWER, "division by zero"),
+        ('"{{ body.answer }}', ANSWER, "the body is not JSON"),
         (
             '{"choices": [{"message": {"content": {{ body.n }}}}]}',
             ANSWER,
@@ -296,13 +265,6 @@ def test_an_adapter_takes_generation_only_if_it_reads_it() -> None:
     """Parameters that no template reads would be dropped, so they are refused."""
     assert "seed" in adapt().api.unsupported
     assert adapt("{{ model_info.generation | tojson }}").api.unsupported == frozenset()
-
-
-def test_an_answer_that_only_looks_like_quoted_json_is_read_as_it_is() -> None:
-    """The template wrote something that begins with a quote; what it is, the reader says."""
-    completion = adapt(process_output='"{{ body.answer }}').read(200, b'{"answer": "B"}')
-    assert completion.status is CompletionStatus.ERROR
-    assert str(completion.error).startswith("adapter `mine`, `process_output`: ")
 
 
 KEY = "sk-canary-0123456789/+="
@@ -378,7 +340,6 @@ def test_a_key_that_comes_back_is_hidden(body: object, status: int) -> None:
         completion = CONNECTION.read(status, text.encode())
         assert KEY not in repr(completion)
         assert "canary" not in repr(completion)
-    assert CONNECTION.hide(f"cannot send {KEY}!") == "cannot send ***!"
 
 
 def test_short_keys_are_no_secrets() -> None:

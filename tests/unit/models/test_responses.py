@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from answerkey.models.logprobs import Continued, Position, measure_continuation, read_positions
+from answerkey.models.calls import charge_completion
+from answerkey.models.config import FunctionConfig, Generation, ModelConfig, Price
+from answerkey.models.logprobs import Continued, measure_continuation, read_positions
+from answerkey.models.model import open_model
+from answerkey.models.providers import APIS, Connection
 from answerkey.models.responses import (
-    DEPTH,
     RAW_BYTES,
-    find_complaint,
     is_trace,
     read_body,
     read_message,
@@ -27,7 +30,8 @@ from answerkey.models.responses import (
     take_text,
 )
 from answerkey.models.retry import HttpReply, RetryVerdict, judge
-from answerkey.types import Completion, Completions, CompletionStatus
+from answerkey.scorers import judge as score
+from answerkey.types import USAGE_NAMES, Completion, Completions, CompletionStatus, Request
 
 OK, REFUSED, NO_TEXT, ERROR = CompletionStatus
 TAKES = [take_chat, take_text, take_anthropic, take_gemini]
@@ -36,48 +40,13 @@ CALL = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{
 
 
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
-NAMES = st.sampled_from(
-    [
-        *(
-            "choices",
-            "message",
-            "content",
-            "text",
-            "type",
-            "refusal",
-            "reasoning_content",
-            "thinking",
-        ),
-        *(
-            "tool_calls",
-            "finish_reason",
-            "usage",
-            "prompt_tokens",
-            "input_tokens",
-            "logprobs",
-            "error",
-        ),
-        *(
-            "candidates",
-            "parts",
-            "thought",
-            "promptFeedback",
-            "blockReason",
-            "usageMetadata",
-            "role",
-            "object",
-        ),
-        *(
-            "output",
-            "messages",
-            "candidatesTokenCount",
-            "stop_reason",
-            "finishReason",
-            "detail",
-            "value",
-        ),
-    ]
-)
+WORDS = """
+    choices message content text type refusal reasoning_content thinking tool_calls finish_reason
+    usage prompt_tokens input_tokens logprobs error candidates parts thought promptFeedback value
+    blockReason usageMetadata role object output messages candidatesTokenCount stop_reason
+    finishReason detail
+"""
+NAMES = st.sampled_from(WORDS.split())
 KIND_WORDS = st.sampled_from(
     ["text", "refusal", "error", "assistant", "user", "content_filter", "\ud800"]
 )
@@ -108,94 +77,102 @@ def say(content: object, **more: object) -> dict[str, object]:
     return {"role": "assistant", "content": content, **more}
 
 
+def read(value: object, take: Take = take_chat, *, status: int = 200) -> Completion:
+    """Return what a body says that is the JSON of a value."""
+    return read_body(status, json.dumps(value).encode(), take)
+
+
+def chat(content: object, *, finish: object = "stop", **message: object) -> dict[str, object]:
+    """Return a chat completion."""
+    choice = {"index": 0, "message": {"role": "assistant", "content": content, **message}}
+    return {"choices": [choice | {"finish_reason": finish}]}
+
+
+def part(text: object, kind: str = "text") -> dict[str, object]:
+    """Return a part of a content."""
+    return {"type": kind, "text": text}
+
+
+REFUSAL = {"type": "refusal", "refusal": "no"}
+#: What one message says, read alone or as that of a chat completion.
+MESSAGES: list[tuple[dict[str, object], str | None, CompletionStatus]] = [
+    (say("B"), "B", OK),
+    (say(""), "", OK),
+    (say(" \n"), " \n", OK),
+    (say("B", refusal=None), "B", OK),
+    (say("B", refusal=""), "B", OK),
+    (say("B", tool_calls=[CALL]), "B", OK),
+    (say([part("B"), part("because")]), "B\nbecause", OK),
+    (say(["B", "because"]), "B\nbecause", OK),
+    (say([{"type": "thinking", "thinking": "A?"}, part("B")]), "B", OK),
+    (say([part("B", "output_text"), {"type": "image_url", "image_url": {}}]), "B", OK),
+    (say([part({"value": "B"})]), "B", OK),
+    ({"content": "B"}, "B", OK),
+    (say("<think>no</think>B"), "<think>no</think>B", OK),
+    (say(None, refusal="I can't help"), None, REFUSED),
+    (say("B", refusal="I can't help"), None, REFUSED),
+    (say([REFUSAL]), None, REFUSED),
+    (say([part("B"), REFUSAL]), None, REFUSED),
+    (say(None), None, NO_TEXT),
+    (say([]), None, NO_TEXT),
+    (say(None, tool_calls=[CALL]), None, NO_TEXT),
+    (say("", tool_calls=[CALL]), None, NO_TEXT),
+    (say(" \n", function_call={"name": "f"}), None, NO_TEXT),
+    (say([{"type": "image_url", "image_url": {}}]), None, NO_TEXT),
+]
+
+
+@pytest.mark.parametrize(("message", "text", "status"), MESSAGES)
+def test_what_a_message_says(
+    message: dict[str, object], text: str | None, status: CompletionStatus
+) -> None:
+    """The text is the content, parts joined by a newline; a refusal is one whatever its content.
+
+    Null and tool calls alone have no text. The same is read of a whole chat completion.
+    """
+    whole = {"error": None, "choices": [{"message": message}, {"message": 3}]}
+    for completion in (read_message(message), read_message(whole), read(whole)):
+        assert (completion.text, completion.status) == (text, status)
+        assert (completion.error, completion.raw) == (None, None)
+
+
+USER, REPLY = {"role": "user", "content": "A?"}, say("B")
+RESPONSE = [{"type": "reasoning"}, {"type": "message", **say([part("B", "output_text")])}]
+
+
 @pytest.mark.parametrize(
     ("message", "text"),
     [
         ("B", "B"),
         ("", ""),
-        (" \n", " \n"),
         ('{"answer": "B"}', '{"answer": "B"}'),
         (2, "2"),
         (1.0, "1.0"),
-        (say("B"), "B"),
-        (say(""), ""),
-        ({"content": "B"}, "B"),
-        (say("B", refusal=None), "B"),
-        (say("B", refusal=""), "B"),
-        (say("B", tool_calls=[CALL]), "B"),
-        (say([{"type": "text", "text": "B"}]), "B"),
-        (say([{"type": "text", "text": "B"}, {"type": "text", "text": "because"}]), "B\nbecause"),
-        (say(["B", "because"]), "B\nbecause"),
-        (say([{"type": "thinking", "thinking": "A?"}, {"type": "text", "text": "B"}]), "B"),
-        (say([{"type": "text", "text": {"value": "B"}}]), "B"),
-        ([{"type": "text", "text": "B"}], "B"),
-        ([{"role": "user", "content": "A?"}, say("B")], "B"),
-        (
-            [
-                say("A"),
-                {"role": "user", "content": "sure?"},
-                say("B"),
-                {"role": "tool", "content": "C"},
-            ],
-            "B",
-        ),
-        ({"choices": [{"message": say("B"), "finish_reason": "stop"}]}, "B"),
-        ({"choices": [{"message": say("B")}, {"message": say("C")}]}, "B"),
+        ([part("B")], "B"),
+        ([USER, REPLY], "B"),
+        ([say("A"), USER, REPLY, {"role": "tool", "content": "C"}], "B"),
         ({"choices": [{"text": "B"}]}, "B"),
-        ({"message": say("B")}, "B"),
-        ({"messages": [{"role": "user", "content": "?"}, say("B")]}, "B"),
-        ({"output": {"choices": [{"message": say("B")}]}, "messages": [say("B")]}, "B"),
+        ({"message": REPLY}, "B"),
+        ({"messages": [USER, REPLY]}, "B"),
+        ({"output": {"choices": [{"message": REPLY}]}, "messages": [REPLY]}, "B"),
         ({"output": "B"}, "B"),
-        (
-            {
-                "output": [
-                    {"type": "reasoning", "summary": []},
-                    {
-                        "type": "message",
-                        "role": "assistant",
-                        "content": [{"type": "output_text", "text": "B"}],
-                    },
-                ]
-            },
-            "B",
-        ),
+        ({"output": RESPONSE}, "B"),
     ],
 )
 def test_text_is_found(message: object, text: str) -> None:
-    """The text is the content of the assistant's last message, parts joined by a newline."""
+    """A reply may be a text, a number, a list of messages (the assistant's last), or wrapped."""
     completion = read_message(message)
     assert (completion.text, completion.status) == (text, OK)
 
 
 REFUSALS: list[object] = [
-    say(None, refusal="I can't help"),
-    say("B", refusal="I can't help"),
-    say([{"type": "refusal", "refusal": "no"}]),
-    say([{"type": "text", "text": "B"}, {"type": "refusal", "refusal": "no"}]),
     {"choices": [{"message": say(None), "finish_reason": "content_filter"}]},
     {"choices": [{"message": say(""), "finish_reason": "refusal"}]},
     {"role": "assistant", "content": [], "stop_reason": "refusal"},
 ]
 WITHOUT_TEXT: list[object] = [
-    None,
-    [],
-    {},
-    b"B",
-    object(),
-    say(None),
-    say([]),
-    say(None, tool_calls=[CALL]),
-    say("", tool_calls=[CALL]),
-    say(" \n", function_call={"name": "f"}),
-    say([{"type": "image_url", "image_url": {}}]),
-    say({"odd": 1}),
-    {"choices": []},
-    {"choices": [None]},
-    {"choices": [{}]},
-    {"role": "user", "content": "B"},
-    [{"role": "user", "content": "B"}],
-    [None, 3],
-    {"answer": "B"},
+    *(None, [], {}, b"B", object(), say({"odd": 1}), [None, 3], {"answer": "B"}),
+    *({"choices": []}, {"choices": [None]}, {"choices": [{}]}, USER, [USER]),
 ]
 
 
@@ -207,20 +184,6 @@ def test_what_is_no_answer_has_no_text() -> None:
     for messages, status in ((REFUSALS, REFUSED), (WITHOUT_TEXT, NO_TEXT)):
         found = [(one.text, one.status) for one in map(read_message, messages)]
         assert found == [(None, status)] * len(messages)
-
-
-def test_whole_completion_object_keeps_end_and_usage() -> None:
-    """Finish reason and token counts of a chat completion are kept, and the message as the
-    reply.
-    """
-    message = {
-        "object": "chat.completion",
-        "choices": [{"index": 0, "message": say("B"), "finish_reason": "length"}],
-        "usage": {"prompt_tokens": 12, "completion_tokens": 3},
-    }
-    assert read_message(message) == Completion(
-        "B", OK, reply=say("B"), finish_reason="length", prompt_tokens=12, completion_tokens=3
-    )
 
 
 def test_exchange_keeps_what_was_asked() -> None:
@@ -239,6 +202,8 @@ def test_exchange_keeps_what_was_asked() -> None:
 def test_half_surrogates_are_mended() -> None:
     """Text that no file can hold comes out with a replacement character; whole pairs are joined."""
     assert read_message("B\ud800").text == "B\ufffd"
+    assert read(chat("B", reasoning="\udfff")).reasoning == "\ufffd"
+    assert read({"error": "\ud800"}).error == "the endpoint reports an error: \ufffd"
     cut = {"choices": [{"message": {"content": "B"}, "finish_reason": "\ud800"}]}
     assert read_message(cut).finish_reason == "\ufffd"
     completion = read_message(say("\ud83d\ude42 B", note="\udfff"))
@@ -295,69 +260,18 @@ def test_traces_are_told_from_other_json() -> None:
     assert [line for line in OTHERS.strip().splitlines() if is_trace(json.loads(line))] == []
 
 
-def read(value: object, take: Take = take_chat, *, status: int = 200) -> Completion:
-    """Return what a body says that is the JSON of a value."""
-    return read_body(status, json.dumps(value).encode(), take)
-
-
-def chat(content: object, *, finish: object = "stop", **message: object) -> dict[str, object]:
-    """Return a chat completion."""
-    choice = {"index": 0, "message": {"role": "assistant", "content": content, **message}}
-    return {"choices": [choice | {"finish_reason": finish}]}
-
-
-@pytest.mark.parametrize(
-    ("body", "text", "status"),
-    [
-        (chat("B"), "B", OK),
-        (chat(""), "", OK),
-        (chat(" \n"), " \n", OK),
-        (chat("B", refusal=None), "B", OK),
-        (chat("B", tool_calls=[CALL]), "B", OK),
-        (
-            chat([{"type": "text", "text": "B"}, {"type": "text", "text": "because"}]),
-            "B\nbecause",
-            OK,
-        ),
-        (
-            chat([{"type": "output_text", "text": "B"}, {"type": "image_url", "image_url": {}}]),
-            "B",
-            OK,
-        ),
-        (chat(["B", "C"]), "B\nC", OK),
-        (chat([{"type": "text", "text": {"value": "B"}}]), "B", OK),
-        (chat("<think>no</think>B"), "<think>no</think>B", OK),
-        ({"error": None} | chat("B"), "B", OK),
-        ({"choices": [{"message": {"content": "B"}}]}, "B", OK),
-        ({"choices": [{"message": {"content": "B"}}, {"message": 3}]}, "B", OK),
-        (chat(None), None, NO_TEXT),
-        (chat(None, tool_calls=[CALL]), None, NO_TEXT),
-        (chat("", tool_calls=[CALL]), None, NO_TEXT),
-        (chat(" ", function_call={"name": "f"}), None, NO_TEXT),
-        (chat([]), None, NO_TEXT),
-        (chat([{"type": "tool_use", "id": "1"}]), None, NO_TEXT),
-        ({"choices": []}, None, NO_TEXT),
-        (chat(None, finish="content_filter"), None, REFUSED),
-        (chat("", finish="content_filter"), None, REFUSED),
-        (chat(None, refusal="I can't help"), None, REFUSED),
-        (chat("B", refusal="I can't help"), None, REFUSED),
-        (chat([{"type": "refusal", "refusal": "no"}]), None, REFUSED),
-    ],
-)
-def test_the_text_of_a_chat_completion(
-    body: object, text: str | None, status: CompletionStatus
-) -> None:
-    """The text is the content of the first choice; parts are joined by a newline.
-
-    Null, tool calls alone and no choices have no text; a refusal is one whatever stands beside it.
-    """
-    completion = read(body)
-    assert (completion.text, completion.status, completion.error, completion.raw) == (
-        text,
-        status,
-        None,
-        None,
-    )
+NO_PARTS = "the content is neither text nor a list of parts: "
+BAD_CHOICES: list[tuple[dict[str, object], str]] = [
+    ({"message": {"content": 2}}, f"{NO_PARTS}int"),
+    ({"message": {"content": {"text": "B"}}}, f"{NO_PARTS}dict"),
+    ({"message": {"content": [2]}}, "a part of the content has no text"),
+    ({"message": USER}, "the message is of the role 'user', not the assistant's"),
+    ({"error": {"message": "cut"}, "message": REPLY}, "the endpoint reports an error: cut"),
+    (
+        {"finish_reason": "error", "message": REPLY},
+        "the endpoint reports an error in the middle of the answer",
+    ),
+]
 
 
 @pytest.mark.parametrize(
@@ -373,40 +287,18 @@ def test_the_text_of_a_chat_completion(
         (b"[" * 100_000, "the body is not JSON"),
         (b'{"usage": ' + b"9" * 5000 + b"}", "the body is not JSON"),
         (b"[]", "the body is JSON, but no object: list"),
-        (b'"B"', "the body is JSON, but no object: str"),
-        (b"null", "the body is JSON, but no object: NoneType"),
         (b"{}", "the body has no `choices`"),
         (b'{"choices": null}', "`choices` is no list"),
         (b'{"choices": {"0": 1}}', "`choices` is no list"),
         (b'{"choices": ["B"]}', "the first of `choices` is no object"),
         (b'{"choices": [{"text": "B"}]}', "the first choice has no `message`"),
         (b'{"choices": [{"message": "B"}]}', "the first choice has no `message`"),
-        (
-            b'{"choices": [{"message": {"content": 2}}]}',
-            "the content is neither text nor a list of parts: int",
-        ),
-        (
-            b'{"choices": [{"message": {"content": {"text": "B"}}}]}',
-            "the content is neither text nor a list of parts: dict",
-        ),
-        (b'{"choices": [{"message": {"content": [2]}}]}', "a part of the content has no text"),
-        (
-            b'{"choices": [{"message": {"role": "user", "content": "B"}}]}',
-            "the message is of the role 'user', not the assistant's",
-        ),
         (b'{"error": "overloaded"}', "the endpoint reports an error: overloaded"),
         (b'{"error": {"message": "too\\n long"}}', "the endpoint reports an error: too long"),
         (b'{"error": {"code": 5}}', "the endpoint reports an error"),
         (b'{"object": "error", "message": "no"}', "the endpoint reports an error: no"),
         (b'{"error": {"type": "x"}, "choices": []}', "the endpoint reports an error: x"),
-        (
-            b'{"choices": [{"error": {"message": "cut"}, "message": {"content": "B"}}]}',
-            "the endpoint reports an error: cut",
-        ),
-        (
-            b'{"choices": [{"finish_reason": "error", "message": {"content": "B"}}]}',
-            "the endpoint reports an error in the middle of the answer",
-        ),
+        *((json.dumps({"choices": [choice]}).encode(), why) for choice, why in BAD_CHOICES),
     ],
 )
 def test_what_cannot_be_read_is_an_error_with_its_body(body: bytes, reason: str) -> None:
@@ -434,6 +326,7 @@ def test_what_cannot_be_read_is_an_error_with_its_body(body: bytes, reason: str)
         (400, b'"plain"', "HTTP 400: plain"),
         (500, json.dumps(chat("B")).encode(), "HTTP 500"),
         (500, b'{"error":' * 5000 + b"1" + b"}" * 5000, "HTTP 500"),
+        (429, b'[[{"code": 429}, {"msg": "slow down"}]]', "HTTP 429: slow down"),
     ],
 )
 def test_a_status_that_is_no_answer_is_an_error(status: int, body: bytes, reason: str) -> None:
@@ -474,14 +367,6 @@ def test_a_long_text_is_no_body_of_many_parts() -> None:
     assert read(chat(prose)).text == prose
 
 
-def test_a_completion_cut_by_the_limit_says_so() -> None:
-    """The finish reason `length` is kept; so are the counts of tokens."""
-    usage = {"usage": {"prompt_tokens": 7, "completion_tokens": 16, "total_tokens": 23}}
-    completion = read(chat("The answer", finish="length") | usage)
-    assert (completion.text, completion.finish_reason) == ("The answer", "length")
-    assert (completion.prompt_tokens, completion.completion_tokens) == (7, 16)
-
-
 @pytest.mark.parametrize("count", [-1, 1 << 63, 1.5, "7", None, True, [1]])
 def test_counts_that_are_none_are_left_out(count: object) -> None:
     """Only whole numbers that a table can hold are numbers of tokens.
@@ -497,37 +382,87 @@ def test_counts_that_are_none_are_left_out(count: object) -> None:
         )
 
 
+THOUGHT_PART = {"type": "thinking", "thinking": "A?"}
+HARMONY = "<|channel|>analysis<|message|>A?<|end|><|start|>assistant<|channel|>final<|message|>B"
+CONNECTION = Connection("m", APIS["chat"], "http://h/v1", "m")
+
+
 @pytest.mark.parametrize(
-    ("message", "thoughts"),
+    "message",
     [
-        ({"reasoning_content": "A?"}, "A?"),
-        ({"reasoning": "A?"}, "A?"),
-        ({"thinking": "A?"}, "A?"),
-        (
-            {"content": [{"type": "thinking", "thinking": "A?"}, {"type": "text", "text": "B"}]},
-            "A?",
-        ),
-        (
-            {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "A?"}]}, "B"]},
-            "A?",
-        ),
-        ({"reasoning_content": ""}, None),
-        ({"reasoning_content": None}, None),
-        ({"reasoning_content": 3}, None),
+        say("B", reasoning_content="A?"),
+        say("B", reasoning="A?"),
+        say("B", thinking="A?"),
+        say([THOUGHT_PART, part("B")]),
+        say([{"type": "thinking", "thinking": [part("A?")]}, "B"]),
+        say("<think>A?</think>B"),
+        say("A?</think>B"),
+        say("analysisA?assistantfinalB"),
+        say(HARMONY),
     ],
 )
-def test_thoughts_are_kept_apart(message: dict[str, object], thoughts: str | None) -> None:
-    """What a reasoning model thought is never part of its answer."""
-    body = {"choices": [{"message": {"content": "B"} | message}]}
-    completion = read(body)
-    assert (completion.text, completion.status, completion.reasoning) == ("B", OK, thoughts)
+def test_thoughts_are_apart_in_whatever_form_they_come(message: dict[str, object]) -> None:
+    """The text is the answer, and the thoughts stand beside it; every rule sees the answer alone.
+
+    A text that holds them is kept as it came, and with `thinking: keep` it is the answer.
+    """
+    body = json.dumps({"choices": [{"message": message}]}).encode()
+    said = CONNECTION.read(200, body)
+    assert (said.text, said.reasoning) == ("B", "A?")
+    for rule in RULES:
+        assert score(said, ["A", "B"], "B", rule).values == {"is_correct": 1.0}
+    content = message["content"]
+    if isinstance(content, str) and content != "B":
+        kept = replace(CONNECTION, generation=Generation(thinking="keep"))
+        assert (said.raw, kept.read(200, body).text) == (content, content)
+        assert kept.identity != CONNECTION.identity
+        assert kept.build([USER]) == CONNECTION.build([USER])
 
 
-def test_thoughts_without_an_answer_are_no_answer() -> None:
-    """A reasoning model that was cut off while it thought has no text."""
-    completion = read(chat(None, finish="length", reasoning_content="A or B"))
-    assert (completion.text, completion.status, completion.reasoning) == (None, NO_TEXT, "A or B")
-    assert completion.finish_reason == "length"
+@pytest.mark.parametrize("thoughts", ["", None, 3])
+def test_what_is_no_thought_is_none(thoughts: object) -> None:
+    """An empty field says nothing."""
+    assert read(chat("B", reasoning_content=thoughts)).reasoning is None
+
+
+COUNTED = {"completion_tokens": 5, "completion_tokens_details": {"reasoning_tokens": 5}}
+CUT = "TRUNCATED_THINKING"
+RULES = ("first_character", "first_character_literal", "leading_label", "stated_answer")
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (chat("<think>Let me", finish="length"), CUT),
+        (chat("", finish="length", reasoning_content="Let me"), CUT),
+        (chat(None, finish="length", reasoning="Let me"), CUT),
+        (chat("", finish="length") | {"usage": COUNTED}, CUT),
+        (chat("<think>Done.</think>\n"), CUT),
+        (chat("", finish="length"), "EMPTY"),
+        (chat(None, finish="tool_calls", reasoning="f?", tool_calls=[CALL]), "NO_TEXT"),
+        (chat(None, refusal="No", reasoning="no"), "REFUSED"),
+        (chat("I cannot say", reasoning="hm"), "NOT_A_CHOICE"),
+    ],
+)
+def test_a_reply_that_ends_within_its_thoughts_has_a_reason_of_its_own(
+    body: object, reason: str
+) -> None:
+    """Whatever the rule, and also where thoughts are only counted; other silence has its own."""
+    said = CONNECTION.read(200, json.dumps(body).encode())
+    for rule in RULES if reason == CUT else RULES[:1]:
+        assert score(said, ["A", "B"], "B", rule).metadata["validity_reason"] == reason
+
+
+def test_functions_and_recorded_messages_have_thoughts_too() -> None:
+    """A function's reply is read like an endpoint's.
+
+    Of a recorded message, the text stays as it is.
+    """
+    text = "<think>A?</think>B"
+    model = open_model(ModelConfig("f", FunctionConfig(lambda _: text)))
+    (said,) = model.complete([Request("1", [USER])])
+    assert (said.text, said.reasoning) == ("B", "A?")
+    assert read_message(say(text)).text == text
 
 
 def test_the_reply_is_kept_where_it_says_more_than_its_text() -> None:
@@ -554,17 +489,6 @@ def test_logprobs_are_kept() -> None:
     assert read({"choices": [choice]}, take_text).logprobs == {"token_logprobs": [-0.5]}
 
 
-def test_half_a_character_becomes_the_replacement_character() -> None:
-    """Half a surrogate pair, which no file can hold, is mended in text, thoughts and reasons."""
-    body = b'{"choices": [{"message": {"content": "B\\ud800", "reasoning": "\\udfff"}}]}'
-    completion = read_body(200, body, take_chat)
-    assert (completion.text, completion.reasoning) == ("B�", "�")
-    assert (
-        read_body(200, b'{"error": "\\ud800"}', take_chat).error
-        == "the endpoint reports an error: �"
-    )
-
-
 def block(text: object) -> dict[str, object]:
     """Return a text block of Anthropic's API."""
     return {"type": "text", "text": text}
@@ -583,31 +507,9 @@ def candidate(*parts: object, finish: str = "STOP", **more: object) -> dict[str,
     return {"candidates": [one | more], "usageMetadata": usage}
 
 
-def response(*output: object, limit: str | None = None, **more: object) -> dict[str, object]:
-    """Return an answer of OpenAI's Responses API; `limit` is why it is incomplete."""
-    details = {"output_tokens_details": {"reasoning_tokens": 6}}
-    return {
-        "object": "response",
-        "status": "completed" if limit is None else "incomplete",
-        "error": None,
-        "incomplete_details": None if limit is None else {"reason": limit},
-        "output": list(output),
-        "usage": {"input_tokens": 4, "output_tokens": 9, **details},
-        **more,
-    }
-
-
-def item(*parts: object) -> dict[str, object]:
-    """Return a message of OpenAI's Responses API."""
-    return {"type": "message", "role": "assistant", "content": list(parts)}
-
-
-def output(text: object, **more: object) -> dict[str, object]:
-    """Return a part of such a message."""
-    return {"type": "output_text", "text": text, **more}
-
-
-THOUGHT = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "A?"}]}
+TOOL = {"type": "tool_use"}
+FILTERED = {"candidates": [{"finishReason": "SAFETY"}]}
+FILTERED_TEXT = {"choices": [{"text": "", "finish_reason": "content_filter"}]}
 
 
 @pytest.mark.parametrize(
@@ -618,27 +520,14 @@ THOUGHT = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "A?
         (take_text, {"choices": [{"text": ""}]}, "", OK, None),
         (take_text, {"choices": [{"text": None}]}, None, NO_TEXT, None),
         (take_text, {"choices": []}, None, NO_TEXT, None),
-        (
-            take_text,
-            {"choices": [{"text": "", "finish_reason": "content_filter"}]},
-            None,
-            REFUSED,
-            "content_filter",
-        ),
+        (take_text, FILTERED_TEXT, None, REFUSED, "content_filter"),
         (take_text, {"choices": [{"text": 2}]}, None, ERROR, None),
         (take_text, chat("B"), None, ERROR, None),
-        # Of the Responses API the last message is the answer; what is incomplete says why.
         # Of Anthropic's API the text blocks are the answer.
         (take_anthropic, message(block("B")), "B", OK, "stop"),
         (take_anthropic, message(block("B"), stop="max_tokens"), "B", OK, "length"),
         (take_anthropic, message(block("B"), block("C")), "B\nC", OK, "stop"),
-        (
-            take_anthropic,
-            message({"type": "tool_use"}, stop="tool_use"),
-            None,
-            NO_TEXT,
-            "tool_calls",
-        ),
+        (take_anthropic, message(TOOL, stop="tool_use"), None, NO_TEXT, "tool_calls"),
         (take_anthropic, message(), None, NO_TEXT, "stop"),
         (take_anthropic, message(block("I"), stop="refusal"), None, REFUSED, "content_filter"),
         (take_anthropic, message({"type": "text"}), None, ERROR, None),
@@ -650,13 +539,7 @@ THOUGHT = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "A?
         (take_gemini, candidate({"text": "B"}), "B", OK, "stop"),
         (take_gemini, candidate({"text": "B"}, finish="MAX_TOKENS"), "B", OK, "length"),
         (take_gemini, {"candidates": [{"finishReason": "MAX_TOKENS"}]}, None, NO_TEXT, "length"),
-        (
-            take_gemini,
-            {"candidates": [{"finishReason": "SAFETY"}]},
-            None,
-            REFUSED,
-            "content_filter",
-        ),
+        (take_gemini, FILTERED, None, REFUSED, "content_filter"),
         (take_gemini, candidate({"functionCall": {"name": "f"}}), None, NO_TEXT, "stop"),
         (take_gemini, {"candidates": []}, None, NO_TEXT, None),
         (take_gemini, {"promptFeedback": {"blockReason": "SAFETY"}}, None, REFUSED, None),
@@ -676,22 +559,89 @@ def test_answers_of_other_apis(
     assert (completion.text, completion.status, completion.finish_reason) == (text, status, finish)
 
 
-@pytest.mark.parametrize(
-    ("take", "body", "tokens"),
-    [
-        # Tokens that were cached count as tokens of the prompt, those of thoughts as of the
-        # completion.
-        (take_anthropic, message({"type": "thinking", "thinking": "A?"}, block("B")), (7, 3)),
-        (take_gemini, candidate({"text": "A?", "thought": True}, {"text": "B"}), (4, 11)),
-    ],
-)
-def test_thoughts_and_tokens_of_other_apis(
-    take: Take, body: object, tokens: tuple[int, int]
+#: Usage as it comes: prompt, completion, reasoning, cached, written.
+COUNTS: list[tuple[Take, dict[str, object], tuple[int | None, ...]]] = [
+    (  # OpenAI: the completion's tokens include those of the thoughts, the prompt's the cached ones
+        take_chat,
+        {
+            "prompt_tokens": 1200,
+            "completion_tokens": 50,
+            "total_tokens": 1250,
+            "prompt_tokens_details": {"cached_tokens": 1024, "audio_tokens": 0},
+            "completion_tokens_details": {"reasoning_tokens": 40},
+        },
+        (1200, 50, 40, 1024, None),
+    ),
+    (  # xAI: thoughts apart from the completion
+        take_chat,
+        {
+            "prompt_tokens": 100,
+            "completion_tokens": 10,
+            "total_tokens": 150,
+            "completion_tokens_details": {"reasoning_tokens": 40},
+        },
+        (100, 50, 40, None, None),
+    ),
+    (  # DeepSeek
+        take_chat,
+        {"prompt_tokens": 100, "completion_tokens": 5, "prompt_cache_hit_tokens": 64},
+        (100, 5, None, 64, None),
+    ),
+    (  # OpenRouter, for a model whose cache is written to
+        take_chat,
+        {
+            "prompt_tokens": 9,
+            "prompt_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 8},
+        },
+        (9, None, None, 0, 8),
+    ),
+    (take_text, {"prompt_tokens": 100, "completion_tokens": 5}, (100, 5, None, None, None)),
+    (  # cached tokens apart from `input_tokens`; thoughts are output
+        take_anthropic,
+        {
+            "input_tokens": 40,
+            "cache_creation_input_tokens": 100,
+            "cache_read_input_tokens": 1000,
+            "output_tokens": 50,
+        },
+        (1140, 50, None, 1000, 100),
+    ),
+    (  # thoughts apart from the candidates
+        take_gemini,
+        {
+            "promptTokenCount": 1200,
+            "cachedContentTokenCount": 1024,
+            "candidatesTokenCount": 10,
+            "thoughtsTokenCount": 40,
+        },
+        (1200, 50, 40, 1024, None),
+    ),
+    (take_gemini, {"promptTokenCount": 12, "thoughtsTokenCount": 40}, (12, 40, 40, None, None)),
+    (take_chat, {"prompt_tokens_details": {"cached_tokens": "many"}}, (None,) * 5),
+    (take_chat, {"completion_tokens": 9, "reasoning_tokens": "x"}, (None, 9, None, None, None)),
+    (take_chat, {"completion_tokens": 9, "reasoning_tokens": 6}, (None, 9, 6, None, None)),
+]
+
+
+@pytest.mark.parametrize(("take", "usage", "tokens"), COUNTS)
+def test_tokens_are_counted_once(
+    take: Take, usage: dict[str, object], tokens: tuple[int | None, ...]
 ) -> None:
-    """Thoughts are kept apart, and all tokens are counted."""
-    completion = read(body, take)
-    assert (completion.text, completion.reasoning) == ("B", "A?")
-    assert (completion.prompt_tokens, completion.completion_tokens) == tokens
+    """Thoughts are part of the completion, tokens of the prompt cache part of the prompt, in every
+    API; what is counted is paid for.
+    """
+    answers: dict[Take, dict[str, object]] = {
+        take_chat: chat([THOUGHT_PART, part("B")]),
+        take_text: {"choices": [{"text": "B"}]},
+        take_anthropic: message(THOUGHT_PART, block("B")),
+        take_gemini: candidate({"text": "A?", "thought": True}, {"text": "B"}),
+    }
+    name = "usageMetadata" if take is take_gemini else "usage"
+    said = read({**answers[take], name: usage}, take)
+    assert (said.text, said.reasoning) == ("B", None if take is take_text else "A?")
+    assert tuple(getattr(said, one) for one in USAGE_NAMES) == tokens
+    cost = (tokens[0] or 0) + 1000.0 * (tokens[1] or 0)
+    assert charge_completion(Price(1.0, 1000.0), said) == cost
 
 
 @pytest.mark.parametrize("take", TAKES)
@@ -711,13 +661,6 @@ def test_any_json_inside_an_answer_is_read(take: Take, inner: Any) -> None:  # n
         {"choices": [inner]},
         {"choices": [{"message": inner}]},
         {"choices": [{"message": {"content": inner}}]},
-        {"output": [inner]},
-        {"output": [{"type": "message", "content": inner}]},
-        {
-            "output": [{"type": "reasoning", "summary": inner}],
-            "status": inner,
-            "incomplete_details": inner,
-        },
         {"content": inner},
         {"candidates": [{"content": inner}]},
         {"candidates": [{"content": {"parts": inner}}]},
@@ -731,16 +674,6 @@ def test_any_json_inside_an_answer_is_read(take: Take, inner: Any) -> None:  # n
 def test_any_bytes_are_read(take: Take, body: bytes, status: int) -> None:
     """Whatever bytes come, there is a completion, and it is OK only with a text."""
     check_laws(read_body(status, body, take))
-
-
-def test_a_complaint_is_not_looked_for_without_end() -> None:
-    """Errors inside errors deeper than anybody writes them say nothing."""
-    wrapped: object = "too many requests"
-    for _ in range(DEPTH):
-        wrapped = {"error": wrapped}
-    assert find_complaint(wrapped) == "too many requests"
-    assert find_complaint({"error": wrapped}) == ""
-    assert find_complaint([[{"code": 429}, {"msg": "slow down"}]]) == "slow down"
 
 
 CHAT = {
@@ -785,18 +718,18 @@ def test_every_api_says_the_same(logprobs: object) -> None:
     ],
 )
 def test_what_is_none_has_no_positions(logprobs: object) -> None:
-    """Damaged and missing log-probabilities raise nothing and make nothing up."""
+    """Damaged and missing log-probabilities raise nothing and make nothing up.
+
+    What follows a damaged token has no known place.
+    """
     assert read_positions(logprobs) == []
-
-
-def test_reading_stops_at_the_first_damaged_token() -> None:
-    """What follows it has no known place."""
     assert len(read_positions({"content": [CHAT["content"][0], None, CHAT["content"][1]]})) == 1
 
 
 def test_a_logprob_above_zero_is_zero_and_one_that_is_none_is_left_out() -> None:
     """Endpoints round; NaN and text are no probabilities."""
-    first = {"token": "A", "logprob": 1e-9, "top_logprobs": [{"token": "B", "logprob": "x"}]}
+    first: dict[str, object] = {"token": "A", "logprob": 1e-9}
+    first["top_logprobs"] = [{"token": "B", "logprob": "x"}, {"token": "C", "logprob": -(10**400)}]
     found = read_positions({"content": [first, {"token": "B", "logprob": float("nan")}]})
     assert (found[0].logprob, found[0].top) == (0.0, {"A": 0.0})
     assert (found[1].logprob, found[1].top) == (None, {})
@@ -831,10 +764,3 @@ def test_an_endpoint_that_echoes_nothing_says_nothing_about_a_continuation() -> 
     assert isinstance(measure_continuation(Completion("x"), "Q:", " blue"), str)
     assert isinstance(measure_continuation(echo(["Q:"], [None]), "Q:", " blue"), str)
     assert isinstance(measure_continuation(echo(["Q:", " blue"], [None, None]), "Q:", " blue"), str)
-
-
-def test_a_whole_number_that_no_float_holds_is_no_log_probability() -> None:
-    """Whoever sends one does not end a run."""
-    assert read_positions({"content": [{"token": "A", "logprob": -(10**400)}]}) == [
-        Position("A", None, {})
-    ]

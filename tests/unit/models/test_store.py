@@ -9,7 +9,6 @@ import subprocess
 import sys
 from array import array
 from collections import UserList
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from decimal import Decimal
@@ -22,7 +21,7 @@ from answerkey.errors import RunError
 from answerkey.models import store as stores
 from answerkey.models.cache import CallCache, RunLedger
 from answerkey.models.calls import Call, Submitted, keep_calls
-from answerkey.models.store import CallStore, Usage
+from answerkey.models.store import CallStore, Usage, decode_completion
 from answerkey.runs import forget_journal
 from answerkey.types import USAGE_NAMES, Completion, CompletionStatus
 
@@ -109,7 +108,7 @@ def test_the_cache_is_asked_second_and_copied(tmp_path: Path) -> None:
     with closing(open_store(tmp_path)) as journal:
         ledger = RunLedger(journal, cache, "mcqa")
         journal.write([(make_call("b"), SAID), (make_call("c"), ERROR)])
-        assert ledger.find(calls) == expected
+        assert ledger.find([*calls, make_call("z")]) == expected
     with closing(open_store(tmp_path)) as journal:
         assert journal.find(calls) == expected
         assert [(one.source, one.oldest) for one in journal.sum_usage("mcqa")] == [
@@ -196,6 +195,18 @@ def test_a_number_that_json_does_not_have_is_stored_as_null(number: float) -> No
     assert list(usage.seconds) == []
 
 
+def test_a_stored_completion_may_have_more_fields_and_must_be_one() -> None:
+    """Fields of a later release are passed over.
+
+    A text that is no completion is told by an error.
+    """
+    assert decode_completion('{"text": "B", "status": "OK", "later": 1}') == Completion("B")
+    listed = '["text", "status"]'
+    for text in ("[1]", "7", '"text"', "null", "{}", listed, '{"status": "LATER"}', "{"):
+        with pytest.raises((ValueError, TypeError, KeyError)):
+            decode_completion(text)
+
+
 def test_an_intact_record_is_none_that_is_damaged(tmp_path: Path) -> None:
     """Zero bytes, other texts and numbers have their checksum; changed fields do not."""
     odd = [make_call(f"k{n}", one) for n, one in enumerate(["a\0b", "", "\n", "é", "12"])]
@@ -213,17 +224,9 @@ def test_an_intact_record_is_none_that_is_damaged(tmp_path: Path) -> None:
         assert (journal.lost, len(journal.find(odd))) == (3, 2)
 
 
-def test_threads_share_one_journal(tmp_path: Path) -> None:
-    """Adding from several threads loses nothing; a removed journal leaves no file."""
+def test_a_removed_journal_leaves_no_file(tmp_path: Path) -> None:
+    """The use of a closed one is a bug."""
     journal = open_store(tmp_path)
-
-    def work(number: int) -> None:
-        for one in range(20):
-            journal.write([(make_call(f"{number}-{one}"), SAID)])
-
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(work, range(8)))
-    assert journal.count() == (160, 0)
     journal.close()
     with pytest.raises(sqlite3.ProgrammingError, match="closed database"):  # a bug, and no damage
         journal.count()

@@ -11,7 +11,6 @@ import json
 import re
 import socket
 import threading
-from collections import Counter
 from contextlib import closing, suppress
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -85,23 +84,15 @@ def send(
     **options: Any,  # noqa: ANN401 - headers, timeout
 ) -> Got:
     """Send one request on a connection of its own and return what came back."""
-    content = (
-        body if isinstance(body, bytes) else json.dumps(body).encode() if body is not None else None
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    connection = http.client.HTTPConnection(
+        "127.0.0.1", server.port, timeout=options.get("timeout", 120)
     )
-    timeout = options.get("timeout", 120)
-    with closing(
-        http.client.HTTPConnection("127.0.0.1", server.port, timeout=timeout)
-    ) as connection:
+    with closing(connection):
         connection.request(method, path, content, options.get("headers", {}))
         got = connection.getresponse()
-        return Got(
-            got.status, {name.lower(): value for name, value in got.getheaders()}, got.read()
-        )
-
-
-def get(server: TestServer, path: str) -> Got:
-    """Return what is at a path."""
-    return send(server, None, path, "GET")
+        headers = {name.lower(): value for name, value in got.getheaders()}
+        return Got(got.status, headers, got.read())
 
 
 def ask(server: TestServer, prompt: str = "hi", path: str = CHAT, **options: Any) -> Got:  # noqa: ANN401 - see `send`
@@ -229,13 +220,9 @@ def test_everything_is_counted() -> None:
         assert asked.statuses == {200: 3}
         assert asked.keys == {"Bearer secret": 3}
         assert len(asked.connections) == 3
-        assert [one.body["messages"][0]["content"] for one in asked.requests if one.body] == [
-            "x",
-            "x",
-            "y",
-        ]
+        assert [one.path for one in asked.requests] == [CHAT] * 3
         for _ in range(2):
-            got = get(server, "/asked")
+            got = send(server, {}, "/asked", "GET")
             assert (got.json["total"], got.json["by_prompt"]) == (3, {"x": 2, "y": 1})
             assert b"secret" not in got.body
         server.forget()
@@ -367,6 +354,13 @@ def test_connections_break() -> None:
         server.change(hang_seconds=0.0)
         with pytest.raises(ConnectionResetError):
             ask(server, "e")
+        server.change(faults={"bad_json": 1.0})
+        with pytest.raises(ValueError, match="Unterminated"):
+            _ = ask(server, "f").json
+        server.change(faults={"html": 1.0})
+        assert ask(server, "g").headers["content-type"].startswith("text/html")
+        server.change(faults={"empty": 1.0})
+        assert ask(server, "h").body == b""
 
 
 def test_endless_body_never_ends() -> None:
@@ -380,53 +374,25 @@ def test_endless_body_never_ends() -> None:
     connection.close()
 
 
-def test_bodies_that_cannot_be_read() -> None:
-    """Status 200 with broken JSON, a page, or nothing."""
-    with open_faulty("bad_json") as server:
-        with pytest.raises(ValueError, match="Unterminated"):
-            _ = ask(server).json
-        server.change(faults={"html": 1.0})
-        assert ask(server, "b").headers["content-type"].startswith("text/html")
-        server.change(faults={"empty": 1.0})
-        assert ask(server, "c").body == b""
+def test_faults_and_delays_are_drawn() -> None:
+    """Of many contents about the share meets each fault; the same ones for the same seed.
 
-
-def test_faults_come_in_their_shares() -> None:
-    """Of many contents about the share meets each fault; the same ones for the same seed."""
-    behaviour = Behaviour(faults={"429": 0.1, "reset": 0.05}, seed=3)
-    drawn = Counter(behaviour.choose_fault(str(number), 0) for number in range(10_000))
-    assert 900 < drawn["429"] < 1100
-    assert 400 < drawn["reset"] < 600
-    again, other = dataclasses.replace(behaviour), dataclasses.replace(behaviour, seed=4)
-    numbers = [str(number) for number in range(100)]
-    first = [behaviour.choose_fault(one, 0) for one in numbers]
-    assert [again.choose_fault(one, 0) for one in numbers] == first
-    assert [other.choose_fault(one, 0) for one in numbers] != first
-
-
-def test_faults_end_after_some_attempts() -> None:
-    """Only the first attempts of a content meet faults, unless `faulty_attempts` is None."""
-    behaviour = Behaviour(faults={"500": 1.0}, faulty_attempts=2)
-    assert [behaviour.choose_fault("x", attempt) for attempt in range(4)] == [
-        "500",
-        "500",
-        None,
-        None,
-    ]
-    assert Behaviour(faults={"500": 1.0}, faulty_attempts=None).choose_fault("x", 99) == "500"
-
-
-def test_delay_may_be_a_range() -> None:
-    """A delay from and to is drawn by the content, and stays within."""
-    behaviour = Behaviour(delay=(0.1, 0.2))
-    delays = [behaviour.choose_delay(str(number)) for number in range(100)]
-    assert min(delays) >= 0.1
-    assert max(delays) <= 0.2
-    assert len(set(delays)) == 100
-    assert Behaviour(delay=0.5).choose_delay("x") == 0.5
-
-
-# Batches: uploaded, created, polled, fetched.
+    Only the first attempts of a content do, unless `faulty_attempts` is None.
+    """
+    behaviour = Behaviour(faults={"429": 0.1, "reset": 0.05}, seed=3, delay=(0.1, 0.2))
+    numbers = [str(number) for number in range(10_000)]
+    drawn = [behaviour.choose_fault(number, 0) for number in numbers]
+    assert 900 < drawn.count("429") < 1100
+    assert 400 < drawn.count("reset") < 600
+    for seed, is_same in ((3, True), (4, False)):
+        again = dataclasses.replace(behaviour, seed=seed)
+        assert ([again.choose_fault(one, 0) for one in numbers] == drawn) is is_same
+    delays = {behaviour.choose_delay(number) for number in numbers[:100]}
+    assert (len(delays), min(delays) >= 0.1, max(delays) <= 0.2) == (100, True, True)
+    always = Behaviour(faults={"500": 1.0}, faulty_attempts=None, delay=0.5)
+    assert (always.choose_fault("x", 99), always.choose_delay("x")) == ("500", 0.5)
+    twice = dataclasses.replace(always, faulty_attempts=2)
+    assert [twice.choose_fault("x", at) for at in range(4)] == ["500", "500", None, None]
 
 
 # Settings, and the page about them.
@@ -437,13 +403,9 @@ def test_config_is_read_from_json() -> None:
 
     Lists become tuples, `choices` are drawn by the prompt.
     """
-    answers, behaviour = read_config(
-        {
-            "answers": {"x": "B", "y": {"kind": "refusal"}},
-            "delay": [0.1, 0.2],
-            "faults": {"429": 0.1},
-        }
-    )
+    replies = {"x": "B", "y": {"kind": "refusal"}}
+    config = {"answers": replies, "delay": [0.1, 0.2], "faults": {"429": 0.1}}
+    answers, behaviour = read_config(config)
     assert answers == {"x": "B", "y": Reply(kind="refusal")}
     assert behaviour == Behaviour(delay=(0.1, 0.2), faults={"429": 0.1})
     assert read_config({"answers": {"kind": "null_content"}})[0] == Reply(kind="null_content")

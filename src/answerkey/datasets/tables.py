@@ -12,6 +12,7 @@ import json
 import os
 import sys
 import tempfile
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
@@ -52,13 +53,12 @@ from answerkey.datasets.formats import (
 )
 from answerkey.datasets.questions import SAID_ROLES, QuestionColumns
 from answerkey.datasets.rows import (
-    PLACE_SCHEMA,
+    STRIDE,
     LineRows,
     Rows,
+    build_sample,
     check_ids,
-    complete_fields,
     iterate_blocks,
-    name_row,
     read_stamp,
 )
 from answerkey.datasets.storage import fetch_object, is_stored, open_object
@@ -265,29 +265,35 @@ def collect_rows(
         return row_file.open_rows(names)
     samples: list[Sample] = []
     for number, record in enumerate(held, 1):
-        fields = complete_fields(record.fields, names)
-        file = files[record.file_index]
-        samples.append(Sample(name_row(fields, number), fields, file, record.line))
+        sample = build_sample(
+            record.fields,
+            names,
+            number=number,
+            file=files[record.file_index],
+            line=record.line,
+        )
+        samples.append(sample)
     return Samples(samples, names, files[0])
 
 
 class RowFile:
-    """A file of JSON Lines with the rows of a table: the user's own, or a temporary one.
+    """A file of JSON Lines with the rows of a table: the user's own, or a temporary copy.
 
-    A temporary file is written here, and removed at the end of the process.
+    A copy is written here, and removed at the end of the process.
     """
 
     def __init__(self, files: Sequence[str], in_place: Path | None) -> None:
         self._files = files
-        self._in_place = in_place
-        self._copy: Path | None = None
-        self._parts: list[pl.DataFrame] = []
+        self._path = in_place
+        self._is_copy = in_place is None
+        self._offsets = array("Q")
+        self._lines = array("Q")
         self._count = 0
 
     def write(self, records: Sequence[ParsedRow]) -> None:
-        """Add rows to a temporary file; of the user's own file only note where they begin."""
+        """Add rows to a copy; of the user's own file only note where some of them begin."""
         offsets = [record.offset for record in records]
-        if self._in_place is None:
+        if self._is_copy:
             try:
                 offsets = self._append(records)
             except OSError as error:
@@ -296,36 +302,39 @@ class RowFile:
                 folder = tempfile.gettempdir()
                 hint = f"make room in `{folder}`, or name another folder: `TMPDIR=FOLDER`"
                 raise refuse_file("E201", message, file, hint) from None
-        first = self._count + 1
+        first = -self._count % STRIDE
+        self._offsets.extend(offsets[first::STRIDE])
+        self._lines.extend(record.line for record in records[first::STRIDE])
         self._count += len(records)
-        places = {
-            "offset": offsets,
-            "number": range(first, self._count + 1),
-            "line": [record.line for record in records],
-            "file_index": [record.file_index for record in records],
-        }
-        self._parts.append(pl.DataFrame(places, schema=PLACE_SCHEMA))
 
     def _append(self, records: Sequence[ParsedRow]) -> list[int]:
-        """Write rows to the temporary file, and return where they begin."""
-        if self._copy is None:
+        """Write rows to the copy, and return where they begin."""
+        if self._path is None:
             descriptor, name = tempfile.mkstemp(prefix="answerkey-rows-", suffix=".jsonl")
             os.close(descriptor)
-            self._copy = Path(name)
-            atexit.register(self._copy.unlink, missing_ok=True)
+            self._path = Path(name)
+            atexit.register(self._path.unlink, missing_ok=True)
         offsets: list[int] = []
-        with self._copy.open("ab") as stream:
+        with self._path.open("ab") as stream:
             for record in records:
                 offsets.append(stream.tell())
-                row = json.dumps(record.fields, ensure_ascii=False)
-                stream.write(row.encode() + b"\n")
+                row = [record.line, record.file_index, record.fields]
+                text = json.dumps(row, ensure_ascii=False)
+                stream.write(text.encode() + b"\n")
         return offsets
 
     def open_rows(self, columns: Sequence[str]) -> LineRows:
         """Return the rows that were written."""
-        path = self._in_place or self._copy or Path()
-        places = pl.concat(self._parts, rechunk=True)
-        return LineRows(path, columns, self._files, places, read_stamp(path))
+        path = self._path or Path()
+        return LineRows(
+            path,
+            columns,
+            self._files,
+            pl.DataFrame({"offset": self._offsets, "line": self._lines}),
+            range(self._count),
+            read_stamp(path),
+            is_copy=self._is_copy,
+        )
 
 
 class ArrowStream(Protocol):

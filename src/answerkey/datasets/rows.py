@@ -297,7 +297,10 @@ def check_ids(rows: Rows, *, by_trial: bool = False) -> None:
                 _add_id_error(errors, sample, f"sample id {cell} is not text or a whole number")
         keys = [_write_key(sample, marks) for sample in block]
         hashes.append(pl.Series(keys, dtype=pl.String).hash())
-    repeated = pl.concat(hashes).is_duplicated().arg_true()
+    every_hash = pl.concat(hashes)
+    in_order = every_hash.sort()  # takes a tenth of the memory of `is_duplicated`
+    twice = in_order.filter(in_order == in_order.shift())
+    repeated = every_hash.is_in(twice.implode()).arg_true()
     first_uses: dict[str, Sample] = {}
     for sample in iterate_samples(rows.take(repeated)):
         key = _write_key(sample, marks)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.datasets.dataset import Dataset, Selection, cut_shards, open_dataset
+from answerkey.datasets.dataset import Dataset, Selection, open_dataset, split_into_chunks
 from answerkey.datasets.sources import InlineSource, LocalSource
 from answerkey.datasets.tables import load_rows
 from answerkey.errors import DataError, Problems
@@ -36,7 +36,7 @@ def test_shards_are_the_samples_in_order() -> None:
     Each knows where it starts and which of its rows are wrong.
     """
     dataset = open_dataset(InlineSource(ROWS), name="mine")
-    shards = list(cut_shards(dataset, 4, failed=[0, 5, 9]))
+    shards = list(split_into_chunks(dataset, 4, failed=[0, 5, 9]))
     assert [(one.index, one.offset, len(one.samples)) for one in shards] == [
         (0, 0, 4),
         (1, 4, 4),

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from answerkey.datasets.dataset import (
+    Chunk,
     Dataset,
     Selection,
-    Shard,
-    cut_shards,
     rank_id,
     select_rows,
     share_out,
+    split_into_chunks,
 )
 from answerkey.datasets.tables import load_rows
 from answerkey.errors import DataError, SpecError
@@ -135,13 +135,13 @@ def test_ranking_is_the_same_on_every_machine() -> None:
     assert rank(ids, 0) == [7, 3, 5, 0, 1, 4, 6, 2]
 
 
-def make_shard() -> Shard:
+def make_shard() -> Chunk:
     """Return the second shard of a dataset: rows 5 to 9, of which the last is wrong."""
     rows = load_rows([{"question": str(number)} for number in range(12)], name="rows").rows
-    return list(cut_shards(Dataset.of(rows, name="rows"), 5, failed=[9]))[1]
+    return list(split_into_chunks(Dataset.of(rows, name="rows"), 5, failed=[9]))[1]
 
 
-def read_questions(shard: Shard) -> list[str]:
+def read_questions(shard: Chunk) -> list[str]:
     """Return the questions of a shard."""
     return [str(row["question"]) for row in shard.samples.load().rows()]
 

@@ -1,12 +1,15 @@
-"""The bytes of a data file, decompressed, and their text, read as a stream."""
+"""What a data file holds: bytes, decompressed; their text, read as a stream; the values of JSON."""
 
 from __future__ import annotations
 
 import io
+import json
+import math
+import re
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from hashlib import sha256
@@ -32,6 +35,10 @@ HEAD_BYTES = 64
 #: Tells zlib that the data has the header of gzip.
 GZIP_BITS = 31
 ENCODING_HINT = "save the file as UTF-8; `iconv -f LATIN1 -t UTF-8 FILE` prints it so"
+#: Nesting that templates and readers of the run folder can still walk.
+MAX_DEPTH = 100
+SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
+OBJECT_HINT = 'write `{"column": value, ...}` on each line, or name a JSON list `.json`'
 UTF8_MARK = b"\xef\xbb\xbf"
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 #: First bytes of files that are often given the wrong name, and what they are.
@@ -124,7 +131,7 @@ class RowErrors:
     def raise_any(self) -> None:
         """Raise the errors together, equal ones once; do nothing if there are none."""
         counts = dict(self.counts)
-        errors: list[DataError] = []
+        errors = []
         for error in self.errors:
             count = counts.pop((error.code, error.message), 0)
             message = error.message
@@ -370,3 +377,107 @@ def _expand(packed: BinaryIO, file: str, ending: str) -> Iterator[bytes]:
         message = f"not a valid {kind} file: {error}"
     hint = f"copy or download it again; only a compressed file may end with `{ending}`"
     raise refuse_file("E202", message, file, hint)
+
+
+# ── JSON
+
+
+def refuse_duplicates(pairs: list[tuple[Any, object]]) -> dict[str, object]:
+    """Return the fields of an object; DataError E212 for a key that appears twice."""
+    fields = dict(pairs)
+    if len(fields) == len(pairs):
+        return fields
+    names = [name for name, _ in pairs]
+    repeated = next(name for name in names if names.count(name) > 1)
+    message = f"key `{repeated}` appears twice in one object"
+    raise DataError("E212", message, hint="remove one of them")
+
+
+def _refuse_constant(name: str) -> object:
+    hint = "write null for a missing number"
+    raise DataError("E202", f"`{name}` is not a JSON value", hint=hint)
+
+
+def parse_float(text: str) -> float:
+    """Return a number; DataError for one that is too large."""
+    number = float(text)
+    if math.isinf(number):
+        raise DataError("E202", f"the number {text[:40]} is too large")
+    return number
+
+
+#: Refuses a key that appears twice, and numbers that JSON does not have.
+DECODER = json.JSONDecoder(
+    object_pairs_hook=refuse_duplicates,
+    parse_constant=_refuse_constant,
+    parse_float=parse_float,
+)
+
+
+def parse_json(text: str) -> object:
+    """Return the value of a JSON text; DataError for one that is not valid."""
+    try:
+        return DECODER.decode(text)
+    except (RecursionError, ValueError) as error:
+        raise refuse_json(error) from None
+
+
+def refuse_json(error: RecursionError | ValueError) -> DataError:
+    """Return E202 for an error of the parser; a mistake of syntax has its line and column."""
+    if isinstance(error, json.JSONDecodeError):
+        message = f"not valid JSON: {error.msg[:1].lower()}{error.msg[1:]}"
+        return DataError("E202", message, where=Place(line=error.lineno, column=error.colno))
+    if isinstance(error, RecursionError):
+        return DataError("E202", f"the row is nested more than {MAX_DEPTH} levels deep")
+    return DataError("E202", "a number has too many digits", hint="write it as text")
+
+
+def check_row(value: object, source: str) -> dict[str, object]:
+    """Return the row that a JSON value is, or raise DataError; `source` is its JSON text."""
+    if not isinstance(value, dict):
+        message = f"the row is {source.strip()[:40]}, not an object"
+        raise DataError("E202", message, hint=OBJECT_HINT)
+    if source.count("[") + source.count("{") > MAX_DEPTH and _is_deeper(value, MAX_DEPTH):
+        raise refuse_json(RecursionError())
+    if SURROGATE_ESCAPE.search(source):
+        try:
+            check_text(value)
+        except ValueError as error:
+            hint = "write both halves, or the character itself"
+            raise DataError("E203", str(error), hint=hint) from None
+    return value
+
+
+def _is_deeper(value: object, levels: int) -> bool:
+    """Return whether lists and objects are nested more than so many levels deep."""
+    inner: Iterable[object] = ()
+    if isinstance(value, dict):
+        inner = value.values()
+    elif isinstance(value, list):
+        inner = value
+    return levels < 0 or any(_is_deeper(element, levels - 1) for element in inner)
+
+
+def check_text(value: object) -> None:
+    """Raise ValueError for half of a surrogate pair in a value, or a number that JSON lacks."""
+    try:
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except UnicodeEncodeError:
+        raise ValueError("half of a surrogate pair is not a character") from None
+
+
+def check_names(names: Sequence[str], where: Place) -> None:
+    """Refuse duplicate and empty column names."""
+    numbers: dict[str, int] = {}
+    errors = []
+    for number, name in enumerate(names, 1):
+        first = numbers.setdefault(name, number)
+        if not name.strip():
+            message = f"column {number} has no name"
+            hint = "give the column a name; a table written by pandas needs `index=False`"
+            errors.append(DataError("E202", message, where=where, hint=hint))
+        elif first != number:
+            message = f"column `{name}` appears twice, as column {first} and column {number}"
+            hint = "rename or remove one of them"
+            errors.append(DataError("E212", message, where=where, hint=hint))
+    raise_all(errors)

@@ -184,7 +184,7 @@ def filter_rows(rows: Rows, filters: Sequence[RowFilter]) -> Positions:
         for row_filter in filters:
             label = f"filter `{row_filter.expression}`"
             verdicts = row_filter.sift(block.take(positions))
-            passing: list[int] = []
+            passing = []
             for position, verdict in zip(positions, verdicts, strict=True):
                 if isinstance(verdict, RowError):
                     add_template_error(errors, label, verdict, block.items[position])
@@ -229,7 +229,7 @@ def _draw_rows(
         strata.setdefault(stratum, array("q")).append(position)
     positions = [strata[stratum] for stratum in sorted(strata)]
     sizes = list(map(len, positions))
-    chosen: list[int] = []
+    chosen = []
     for places, share in zip(positions, share_out(count, sizes), strict=True):
         chosen += nsmallest(share, places, key=ranks.__getitem__)
     return pl.Series(sorted(chosen), dtype=pl.Int64)
@@ -322,7 +322,7 @@ class Chunk:
         """Return at most `count` parts of like size, of one row at least."""
         size = len(self.samples)
         step = max(1, -(-size // count))
-        parts: list[Chunk] = []
+        parts = []
         for start in range(0, size, step):
             stop = min(start + step, size)
             parts.append(self.cut(start, stop))

@@ -22,24 +22,22 @@ from typing import Literal, NamedTuple, TextIO
 
 import polars as pl
 
-from answerkey.datasets.cells import (
-    DECODER,
-    check_names,
-    check_row,
-    parse_json,
-    plain,
-    refuse_json,
-)
+from answerkey.datasets.cells import plain
 from answerkey.datasets.content import (
     COMPRESSIONS,
+    DECODER,
     FOREIGN,
     UTF8_MARK,
     Content,
     RowErrors,
+    check_names,
+    check_row,
     describe_long,
     find_line_limit,
     iterate_lines,
+    parse_json,
     refuse_file,
+    refuse_json,
 )
 from answerkey.errors import DataError, Place
 

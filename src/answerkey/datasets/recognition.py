@@ -53,7 +53,7 @@ _WRONG = re.compile(
 )
 #: A label, and what all labels of a question may have around it.
 _LABEL = re.compile(r"(?P<before>.*?)(?P<place>\d{1,4}|.)(?P<after>\W*)", re.DOTALL)
-_FIRST_LABELS = frozenset("Aa10")
+_FIRST_LABELS: frozenset[str | None] = frozenset("Aa10")
 #: Names of ids of something larger than a question, such as an article: these may come again.
 _SHARED_IDS = ("docid", "exampleid", "idx", "index")
 _QUESTIONS = frozenset({"question", "questiontext", "questionstem", "query"})
@@ -72,7 +72,7 @@ def recognise(
     part, if it `needs_all`; E215 when the table can be read in more than one way, or its truths
     name no options.
     """
-    names: dict[str, str] = {}
+    names = {}
     for role, name in (chosen or {}).items():
         names["truth" if role in TRUTH_ROLES else role] = name
     return _Table(rows, names, roles, needs_all=needs_all).recognise()
@@ -198,8 +198,8 @@ def _is_refuted(index: TableReading, fitting: Sequence[TableReading]) -> bool:
     They are labels that the table states, or labels or texts of another column agree with the
     index that counts otherwise.
     """
-    sure_digests: set[int] = set()
-    rival_digests: set[int] = set()
+    sure_digests = set()
+    rival_digests = set()
     for reading in fitting:
         form = reading.columns.form
         if reading.truth != index.truth:
@@ -351,7 +351,7 @@ class _Table:
                 continue
             message = f"`{name}` has the same value in several rows, and is no id"
             text = repeated[0]
-            lines: list[str] = []
+            lines = []
             for sample, cell in self._iterate_cells(name):
                 if to_text(cell) == text:
                     lines.append(str(sample.line))
@@ -392,8 +392,8 @@ class _Table:
             return lists
         cell = get_inside(self.preview.rows[0], labels)
         texts, _ = read_option_cell(cell)
-        is_counting = bool(texts) and texts[0] in _FIRST_LABELS
-        if is_counting and labels in self.usual["choices"]:
+        first_label = texts[0] if texts else None
+        if first_label in _FIRST_LABELS and labels in self.usual["choices"]:
             return lists
         return [columns.pop("choices")]
 
@@ -424,7 +424,7 @@ class _Table:
 
     def _list_wrong(self) -> list[str]:
         """Return the columns of wrong options, in the order of their numbers or letters."""
-        wrong: dict[tuple[int, str], str] = {}
+        wrong = {}
         for name in self.rows.columns:
             match = _WRONG.fullmatch(fold_name(name))
             if match:
@@ -453,7 +453,7 @@ class _Table:
     def _list_forms(self, columns: QuestionColumns, truths: Sequence[str]) -> list[str]:
         """Return the forms that a truth may have; a list of options may mark one of them."""
         truth = columns.columns["truth"]
-        flag: list[str] = []
+        flag = []
         for row in self.preview.rows:
             if read_mark(get_inside(row, truth)) is not None:
                 flag = ["flag"]
@@ -589,8 +589,8 @@ def _holds_labels(cell: object) -> bool:
 @lru_cache(1_024)
 def _are_labels(texts: tuple[str | None, ...]) -> bool:
     """Return whether texts count, with the same characters around: A, B; 1, 2; A1, A2; (a), (b)."""
-    places: list[int] = []
-    around: set[tuple[str, str]] = set()
+    places = []
+    around = set()
     for text in texts:
         bare = (text or "").strip()
         match = _LABEL.fullmatch(bare)

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Self, cast
+from typing import Self, cast
 
 import polars as pl
 
@@ -110,7 +110,7 @@ class CompletionColumn:
         if are_texts and not self.beside:
             texts = cast("list[str | None]", cells)
             return Completions.build_texts(ids, texts, source=SOURCE)
-        completions: list[Completion] = []
+        completions = []
         for sample, cell in zip(table, cells, strict=True):
             completions.append(self._read_completion(sample, cell))
         return Completions.build(ids, completions, source=SOURCE)
@@ -118,7 +118,7 @@ class CompletionColumn:
     def _read_completion(self, sample: Sample, cell: object) -> Completion:
         """Return the completion of a row with what the columns beside it say."""
         completion = read_message(cell)
-        fields: dict[str, Any] = {}
+        fields = {}
         for name in self.beside.intersection(_READERS):
             value = _READERS[name](sample.fields[name])
             if value is not None:
@@ -188,13 +188,11 @@ def find_completion_column(
     the exact column first, then the field with the longest matching column name, and so on inwards:
     `completions.org/model-1.5` reaches the field `org/model-1.5` of the column `completions`.
     """
-    looked_for = (COMPLETION_COLUMN, *OTHER_NAMES)
-    if column is not None:
-        looked_for = (column,)
+    looked_for = [column] if column else [COMPLETION_COLUMN, *OTHER_NAMES]
     names = [name for name in looked_for if name in rows.columns]
     if COMPLETION_COLUMN in names:
         names = [COMPLETION_COLUMN]
-    if column is not None and not names and _has_field(rows, column):
+    if column and not names and _has_field(rows, column):
         names = [column]
     if len(names) > 1:
         message = f"several columns may hold the completions: {listing(names)}"

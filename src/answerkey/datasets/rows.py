@@ -285,11 +285,11 @@ def check_ids(rows: Rows, *, by_trial: bool = False) -> None:
     """
     if ID_COLUMN not in rows.columns:
         return
-    marks: list[str] = []
+    marks = []
     if by_trial:
         marks = [name for name in (TRIAL_COLUMN, ORDER_COLUMN) if name in rows.columns]
     errors = RowErrors(rows.file)
-    hashes: list[pl.Series] = []
+    hashes = []
     for _, block in iterate_blocks(rows):
         for sample in block:
             if not sample.id:

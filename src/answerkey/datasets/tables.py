@@ -23,18 +23,14 @@ from typing import Any, Protocol
 
 import polars as pl
 
-from answerkey.datasets.cells import (
-    ColumnKind,
-    check_names,
-    convert_cell,
-    plain,
-)
+from answerkey.datasets.cells import ColumnKind, convert_cell, plain
 from answerkey.datasets.content import (
     COMPRESSIONS,
     ENCODING_HINT,
     FOREIGN,
     Content,
     RowErrors,
+    check_names,
     describe_long,
     describe_unreadable,
     find_line_limit,
@@ -239,7 +235,7 @@ def collect_rows(
     E210 when there are no rows, E202 for cells that are too long.
     """
     columns: dict[str, None] = {}
-    held: list[ParsedRow] = []
+    held = []
     size = 0
     row_limit = find_line_limit() if is_limited else sys.maxsize
     row_file: RowFile | None = None
@@ -263,7 +259,7 @@ def collect_rows(
     if row_file is not None:
         row_file.write(held)
         return row_file.open_rows(names)
-    samples: list[Sample] = []
+    samples = []
     for number, record in enumerate(held, 1):
         sample = build_sample(
             record.fields,
@@ -314,7 +310,7 @@ class RowFile:
             os.close(descriptor)
             self._path = Path(name)
             atexit.register(self._path.unlink, missing_ok=True)
-        offsets: list[int] = []
+        offsets = []
         with self._path.open("ab") as stream:
             for record in records:
                 offsets.append(stream.tell())
@@ -445,7 +441,7 @@ def _list_cells(column: Any, name: str) -> list[Any]:  # noqa: ANN401 - of any l
 
 def _zip_columns(data: Any, name: str) -> list[dict[object, object]]:  # noqa: ANN401 - of any library
     """Return the rows of a table that is given by its columns."""
-    columns: dict[object, list[object]] = {}
+    columns = {}
     for label, cells in data.items():
         if label in columns:
             raise refuse_file("E212", f"`{name}`: column `{label}` appears twice", name)
@@ -531,7 +527,7 @@ def read_files(
     if len(files) == 1 and how.makes_no_column:
         table = load_table(files[0].path, how, shown=files[0].shown)
         return replace(table, digest=_digest_files(how, [[table.digest, None]]))
-    contents: list[list[str | None]] = []
+    contents = []
 
     def read_records() -> Iterator[ParsedRow]:
         errors = RowErrors(shown)

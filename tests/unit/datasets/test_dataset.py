@@ -19,17 +19,6 @@ ROWS: tuple[dict[str, object], ...] = tuple(
 )
 
 
-def test_a_local_file_is_opened(write: Write) -> None:
-    """A dataset knows its columns, its size and how many rows were read."""
-    path = write("a.csv", "q,choices\none,\"['A', 'B']\"\ntwo,[]\n")
-    dataset = open_dataset(
-        LocalSource(file_path=str(path), columns={"choices": "list"}), name="mine"
-    )
-    assert (dataset.name, dataset.columns, len(dataset)) == ("mine", ["q", "choices"], 2)
-    assert (dataset.rows_read, dataset.rows_filtered, dataset.notices) == (2, 0, ())
-    assert dataset.samples().row(0) == {"q": "one", "choices": ["A", "B"]}
-
-
 def test_shards_are_the_samples_in_order() -> None:
     """Shards put together are the dataset.
 

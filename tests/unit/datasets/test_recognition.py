@@ -18,7 +18,7 @@ from answerkey.datasets import rows as blocks
 from answerkey.datasets.questions import QuestionColumns
 from answerkey.datasets.recognition import recognise
 from answerkey.datasets.tables import FileFields, load_rows, load_table
-from answerkey.errors import AnswerkeyError, DataError, SpecError
+from answerkey.errors import DataError, SpecError
 from answerkey.types import Samples
 
 Row = Mapping[str, Any]
@@ -317,13 +317,6 @@ def test_a_part_that_there_is_not_is_refused() -> None:
     """In `questions` of a dataset file."""
     with pytest.raises(SpecError, match=r"E107.*unknown key `anwser` in `questions`"):
         FileFields(questions={"anwser": "x"})
-
-
-def test_samples_are_rows_of_a_table() -> None:
-    """What is in memory is read like a file."""
-    samples: Samples = load_rows(ask("A", "B"), name="mine").samples
-    with pytest.raises(AnswerkeyError, match="there is no column"):
-        QuestionColumns.of({"question": "nothing"}, samples)
 
 
 def test_single_digits_that_do_not_count_from_one_are_options() -> None:

@@ -38,34 +38,6 @@ def test_rows_in_memory_are_samples() -> None:
     assert str(samples.place(1, "b")) == "rows:2, column `b`"
 
 
-@pytest.mark.parametrize(
-    ("rows", "code", "message"),
-    [
-        ([], "E210", "there are no rows"),
-        ([{}], "E210", "there are no rows"),
-        ([{1: 2}], "E202", "row 1 holds a mapping whose key 1 is not text"),
-        ([{"a": {1, 2}}], "E202", "row 1 holds a value of type set"),
-        ([{"a": "\ud800"}], "E203", "half of a surrogate pair"),
-        (pl.DataFrame({"a": []}), "E210", "there are no rows"),
-        (pl.DataFrame({"": [1]}), "E202", "column 1 has no name"),
-        (
-            pl.DataFrame({"sample_id": [1.0]}),
-            "E208",
-            r"sample id 1\.0 is not text or a whole number",
-        ),
-    ],
-)
-def test_unsuitable_rows_in_memory_are_refused(
-    rows: list[dict[str, object]], code: str, message: str
-) -> None:
-    """What no file could hold is refused in memory too.
-
-    A missing number often turns ids into floats.
-    """
-    with pytest.raises(DataError, match=f"{code}.*{message}"):
-        load_rows(rows, name="rows")
-
-
 def test_the_digest_of_a_file_is_that_of_its_content(write: Write) -> None:
     """Files with the same bytes have the same digest, whatever their names."""
     first = load_table(write("a.csv", "a,b\n1,2\n")).digest
@@ -91,13 +63,6 @@ def test_the_digest_of_rows_tells_values_apart() -> None:
     digests = [load_rows(one, name="rows").digest for one in rows]
     assert len(set(digests)) == len(rows)
     assert load_rows(pl.DataFrame({"a": [1]}), name="other").digest == digests[1]
-
-
-def test_rows_are_numbered_from_one_with_zeros() -> None:
-    """Without `sample_id`, ids are row numbers of six digits, and no column is added."""
-    samples = load_rows([{"a": "x"}] * 2, name="rows").samples
-    assert samples.ids.to_list() == ["000001", "000002"]
-    assert samples.columns == ["a"]
 
 
 @pytest.mark.parametrize(

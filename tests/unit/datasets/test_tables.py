@@ -50,16 +50,9 @@ def test_the_digest_of_rows_tells_values_apart() -> None:
 
     Equal ones the same.
     """
-    rows: list[list[dict[str, object]]] = [
-        [{"a": "1"}],
-        [{"a": 1}],
-        [{"a": 1.0}],
-        [{"b": 1}],
-        [{"a": None}],
-        [{"a": [1]}],
-        [{"a": 1}, {"a": "1"}],
-        [{"a": "1"}, {"a": '"1"'}],
-    ]
+    cells: list[object] = ["1", 1, 1.0, None, [1]]
+    rows: list[list[dict[str, object]]] = [[{"a": cell}] for cell in cells]
+    rows += [[{"b": 1}], [{"a": 1}, {"a": "1"}], [{"a": "1"}, {"a": '"1"'}]]
     digests = [load_rows(one, name="rows").digest for one in rows]
     assert len(set(digests)) == len(rows)
     assert load_rows(pl.DataFrame({"a": [1]}), name="other").digest == digests[1]
@@ -81,12 +74,8 @@ def test_the_column_is_the_id_as_text(
     """Text and whole numbers of any width are ids; the column itself keeps its values."""
     samples = load_rows(rows, name="rows").samples
     assert samples.ids.to_list() == ids
-    cells = (
-        rows["sample_id"].to_list()
-        if isinstance(rows, pl.DataFrame)
-        else [one["sample_id"] for one in rows]
-    )
-    assert samples.values("sample_id") == cells
+    records = rows.to_dicts() if isinstance(rows, pl.DataFrame) else rows
+    assert samples.values("sample_id") == [record["sample_id"] for record in records]
 
 
 def test_bad_ids_are_reported_together(write: Write) -> None:

@@ -73,7 +73,7 @@ STRANGERS = name_cells(["a", *(f"x{n}" for n in range(1, 7))])
 SEVERAL: Cells = [{"response": "A", "output": "B"}]
 FIELDS: Cells = [{"completion": {"m1": "A", "m2": "B"}}]
 STATUS: Cells = [{"completion": "B", "completion_status": "ok"}]
-BARE: Cells = [{"completion": "A"}]
+BARE: list[dict[str, object]] = [{"completion": "A"}]
 
 
 @pytest.mark.parametrize(

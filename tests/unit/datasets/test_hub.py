@@ -36,6 +36,7 @@ CARD = {
         {"config_name": "law", "data_files": [{"split": "dev", "path": "law/dev-*"}]},
     ]
 }
+Columns = Mapping[str, Sequence[object]]
 SHARDS = ["all/test-00000-of-00002.parquet", "all/test-00001-of-00002.parquet"]
 
 
@@ -424,19 +425,15 @@ def test_a_ready_made_task_reads_its_dataset_from_the_hub(
         assert [one["value"] for one in task["metrics"] if one["name"] == "Accuracy"] == [value]
 
 
+MMLU_ROW: Columns = {"answer": [1], "choices": [["w", "x"]], "subject": ["law"]}
+CEVAL_ROW: Columns = {"answer": ["B"], "A": ["w"], "B": ["x"], "C": ["y"], "D": ["z"]}
+
+
 @pytest.mark.parametrize(
     ("name", "path", "shown"),
     [
-        (
-            "mmlu",
-            "all/{}-00000-of-00001.parquet",
-            {"answer": [1], "choices": [["w", "x"]], "subject": ["law"]},
-        ),
-        (
-            "ceval",
-            "law/{}/0000.parquet",
-            {"answer": ["B"], "A": ["w"], "B": ["x"], "C": ["y"], "D": ["z"]},
-        ),
+        ("mmlu", "all/{}-00000-of-00001.parquet", MMLU_ROW),
+        ("ceval", "law/{}/0000.parquet", CEVAL_ROW),
     ],
 )
 def test_examples_of_a_ready_made_task_are_read_from_the_hub(
@@ -444,7 +441,7 @@ def test_examples_of_a_ready_made_task_are_read_from_the_hub(
     capsys: pytest.CaptureFixture[str],
     name: str,
     path: str,
-    shown: Mapping[str, Sequence[object]],
+    shown: Columns,
 ) -> None:
     """Of the split for them, in the first prompt; without shots that split is not fetched."""
     ready, test = load_ready_made(name), "val" if name == "ceval" else "test"
@@ -462,7 +459,5 @@ def test_examples_of_a_ready_made_task_are_read_from_the_hub(
         assert main([*words, "--config", f"shots={shots}"]) == 0
         (task,) = json.loads(capsys.readouterr().out)["dry_run"]["tasks"]
         asked = [one["content"] for one in task["first_prompt"] if one["role"] == "user"]
-        assert [f"of {one}?" in text for one, text in zip(questions, asked, strict=True)] == [
-            True
-        ] * len(asked)
+        assert all(f"of {one}?" in text for one, text in zip(questions, asked, strict=True))
         assert (path.format("dev") in str(hub.asked)) == bool(shots)

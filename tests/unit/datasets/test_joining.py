@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 import pickle
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,6 @@ import polars as pl
 import pytest
 
 import answerkey
-from answerkey.datasets import rows as rows_module
-from answerkey.datasets import tables
 from answerkey.datasets.dataset import open_dataset
 from answerkey.datasets.sources import FolderSource, LocalSource
 from answerkey.datasets.tables import DataTable
@@ -20,19 +18,7 @@ from answerkey.errors import DataError, Problems, SpecError
 from answerkey.templates import RowFilter
 
 Write = Callable[[str, str | bytes], Path]
-
-
-@pytest.fixture(params=["held", "stored"], autouse=True)
-def _both_ways(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[None]:
-    """Let joined files be held in memory, or be kept in a temporary file."""
-    with pytest.MonkeyPatch.context() as patch:
-        if request.param == "stored":
-            patch.setattr(tables, "HELD_BYTES", 0)
-            patch.setattr(rows_module, "BLOCK_ROWS", 2)
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        yield
+pytestmark = pytest.mark.usefixtures("way")
 
 
 def read(source: LocalSource | FolderSource) -> DataTable:

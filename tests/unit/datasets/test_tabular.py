@@ -111,14 +111,6 @@ def test_what_pandas_has_for_nothing_is_null() -> None:
     }
 
 
-def test_nan_is_null() -> None:
-    """JSON has no NaN, and pandas writes null so."""
-    rows = [{"text": "a", "number": 1.5}, {"text": float("nan"), "number": float("nan")}]
-    samples = load_rows(rows, name="rows").samples
-    assert samples.values("text") == ["a", None]
-    assert samples.values("number") == [1.5, None]
-
-
 @pytest.mark.parametrize(
     "make",
     [

@@ -163,7 +163,13 @@ def _fingerprint(
     """Return a hash of the content and of all that decides which rows are used and how."""
     filters = []
     for row_filter in source.filters:
-        filters.append([row_filter.op, row_filter.expression, row_filter.value, row_filter.values])
+        fields = [
+            row_filter.op,
+            row_filter.expression,
+            row_filter.value,
+            row_filter.values,
+        ]
+        filters.append(fields)
     if selection.num_samples is None:
         selection = Selection()
     types = sorted(getattr(source, "columns", {}).items())
@@ -204,7 +210,8 @@ def select_rows(rows: Rows, selection: Selection) -> Positions:
         raise SpecError("E108", f"`num_samples` is {count}; it must be at least 1")
     if column is not None and column not in rows.columns:
         message = f"`stratify_by` names `{column}`, which is not a column"
-        raise refuse_column(message, column, rows.columns, Place(file=rows.file))
+        where = Place(file=rows.file)
+        raise refuse_column(message, column, rows.columns, where)
     if count is None or count >= len(rows):
         return range(len(rows))
     if column is None and selection.subsampling == "head":
@@ -228,9 +235,9 @@ def _draw_rows(
             stratum = repr(sample.fields[column])
         strata.setdefault(stratum, array("q")).append(position)
     positions = [strata[stratum] for stratum in sorted(strata)]
-    sizes = list(map(len, positions))
+    shares = share_out(count, list(map(len, positions)))
     chosen = []
-    for places, share in zip(positions, share_out(count, sizes), strict=True):
+    for places, share in zip(positions, shares, strict=True):
         chosen += nsmallest(share, places, key=ranks.__getitem__)
     return pl.Series(sorted(chosen), dtype=pl.Int64)
 
@@ -240,7 +247,8 @@ def rank_id(sample_id: str, seed: int) -> int:
 
     Rows with smaller ranks are chosen first.
     """
-    digest = blake2b(f"{seed}\0{sample_id}".encode(), digest_size=RANK_BYTES).digest()
+    content = f"{seed}\0{sample_id}".encode()
+    digest = blake2b(content, digest_size=RANK_BYTES).digest()
     return int.from_bytes(digest[:8], "big")
 
 
@@ -390,4 +398,6 @@ def read_label_quality(samples: Samples, column: str) -> pl.Series:
 
 
 def _normalise_label(value: object) -> str:
-    return "(none)" if value is None else str(value).strip().lower()
+    if value is None:
+        return "(none)"
+    return str(value).strip().lower()

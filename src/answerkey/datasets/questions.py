@@ -30,6 +30,8 @@ from answerkey.errors import DataError, Place, listing, refuse_column
 from answerkey.types import Sample, Samples
 
 Row = Mapping[str, object]
+#: The columns of each role, as a dataset file says them.
+SaidNames = dict[str, str | list[str]]
 
 
 # ── names of columns
@@ -98,7 +100,9 @@ def fold_name(name: str) -> str:
     return re.sub(r"[\W_]+", "", name.casefold()) or name
 
 
-FOLDED = {role: tuple(map(fold_name, names.split())) for role, names in _NAMES.items()}
+FOLDED: dict[str, Texts] = {}
+for _role, _names in _NAMES.items():
+    FOLDED[_role] = tuple(map(fold_name, _names.split()))
 
 
 def find_numbered(names: Sequence[str]) -> Texts:
@@ -129,14 +133,15 @@ FIRST_ROWS = 50
 class Preview:
     """The first rows of a table, which show what kind of cells its columns have."""
 
-    columns: list[str]
-    rows: list[Row]
+    columns: Sequence[str]
+    rows: Sequence[Row]
 
     @classmethod
     def of(cls, rows: Rows) -> Preview:
         """Return the first rows of a table."""
         first = rows.slice(0, FIRST_ROWS).load()
-        return cls(list(rows.columns), list(first.rows()))
+        fields = list(first.rows())
+        return cls(rows.columns, fields)
 
     def has(self, name: str) -> bool:
         """Return whether there is a column, or a field in a column that a dotted name reaches."""
@@ -250,12 +255,14 @@ class QuestionColumns:
         for role, name in _pair_names(columns, spread):
             if not preview.has(name):
                 message = f"{role}: there is no column `{name}`"
-                raise refuse_column(message, name, rows.columns, Place(file=rows.file))
-        return cls(columns, spread, form, preview.find_unfolded(columns, spread))
+                where = Place(file=rows.file)
+                raise refuse_column(message, name, rows.columns, where)
+        unfolded = preview.find_unfolded(columns, spread)
+        return cls(columns, spread, form, unfolded)
 
-    def say(self) -> dict[str, str | list[str]]:
+    def say(self) -> SaidNames:
         """Return what a dataset file says of the table."""
-        names: dict[str, str | list[str]] = dict(self.columns)
+        names: SaidNames = dict(self.columns)
         if self.spread:
             names["options"] = list(self.spread)
         if self.form:
@@ -296,8 +303,9 @@ class QuestionColumns:
     def taken(self) -> frozenset[str]:
         """The columns that are read, and those that hold a field that is read."""
         names: set[str] = set()
-        for name in (*self.columns.values(), *self.spread):
-            names.update(accumulate(name.split("."), "{}.{}".format))
+        for _, name in _pair_names(self.columns, self.spread):
+            parts = name.split(".")
+            names.update(accumulate(parts, "{}.{}".format))
         return frozenset(names)
 
     def has(self, role: str) -> bool:
@@ -356,7 +364,7 @@ class QuestionColumns:
         if self.has("options"):
             parts |= self._derive_options(row)
         elif "choices" in self.columns:
-            parts["choices"] = read_option_texts(self.cell(row, "choices"))[0]
+            parts["choices"] = self._read_labels(row)
         if "truth" in self.columns and "truth" not in parts:
             parts["truth"] = read_truth(self.cell(row, "truth"))
         if "id" in self.columns:
@@ -399,7 +407,8 @@ class QuestionColumns:
             lists.append(cell or [None])
         if len(set(map(len, lists))) > 1:
             message = f"the lists in {listing(self.unfolded)} are not equally long"
-            raise DataError("E202", message, where=Place(field=self.unfolded[0]))
+            where = Place(field=self.unfolded[0])
+            raise DataError("E202", message, where=where)
         questions: list[Row] = []
         for cells in zip(*lists, strict=True):
             parts = dict(zip(self.unfolded, cells, strict=True))
@@ -417,8 +426,14 @@ class QuestionColumns:
             where = Place(field=self.columns.get("options"))
             raise DataError("E205", message, where=where, hint="leave the row out")
         if "choices" in self.columns and not self.has_options_in_question:
-            labels = read_option_texts(self.cell(row, "choices"))[0] or []
+            labels = self._read_labels(row) or []
         return name_options(texts, labels)
+
+    def _read_labels(self, row: Row) -> list[str] | None:
+        """Return the labels that a row lists in a column of their own."""
+        cell = self.cell(row, "choices")
+        labels, _ = read_option_texts(cell)
+        return labels
 
     def _read_texts(self, row: Row) -> tuple[list[str] | None, list[str]]:
         """Return the texts of a row's options, and their labels if the options have any."""
@@ -482,7 +497,8 @@ def find_columns(
     """Return which of some columns is what, by their names alone; `chosen` pairs role and name."""
     folded: dict[str, str] = {}
     for name in reversed(names):
-        folded[fold_name(name.rpartition(".")[2])] = name
+        _, _, last_part = name.rpartition(".")
+        folded[fold_name(last_part)] = name
     columns = dict(chosen)
     for role in roles:
         if role in columns:

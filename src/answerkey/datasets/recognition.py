@@ -113,7 +113,12 @@ class TableReading:
             return None, place
         return tuple(options.texts), place
 
-    def count(self, sample: Sample, fields: Row, options: OptionList | None) -> None:
+    def count(
+        self,
+        sample: Sample,
+        fields: Row,
+        options: OptionList | None,
+    ) -> None:
         """Read a question of a row, and count what comes of it."""
         texts, place = self.read(fields, options)
         self.digest = hash((self.digest, texts, place))
@@ -137,8 +142,9 @@ class TableReading:
         option = "no option"
         if options is not None and place is not None:
             option = repr(shorten(options.texts[place], _SHOWN_TEXT))
-        cell = shorten(repr(self.columns.cell(fields, "truth")), _SHOWN_TEXT)
-        return f"`{self.truth}` {cell} as {FORMS[str(self.columns.form)]} is {option}"
+        cell = self.columns.cell(fields, "truth")
+        shown = shorten(repr(cell), _SHOWN_TEXT)
+        return f"`{self.truth}` {shown} as {FORMS[str(self.columns.form)]} is {option}"
 
 
 def _show_line(sample: Sample) -> str:
@@ -335,19 +341,23 @@ class _Table:
 
     def _find_repeated(self, name: str) -> list[str] | None:
         """Return the ids that come again; None if a row has no id."""
-        texts = (to_text(cell) or None for _, cell in self._iterate_cells(name))
+        texts = []
+        for _, cell in self._iterate_cells(name):
+            text = to_text(cell)
+            if not text:
+                return None
+            texts.append(text)
         ids = pl.Series(texts, dtype=pl.String)
-        if ids.null_count():
-            return None
         repeated = ids.filter(ids.is_duplicated())
         return repeated.unique(maintain_order=True).to_list()
 
     def _refuse_repeated_ids(self, names: Sequence[str]) -> None:
         """Raise E208 for the first column whose ids come again, unless it names larger things."""
         for name in names:
+            if name not in self.rows.columns or fold_name(name) in _SHARED_IDS:
+                continue
             repeated = self._find_repeated(name)
-            is_shared = name not in self.rows.columns or fold_name(name) in _SHARED_IDS
-            if not repeated or is_shared:
+            if not repeated:
                 continue
             message = f"`{name}` has the same value in several rows, and is no id"
             text = repeated[0]
@@ -516,7 +526,10 @@ class _Table:
 
     def _require_parts(self, result: QuestionColumns) -> None:
         """Raise E206 for parts that no column holds."""
-        missing = [part for part in ("question", "options", "truth") if not result.has(part)]
+        missing = []
+        for part in ("question", "options", "truth"):
+            if not result.has(part):
+                missing.append(part)
         if not missing:
             return
         message = f"no column holds the {' or the '.join(missing)}"
@@ -524,7 +537,8 @@ class _Table:
         hint = f"name the columns: `{' '.join(flags)}`; there are {listing(self.rows.columns)}"
         if "options" in missing:
             hint += '; the options of a row are a list of texts: `["red", "blue"]`'
-        if str(self.rows.file).lower().endswith((".csv", ".tsv")):
+        file = str(self.rows.file)
+        if file.lower().endswith((".csv", ".tsv")):
             hint += "; `--header question,A,B,C,D,answer` if the first line is a question"
         raise self._refuse("E206", [message], hint)
 
@@ -542,23 +556,25 @@ class _Table:
                     flags.append(_write_flag(role, name))
             hints.append(f"`{' '.join(flags)}`")
         message = f"the truths can be read in {len(readings)} ways, which all fit"
-        shown = islice(_show_conflicts(self.rows, readings), _SHOWN_ROWS)
+        conflicts = islice(_show_conflicts(self.rows, readings), _SHOWN_ROWS)
+        lines = [message, *conflicts]
         hint = f"say which is meant: {' or '.join(hints)}"
-        return self._refuse("E215", [message, *shown], hint, readings[0].truth)
+        return self._refuse("E215", lines, hint, readings[0].truth)
 
     def _refuse_unfit(self, readings: Sequence[TableReading]) -> DataError:
         """Return the error about truths that name no options."""
         best = min(readings, key=lambda reading: reading.missed / reading.total)
         message = f"the truths name no option in {best.missed:,} of {best.total:,} rows"
-        names = listing({str(reading.truth): reading for reading in readings})
-        hint = f"name the column of the truth: `--column truth=NAME`; looked at {names}; "
+        truths = dict.fromkeys(str(reading.truth) for reading in readings)
+        hint = f"name the column of the truth: `--column truth=NAME`; looked at {listing(truths)}; "
         hint += f"columns: {listing(self.rows.columns)}; "
         if best.missed < best.total:
             flag = _write_flag("truth", f"{best.truth}:{best.columns.form}")
             hint += f"to score the other rows: `{flag} --allow-failed {best.missed}`"
         else:
             hint += "a truth names one option, and some splits have none"
-        return self._refuse("E215", [message, *best.shown], hint, best.truth)
+        lines = [message, *best.shown]
+        return self._refuse("E215", lines, hint, best.truth)
 
 
 def _show_conflicts(rows: Rows, readings: Sequence[TableReading]) -> Iterator[str]:
@@ -583,7 +599,9 @@ def _write_flag(role: str, name: str | Sequence[str]) -> str:
 
 def _holds_labels(cell: object) -> bool:
     texts, labels = read_option_cell(cell)
-    return bool(texts) and not labels and _are_labels(tuple(texts or ()))
+    if not texts or labels:
+        return False
+    return _are_labels(tuple(texts))
 
 
 @lru_cache(1_024)

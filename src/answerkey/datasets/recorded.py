@@ -92,12 +92,14 @@ class CompletionColumn:
                 if isinstance(cell, dict):
                     fields = [f"{self.name}.{field}" for field in cell]
                     hint += f"; name a field: {listing(fields)}"
-                errors.add("E209", message, where=sample.place(self.name), hint=hint)
+                where = sample.place(self.name)
+                errors.add("E209", message, where=where, hint=hint)
             status = sample.fields.get(STATUS_COLUMN)
             if STATUS_COLUMN in self.beside and status not in (None, "", *STATUSES):
                 message = f"{status!r} is not a completion status"
+                where = sample.place(STATUS_COLUMN)
                 hint = f"statuses: {listing(STATUSES)}"
-                errors.add("E209", message, where=sample.place(STATUS_COLUMN), hint=hint)
+                errors.add("E209", message, where=where, hint=hint)
         errors.raise_any()
 
     def read(self, table: Samples, ids: Iterable[str]) -> Completions:
@@ -235,7 +237,8 @@ class RecordedCompletions:
         """Return those of `length` samples from `offset` on."""
         if self.rows is None:
             return self
-        rows = self.rows.slice(offset * self.num_trials, length * self.num_trials)
+        trials = self.num_trials
+        rows = self.rows.slice(offset * trials, length * trials)
         return replace(self, rows=rows)
 
     def read(self, samples: Samples) -> Completions:
@@ -249,8 +252,11 @@ class RecordedCompletions:
         """Return the completions as they are."""
         if self.column is None:
             return Completions.build_blank(samples.ids)
-        table = samples if self.rows is None else self.rows.load()
-        completions = self.column.read(table, samples.repeat(self.num_trials).ids)
+        table = samples
+        if self.rows is not None:
+            table = self.rows.load()
+        ids = samples.repeat(self.num_trials).ids
+        completions = self.column.read(table, ids)
         if self.num_trials == 1:
             return completions
         return completions.number(range(self.num_trials))
@@ -263,7 +269,11 @@ def _split_completion(completion: Completion) -> Completion:
     thought, answer = parts
     if completion.reasoning:
         thought = f"{completion.reasoning}\n{thought}"
-    return completion.with_fields(text=answer, reasoning=thought, raw=completion.text)
+    return completion.with_fields(
+        text=answer,
+        reasoning=thought,
+        raw=completion.text,
+    )
 
 
 def find_own_completions(rows: Rows, *, column: str | None = None) -> RecordedCompletions | None:
@@ -310,7 +320,11 @@ def match_completions(
     else:
         rows = _match_ids(table, ids, dataset, num_trials)
     completion_column.check(rows)
-    return RecordedCompletions(column=completion_column, rows=rows, num_trials=num_trials)
+    return RecordedCompletions(
+        column=completion_column,
+        rows=rows,
+        num_trials=num_trials,
+    )
 
 
 def _find_ids(table: Rows, dataset: Dataset) -> pl.Series | None:
@@ -322,10 +336,12 @@ def _find_ids(table: Rows, dataset: Dataset) -> pl.Series | None:
         return None
     ids = dataset.table.ids
     for candidate in (ids, _read_names(dataset.table, column)):
-        if candidate is not None and names.is_in(candidate.implode()).all():
-            samples = pl.DataFrame({"name": candidate, "id": ids})
-            rows = pl.DataFrame({"name": names})
-            matched = rows.join(samples, on="name", maintain_order="left")
+        if candidate is None:
+            continue
+        samples = pl.DataFrame({"name": candidate, "id": ids})
+        rows = pl.DataFrame({"name": names})
+        matched = rows.join(samples, on="name", how="left", maintain_order="left")
+        if not matched["id"].null_count():
             return matched["id"]
     return None
 
@@ -334,7 +350,9 @@ def _read_names(rows: Rows, column: str) -> pl.Series | None:
     """Return the cells of a column as texts; None if they do not name each row once."""
     if column not in rows.columns:
         return None
-    texts = (_read_text(sample.fields[column]) for sample in iterate_samples(rows))
+    texts = []
+    for sample in iterate_samples(rows):
+        texts.append(_read_text(sample.fields[column]))
     every_name = pl.Series(texts, dtype=pl.String)
     if every_name.null_count() or every_name.is_duplicated().any():
         return None
@@ -367,9 +385,19 @@ def _match_ids(
         message = "the completions hold several trials of a sample, and the task has one"
         hint = "add `trials: {num_trials: N}` to the task, or keep one trial of each sample"
         raise refuse_file("E209", message, table.file, hint, field=TRIAL_COLUMN)
-    matched = selected.join(rows, on=keys, how="left", maintain_order="left")
+    matched = selected.join(
+        rows,
+        on=keys,
+        how="left",
+        maintain_order="left",
+    )
     missing = matched.filter(pl.col("row").is_null())
-    unknown = rows.join(every, on=keys, how="anti", maintain_order="left")
+    unknown = rows.join(
+        every,
+        on=keys,
+        how="anti",
+        maintain_order="left",
+    )
     if missing.is_empty() and unknown.is_empty():
         return table.take(matched["row"])
     parts = [
@@ -394,7 +422,9 @@ def _list_unmatched(title: str, rows: pl.DataFrame) -> Iterator[str]:
 
 
 def _read_trials(table: Rows) -> pl.Series:
-    numbers = (_read_number(sample.fields[TRIAL_COLUMN]) for sample in iterate_samples(table))
+    numbers = []
+    for sample in iterate_samples(table):
+        numbers.append(_read_number(sample.fields[TRIAL_COLUMN]))
     every_trial = pl.Series("trial", numbers, dtype=pl.Float64)
     # A fraction belongs to no trial.
     return every_trial.set(every_trial % 1 != 0, None).cast(pl.Int64)

@@ -129,7 +129,12 @@ class LineRows:
         first = min(positions) // STRIDE
         last = max(positions) // STRIDE
         marks = self.marks.slice(first - self.first_mark, last - first + 1)
-        return replace(self, positions=positions, marks=marks, first_mark=first)
+        return replace(
+            self,
+            positions=positions,
+            marks=marks,
+            first_mark=first,
+        )
 
     def take(self, positions: Positions, /) -> Rows:
         """Return the rows at these positions."""
@@ -185,7 +190,9 @@ class LineRows:
 
 class _RowPickler(pickle.Pickler):
     def reducer_override(self, value: object) -> Any:  # noqa: ANN401 - as the library has it
-        return value.load().__reduce__() if isinstance(value, LineRows) else NotImplemented
+        if isinstance(value, LineRows):
+            return value.load().__reduce__()
+        return NotImplemented
 
 
 def dump_with_rows(value: object) -> bytes:
@@ -291,12 +298,14 @@ def check_ids(rows: Rows, *, by_trial: bool = False) -> None:
     errors = RowErrors(rows.file)
     hashes = []
     for _, block in iterate_blocks(rows):
+        keys = []
         for sample in block:
+            keys.append(_write_key(sample, marks))
             if not sample.id:
                 cell = json.dumps(sample.fields[ID_COLUMN], ensure_ascii=False)
                 _add_id_error(errors, sample, f"sample id {cell} is not text or a whole number")
-        keys = [_write_key(sample, marks) for sample in block]
-        hashes.append(pl.Series(keys, dtype=pl.String).hash())
+        column = pl.Series(keys, dtype=pl.String)
+        hashes.append(column.hash())
     every_hash = pl.concat(hashes)
     in_order = every_hash.sort()  # takes a tenth of the memory of `is_duplicated`
     twice = in_order.filter(in_order == in_order.shift())
@@ -321,6 +330,10 @@ def _write_key(sample: Sample, marks: Sequence[str]) -> str:
 
 
 def _add_id_error(errors: RowErrors, sample: Sample, message: str) -> None:
-    where = Place(file=sample.file, line=sample.line, field=ID_COLUMN)
+    where = Place(
+        file=sample.file,
+        line=sample.line,
+        field=ID_COLUMN,
+    )
     hint = f"give every row its own id, or remove the column `{ID_COLUMN}` to number the rows"
     errors.add("E208", message, where=where, hint=hint)

@@ -461,7 +461,11 @@ def digest_file(path: str | Path) -> str:
 def store_content(endings: str, blocks: Iterable[bytes]) -> Fetched:
     """Write a file into the cache under its hash, whole or not at all."""
     folder = open_cache_folder("downloads")
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.mkdir(
+        mode=0o700,
+        parents=True,
+        exist_ok=True,
+    )
     handle, draft = tempfile.mkstemp(prefix=".draft-", dir=folder)
     try:
         digest = sha256()
@@ -502,7 +506,11 @@ def read_note(path: Path) -> dict[str, Any]:
 
 def keep_note(path: Path, note: Mapping[str, object]) -> None:
     """Write a note about an address."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.parent.mkdir(
+        mode=0o700,
+        parents=True,
+        exist_ok=True,
+    )
     draft = path.with_suffix(f".{os.getpid()}")
     draft.write_text(json.dumps(note), encoding="utf-8")
     draft.replace(path)

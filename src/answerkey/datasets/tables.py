@@ -474,7 +474,12 @@ def digest_rows(rows: Rows, *, with_ids: bool = False) -> str:
     return digest.hexdigest()
 
 
-def add_template_error(errors: RowErrors, label: str, error: RowError, sample: Sample) -> None:
+def add_template_error(
+    errors: RowErrors,
+    label: str,
+    error: RowError,
+    sample: Sample,
+) -> None:
     """Remember that what `label` names failed on a row: E206 for a column that is not there."""
     is_missing = error.is_undefined and error.column is not None
     code = "E206" if is_missing else "E207"

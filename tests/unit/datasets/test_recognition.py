@@ -66,8 +66,8 @@ def test_the_columns_of_known_datasets_are_recognised(
     assert QuestionColumns.of(found.say(), rows) == found
     monkeypatch.setattr(blocks, "BLOCK_ROWS", 1)
     assert recognise(rows) == found
-    parts = [found.derive(rows.slice(place, 1).load()).rows() for place in range(len(rows))]
-    assert list(chain.from_iterable(parts)) == list(derived.rows())
+    single = [found.derive(rows.slice(place, 1).load()).rows() for place in range(len(rows))]
+    assert list(chain.from_iterable(single)) == list(derived.rows())
 
 
 @pytest.mark.parametrize(

@@ -170,7 +170,7 @@ class LineRows:
         """Yield the position of each row, its line in the file, and the text of that line."""
         reached = -STRIDE
         line = 0
-        text = ""
+        raw = b""
         for position in self.positions:
             if not 0 < position - reached < STRIDE:
                 mark = position // STRIDE
@@ -179,13 +179,13 @@ class LineRows:
                 line -= 1
                 reached = mark * STRIDE - 1
             while reached < position:
-                text = stream.readline().decode()
+                raw = stream.readline()
                 line += 1
-                if not text:
+                if not raw:
                     raise EOFError
-                if text.strip():
+                if raw.lstrip().startswith((b"{", b"[")):  # else the line is blank
                     reached += 1
-            yield position, line, text
+            yield position, line, raw.decode()
 
 
 class _RowPickler(pickle.Pickler):

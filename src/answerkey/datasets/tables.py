@@ -407,22 +407,25 @@ def _list_rows(
     """
     if isinstance(data, pl.LazyFrame):
         return data
-    if isinstance(data, Mapping):
-        return _zip_columns(data, name)
-    if hasattr(data, "reset_index") and hasattr(data, "columns"):
-        # An index of pandas without a name only numbers the rows.
-        if any(data.index.names):
-            data = data.reset_index()
+    is_pandas = hasattr(data, "reset_index") and hasattr(data, "columns")
+    # An index of pandas without a name only numbers the rows.
+    if is_pandas and any(data.index.names):
+        data = data.reset_index()
+    if is_pandas or isinstance(data, Mapping):
         return _zip_columns(data, name)
     if hasattr(data, "with_format") and hasattr(data, "num_rows"):
         data = data.with_format("arrow")[:]  # of `datasets`, which knows Arrow
     is_column = hasattr(data, "dtype") or hasattr(data, "type")
     if hasattr(data, "__arrow_c_stream__") and not (lone and is_column):
         return _import_arrow(data, name)
-    rows = _list_cells(data, name)
-    if lone and not any(isinstance(row, Mapping) for row in rows):
-        return [{lone: cell} for cell in rows]
-    return rows
+    return _name_cells(_list_cells(data, name), lone)
+
+
+def _name_cells(rows: list[Any], lone: str) -> list[Any]:
+    """Return rows; the cells of a lone column become rows with that column."""
+    if not lone or any(isinstance(row, Mapping) for row in rows):
+        return rows
+    return [{lone: cell} for cell in rows]
 
 
 def _import_arrow(data: Any, name: str) -> pl.LazyFrame:  # noqa: ANN401 - of any library

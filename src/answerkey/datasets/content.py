@@ -1,12 +1,15 @@
-"""The bytes of a data file, decompressed, and their text, read as a stream."""
+"""What a data file holds: bytes, decompressed; their text, read as a stream; the values of JSON."""
 
 from __future__ import annotations
 
 import io
+import json
+import math
+import re
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from hashlib import sha256
@@ -24,7 +27,12 @@ DEFAULT_LINE_BYTES = 32 * 10**6
 #: How many bad rows of one file are shown; the rest is counted.
 SHOWN = 20
 #: What Polars raises about a file that is not what it should be.
-FOREIGN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError)
+FOREIGN = (
+    pl.exceptions.PolarsError,
+    pl.exceptions.PanicException,
+    OSError,
+    ValueError,
+)
 BLOCK = 2**20
 #: Few bytes of compressed data may expand many thousand times.
 PACKED_BLOCK = 2**8
@@ -32,6 +40,10 @@ HEAD_BYTES = 64
 #: Tells zlib that the data has the header of gzip.
 GZIP_BITS = 31
 ENCODING_HINT = "save the file as UTF-8; `iconv -f LATIN1 -t UTF-8 FILE` prints it so"
+#: Nesting that templates and readers of the run folder can still walk.
+MAX_DEPTH = 100
+SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
+OBJECT_HINT = 'write `{"column": value, ...}` on each line, or name a JSON list `.json`'
 UTF8_MARK = b"\xef\xbb\xbf"
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 #: First bytes of files that are often given the wrong name, and what they are.
@@ -97,7 +109,12 @@ def refuse_file(
     field: str | None = None,
 ) -> DataError:
     """Return the error about a file, or about one of its columns."""
-    return DataError(code, message, where=Place(file=file, field=field), hint=hint)
+    where = Place(file=file, field=field)
+    return DataError(code, message, where=where, hint=hint)
+
+
+#: The code and the message of an error.
+ErrorKind = tuple[str, str]
 
 
 @dataclass
@@ -106,7 +123,7 @@ class RowErrors:
 
     file: str | None
     errors: list[DataError] = field(default_factory=list)
-    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    counts: Counter[ErrorKind] = field(default_factory=Counter)
 
     def add(
         self,
@@ -117,27 +134,26 @@ class RowErrors:
         hint: str | None = None,
     ) -> None:
         """Remember one bad row."""
-        self.counts[code, message] += 1
+        error = DataError(code, message, where=where, hint=hint)
+        kind = (code, error.message)
+        self.counts[kind] += 1
         if len(self.errors) < SHOWN:
-            self.errors.append(DataError(code, message, where=where, hint=hint))
+            self.errors.append(error)
 
     def raise_any(self) -> None:
         """Raise the errors together, equal ones once; do nothing if there are none."""
         counts = dict(self.counts)
-        errors: list[DataError] = []
+        errors = []
         for error in self.errors:
             count = counts.pop((error.code, error.message), 0)
-            message = error.message
             if count > 1:
-                message += f" (and in {count - 1:,} more rows)"
+                error.message += f" (and in {count - 1:,} more rows)"
             if count:
-                errors.append(
-                    DataError(error.code, message, where=error.where, hint=error.hint),
-                )
+                errors.append(error)
         if counts:
             message = f"{sum(counts.values()):,} more bad rows in this file are not shown"
             hint = "correct the others first"
-            errors.append(refuse_file(errors[-1].code, message, self.file, hint))
+            errors.append(refuse_file(error.code, message, self.file, hint))
         raise_all(errors)
 
 
@@ -148,11 +164,6 @@ class Content:
     file: str
     path: Path
 
-    @property
-    def is_packed(self) -> bool:
-        """Whether the file is compressed."""
-        return self.path.suffix.lower() in COMPRESSIONS
-
     def open(self) -> BinaryIO:
         """Return a stream of the decompressed bytes; damage is found when it is read."""
         try:
@@ -160,14 +171,16 @@ class Content:
             stream = self.path.open("rb")
         except FileNotFoundError:
             message = f"there is no data file `{self.file}`"
-            names = sorted(path.name for path in self.path.parent.glob("*") if path.is_file())
+            files = filter(Path.is_file, self.path.parent.glob("*"))
+            names = sorted(path.name for path in files)
             hint = suggest(self.path.name, names) or f"files there: {listing(names, limit=5)}"
             raise self.error("E201", message, hint=hint) from None
         except (OSError, ValueError) as error:
             raise describe_unreadable(self.path, error, self.file) from None
-        if not self.is_packed:
+        ending = self.path.suffix.lower()
+        if ending not in COMPRESSIONS:
             return stream
-        blocks = _expand(stream, self.file, self.path.suffix.lower())
+        blocks = _expand(stream, self.file, ending)
         return open_blocks(stream, blocks, BLOCK)
 
     def open_text(self) -> TextIO:
@@ -195,29 +208,18 @@ class Content:
         with self.open() as stream:
             return stream.read(HEAD_BYTES)
 
-    def place(self, line: int | None = None, column: int | None = None) -> Place:
-        """Return a place in this file."""
-        return Place(
-            file=self.file,
-            line=line,
-            column=column,
-        )
-
     def error(
         self,
         code: str,
         message: str,
         line: int | None = None,
         *,
+        column: int | None = None,
         hint: str | None = None,
     ) -> DataError:
         """Return an error in this file."""
-        return DataError(
-            code,
-            message,
-            where=self.place(line),
-            hint=hint,
-        )
+        where = Place(self.file, line, column)
+        return DataError(code, message, where=where, hint=hint)
 
     def guess(self) -> str | None:
         """Return the hint what this file is by its first bytes, if its name says otherwise."""
@@ -231,7 +233,8 @@ class Content:
         lines = str(error).splitlines() or ["damaged"]
         reason = lines[0].replace(str(self.path), self.file)
         message = f"not a valid {kind} file: {reason}"
-        return self.error("E202", message, hint=self.guess() or "copy or download it again")
+        hint = self.guess() or "copy or download it again"
+        return self.error("E202", message, hint=hint)
 
     def check_text(self) -> None:
         """Raise E203 for the first line that is not UTF-8, or that holds a NUL."""
@@ -249,9 +252,8 @@ class Content:
                     fault = f"byte 0x{raw[error.start]:02x} is not valid UTF-8"
                     position = len(raw[: error.start].decode())
                 if position >= 0:
-                    where = self.place(number, position + 1)
                     hint = self.guess() or ENCODING_HINT
-                    raise DataError("E203", fault, where=where, hint=hint)
+                    raise self.error("E203", fault, number, column=position + 1, hint=hint)
 
 
 def describe_unreadable(
@@ -370,3 +372,108 @@ def _expand(packed: BinaryIO, file: str, ending: str) -> Iterator[bytes]:
         message = f"not a valid {kind} file: {error}"
     hint = f"copy or download it again; only a compressed file may end with `{ending}`"
     raise refuse_file("E202", message, file, hint)
+
+
+# ── JSON
+
+
+def refuse_duplicates(pairs: list[tuple[Any, object]]) -> dict[str, object]:
+    """Return the fields of an object; DataError E212 for a key that appears twice."""
+    fields = dict(pairs)
+    if len(fields) == len(pairs):
+        return fields
+    names = [name for name, _ in pairs]
+    repeated = next(name for name in names if names.count(name) > 1)
+    message = f"key `{repeated}` appears twice in one object"
+    raise DataError("E212", message, hint="remove one of them")
+
+
+def _refuse_constant(name: str) -> object:
+    hint = "write null for a missing number"
+    raise DataError("E202", f"`{name}` is not a JSON value", hint=hint)
+
+
+def parse_float(text: str) -> float:
+    """Return a number; DataError for one that is too large."""
+    number = float(text)
+    if math.isinf(number):
+        raise DataError("E202", f"the number {text[:40]} is too large")
+    return number
+
+
+#: Refuses a key that appears twice, and numbers that JSON does not have.
+DECODER = json.JSONDecoder(
+    object_pairs_hook=refuse_duplicates,
+    parse_constant=_refuse_constant,
+    parse_float=parse_float,
+)
+
+
+def parse_json(text: str) -> object:
+    """Return the value of a JSON text; DataError for one that is not valid."""
+    try:
+        return DECODER.decode(text)
+    except (RecursionError, ValueError) as error:
+        raise refuse_json(error) from None
+
+
+def refuse_json(error: RecursionError | ValueError) -> DataError:
+    """Return E202 for an error of the parser; a mistake of syntax has its line and column."""
+    if isinstance(error, json.JSONDecodeError):
+        message = f"not valid JSON: {error.msg[:1].lower()}{error.msg[1:]}"
+        where = Place(line=error.lineno, column=error.colno)
+        return DataError("E202", message, where=where)
+    if isinstance(error, RecursionError):
+        return DataError("E202", f"the row is nested more than {MAX_DEPTH} levels deep")
+    return DataError("E202", "a number has too many digits", hint="write it as text")
+
+
+def check_row(value: object, source: str) -> dict[str, object]:
+    """Return the row that a JSON value is, or raise DataError; `source` is its JSON text."""
+    if not isinstance(value, dict):
+        message = f"the row is {source.strip()[:40]}, not an object"
+        raise DataError("E202", message, hint=OBJECT_HINT)
+    openings = source.count("[") + source.count("{")
+    if openings > MAX_DEPTH and _is_deeper(value, MAX_DEPTH):
+        raise refuse_json(RecursionError())
+    if SURROGATE_ESCAPE.search(source):
+        try:
+            check_text(value)
+        except ValueError as error:
+            hint = "write both halves, or the character itself"
+            raise DataError("E203", str(error), hint=hint) from None
+    return value
+
+
+def _is_deeper(value: object, levels: int) -> bool:
+    """Return whether lists and objects are nested more than so many levels deep."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if levels < 0 or not isinstance(value, list):
+        return levels < 0
+    return any(_is_deeper(element, levels - 1) for element in value)
+
+
+def check_text(value: object) -> None:
+    """Raise ValueError for half of a surrogate pair in a value, or a number that JSON lacks."""
+    try:
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except UnicodeEncodeError:
+        raise ValueError("half of a surrogate pair is not a character") from None
+
+
+def check_names(names: Sequence[str], where: Place) -> None:
+    """Refuse duplicate and empty column names."""
+    numbers: dict[str, int] = {}
+    errors = []
+    for number, name in enumerate(names, 1):
+        first = numbers.setdefault(name, number)
+        if not name.strip():
+            message = f"column {number} has no name"
+            hint = "give the column a name; a table written by pandas needs `index=False`"
+            errors.append(DataError("E202", message, where=where, hint=hint))
+        elif first != number:
+            message = f"column `{name}` appears twice, as column {first} and column {number}"
+            hint = "rename or remove one of them"
+            errors.append(DataError("E212", message, where=where, hint=hint))
+    raise_all(errors)

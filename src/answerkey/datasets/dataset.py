@@ -1,4 +1,4 @@
-"""A dataset ready for use: filtered, selected, with a fingerprint, and cut into shards.
+"""A dataset ready for use: filtered, selected, with a fingerprint, and split into chunks.
 
 Rows are used that pass every filter: the first of them, or a seeded random choice, in whole or by
 strata.
@@ -66,13 +66,8 @@ class Dataset:
     def of(cls, rows: Rows, *, name: str) -> Self:
         """Return samples as a dataset; its fingerprint is that of their ids and rows."""
         positions = range(len(rows))
-        return cls(
-            name,
-            digest_rows(rows, with_ids=True),
-            rows,
-            positions,
-            positions,
-        )
+        digest = digest_rows(rows, with_ids=True)
+        return cls(name, digest, rows, positions, positions)
 
     def __len__(self) -> int:
         return len(self.chosen)
@@ -113,9 +108,10 @@ class Dataset:
 
     def without_rows(self) -> Self:
         """Return what is known of the dataset, without its rows: small enough to be sent around."""
+        empty = self.table.slice(0, 0).load()
         return replace(
             self,
-            table=self.table.slice(0, 0).load(),
+            table=empty,
             kept=range(0),
             chosen=range(0),
         )
@@ -133,26 +129,28 @@ def open_dataset(
     """
     selection = selection or Selection()
     table = source.read(name=name)
-    kept = filter_rows(table.rows, source.filters)
+    kept: Positions = range(len(table.rows))
+    if source.filters:
+        kept = filter_rows(table.rows, source.filters)
     if not len(kept):
         message = f"dataset `{name}`: the filters leave none of its {len(table.rows)} rows"
         hint = "loosen the filters of the dataset"
         raise refuse_file("E210", message, table.rows.file, hint)
-    chosen = select_rows(table.rows.take(kept), selection)
+    chosen = kept
+    if selection != Selection():
+        places = select_rows(table.rows.take(kept), selection)
+        chosen = join_positions(kept, places)
     notices: tuple[Notice, ...] = ()
     count = selection.num_samples
     if count is not None and count > len(kept):
-        text = (
-            f"dataset `{name}` has {len(kept)} rows, fewer than `num_samples` {count}: all are used"
-        )
-        notices = (Notice(text),)
-    fingerprint = _fingerprint(table.digest, source, selection)
+        text = f"dataset `{name}` has {len(kept)} rows, fewer than `num_samples` {count}"
+        notices = (Notice(f"{text}: all are used"),)
     return Dataset(
         name,
-        fingerprint,
+        _fingerprint(table.digest, source, selection),
         table.rows,
         kept,
-        join_positions(kept, chosen),
+        chosen,
         notices,
     )
 
@@ -165,11 +163,18 @@ def _fingerprint(
     """Return a hash of the content and of all that decides which rows are used and how."""
     filters = []
     for row_filter in source.filters:
-        filters.append([row_filter.op, row_filter.expression, row_filter.value, row_filter.values])
+        fields = [
+            row_filter.op,
+            row_filter.expression,
+            row_filter.value,
+            row_filter.values,
+        ]
+        filters.append(fields)
     if selection.num_samples is None:
         selection = Selection()
     types = sorted(getattr(source, "columns", {}).items())
-    text = json.dumps([digest, types, filters, asdict(selection)], sort_keys=True, default=str)
+    content = [digest, types, filters, asdict(selection)]
+    text = json.dumps(content, sort_keys=True, default=str)
     return sha256(text.encode()).hexdigest()
 
 
@@ -178,18 +183,16 @@ def filter_rows(rows: Rows, filters: Sequence[RowFilter]) -> Positions:
 
     A filter is shown only rows that passed those before it; a row on which it fails does not pass.
     """
-    if not filters:
-        return range(len(rows))
     errors = RowErrors(rows.file)
     kept = array("q")
     for offset, block in iterate_blocks(rows):
         positions = list(range(len(block)))
         for row_filter in filters:
+            label = f"filter `{row_filter.expression}`"
             verdicts = row_filter.sift(block.take(positions))
-            passing: list[int] = []
+            passing = []
             for position, verdict in zip(positions, verdicts, strict=True):
                 if isinstance(verdict, RowError):
-                    label = f"filter `{row_filter.expression}`"
                     add_template_error(errors, label, verdict, block.items[position])
                 elif verdict:
                     passing.append(position)
@@ -207,25 +210,33 @@ def select_rows(rows: Rows, selection: Selection) -> Positions:
         raise SpecError("E108", f"`num_samples` is {count}; it must be at least 1")
     if column is not None and column not in rows.columns:
         message = f"`stratify_by` names `{column}`, which is not a column"
-        raise refuse_column(
-            message,
-            column,
-            rows.columns,
-            Place(file=rows.file),
-        )
+        where = Place(file=rows.file)
+        raise refuse_column(message, column, rows.columns, where)
     if count is None or count >= len(rows):
         return range(len(rows))
     if column is None and selection.subsampling == "head":
         return range(count)
+    return _draw_rows(rows, count, selection)
+
+
+def _draw_rows(
+    rows: Rows,
+    count: int,
+    selection: Selection,
+) -> pl.Series:
+    """Return the positions of `count` rows with the smallest ranks, in each stratum its share."""
+    column = selection.stratify_by
     ranks = array("Q")
     strata: dict[str, array[int]] = {}
     for position, sample in enumerate(iterate_samples(rows)):
         ranks.append(rank_id(sample.id, selection.seed))
-        stratum = "" if column is None else repr(sample.fields[column])
+        stratum = ""
+        if column is not None:
+            stratum = repr(sample.fields[column])
         strata.setdefault(stratum, array("q")).append(position)
     positions = [strata[stratum] for stratum in sorted(strata)]
     shares = share_out(count, list(map(len, positions)))
-    chosen: list[int] = []
+    chosen = []
     for places, share in zip(positions, shares, strict=True):
         chosen += nsmallest(share, places, key=ranks.__getitem__)
     return pl.Series(sorted(chosen), dtype=pl.Int64)
@@ -236,7 +247,8 @@ def rank_id(sample_id: str, seed: int) -> int:
 
     Rows with smaller ranks are chosen first.
     """
-    digest = blake2b(f"{seed}\0{sample_id}".encode(), digest_size=RANK_BYTES).digest()
+    content = f"{seed}\0{sample_id}".encode()
+    digest = blake2b(content, digest_size=RANK_BYTES).digest()
     return int.from_bytes(digest[:8], "big")
 
 
@@ -273,8 +285,8 @@ class Recorded(Protocol):
 
 
 @dataclass(frozen=True)
-class Shard:
-    """Some consecutive samples: the index of the shard, where it starts, and where to read it.
+class Chunk:
+    """Some consecutive samples: the index of the chunk, where it starts, and where to read it.
 
     `recorded` are their completions, where there are any; `failed` the positions of rows that are
     wrong. Of rows at the positions `skipped` nothing but the ids is used, for `reason`: they end
@@ -292,10 +304,16 @@ class Shard:
     @property
     def left(self) -> list[int]:
         """The positions of the rows that are worked on."""
-        return sorted(set(range(len(self.samples))).difference(self.skipped))
+        positions = set(range(len(self.samples)))
+        return sorted(positions.difference(self.skipped))
 
-    def cut(self, start: int, stop: int) -> Shard:
-        """Return a part of the shard, in which nothing is skipped."""
+    @property
+    def places(self) -> range:
+        """Where its samples stand in the dataset."""
+        return range(self.offset, self.offset + len(self.samples))
+
+    def cut(self, start: int, stop: int) -> Chunk:
+        """Return a part of the chunk, in which nothing is skipped."""
         recorded = self.recorded
         if recorded is not None:
             recorded = recorded.slice(start, stop - start)
@@ -308,58 +326,51 @@ class Shard:
             skipped=(),
         )
 
-    def split(self, count: int) -> list[Shard]:
+    def split(self, count: int) -> list[Chunk]:
         """Return at most `count` parts of like size, of one row at least."""
         size = len(self.samples)
         step = max(1, -(-size // count))
-        parts: list[Shard] = []
+        parts = []
         for start in range(0, size, step):
             stop = min(start + step, size)
             parts.append(self.cut(start, stop))
         return parts
 
-    def leave_out(self, reason: str) -> Shard:
-        """Return the shard with all its rows left out of the work."""
-        return replace(
-            self,
-            skipped=tuple(range(len(self.samples))),
-            reason=reason,
-        )
+    def leave_out(self, reason: str) -> Chunk:
+        """Return the chunk with all its rows left out of the work."""
+        every_row = tuple(range(len(self.samples)))
+        return replace(self, skipped=every_row, reason=reason)
 
-    def skip(self, rows: Sequence[Shard]) -> Shard:
-        """Return the shard with these rows, shards of one row each, left out of the work."""
+    def skip(self, rows: Sequence[Chunk]) -> Chunk:
+        """Return the chunk with these rows, chunks of one row each, left out of the work."""
         positions = {row.offset - self.offset for row in rows}
-        return replace(self, skipped=tuple(sorted(positions.union(self.skipped))))
-
-    @property
-    def places(self) -> range:
-        """Where its samples stand in the dataset."""
-        return range(self.offset, self.offset + len(self.samples))
+        skipped = sorted(positions.union(self.skipped))
+        return replace(self, skipped=tuple(skipped))
 
 
-def cut_shards(
+def split_into_chunks(
     dataset: Dataset,
     rows: int,
     recorded: Recorded | None = None,
     failed: Sequence[int] = (),
-) -> Iterator[Shard]:
-    """Yield the dataset in shards of at most `rows` samples, in order; nothing is loaded yet.
+) -> Iterator[Chunk]:
+    """Yield the dataset in chunks of at most `rows` samples, in order; nothing is loaded yet.
 
     `failed` are the positions of rows that are wrong, in order.
     """
     for index, span in enumerate(dataset.cut(rows)):
         offset = span.start
-        samples = dataset.rows.slice(offset, len(span))
         first = bisect_left(failed, offset)
-        last = bisect_left(failed, offset + len(samples))
-        failed_here = tuple(row - offset for row in failed[first:last])
-        part = None if recorded is None else recorded.slice(offset, len(samples))
-        yield Shard(
+        last = bisect_left(failed, span.stop)
+        part = None
+        if recorded is not None:
+            part = recorded.slice(offset, len(span))
+        yield Chunk(
             index,
             offset,
-            samples,
-            part,
-            failed_here,
+            dataset.rows.slice(offset, len(span)),
+            recorded=part,
+            failed=tuple(row - offset for row in failed[first:last]),
         )
 
 
@@ -387,4 +398,6 @@ def read_label_quality(samples: Samples, column: str) -> pl.Series:
 
 
 def _normalise_label(value: object) -> str:
-    return "(none)" if value is None else str(value).strip().lower()
+    if value is None:
+        return "(none)"
+    return str(value).strip().lower()

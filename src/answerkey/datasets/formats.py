@@ -15,31 +15,29 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
-from itertools import chain, groupby, islice
+from itertools import chain, islice
 from operator import itemgetter
 from pathlib import Path, PurePosixPath
 from typing import Literal, NamedTuple, TextIO
 
 import polars as pl
 
-from answerkey.datasets.cells import (
-    DECODER,
-    check_names,
-    check_row,
-    parse_json,
-    plain,
-    refuse_json,
-)
+from answerkey.datasets.cells import plain
 from answerkey.datasets.content import (
     COMPRESSIONS,
+    DECODER,
     FOREIGN,
     UTF8_MARK,
     Content,
     RowErrors,
+    check_names,
+    check_row,
     describe_long,
     find_line_limit,
     iterate_lines,
+    parse_json,
     refuse_file,
+    refuse_json,
 )
 from answerkey.errors import DataError, Place
 
@@ -62,6 +60,10 @@ ROW_HINT = 'a row is one line such as `{"question": "…", "answer": "A"}`, as `
 #: end mark a stream that was cut between two batches would look whole.
 ARROW_MESSAGE = b"\xff\xff\xff\xff"
 ARROW_END = ARROW_MESSAGE + b"\x00\x00\x00\x00"
+
+
+#: The line on which a row begins, and its cells.
+CellRow = tuple[int, list[str]]
 
 
 class ParsedRow(NamedTuple):
@@ -92,11 +94,13 @@ def read_delimited(
     if names is None:
         separator = _detect_separator(content, separator)
     with content.open_text() as stream:
-        rows: Iterator[tuple[int, list[str]]]
+        rows: Iterator[CellRow]
         rows = islice(_iterate_cells(content, stream, separator), skipped, None)
-        line, header = next(filter(itemgetter(1), rows), (1, []))
+        rows = filter(itemgetter(1), rows)  # blank lines have no cells
+        line, header = next(rows, (1, []))
         if not header:
-            raise content.error("E210", "the file is empty", hint=content.guess() or ROWS_HINT)
+            hint = content.guess() or ROWS_HINT
+            raise content.error("E210", "the file is empty", hint=hint)
         if names is not None:
             rows = chain([(line, header)], rows)
             if header == list(names):
@@ -105,26 +109,28 @@ def read_delimited(
             header = list(names)
         elif len(header) > 1 and not header[0].strip():
             header[0] = UNNAMED
-        check_names(header, content.place(line))
+        check_names(header, Place(content.file, line))
         yield from _read_cells(content, header, rows)
 
 
 def _read_cells(
     content: Content,
     header: Sequence[str],
-    rows: Iterator[tuple[int, list[str]]],
+    rows: Iterator[CellRow],
 ) -> Iterator[ParsedRow]:
     """Yield rows of cells as records; those of another width than the header are errors."""
     errors = RowErrors(content.file)
     for line, cells in rows:
         if len(cells) == len(header):
             fields = dict(zip(header, cells, strict=True))
-            yield ParsedRow(line, fields, sum(map(len, cells)))
-        elif cells:
-            count = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
-            message = f"the row has {count}, the header has {len(header)}"
-            hint = "a cell that holds the separator or a line break must be in double quotes"
-            errors.add("E202", message, where=content.place(line), hint=hint)
+            size = sum(map(len, cells))
+            yield ParsedRow(line, fields, size)
+            continue
+        count = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
+        message = f"the row has {count}, the header has {len(header)}"
+        where = Place(content.file, line)
+        hint = "a cell that holds the separator or a line break must be in double quotes"
+        errors.add("E202", message, where=where, hint=hint)
     errors.raise_any()
 
 
@@ -147,12 +153,13 @@ def _iterate_cells(
     content: Content,
     stream: TextIO,
     separator: str,
-) -> Iterator[tuple[int, list[str]]]:
+) -> Iterator[CellRow]:
     """Yield the first line of each row and its cells; a blank line has none."""
-    # The limit is the process's; it is only ever raised, so that no other reader is disturbed.
-    csv.field_size_limit(max(csv.field_size_limit(), find_line_limit()))
     row_limit = find_line_limit()
     row_size = 0
+    # The limit is the process's; it is only ever raised, so that no other reader is disturbed.
+    if csv.field_size_limit() < row_limit:
+        csv.field_size_limit(row_limit)
 
     def measure_lines() -> Iterator[str]:
         nonlocal row_size
@@ -185,15 +192,17 @@ def _iterate_text(content: Content, stream: TextIO) -> Iterator[str]:
 
 def read_paragraphs(content: Content) -> Iterator[ParsedRow]:
     """Yield the original files of LogiQA: the lines between blank ones are a row."""
+    lines: list[str] = []
+    number = 0
     with content.open_text() as stream:
-        rows = groupby(
-            enumerate(_iterate_text(content, stream), 1), lambda row: bool(row[1].strip())
-        )
-        for is_filled, numbered in rows:
-            if is_filled:
-                numbers, texts = zip(*numbered, strict=True)
-                lines = [text.rstrip("\r\n") for text in texts]
-                yield ParsedRow(numbers[0], {"lines": lines}, sum(map(len, lines)))
+        for text in chain(_iterate_text(content, stream), [""]):
+            if text.strip():
+                lines.append(text.rstrip("\r\n"))
+            elif lines:
+                size = sum(map(len, lines))
+                yield ParsedRow(number - len(lines) + 1, {"lines": lines}, size)
+                lines = []
+            number += 1
 
 
 def read_document(content: Content) -> Iterator[ParsedRow]:
@@ -226,22 +235,20 @@ def read_json_lines(content: Content) -> Iterator[ParsedRow]:
             try:
                 fields = check_row(parse_json(source), source)
             except DataError as error:
-                refusal = _locate(content, error, number)
-                where = refusal.where or Place()
-                errors.add(refusal.code, refusal.message, where=where, hint=refusal.hint)
+                where, hint = _locate(content, error, number)
+                errors.add(error.code, error.message, where=where, hint=hint)
             else:
                 yield ParsedRow(number, fields, len(source), start)
     errors.raise_any()
 
 
-def _locate(content: Content, error: DataError, line: int) -> DataError:
-    """Return what is wrong with the row that begins on a line, with its place."""
+def _locate(content: Content, error: DataError, line: int) -> tuple[Place, str | None]:
+    """Return where the row with an error begins, and the hint for it."""
     place = error.where or Place()
     where = replace(place, file=content.file, line=line)
-    hint = error.hint
     if place.column:
-        hint = content.guess() or ROW_HINT
-    return DataError(error.code, error.message, where=where, hint=hint)
+        return where, content.guess() or ROW_HINT
+    return where, error.hint
 
 
 def read_json_list(content: Content) -> Iterator[ParsedRow]:
@@ -250,7 +257,8 @@ def read_json_list(content: Content) -> Iterator[ParsedRow]:
     with content.open_text() as stream:
         text = stream.read(limit + 1)
     if len(text) > limit:
-        raise content.error("E202", describe_long("the file", limit), hint="write JSON Lines")
+        message = describe_long("the file", limit)
+        raise content.error("E202", message, hint="write JSON Lines")
     opening = LIST_START.match(text)
     if not text.strip():
         raise content.error("E210", "the file is empty", hint=ROWS_HINT)
@@ -261,12 +269,11 @@ def read_json_list(content: Content) -> Iterator[ParsedRow]:
     start = opening.end()
     line = 1 + text.count("\n", 0, start)
     try:
-        while text[start : start + 1] != "]":
+        while not text.startswith("]", start):
             value, end = DECODER.raw_decode(text, start)
-            if end - start > find_line_limit():
-                raise content.error("E202", describe_long("the row", find_line_limit()), line)
             source = text[start:end]
-            yield ParsedRow(line, check_row(value, source), len(source))
+            fields = check_row(value, source)
+            yield ParsedRow(line, fields, len(source))
             separator = LIST_SEPARATOR.match(text, end)
             if separator is None:
                 raise json.JSONDecodeError("Expecting ',' or ']'", text, end)
@@ -274,12 +281,11 @@ def read_json_list(content: Content) -> Iterator[ParsedRow]:
             start = separator.end()
         if text[start + 1 :].strip():
             raise json.JSONDecodeError("Extra text after the list", text, start + 1)
-    except (RecursionError, ValueError) as error:
-        refusal = refuse_json(error)
+    except (RecursionError, ValueError, DataError) as error:
+        refusal = error if isinstance(error, DataError) else refuse_json(error)
         place = refusal.where or Place()
-        raise _locate(content, refusal, place.line or line) from None
-    except DataError as error:
-        raise _locate(content, error, line) from None
+        where, advice = _locate(content, refusal, place.line or line)
+        raise DataError(refusal.code, refusal.message, where=where, hint=advice) from None
 
 
 BinaryKind = Literal["Parquet", "Arrow"]
@@ -296,32 +302,30 @@ def read_binary(content: Content, *, kind: BinaryKind) -> Iterator[ParsedRow]:
 
 def _open_frame(content: Content, kind: BinaryKind) -> pl.LazyFrame:
     """Return the rows of a file; one that is packed, and a stream, are held in memory."""
-    is_stream = kind == "Arrow" and not content.head.startswith(b"ARROW1")
     if not content.head:
         raise content.error("E210", "the file is empty")
     source: Path | bytes = content.path
-    if is_stream or content.is_packed:
+    if content.path.suffix.lower() in COMPRESSIONS:
         with content.open() as stream:
             source = stream.read()
     if kind == "Parquet":
         return pl.scan_parquet(source, glob=False)
-    if not is_stream:
+    if content.head.startswith(b"ARROW1"):
         return pl.scan_ipc(source, glob=False)
-    is_marked = content.head.startswith(ARROW_MESSAGE)
-    if is_marked and isinstance(source, bytes) and not source.endswith(ARROW_END):
+    with content.open() as stream:
+        messages = stream.read()
+    if messages.startswith(ARROW_MESSAGE) and not messages.endswith(ARROW_END):
         hint = content.guess() or "copy or download it again"
         raise content.error("E202", "the Arrow stream has no end mark", hint=hint)
-    return pl.read_ipc_stream(source).lazy()
+    return pl.read_ipc_stream(messages).lazy()
 
 
 def read_frame(frame: pl.LazyFrame, file: str) -> Iterator[ParsedRow]:
     """Yield the rows of a frame with values that JSON has; `file` is its name in errors."""
-    count = int(frame.select(pl.len()).collect().item())
-    number = 0
+    count = frame.select(pl.len()).collect().item()
     for offset in range(0, count, FRAME_ROWS):
         part = frame.slice(offset, FRAME_ROWS).collect()
-        for cells in part.iter_rows(named=True):
-            number += 1
+        for number, cells in enumerate(part.iter_rows(named=True), offset + 1):
             try:
                 fields = {name: plain(cell) for name, cell in cells.items()}
             except TypeError as error:
@@ -336,10 +340,8 @@ def measure_fields(fields: Mapping[str, object]) -> int:
     for cell in fields.values():
         if isinstance(cell, str):
             size += len(cell)
-        elif isinstance(cell, list | dict):
-            size += len(str(cell))
         else:
-            size += 8
+            size += len(str(cell))
     return size
 
 

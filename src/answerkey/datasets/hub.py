@@ -68,9 +68,10 @@ class HuggingFaceSource(FileFields):
         super().__post_init__()
         for key, value in self.load_dataset_kwargs.items():
             if key not in _KNOWN:
+                message = f"`load_dataset_kwargs.{key}` is not done"
                 hint = f"keys: {listing(_KNOWN)}; no code of the hub is run, and the token is "
                 hint += "that of `HF_TOKEN` in the environment"
-                raise SpecError("E116", f"`load_dataset_kwargs.{key}` is not done", hint=hint)
+                raise SpecError("E116", message, hint=hint)
             if getattr(self, key) not in (None, value):
                 message = f"`{key}` is given twice, and differently"
                 raise SpecError("E108", message, hint="keep one of them")
@@ -90,7 +91,9 @@ class HuggingFaceSource(FileFields):
             local_path = hub.fetch(self, path, commit)
             files.append(DataFile(local_path, f"{shown}/{path}", path))
         table = read_files(files, self, shown=shown)
-        return replace(table, digest=sha256(f"{table.digest} {commit}".encode()).hexdigest())
+        content = f"{table.digest} {commit}"
+        digest = sha256(content.encode()).hexdigest()
+        return replace(table, digest=digest)
 
     def pin(self) -> Self:
         """Return the source of the very files that are there now, at their commit."""
@@ -128,33 +131,55 @@ class HuggingFaceSource(FileFields):
         """Return the commit and the files; what was found for a commit is remembered."""
         patterns = list(self.data_files or ())
         is_pinned = _COMMIT.fullmatch(self.revision or "") is not None
-        if is_pinned and patterns and not re.search(r"[*?\[]", "".join(patterns)):
+        has_wildcards = re.search(r"[*?\[]", "".join(patterns)) is not None
+        if is_pinned and patterns and not has_wildcards:
             return str(self.revision), patterns
-        key = [hub.endpoint, self.path, self.split, self.name, self.data_dir, patterns]
-        note = name_note(json.dumps([*key, self.revision]), "hub")
+        key = [
+            hub.endpoint,
+            self.path,
+            self.split,
+            self.name,
+            self.data_dir,
+            patterns,
+            self.revision,
+        ]
+        note = name_note(json.dumps(key), "hub")
         if hub.is_offline:
             memory = read_note(note)
             if not memory:
                 raise self.refuse(*_OFFLINE)
             return memory["commit"], memory["files"]
-        commit, every_name, card = hub.look_up(self, self.revision)
-        names = choose_files(self, every_name, card)
-        if not names and self.revision is None:
-            config = self.name or DEFAULT_CONFIG
-            split = self.split or "train"
-            converted = replace(self, revision=CONVERTED, name=config, split=split)
-            commit, names = converted.resolve(hub)
-        if not names:
-            hint = f"files there: {listing(every_name, limit=8)}"
-            raise self.refuse(_NO_FILES, hint)
+        commit, names = self._look_up(hub)
         # The note is only ever of use offline.
         with suppress(OSError):
             keep_note(note, {"commit": commit, "files": names})
         return commit, names
 
+    def _look_up(self, hub: Hub) -> tuple[str, list[str]]:
+        """Return the commit and the files that the hub has now.
+
+        Without data files, those that the hub made of the dataset are read.
+        """
+        commit, every_name, card = hub.look_up(self, self.revision)
+        names = choose_files(self, every_name, card)
+        if not names and self.revision is None:
+            converted = replace(
+                self,
+                revision=CONVERTED,
+                name=self.name or DEFAULT_CONFIG,
+                split=self.split or "train",
+            )
+            return converted.resolve(hub)
+        if not names:
+            hint = f"files there: {listing(every_name, limit=8)}"
+            raise self.refuse(_NO_FILES, hint)
+        return commit, names
+
 
 def choose_files(
-    source: HuggingFaceSource, names: Collection[str], card: Mapping[str, Any]
+    source: HuggingFaceSource,
+    names: Collection[str],
+    card: Mapping[str, Any],
 ) -> list[str]:
     """Return the files of a split, by name; none if the repository holds no data files of it.
 
@@ -168,24 +193,38 @@ def choose_files(
         return _match(source, names, list(source.data_files), "`data_files`")
     configs = _read_configs(card)
     if configs:
-        return _match(source, names, _choose_split(source, configs), "its card")
-    return _choose_by_name(source, [name for name in names if split_endings(name)[0]])
+        patterns = _choose_split(source, configs)
+        return _match(source, names, patterns, "its card")
+    return _choose_by_name(source, _list_data_files(names))
+
+
+def _list_data_files(names: Sequence[str]) -> list[str]:
+    data_files = []
+    for name in names:
+        ending, _ = split_endings(name)
+        if ending:
+            data_files.append(name)
+    return data_files
 
 
 def _match(
-    source: HuggingFaceSource, names: Sequence[str], patterns: Sequence[str], origin: str
+    source: HuggingFaceSource,
+    names: Sequence[str],
+    patterns: Sequence[str],
+    origin: str,
 ) -> list[str]:
     """Return the names that fit a pattern, in which `*` stays within a folder and `**` does not."""
     fitting: set[str] = set()
     for pattern in patterns:
         before = len(fitting)
-        loose = pattern.replace("**/", "*").replace("**", "*")
+        loose = re.sub(r"\*\*/?", "*", pattern)
+        depth = pattern.count("/")
         for name in names:
-            is_reached = "**" in pattern or name.count("/") == pattern.count("/")
+            is_reached = "**" in pattern or name.count("/") == depth
             if name == pattern or (is_reached and matches(name, loose)):
                 fitting.add(name)
         if len(fitting) == before:
-            data_files = [name for name in names if split_endings(name)[0]]
+            data_files = _list_data_files(names)
             hint = f"data files there: {listing(data_files, limit=8)}"
             raise source.refuse(f"has no file `{pattern}` ({origin})", hint)
     return sorted(fitting)
@@ -200,15 +239,22 @@ def _read_configs(card: Mapping[str, Any]) -> Configs:
             files = entry.get("data_files")
             if files is None:
                 continue
-            if isinstance(files, list) and isinstance(files[0], dict):
-                files = {part.get("split", "train"): part.get("path") for part in files}
-            elif not isinstance(files, dict):
-                files = {"train": files}
             prefix = f"{entry['data_dir']}/" if entry.get("data_dir") else ""
-            splits = configs.setdefault(str(entry.get("config_name", DEFAULT_CONFIG)), {})
-            for split, patterns in files.items():
-                splits[str(split)] = [prefix + pattern for pattern in _list_texts(patterns)]
+            name = str(entry.get("config_name", DEFAULT_CONFIG))
+            splits = configs.setdefault(name, {})
+            for split, patterns in _list_splits(files):
+                texts = _list_texts(patterns)
+                splits[str(split)] = [prefix + pattern for pattern in texts]
     return configs
+
+
+def _list_splits(files: Any) -> list[tuple[object, object]]:  # noqa: ANN401 - of a card
+    """Return each split of `data_files` with its patterns."""
+    if isinstance(files, dict):
+        return list(files.items())
+    if isinstance(files, list) and isinstance(files[0], dict):
+        return [(part.get("split", "train"), part.get("path")) for part in files]
+    return [("train", files)]
 
 
 def _list_texts(value: object) -> list[str]:
@@ -247,7 +293,8 @@ def _choose(
 def _choose_by_name(source: HuggingFaceSource, names: list[str]) -> list[str]:
     """Return the files whose names contain the split, in the folder of the config if it has one."""
     if source.name is not None:
-        inside = [name for name in names if source.name in name.split("/")[:-1]]
+        folder = f"/{source.name}/"
+        inside = [name for name in names if folder in f"/{name}"]
         names = inside or _filter_by_word(names, re.escape(source.name))
     words = dict(_SPLITS)
     if source.split is not None:
@@ -258,7 +305,7 @@ def _choose_by_name(source: HuggingFaceSource, names: list[str]) -> list[str]:
         if files:
             splits[split] = files
     if splits:
-        return _choose_split(replace(source, name=None), {DEFAULT_CONFIG: splits})
+        return _choose(source, "split", source.split, splits)
     return names if source.split in {None, "train"} else []
 
 
@@ -271,12 +318,14 @@ class Hub:
     """The hub that the environment names; offline, only what is on this machine."""
 
     def __init__(self) -> None:
-        self.endpoint = (os.environ.get("HF_ENDPOINT") or DEFAULT_ENDPOINT).rstrip("/")
+        endpoint = os.environ.get("HF_ENDPOINT") or DEFAULT_ENDPOINT
+        self.endpoint = endpoint.rstrip("/")
         if not is_safe(self.endpoint):
             hint = "it begins with `https://`; only on this machine `http://` will do"
             raise SpecError("E119", f"`HF_ENDPOINT` is {self.endpoint!r}", hint=hint)
-        offline = os.environ.get("HF_HUB_OFFLINE", "").strip().upper()
-        self.is_offline = is_offline() or offline in {"1", "ON", "YES", "TRUE"}
+        setting = os.environ.get("HF_HUB_OFFLINE", "")
+        is_set = setting.strip().upper() in {"1", "ON", "YES", "TRUE"}
+        self.is_offline = is_set or is_offline()
         self._library = _import_library()
         self.cache = Path(self._library.constants.HF_HUB_CACHE)
 
@@ -330,7 +379,10 @@ class Hub:
             raise source.refuse(message, hint) from None
 
     def _explain(
-        self, error: Exception, source: HuggingFaceSource, revision: str | None
+        self,
+        error: Exception,
+        source: HuggingFaceSource,
+        revision: str | None,
     ) -> tuple[str, str]:
         """Return what an error of the library means, and what to do about it."""
         kinds = {kind.__name__ for kind in type(error).__mro__}

@@ -15,6 +15,8 @@ from answerkey.errors import DataError
 from answerkey.types import OPTION_TEXT_KEYS
 
 Texts = tuple[str, ...]
+#: The texts of options, None where a cell holds none, and their labels.
+OptionCell = tuple[list[str | None] | None, list[str]]
 
 # ── cells
 
@@ -24,11 +26,10 @@ _MARK_KEYS = ("is_correct", "correct", "isCorrect")
 
 def write_cell(value: object) -> str | None:
     """Return a text, or a number as text; None for anything else."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return str(value)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if is_number or isinstance(value, str):
+        return str(value)
+    return None
 
 
 def to_text(cell: object) -> str | None:
@@ -53,7 +54,7 @@ def read_truth(cell: object) -> str | None:
     return text.strip() or None
 
 
-def read_option_cell(cell: object) -> tuple[list[str | None] | None, list[str]]:
+def read_option_cell(cell: object) -> OptionCell:
     """Return the texts of a list of options, and their labels if the cell has any.
 
     The cell is a list of texts or of mappings with text and label; a mapping of both lists, of
@@ -66,8 +67,8 @@ def read_option_cell(cell: object) -> tuple[list[str | None] | None, list[str]]:
         return _read_option_mapping(cell)
     if not isinstance(cell, list | tuple):
         return None, []
-    texts: list[object] = []
-    labels: list[str] = []
+    texts = []
+    labels = []
     for option in cell:
         if not isinstance(option, Mapping):
             return _write_all(cell), []
@@ -78,25 +79,33 @@ def read_option_cell(cell: object) -> tuple[list[str | None] | None, list[str]]:
     return _write_all(texts), labels
 
 
-def _read_option_mapping(
-    cell: Mapping[str, object],
-) -> tuple[list[str | None] | None, list[str]]:
+def _read_option_mapping(cell: Mapping[str, object]) -> OptionCell:
     texts = _pick(cell, OPTION_TEXT_KEYS)
+    labels = []
     if isinstance(texts, list | tuple):
         listed = _pick(cell, _LABEL_KEYS)
-        labels = list(map(str, listed)) if isinstance(listed, list | tuple) else []
+        if isinstance(listed, list | tuple):
+            labels = list(map(str, listed))
         return _write_all(texts), labels
     names = list(map(str, cell))
     if read_mark(cell) is not None and not take_labels(names):
         return _write_all(names), []
-    filled = {name: value for name, value in cell.items() if value is not None}
-    if not all(isinstance(value, str | int | float) for value in filled.values()):
-        return None, []
-    return _write_all(list(filled.values())), list(map(str, filled))
+    values = []
+    for label, value in cell.items():
+        if value is None:
+            continue
+        if not isinstance(value, str | int | float):
+            return None, []
+        labels.append(str(label))
+        values.append(value)
+    return _write_all(values), labels
 
 
 def _write_all(values: Sequence[object]) -> list[str | None]:
-    return [None if value is None else str(value) for value in values]
+    texts = []
+    for value in values:
+        texts.append(None if value is None else str(value))
+    return texts
 
 
 def read_option_texts(cell: object) -> tuple[list[str] | None, list[str]]:
@@ -117,14 +126,16 @@ def read_mark(cell: object) -> int | None:
     Marks are a list of 0 and 1 (or true and false), the values of a mapping, or fields of listed
     mappings.
     """
-    marks: list[object] = []
+    marks = []
     for mark in list_values(cell):
         if isinstance(mark, Mapping):
             mark = _pick(mark, _MARK_KEYS)  # noqa: PLW2901 - the mark inside it
         if not isinstance(mark, int) or mark not in {0, 1}:
             return None
         marks.append(mark)
-    return marks.index(1) if marks.count(1) == 1 else None
+    if marks.count(1) != 1:
+        return None
+    return marks.index(1)
 
 
 def list_values(cell: object) -> Sequence[object]:
@@ -190,10 +201,13 @@ def take_labels(texts: Sequence[str], *, counting: bool = False) -> Texts | None
     labels = tuple(map(str.strip, texts))
     if labels and labels == _NUMBERS[: len(labels)]:
         return labels
-    is_single = set(map(len, labels)) == {1} and len(set(labels)) == len(labels)
-    if counting:
-        is_single &= any(count.startswith("".join(labels)) for count in _COUNTS)
-    return labels if is_single else None
+    are_characters = set(map(len, labels)) == {1}
+    if not are_characters or len(set(labels)) < len(labels):
+        return None
+    joined = "".join(labels)
+    if counting and not any(count.startswith(joined) for count in _COUNTS):
+        return None
+    return labels
 
 
 # ── the options of a question
@@ -224,11 +238,15 @@ class OptionList:
             return _WORD_PLACES[form].get(truth.lower())
         if form in {"0", "1"}:
             number = _WRAPPED_NUMBER.fullmatch(truth)
-            place = int(number[1]) - int(form) if number else -1
+            if number is None:
+                return None
+            place = int(number[1]) - int(form)
             return place if 0 <= place < len(self.texts) else None
         if form == "text":
-            return _find_text(truth, list(map(str.strip, self.texts)), _LABELLED_TEXT)
-        place_of_label = _find_text(truth, self.names or self.choices, WRAPPED)
+            texts = list(map(str.strip, self.texts))
+            return _find_text(truth, texts, _LABELLED_TEXT)
+        labels = self.names or self.choices
+        place_of_label = _find_text(truth, labels, WRAPPED)
         if place_of_label is None:
             return _find_text(truth, columns[: len(self.texts)], WRAPPED)
         return place_of_label
@@ -241,13 +259,16 @@ class OptionList:
         """Return the options in the order of hashes of question and option, and the new place of
         the truth.
         """
-        ranks: list[tuple[bytes, int]] = []
+        ranks = []
         for number, text in enumerate(self.texts):
             content = f"{question}\0{text}".encode()
-            ranks.append((blake2b(content, digest_size=8).digest(), number))
+            digest = blake2b(content, digest_size=8).digest()
+            ranks.append((digest, number))
         order = [number for _, number in sorted(ranks)]
         texts = [self.texts[number] for number in order]
-        return replace(self, texts=texts), None if place is None else order.index(place)
+        if place is not None:
+            place = order.index(place)
+        return replace(self, texts=texts), place
 
 
 def _find_text(
@@ -284,11 +305,13 @@ def name_options(
     names = None
     if len(labels) == len(texts):
         names = list(map(str.strip, labels))
-    counts = string.ascii_uppercase if len(texts) <= len(string.ascii_uppercase) else _NUMBERS
-    choices = list(counts[: len(texts)])
+    choices = list(string.ascii_uppercase)
+    if len(texts) > len(choices):
+        choices = list(_NUMBERS)
+    choices = choices[: len(texts)]
     if names and take_labels(names):
         choices = names
-    bare: list[str] = []
+    bare = []
     for text, label in zip(texts, choices, strict=True):
         match = _LABELLED.match(text)
         if match is None or match[1] != label:
@@ -317,17 +340,20 @@ def find_lettered(prompt: str) -> tuple[str, Texts | None]:
         return prompt, None
     options = []
     for match, following in pairwise(matches):
-        options.append(text[match.end() : following.start()].strip())
-    last_line, _, _ = text[matches[-1].end() :].partition("\n")
+        option = text[match.end() : following.start()]
+        options.append(option.strip())
+    end = matches[-1].end()
+    last_line, _, _ = text[end:].partition("\n")
     options.append(last_line.strip())
     cut = len(text) - matches[0].start() - 1
-    return prompt[: len(prompt) - cut], tuple(options)
+    before = prompt[: len(prompt) - cut]
+    return before, tuple(options)
 
 
 def _match_last_options(text: str) -> list[re.Match[str]]:
     """Return the last run of two or more option lines; worked examples before it have theirs."""
     run: list[re.Match[str]] = []
-    last: list[re.Match[str]] = []
+    last = []
     for match in _OPTION.finditer(text):
         if match[1] == "A":
             run = []
@@ -344,11 +370,15 @@ def split_question(text: str | None) -> tuple[str | None, list[str] | None]:
         return None, None
     bullets = _BULLETS.search(text)
     if bullets:
-        lines = bullets["options"].strip().split("\n")
-        listed = [line.strip().removeprefix("- ").strip() for line in lines]
-        return text[: bullets.start()].strip(), listed
+        listed = []
+        for line in bullets["options"].strip().split("\n"):
+            bullet = line.strip()
+            listed.append(bullet.removeprefix("- ").strip())
+        question = text[: bullets.start()]
+        return question.strip(), listed
     question, options = find_lettered(text)
-    if options is None:
-        return _HEADING.sub("", text).strip() or text, None
     bare = _HEADING.sub("", question.strip())
-    return bare.strip() or text, list(options)
+    bare = bare.strip() or text
+    if options is None:
+        return bare, None
+    return bare, list(options)

@@ -11,7 +11,7 @@ import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from itertools import accumulate, repeat, takewhile
+from itertools import accumulate, takewhile
 
 from answerkey.datasets.options import (
     MOST_OPTIONS,
@@ -30,6 +30,8 @@ from answerkey.errors import DataError, Place, listing, refuse_column
 from answerkey.types import Sample, Samples
 
 Row = Mapping[str, object]
+#: The columns of each role, as a dataset file says them.
+SaidNames = dict[str, str | list[str]]
 
 
 # ── names of columns
@@ -83,8 +85,7 @@ SAID_OPTIONS = {"yes": ["Yes", "No"], "true": ["True", "False"]}
 LOOKED_AT = 2_000
 #: Options in columns of their own: `A`, `B`, …; `option_a`, …; `choice1`, …
 _NUMBERED = re.compile(
-    r"(?P<stem>|option|choice|(?:mc_?)?answer|ending|opt?|sol)[_ ]?(?P<place>[a-z]|\d{1,2})",
-    re.IGNORECASE,
+    r"(?P<stem>|option|choice|(?:mc_?)?answer|ending|opt?|sol)[_ ]?(?P<place>[a-z]|\d{1,2})"
 )
 _COUNTS = (
     list(string.ascii_lowercase),
@@ -99,22 +100,25 @@ def fold_name(name: str) -> str:
     return re.sub(r"[\W_]+", "", name.casefold()) or name
 
 
-FOLDED = {role: tuple(map(fold_name, names.split())) for role, names in _NAMES.items()}
+FOLDED: dict[str, Texts] = {}
+for _role, _names in _NAMES.items():
+    FOLDED[_role] = tuple(map(fold_name, _names.split()))
 
 
 def find_numbered(names: Sequence[str]) -> Texts:
     """Return the longest series of columns such as `A`, `B`, `C` or `choice0`, `choice1`."""
-    series: dict[str, dict[str, str]] = {}
+    series: dict[tuple[str, bool], dict[str, str]] = {}
     for name in names:
-        match = _NUMBERED.fullmatch(name.strip())
+        match = _NUMBERED.fullmatch(name.strip().lower())
         if match:
-            kind = "1" if match["place"].isdigit() else "a"
-            places = series.setdefault(match["stem"].lower() + kind, {})
-            places[match["place"].lower()] = name
+            stem, place = match.groups()
+            kind = (stem, place.isdigit())
+            series.setdefault(kind, {})[place] = name
     longest: Texts = ()
     for places in series.values():
         for count in _COUNTS:
-            run = tuple(places[place] for place in takewhile(places.__contains__, count))
+            there = takewhile(places.__contains__, count)
+            run = tuple(map(places.__getitem__, there))
             if len(run) > max(1, len(longest)):
                 longest = run
     return longest
@@ -129,14 +133,15 @@ FIRST_ROWS = 50
 class Preview:
     """The first rows of a table, which show what kind of cells its columns have."""
 
-    columns: list[str]
-    rows: list[Row]
+    columns: Sequence[str]
+    rows: Sequence[Row]
 
     @classmethod
     def of(cls, rows: Rows) -> Preview:
         """Return the first rows of a table."""
         first = rows.slice(0, FIRST_ROWS).load()
-        return cls(list(rows.columns), list(first.rows()))
+        fields = list(first.rows())
+        return cls(rows.columns, fields)
 
     def has(self, name: str) -> bool:
         """Return whether there is a column, or a field in a column that a dotted name reaches."""
@@ -183,7 +188,8 @@ class Preview:
             column = self.find_column(name)
             # Options are a list by themselves, unless they are a field of the questions.
             is_list = role == "options" and column == name
-            if self.look_inside(column)[0] > is_list:
+            depth, _ = self.look_inside(column)
+            if depth > is_list:
                 unfolded[column] = None
         return tuple(unfolded)
 
@@ -192,7 +198,10 @@ def _pair_names(
     columns: Mapping[str, str],
     spread: Sequence[str],
 ) -> list[tuple[str, str]]:
-    return [*columns.items(), *zip(repeat("options"), spread, strict=False)]
+    """Return each column with its role."""
+    pairs = list(columns.items())
+    pairs.extend(("options", name) for name in spread)
+    return pairs
 
 
 # ── columns
@@ -226,33 +235,34 @@ class QuestionColumns:
         first.
         """
         preview = Preview.of(rows)
-        columns: dict[str, str] = {}
+        columns = {}
         spread: Texts = ()
         form = None
         for role, name in names.items():
             if not isinstance(name, str):
                 spread = tuple(name)
-                continue
-            column, _, ending = name.rpartition(":")
-            is_column = preview.has(name)
-            if role == "truth" and ending in FORMS and not is_column:
-                form = ending
-            elif role == "options" and not is_column:
+            elif role == "options" and not preview.has(name):
                 spread = tuple(name.split(","))
-                continue
-            else:
-                column = name
+            elif name:
+                columns[role] = name
+        truth = columns.get("truth", "")
+        column, _, ending = truth.rpartition(":")
+        if ending in FORMS and not preview.has(truth):
+            form = ending
+            del columns["truth"]
             if column:
-                columns[role] = column
+                columns["truth"] = column
         for role, name in _pair_names(columns, spread):
             if not preview.has(name):
                 message = f"{role}: there is no column `{name}`"
-                raise refuse_column(message, name, rows.columns, Place(file=rows.file))
-        return cls(columns, spread, form, preview.find_unfolded(columns, spread))
+                where = Place(file=rows.file)
+                raise refuse_column(message, name, rows.columns, where)
+        unfolded = preview.find_unfolded(columns, spread)
+        return cls(columns, spread, form, unfolded)
 
-    def say(self) -> dict[str, str | list[str]]:
+    def say(self) -> SaidNames:
         """Return what a dataset file says of the table."""
-        names: dict[str, str | list[str]] = dict(self.columns)
+        names: SaidNames = dict(self.columns)
         if self.spread:
             names["options"] = list(self.spread)
         if self.form:
@@ -263,7 +273,8 @@ class QuestionColumns:
         """Return what is what, for people."""
         parts = {}
         for role, name in self.say().items():
-            parts[role] = listing([name] if isinstance(name, str) else name)
+            names = [name] if isinstance(name, str) else name
+            parts[role] = listing(names)
         if self.form:
             parts["truth"] = f"`{self.columns['truth']}` ({FORMS[self.form]})"
         if self.has_options_in_question:
@@ -272,7 +283,7 @@ class QuestionColumns:
             parts["options"] += " (shuffled)"
         if self.is_relabelled:
             parts["labels"] = "shown as A, B, …"
-        texts = [f"{role} {names}" for role, names in parts.items()]
+        texts = [f"{role} {text}" for role, text in parts.items()]
         if self.unfolded:
             texts.append("several questions in a row")
         return ", ".join(texts)
@@ -280,7 +291,8 @@ class QuestionColumns:
     @cached_property
     def has_options_in_question(self) -> bool:
         """Whether the options stand in the text of the question."""
-        return "options" in self.columns and self.columns["options"] == self.columns.get("question")
+        options = self.columns.get("options")
+        return options is not None and options == self.columns.get("question")
 
     @cached_property
     def is_shuffled(self) -> bool:
@@ -291,8 +303,9 @@ class QuestionColumns:
     def taken(self) -> frozenset[str]:
         """The columns that are read, and those that hold a field that is read."""
         names: set[str] = set()
-        for name in (*self.columns.values(), *self.spread):
-            names.update(accumulate(name.split("."), "{}.{}".format))
+        for _, name in _pair_names(self.columns, self.spread):
+            parts = name.split(".")
+            names.update(accumulate(parts, "{}.{}".format))
         return frozenset(names)
 
     def has(self, role: str) -> bool:
@@ -301,31 +314,19 @@ class QuestionColumns:
             return True
         return role in self.columns
 
-    def with_column(
-        self,
-        role: str,
-        name: str,
-    ) -> QuestionColumns:
+    def with_column(self, role: str, name: str) -> QuestionColumns:
         """Return the same columns with this one in a role."""
-        return replace(
-            self,
-            columns={**self.columns, role: name},
-        )
+        columns = {**self.columns, role: name}
+        return replace(self, columns=columns)
 
-    def cell(
-        self,
-        row: Row,
-        role: str,
-    ) -> object:
+    def cell(self, row: Row, role: str) -> object:
         """Return what a row has in a role, None for nothing; a dotted name reaches into a cell."""
         name = self.columns.get(role)
-        return None if name is None else get_inside(row, name)
+        if name is None:
+            return None
+        return get_inside(row, name)
 
-    def text(
-        self,
-        row: Row,
-        role: str,
-    ) -> str | None:
+    def text(self, row: Row, role: str) -> str | None:
         """Return the text, or the number as text, that a row has in a role."""
         return write_cell(self.cell(row, role))
 
@@ -339,17 +340,19 @@ class QuestionColumns:
         no option. Options are shuffled if the table tells the right one by its place. A column of
         the table with the name of a part is replaced.
         """
-        items: list[Sample] = []
+        items = []
         for sample in samples:
             try:
-                for number, fields in enumerate(self.split_row(sample.fields), 1):
-                    row = {**fields, **self._derive_parts(fields)}
-                    sample_id = row.get(ID_COLUMN)
-                    if self.unfolded and sample_id is not None:
-                        row[ID_COLUMN] = f"{sample_id}-{number}"
-                    items.append(replace(sample, fields=type(sample.fields)(row)))
+                questions = self.split_row(sample.fields)
+                parts = list(map(self._derive_parts, questions))
             except DataError as error:
                 raise locate_error(error, sample) from None
+            for number, fields in enumerate(questions):
+                row = type(sample.fields)({**fields, **parts[number]})
+                sample_id = row.get(ID_COLUMN)
+                if self.unfolded and sample_id is not None:
+                    row[ID_COLUMN] = f"{sample_id}-{number + 1}"
+                items.append(replace(sample, fields=row))
         columns = list(items[0].fields) if items else samples.columns
         return replace(samples, items=items, columns=columns)
 
@@ -361,7 +364,7 @@ class QuestionColumns:
         if self.has("options"):
             parts |= self._derive_options(row)
         elif "choices" in self.columns:
-            parts["choices"] = read_option_texts(self.cell(row, "choices"))[0]
+            parts["choices"] = self._read_labels(row)
         if "truth" in self.columns and "truth" not in parts:
             parts["truth"] = read_truth(self.cell(row, "truth"))
         if "id" in self.columns:
@@ -375,7 +378,8 @@ class QuestionColumns:
         parts: dict[str, object] = {"options": None, "choices": None}
         question = to_text(self.cell(row, "question"))
         if self.has_options_in_question:
-            parts["question"] = question = split_question(question)[0]
+            question, _ = split_question(question)
+            parts["question"] = question
         options = self.read_options(row)
         if options is None:
             return parts
@@ -398,13 +402,17 @@ class QuestionColumns:
         lists: list[list[object]] = []
         for name in self.unfolded:
             cell = row.get(name)
-            lists.append(cell if cell and isinstance(cell, list) else [None])
+            if not isinstance(cell, list):
+                cell = []
+            lists.append(cell or [None])
         if len(set(map(len, lists))) > 1:
             message = f"the lists in {listing(self.unfolded)} are not equally long"
-            raise DataError("E202", message, where=Place(field=self.unfolded[0]))
+            where = Place(field=self.unfolded[0])
+            raise DataError("E202", message, where=where)
         questions: list[Row] = []
-        for parts in zip(*lists, strict=True):
-            questions.append({**row, **dict(zip(self.unfolded, parts, strict=True))})
+        for cells in zip(*lists, strict=True):
+            parts = dict(zip(self.unfolded, cells, strict=True))
+            questions.append({**row, **parts})
         return questions
 
     def read_options(self, row: Row) -> OptionList | None:
@@ -413,14 +421,19 @@ class QuestionColumns:
         if not texts:
             return None
         if len(texts) > MOST_OPTIONS:
-            message = (
-                f"a question has at most {MOST_OPTIONS:,} options, and this one has {len(texts):,}"
-            )
+            message = f"a question has at most {MOST_OPTIONS:,} options, "
+            message += f"and this one has {len(texts):,}"
             where = Place(field=self.columns.get("options"))
             raise DataError("E205", message, where=where, hint="leave the row out")
         if "choices" in self.columns and not self.has_options_in_question:
-            labels = read_option_texts(self.cell(row, "choices"))[0] or []
+            labels = self._read_labels(row) or []
         return name_options(texts, labels)
+
+    def _read_labels(self, row: Row) -> list[str] | None:
+        """Return the labels that a row lists in a column of their own."""
+        cell = self.cell(row, "choices")
+        labels, _ = read_option_texts(cell)
+        return labels
 
     def _read_texts(self, row: Row) -> tuple[list[str] | None, list[str]]:
         """Return the texts of a row's options, and their labels if the options have any."""
@@ -439,7 +452,7 @@ class QuestionColumns:
         Beside a right answer, the wrong ones may be a list.
         """
         is_pair = self.is_shuffled and len(self.spread) == len(("right", "wrong"))
-        texts: list[str] = []
+        texts = []
         for name in self.spread:
             cell = get_inside(row, name)
             is_list = isinstance(cell, list | dict)
@@ -449,23 +462,20 @@ class QuestionColumns:
             texts += listed or [to_text(cell) or ""]
         return list(takewhile(bool, map(str.strip, texts)))
 
-    def find_place(
-        self,
-        row: Row,
-        options: OptionList | None,
-    ) -> int | None:
+    def find_place(self, row: Row, options: OptionList | None) -> int | None:
         """Return the place of the option that a row's truth names; None for none or several."""
         if options is None:
             return None
         cell = self.cell(row, "truth")
+        count = len(options.texts)
         if self.form == "flag":
             place = read_mark(cell)
-            return place if place in range(len(options.texts)) else None
+            return place if place in range(count) else None
         truth = read_truth(cell)
         if truth is None:
             return None
         if self.columns["truth"] in self.spread:
-            return 0 if len(options.texts) > 1 else None
+            return 0 if count > 1 else None
         return options.find_place(truth, self.form, self.spread)
 
 
@@ -487,13 +497,16 @@ def find_columns(
     """Return which of some columns is what, by their names alone; `chosen` pairs role and name."""
     folded: dict[str, str] = {}
     for name in reversed(names):
-        folded[fold_name(name.rpartition(".")[2])] = name
+        _, _, last_part = name.rpartition(".")
+        folded[fold_name(last_part)] = name
     columns = dict(chosen)
     for role in roles:
+        if role in columns:
+            continue
         for likely in FOLDED[role]:
-            name = folded.get(likely, "")
-            if role not in columns and likely in folded and name not in columns.values():
-                columns[role] = name
+            if likely in folded and folded[likely] not in columns.values():
+                columns[role] = folded[likely]
+                break
     if "options" in columns:
         return QuestionColumns(columns)
     return QuestionColumns(columns, find_numbered(names))

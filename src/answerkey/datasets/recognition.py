@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from itertools import islice, pairwise
+from itertools import islice
 
 import polars as pl
 
@@ -53,7 +53,7 @@ _WRONG = re.compile(
 )
 #: A label, and what all labels of a question may have around it.
 _LABEL = re.compile(r"(?P<before>.*?)(?P<place>\d{1,4}|.)(?P<after>\W*)", re.DOTALL)
-_FIRST_LABELS = frozenset("Aa10")
+_FIRST_LABELS: frozenset[str | None] = frozenset("Aa10")
 #: Names of ids of something larger than a question, such as an article: these may come again.
 _SHARED_IDS = ("docid", "exampleid", "idx", "index")
 _QUESTIONS = frozenset({"question", "questiontext", "questionstem", "query"})
@@ -72,7 +72,7 @@ def recognise(
     part, if it `needs_all`; E215 when the table can be read in more than one way, or its truths
     name no options.
     """
-    names: dict[str, str] = {}
+    names = {}
     for role, name in (chosen or {}).items():
         names["truth" if role in TRUTH_ROLES else role] = name
     return _Table(rows, names, roles, needs_all=needs_all).recognise()
@@ -113,10 +113,15 @@ class TableReading:
             return None, place
         return tuple(options.texts), place
 
-    def count(self, sample: Sample, fields: Row, options: OptionList | None) -> None:
+    def count(
+        self,
+        sample: Sample,
+        fields: Row,
+        options: OptionList | None,
+    ) -> None:
         """Read a question of a row, and count what comes of it."""
-        reading = self.read(fields, options)
-        self.digest = hash((self.digest, reading))
+        texts, place = self.read(fields, options)
+        self.digest = hash((self.digest, texts, place))
         self.total += 1
         if options is not None:
             self.filled += 1
@@ -124,10 +129,11 @@ class TableReading:
                 self.labelled += 1
                 bare_names = [re.sub(r"\W", "", name) for name in options.names]
                 self.is_relabelled |= bare_names != options.choices
-        if reading[1] is None and self.truth is not None:
+        if place is None and self.truth is not None:
             self.missed += 1
             if self.missed <= _SHOWN_ROWS:
-                self.shown.append(_show_line(sample) + self.show(fields))
+                line = _show_line(sample)
+                self.shown.append(line + self.show(fields))
 
     def show(self, fields: Row) -> str:
         """Return what the table says of a question's truth, and which option that is."""
@@ -136,8 +142,9 @@ class TableReading:
         option = "no option"
         if options is not None and place is not None:
             option = repr(shorten(options.texts[place], _SHOWN_TEXT))
-        cell = shorten(repr(self.columns.cell(fields, "truth")), _SHOWN_TEXT)
-        return f"`{self.truth}` {cell} as {FORMS[str(self.columns.form)]} is {option}"
+        cell = self.columns.cell(fields, "truth")
+        shown = shorten(repr(cell), _SHOWN_TEXT)
+        return f"`{self.truth}` {shown} as {FORMS[str(self.columns.form)]} is {option}"
 
 
 def _show_line(sample: Sample) -> str:
@@ -149,32 +156,45 @@ def _try_readings(rows: Rows, readings: Sequence[TableReading]) -> None:
     groups: dict[object, list[TableReading]] = {}
     for reading in readings:
         columns = reading.columns
-        form = columns.form if columns.form in SAID_OPTIONS else None
-        source = (columns.columns.get("options"), columns.spread, columns.unfolded, form)
+        source = (
+            columns.columns.get("options"),
+            columns.spread,
+            columns.unfolded,
+            columns.form in SAID_OPTIONS and columns.form,
+        )
         groups.setdefault(source, []).append(reading)
     for sample in iterate_samples(rows):
-        for group in groups.values():
-            columns = group[0].columns
-            try:
-                for fields in columns.split_row(sample.fields):
-                    options = columns.read_options(fields)
-                    for reading in group:
-                        reading.count(sample, fields, options)
-            except DataError as error:
-                raise locate_error(error, sample) from None
+        try:
+            for group in groups.values():
+                _count_row(sample, group)
+        except DataError as error:
+            raise locate_error(error, sample) from None
 
 
-def _choose_fitting(readings: Sequence[TableReading], *, is_forced: bool) -> list[TableReading]:
-    """Return the readings that fit the truths, the first of those that agree on every row."""
+def _count_row(sample: Sample, group: Sequence[TableReading]) -> None:
+    columns = group[0].columns
+    for fields in columns.split_row(sample.fields):
+        options = columns.read_options(fields)
+        for reading in group:
+            reading.count(sample, fields, options)
+
+
+def _choose_fitting(readings: Sequence[TableReading], most_missed: float) -> list[TableReading]:
+    """Return the readings that fit the truths, the first of those that agree on every row.
+
+    They miss no truth; if all do, at most this share of them.
+    """
     readable = [reading for reading in readings if reading.truth is not None]
     fitting = [reading for reading in readable if not reading.missed]
     if not fitting:
-        most = 1 if is_forced else _MISSED
-        fitting = [reading for reading in readable if reading.missed <= most * reading.total]
+        for reading in readable:
+            if reading.missed <= most_missed * reading.total:
+                fitting.append(reading)
     different: dict[int, TableReading] = {}
     for reading in fitting:
-        if not (reading.is_index and _is_refuted(reading, fitting)):
-            different.setdefault(reading.digest, reading)
+        if reading.is_index and _is_refuted(reading, fitting):
+            continue
+        different.setdefault(reading.digest, reading)
     return list(different.values())
 
 
@@ -184,8 +204,8 @@ def _is_refuted(index: TableReading, fitting: Sequence[TableReading]) -> bool:
     They are labels that the table states, or labels or texts of another column agree with the
     index that counts otherwise.
     """
-    sure_digests: set[int] = set()
-    rival_digests: set[int] = set()
+    sure_digests = set()
+    rival_digests = set()
     for reading in fitting:
         form = reading.columns.form
         if reading.truth != index.truth:
@@ -224,13 +244,16 @@ class _Table:
         for column in reversed(self.rows.columns):
             columns[fold_name(column)] = column
             depth, fields = self.preview.look_inside(column)
-            inner = {fold_name(name): f"{column}.{name}" for name in reversed(fields)}
+            inner: dict[str, str] = {}
+            for name in reversed(fields):
+                inner[fold_name(name)] = f"{column}.{name}"
             if not depth or not _QUESTIONS.isdisjoint(inner):
                 paths |= inner
         paths |= columns
         usual: dict[str, list[str]] = {}
         for role in self.roles:
-            usual[role] = [paths[name] for name in FOLDED[role] if name in paths]
+            known_names = filter(paths.__contains__, FOLDED[role])
+            usual[role] = [paths[name] for name in known_names]
         return usual
 
     def recognise(self) -> QuestionColumns:
@@ -246,13 +269,22 @@ class _Table:
             for sources in self._list_sources(base, lists, truths):
                 result = result or self._choose_reading(sources, truths)
         if result is None:
-            # Without options, only its name tells what the truth is.
-            filled = [name for name in truths if self._holds("text", name)]
-            result = QuestionColumns(columns, unfolded=self.preview.find_unfolded(columns))
-            if filled:
-                result = result.with_column("truth", filled[0])
+            result = self._read_without_options(columns, truths)
         if self.needs_all:
             self._require_parts(result)
+        return result
+
+    def _read_without_options(
+        self,
+        columns: Mapping[str, str],
+        truths: Sequence[str],
+    ) -> QuestionColumns:
+        """Return the columns of a table without options: only its name tells what the truth is."""
+        unfolded = self.preview.find_unfolded(columns)
+        result = QuestionColumns(columns, unfolded=unfolded)
+        for name in truths:
+            if self._holds("text", name):
+                return result.with_column("truth", name)
         return result
 
     def _choose_columns(self, forced: QuestionColumns) -> dict[str, str]:
@@ -269,19 +301,24 @@ class _Table:
                 likely += self.usual.get("options", [])
             taken = {*columns.values(), *forced.spread}
             free = [name for name in likely if name not in taken]
-            names = list(islice((name for name in free if self._holds(role, name)), 2))
-            if role == "completion" and self.needs_all and len(names) > 1:
-                self._refuse_completions(names)
-            if names:
-                columns[role] = names[0]
-            elif role == "id" and self.needs_all:
+            suitable = (name for name in free if self._holds(role, name))
+            name = next(suitable, None)
+            if name is not None:
+                columns[role] = name
+            if not self.needs_all:
+                continue
+            if role == "completion" and name is not None:
+                self._refuse_completions(name, next(suitable, None))
+            elif role == "id" and name is None:
                 self._refuse_repeated_ids(free)
         return columns
 
-    def _refuse_completions(self, names: Sequence[str]) -> None:
-        if fold_name(names[0]) == "completion":
+    def _refuse_completions(self, name: str, second: str | None) -> None:
+        """Raise E209 where another column may hold the completions as well."""
+        if second is None or fold_name(name) == "completion":
             return
-        flags = [f"`--column completion={name}`" for name in names]
+        names = [name, second]
+        flags = [f"`--column completion={column}`" for column in names]
         message = f"several columns may hold the completions: {listing(names)}"
         raise self._refuse("E209", [message], f"say which: {' or '.join(flags)}")
 
@@ -292,41 +329,51 @@ class _Table:
         """
         if role == "id" and "trial" not in self.roles:
             return self._find_repeated(name) == []
-        for _, cell in self._iterate_cells(name, role):
-            if role == "choices":
-                if not _holds_labels(cell):
-                    return False
-            elif (to_text(cell) or "").strip() or (role == "completion" and cell):
+        cells = (cell for _, cell in self._iterate_cells(name, role))
+        if role == "choices":
+            return all(map(_holds_labels, cells))
+        for cell in cells:
+            if cell and role == "completion":
                 return True
-        return role == "choices"
+            if (to_text(cell) or "").strip():
+                return True
+        return False
 
     def _find_repeated(self, name: str) -> list[str] | None:
         """Return the ids that come again; None if a row has no id."""
-        texts = (to_text(cell) or None for _, cell in self._iterate_cells(name))
+        texts = []
+        for _, cell in self._iterate_cells(name):
+            text = to_text(cell)
+            if not text:
+                return None
+            texts.append(text)
         ids = pl.Series(texts, dtype=pl.String)
-        if ids.null_count():
-            return None
-        return ids.filter(ids.is_duplicated()).unique(maintain_order=True).to_list()
+        repeated = ids.filter(ids.is_duplicated())
+        return repeated.unique(maintain_order=True).to_list()
 
     def _refuse_repeated_ids(self, names: Sequence[str]) -> None:
         """Raise E208 for the first column whose ids come again, unless it names larger things."""
         for name in names:
+            if name not in self.rows.columns or fold_name(name) in _SHARED_IDS:
+                continue
             repeated = self._find_repeated(name)
-            is_shared = name not in self.rows.columns or fold_name(name) in _SHARED_IDS
-            if not repeated or is_shared:
+            if not repeated:
                 continue
             message = f"`{name}` has the same value in several rows, and is no id"
             text = repeated[0]
-            cells = self._iterate_cells(name)
-            lines = (str(sample.line) for sample, cell in cells if to_text(cell) == text)
-            shown = f"{text!r} on lines {', '.join(islice(lines, _SHOWN_ROWS))}"
+            lines = []
+            for sample, cell in self._iterate_cells(name):
+                if to_text(cell) == text:
+                    lines.append(str(sample.line))
+            shown = f"{text!r} on lines {', '.join(lines[:_SHOWN_ROWS])}"
             hint = "give every row its own id, or number the rows instead: `--column id=`"
             raise self._refuse("E208", [message, shown], hint, name)
 
     def _iterate_cells(self, name: str, role: str = "") -> Iterator[tuple[Sample, object]]:
         """Yield the cells of a column or field with their rows, a list of questions one by one."""
         columns = {role: name}
-        reader = QuestionColumns(columns, unfolded=self.preview.find_unfolded(columns))
+        unfolded = self.preview.find_unfolded(columns)
+        reader = QuestionColumns(columns, unfolded=unfolded)
         for sample in iterate_samples(self.rows):
             for fields in reader.split_row(sample.fields):
                 yield sample, reader.cell(fields, role)
@@ -353,8 +400,10 @@ class _Table:
         labels = columns.get("choices", "")
         if lists or labels not in options or find_numbered(self.rows.columns):
             return lists
-        texts, _ = read_option_cell(get_inside(self.preview.rows[0], labels))
-        if labels in self.usual["choices"] and texts and texts[0] in _FIRST_LABELS:
+        cell = get_inside(self.preview.rows[0], labels)
+        texts, _ = read_option_cell(cell)
+        first_label = texts[0] if texts else None
+        if first_label in _FIRST_LABELS and labels in self.usual["choices"]:
             return lists
         return [columns.pop("choices")]
 
@@ -374,18 +423,24 @@ class _Table:
         numbered = find_numbered(self.rows.columns)
         if numbered:
             sources.append(replace(base, spread=numbered))
-        wrong: dict[tuple[int, str], str] = {}
-        for name in self.rows.columns:
-            match = _WRONG.fullmatch(fold_name(name))
-            if match:
-                wrong[len(match["place"]), match["place"]] = name
+        wrong = self._list_wrong()
         if wrong and truths:
-            in_order = [name for _, name in sorted(wrong.items())]
-            sources.append(replace(base, spread=(truths[0], *in_order)))
+            spread = (truths[0], *wrong)
+            sources.append(replace(base, spread=spread))
         yield sources
         if "question" in base.columns:
             yield [base.with_column("options", base.columns["question"])]
         yield [base]
+
+    def _list_wrong(self) -> list[str]:
+        """Return the columns of wrong options, in the order of their numbers or letters."""
+        wrong = {}
+        for name in self.rows.columns:
+            match = _WRONG.fullmatch(fold_name(name))
+            if match:
+                place = match["place"]
+                wrong[len(place), place] = name
+        return [wrong[key] for key in sorted(wrong)]
 
     def _list_readings(
         self,
@@ -408,15 +463,19 @@ class _Table:
     def _list_forms(self, columns: QuestionColumns, truths: Sequence[str]) -> list[str]:
         """Return the forms that a truth may have; a list of options may mark one of them."""
         truth = columns.columns["truth"]
-        marks = [read_mark(get_inside(row, truth)) for row in self.preview.rows]
-        flag = [] if set(marks) == {None} else ["flag"]
+        flag = []
+        for row in self.preview.rows:
+            if read_mark(get_inside(row, truth)) is not None:
+                flag = ["flag"]
         if truth not in truths:
             return flag
         if truth in columns.spread:
             return ["text"]
-        if not columns.has("options"):
-            return [] if columns.form else ["true", "yes"]
-        return [columns.form] if columns.form else ["label", "0", "1", "text", *flag]
+        if columns.form:
+            return [columns.form] if columns.has("options") else []
+        if columns.has("options"):
+            return ["label", "0", "1", "text", *flag]
+        return ["true", "yes"]
 
     def _choose_reading(
         self,
@@ -434,30 +493,43 @@ class _Table:
             _try_readings(self.rows, readings)
         filled = []
         for reading in readings:
-            if reading.total - reading.filled <= _MISSED * reading.total:
+            empty = reading.total - reading.filled
+            if empty <= _MISSED * reading.total:
                 filled.append(reading)
-        is_forced = sources != [] and sources[0].form is not None
-        fitting = _choose_fitting(filled, is_forced=is_forced)
+        is_forced = bool(sources) and sources[0].form is not None
+        fitting = _choose_fitting(filled, 1.0 if is_forced else _MISSED)
         if len(fitting) > 1:
             raise self._refuse_several(fitting)
         if fitting:
-            return replace(fitting[0].columns, is_relabelled=fitting[0].is_relabelled)
-        if not filled or filled[0].columns.form in SAID_OPTIONS:
+            reading = fitting[0]
+            return replace(reading.columns, is_relabelled=reading.is_relabelled)
+        if not filled:
             return None
-        if self.needs_all and filled[0].truth is not None:
+        reading = filled[0]
+        if reading.columns.form in SAID_OPTIONS:
+            return None
+        if self.needs_all and reading.truth is not None:
             raise self._refuse_unfit(filled)
-        return replace(filled[0].columns, form=None)
+        return replace(reading.columns, form=None)
 
     # ── what is wrong
 
     def _refuse(
-        self, code: str, lines: Sequence[str], hint: str, column: str | None = None
+        self,
+        code: str,
+        lines: Sequence[str],
+        hint: str,
+        column: str | None = None,
     ) -> DataError:
-        return refuse_file(code, "\n".join(lines), self.rows.file, hint, field=column)
+        message = "\n".join(lines)
+        return refuse_file(code, message, self.rows.file, hint, field=column)
 
     def _require_parts(self, result: QuestionColumns) -> None:
         """Raise E206 for parts that no column holds."""
-        missing = [part for part in ("question", "options", "truth") if not result.has(part)]
+        missing = []
+        for part in ("question", "options", "truth"):
+            if not result.has(part):
+                missing.append(part)
         if not missing:
             return
         message = f"no column holds the {' or the '.join(missing)}"
@@ -465,7 +537,8 @@ class _Table:
         hint = f"name the columns: `{' '.join(flags)}`; there are {listing(self.rows.columns)}"
         if "options" in missing:
             hint += '; the options of a row are a list of texts: `["red", "blue"]`'
-        if str(self.rows.file).lower().endswith((".csv", ".tsv")):
+        file = str(self.rows.file)
+        if file.lower().endswith((".csv", ".tsv")):
             hint += "; `--header question,A,B,C,D,answer` if the first line is a question"
         raise self._refuse("E206", [message], hint)
 
@@ -473,32 +546,35 @@ class _Table:
         """Return the error about a table that can be read in several ways, with rows that show
         it.
         """
-        names = [reading.columns.say() for reading in readings]
+        settings = [reading.columns.say() for reading in readings]
         hints = []
-        for roles in names:
+        for roles in settings:
             flags = []
             for role, name in roles.items():
-                if any(other_roles.get(role) != name for other_roles in names):
+                is_shared = all(setting.get(role) == name for setting in settings)
+                if not is_shared:
                     flags.append(_write_flag(role, name))
             hints.append(f"`{' '.join(flags)}`")
         message = f"the truths can be read in {len(readings)} ways, which all fit"
-        shown = islice(_show_conflicts(self.rows, readings), _SHOWN_ROWS)
+        conflicts = islice(_show_conflicts(self.rows, readings), _SHOWN_ROWS)
+        lines = [message, *conflicts]
         hint = f"say which is meant: {' or '.join(hints)}"
-        return self._refuse("E215", [message, *shown], hint, readings[0].truth)
+        return self._refuse("E215", lines, hint, readings[0].truth)
 
     def _refuse_unfit(self, readings: Sequence[TableReading]) -> DataError:
         """Return the error about truths that name no options."""
         best = min(readings, key=lambda reading: reading.missed / reading.total)
         message = f"the truths name no option in {best.missed:,} of {best.total:,} rows"
-        names = listing({str(reading.truth): reading for reading in readings})
-        hint = f"name the column of the truth: `--column truth=NAME`; looked at {names}; "
+        truths = dict.fromkeys(str(reading.truth) for reading in readings)
+        hint = f"name the column of the truth: `--column truth=NAME`; looked at {listing(truths)}; "
         hint += f"columns: {listing(self.rows.columns)}; "
         if best.missed < best.total:
             flag = _write_flag("truth", f"{best.truth}:{best.columns.form}")
             hint += f"to score the other rows: `{flag} --allow-failed {best.missed}`"
         else:
             hint += "a truth names one option, and some splits have none"
-        return self._refuse("E215", [message, *best.shown], hint, best.truth)
+        lines = [message, *best.shown]
+        return self._refuse("E215", lines, hint, best.truth)
 
 
 def _show_conflicts(rows: Rows, readings: Sequence[TableReading]) -> Iterator[str]:
@@ -508,9 +584,11 @@ def _show_conflicts(rows: Rows, readings: Sequence[TableReading]) -> Iterator[st
         for fields in zip(*questions, strict=False):
             results = set()
             for reading, cells in zip(readings, fields, strict=True):
-                results.add(reading.read(cells, reading.columns.read_options(cells)))
+                options = reading.columns.read_options(cells)
+                results.add(reading.read(cells, options))
             if len(results) > 1:
-                yield _show_line(sample) + "; ".join(map(TableReading.show, readings, fields))
+                views = map(TableReading.show, readings, fields)
+                yield _show_line(sample) + "; ".join(views)
 
 
 def _write_flag(role: str, name: str | Sequence[str]) -> str:
@@ -521,23 +599,27 @@ def _write_flag(role: str, name: str | Sequence[str]) -> str:
 
 def _holds_labels(cell: object) -> bool:
     texts, labels = read_option_cell(cell)
-    return bool(texts) and not labels and _are_labels(tuple(texts or ()))
+    if not texts or labels:
+        return False
+    return _are_labels(tuple(texts))
 
 
 @lru_cache(1_024)
 def _are_labels(texts: tuple[str | None, ...]) -> bool:
     """Return whether texts count, with the same characters around: A, B; 1, 2; A1, A2; (a), (b)."""
-    places: list[int] = []
-    around: set[tuple[str, str]] = set()
+    places = []
+    around = set()
     for text in texts:
-        match = _LABEL.fullmatch((text or "").strip())
+        bare = (text or "").strip()
+        match = _LABEL.fullmatch(bare)
         if match is None:
             return False
-        place = match["place"]
+        before, place, after = match.groups()
         places.append(int(place) if place.isdecimal() else ord(place))
-        around.add((match["before"], match["after"]))
+        around.add((before, after))
     # A lone text is an option.
     if len(places) == 1 and around != {("", "")}:
         return False
-    is_counting = all(after == before + 1 for before, after in pairwise(places))
+    first = places[0]
+    is_counting = places == list(range(first, first + len(places)))
     return is_counting and len(around) == 1

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Self, cast
+from typing import Self, cast
 
 import polars as pl
 
@@ -23,7 +23,6 @@ from answerkey.datasets.rows import (
     TRIAL_COLUMN,
     Rows,
     get_inside,
-    iterate_blocks,
     iterate_samples,
 )
 from answerkey.errors import DataError, listing, suggest
@@ -82,37 +81,38 @@ class CompletionColumn:
     name: str
     beside: frozenset[str]
 
-    def cells(self, samples: Samples) -> list[object]:
-        """Return the cells; a row without the field has a null cell."""
-        return [get_inside(fields, self.name) for fields in samples.rows()]
-
     def check(self, rows: Rows) -> None:
         """Raise E209 for all cells of the rows that are no completions."""
         errors = RowErrors(rows.file)
-        for _, block in iterate_blocks(rows):
-            for sample, cell in zip(block, self.cells(block), strict=True):
-                if not _is_completion(cell):
-                    message = f"column `{self.name}` holds what is no completion"
-                    hint = "a completion is text, null, or a message with `content`"
-                    if isinstance(cell, dict):
-                        fields = [f"{self.name}.{field}" for field in cell]
-                        hint += f"; name a field: {listing(fields)}"
-                    errors.add("E209", message, where=sample.place(self.name), hint=hint)
-                status = sample.fields.get(STATUS_COLUMN)
-                if STATUS_COLUMN in self.beside and status not in (None, "", *STATUSES):
-                    message = f"{status!r} is not a completion status"
-                    hint = f"statuses: {listing(STATUSES)}"
-                    errors.add("E209", message, where=sample.place(STATUS_COLUMN), hint=hint)
+        for sample in iterate_samples(rows):
+            cell = get_inside(sample.fields, self.name)
+            if not isinstance(cell, str) and not _is_completion(cell):
+                message = f"column `{self.name}` holds what is no completion"
+                hint = "a completion is text, null, or a message with `content`"
+                if isinstance(cell, dict):
+                    fields = [f"{self.name}.{field}" for field in cell]
+                    hint += f"; name a field: {listing(fields)}"
+                where = sample.place(self.name)
+                errors.add("E209", message, where=where, hint=hint)
+            status = sample.fields.get(STATUS_COLUMN)
+            if STATUS_COLUMN in self.beside and status not in (None, "", *STATUSES):
+                message = f"{status!r} is not a completion status"
+                where = sample.place(STATUS_COLUMN)
+                hint = f"statuses: {listing(STATUSES)}"
+                errors.add("E209", message, where=where, hint=hint)
         errors.raise_any()
 
     def read(self, table: Samples, ids: Iterable[str]) -> Completions:
-        """Return the completions of rows that `check` has found in order, under these ids."""
-        cells = self.cells(table)
+        """Return the completions of rows that `check` has found in order, under these ids.
+
+        A row without the field has a null cell.
+        """
+        cells = [get_inside(fields, self.name) for fields in table.rows()]
         are_texts = set(map(type, cells)) <= {str, type(None)}
         if are_texts and not self.beside:
             texts = cast("list[str | None]", cells)
             return Completions.build_texts(ids, texts, source=SOURCE)
-        completions: list[Completion] = []
+        completions = []
         for sample, cell in zip(table, cells, strict=True):
             completions.append(self._read_completion(sample, cell))
         return Completions.build(ids, completions, source=SOURCE)
@@ -120,7 +120,7 @@ class CompletionColumn:
     def _read_completion(self, sample: Sample, cell: object) -> Completion:
         """Return the completion of a row with what the columns beside it say."""
         completion = read_message(cell)
-        fields: dict[str, Any] = {}
+        fields = {}
         for name in self.beside.intersection(_READERS):
             value = _READERS[name](sample.fields[name])
             if value is not None:
@@ -190,17 +190,18 @@ def find_completion_column(
     the exact column first, then the field with the longest matching column name, and so on inwards:
     `completions.org/model-1.5` reaches the field `org/model-1.5` of the column `completions`.
     """
-    beside = frozenset(rows.columns).intersection(BESIDE)
-    looked_for = [column] if column else [COMPLETION_COLUMN]
-    names = [name for name in looked_for if _has_field(rows, name)]
-    if not names and column is None:
-        looked_for += OTHER_NAMES
-        names = [name for name in looked_for if name in rows.columns]
+    looked_for = [column] if column else [COMPLETION_COLUMN, *OTHER_NAMES]
+    names = [name for name in looked_for if name in rows.columns]
+    if COMPLETION_COLUMN in names:
+        names = [COMPLETION_COLUMN]
+    if column and not names and _has_field(rows, column):
+        names = [column]
     if len(names) > 1:
         message = f"several columns may hold the completions: {listing(names)}"
         hint = "name one with `--completion-column`"
         raise refuse_file("E209", message, rows.file, hint)
     if names:
+        beside = frozenset(rows.columns).intersection(BESIDE)
         return CompletionColumn(names[0], beside)
     if column is None and not is_needed:
         return None
@@ -211,11 +212,11 @@ def find_completion_column(
 
 
 def _has_field(rows: Rows, name: str) -> bool:
-    """Return whether there is a column with this name, or any row has such a field."""
-    if name in rows.columns:
-        return True
-    fields = (get_inside(sample.fields, name, ABSENT) for sample in iterate_samples(rows))
-    return any(field is not ABSENT for field in fields)
+    """Return whether any row has the field that a dotted name reaches."""
+    for sample in iterate_samples(rows):
+        if get_inside(sample.fields, name, ABSENT) is not ABSENT:
+            return True
+    return False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,7 +237,8 @@ class RecordedCompletions:
         """Return those of `length` samples from `offset` on."""
         if self.rows is None:
             return self
-        rows = self.rows.slice(offset * self.num_trials, length * self.num_trials)
+        trials = self.num_trials
+        rows = self.rows.slice(offset * trials, length * trials)
         return replace(self, rows=rows)
 
     def read(self, samples: Samples) -> Completions:
@@ -250,8 +252,11 @@ class RecordedCompletions:
         """Return the completions as they are."""
         if self.column is None:
             return Completions.build_blank(samples.ids)
-        table = samples if self.rows is None else self.rows.load()
-        completions = self.column.read(table, samples.repeat(self.num_trials).ids)
+        table = samples
+        if self.rows is not None:
+            table = self.rows.load()
+        ids = samples.repeat(self.num_trials).ids
+        completions = self.column.read(table, ids)
         if self.num_trials == 1:
             return completions
         return completions.number(range(self.num_trials))
@@ -264,7 +269,11 @@ def _split_completion(completion: Completion) -> Completion:
     thought, answer = parts
     if completion.reasoning:
         thought = f"{completion.reasoning}\n{thought}"
-    return completion.with_fields(text=answer, reasoning=thought, raw=completion.text)
+    return completion.with_fields(
+        text=answer,
+        reasoning=thought,
+        raw=completion.text,
+    )
 
 
 def find_own_completions(rows: Rows, *, column: str | None = None) -> RecordedCompletions | None:
@@ -299,7 +308,11 @@ def match_completions(
     if THOUGHTS_COLUMN in table.columns:
         beside = completion_column.beside | {THOUGHTS_COLUMN}
         completion_column = replace(completion_column, beside=beside)
-    ids = table.ids if ID_COLUMN in table.columns else _find_ids(table, dataset)
+    ids = None
+    if ID_COLUMN in table.columns:
+        ids = table.ids
+    elif len(table.columns) > 1:  # another column may name samples
+        ids = _find_ids(table, dataset)
     if num_trials > 1 and (ids is None or TRIAL_COLUMN not in table.columns):
         raise refuse_single(num_trials, table.file)
     if ids is None:
@@ -307,36 +320,51 @@ def match_completions(
     else:
         rows = _match_ids(table, ids, dataset, num_trials)
     completion_column.check(rows)
-    return RecordedCompletions(column=completion_column, rows=rows, num_trials=num_trials)
+    return RecordedCompletions(
+        column=completion_column,
+        rows=rows,
+        num_trials=num_trials,
+    )
 
 
 def _find_ids(table: Rows, dataset: Dataset) -> pl.Series | None:
     """Return the sample of each row, if a column like `id` names samples, here or by its values."""
-    column = find_columns(tuple(table.columns), ("id",)).columns.get("id")
+    columns = find_columns(tuple(table.columns), ("id",)).columns
+    column = columns.get("id", "")
     names = _read_names(table, column)
     if names is None:
         return None
     ids = dataset.table.ids
     for candidate in (ids, _read_names(dataset.table, column)):
-        if candidate is not None and names.is_in(candidate.implode()).all():
-            samples = pl.DataFrame({"name": candidate, "id": ids})
-            rows = pl.DataFrame({"name": names})
-            return rows.join(samples, on="name", maintain_order="left")["id"]
+        if candidate is None:
+            continue
+        samples = pl.DataFrame({"name": candidate, "id": ids})
+        rows = pl.DataFrame({"name": names})
+        matched = rows.join(samples, on="name", how="left", maintain_order="left")
+        if not matched["id"].null_count():
+            return matched["id"]
     return None
 
 
-def _read_names(rows: Rows, column: str | None) -> pl.Series | None:
+def _read_names(rows: Rows, column: str) -> pl.Series | None:
     """Return the cells of a column as texts; None if they do not name each row once."""
     if column not in rows.columns:
         return None
-    texts = (_read_text(sample.fields[str(column)]) for sample in iterate_samples(rows))
+    texts = []
+    for sample in iterate_samples(rows):
+        texts.append(_read_text(sample.fields[column]))
     every_name = pl.Series(texts, dtype=pl.String)
     if every_name.null_count() or every_name.is_duplicated().any():
         return None
     return every_name
 
 
-def _match_ids(table: Rows, ids: pl.Series, dataset: Dataset, num_trials: int) -> Rows:
+def _match_ids(
+    table: Rows,
+    ids: pl.Series,
+    dataset: Dataset,
+    num_trials: int,
+) -> Rows:
     """Return for each sample, and each of its trials, the row of its completion.
 
     `ids` say which sample a row belongs to; trials count from 0. What is missing, and a row that
@@ -349,43 +377,54 @@ def _match_ids(table: Rows, ids: pl.Series, dataset: Dataset, num_trials: int) -
     if num_trials > 1:
         keys.append("trial")
         rows = rows.with_columns(_read_trials(table))
-        trials = pl.DataFrame({"trial": pl.int_range(0, num_trials, eager=True)})
+        numbers = pl.int_range(0, num_trials, eager=True)
+        trials = pl.DataFrame({"trial": numbers})
         selected = selected.join(trials, how="cross", maintain_order="left_right")
         every = every.join(trials, how="cross")
     elif ids.is_duplicated().any():
         message = "the completions hold several trials of a sample, and the task has one"
         hint = "add `trials: {num_trials: N}` to the task, or keep one trial of each sample"
         raise refuse_file("E209", message, table.file, hint, field=TRIAL_COLUMN)
-    matched = selected.join(rows, on=keys, how="left", maintain_order="left")
+    matched = selected.join(
+        rows,
+        on=keys,
+        how="left",
+        maintain_order="left",
+    )
     missing = matched.filter(pl.col("row").is_null())
-    unknown = rows.join(every, on=keys, how="anti", maintain_order="left")
-    if missing.height or unknown.height:
-        raise _refuse_unmatched(missing, unknown, num_trials, table.file)
-    return table.take(matched["row"])
-
-
-def _refuse_unmatched(
-    missing: pl.DataFrame, unknown: pl.DataFrame, num_trials: int, file: str | None
-) -> DataError:
-    """Return the error that shows which samples and completions have no partner."""
-    parts: list[str] = []
-    for title, rows in (
-        ("samples without a completion", missing),
-        ("completions without a sample", unknown),
-    ):
-        if rows.height:
-            names = rows.select(pl.concat_str(pl.exclude("row"), separator=" trial ")).to_series()
-            parts.append(f"{title}: {rows.height} ({listing(names, limit=SHOWN_IDS)})")
+    unknown = rows.join(
+        every,
+        on=keys,
+        how="anti",
+        maintain_order="left",
+    )
+    if missing.is_empty() and unknown.is_empty():
+        return table.take(matched["row"])
+    parts = [
+        *_list_unmatched("samples without a completion", missing),
+        *_list_unmatched("completions without a sample", unknown),
+    ]
     message = f"the completions do not fit the dataset: {'; '.join(parts)}"
     hint = f"`{ID_COLUMN}` must hold the ids of this dataset; rows without ids are "
     hint += "`000001`, `000002`, ..."
     if num_trials > 1:
         hint += f"; each sample needs the trials 0 to {num_trials - 1} in `{TRIAL_COLUMN}`"
-    return refuse_file("E209", message, file, hint)
+    raise refuse_file("E209", message, table.file, hint)
+
+
+def _list_unmatched(title: str, rows: pl.DataFrame) -> Iterator[str]:
+    """Yield how many samples or completions have no partner, and the first of them."""
+    if rows.is_empty():
+        return
+    names = rows.select(pl.concat_str(pl.exclude("row"), separator=" trial "))
+    shown = listing(names.to_series(), limit=SHOWN_IDS)
+    yield f"{title}: {rows.height} ({shown})"
 
 
 def _read_trials(table: Rows) -> pl.Series:
-    numbers = (_read_number(sample.fields[TRIAL_COLUMN]) for sample in iterate_samples(table))
+    numbers = []
+    for sample in iterate_samples(table):
+        numbers.append(_read_number(sample.fields[TRIAL_COLUMN]))
     every_trial = pl.Series("trial", numbers, dtype=pl.Float64)
     # A fraction belongs to no trial.
     return every_trial.set(every_trial % 1 != 0, None).cast(pl.Int64)
@@ -404,20 +443,15 @@ def _match_order(table: Rows, dataset: Dataset) -> Rows:
     message = f"there is no column `{ID_COLUMN}`, and the numbers differ: "
     message += f"completions {len(table):,}, samples {len(dataset.table):,}, "
     message += f"selected {len(dataset):,}"
-    hint = (
-        f"add a column `{ID_COLUMN}`, or give exactly one completion per sample, in the "
-        "dataset's order"
-    )
+    hint = f"add a column `{ID_COLUMN}`, or give exactly one completion per sample, in the "
+    hint += "dataset's order"
     raise refuse_file("E209", message, table.file, hint)
 
 
 def refuse_single(num_trials: int, file: str | None = None) -> DataError:
     """Return the error about a single completion for each sample, where several are needed."""
-    message = (
-        f"the task has {num_trials} trials of each sample, and there is one completion for each"
-    )
-    hint = (
-        f"name a model, or bring a file with the columns `{ID_COLUMN}` and `{TRIAL_COLUMN}` "
-        "(0, 1, …) by `--completions FILE`"
-    )
+    message = f"the task has {num_trials} trials of each sample, and there is one completion "
+    message += "for each"
+    hint = f"name a model, or bring a file with the columns `{ID_COLUMN}` and `{TRIAL_COLUMN}` "
+    hint += "(0, 1, …) by `--completions FILE`"
     return refuse_file("E209", message, file, hint)

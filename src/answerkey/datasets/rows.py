@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
 import polars as pl
 
@@ -28,20 +28,14 @@ ORDER_COLUMN = "option_order"
 #: How many rows are in memory together where all of them are looked at.
 BLOCK_ROWS = 32_768
 ID_WIDTH = 6
-#: Where a row stands: the byte at which its line begins in a file of JSON Lines, its number, and
-#: its line in one of the user's files.
-PLACE_SCHEMA: dict[str, pl.DataType] = {
-    "offset": pl.UInt64(),
-    "number": pl.UInt32(),
-    "line": pl.UInt32(),
-    "file_index": pl.UInt32(),
-}
-#: Positions in ascending order; a range where they follow each other.
+#: The place of every row with a multiple of this number is kept; others are reached from there.
+STRIDE = 16
+#: Positions of rows; a range where they follow each other.
 Positions = range | pl.Series
 #: Size and time of a file, which change when the file does.
 Stamp = tuple[int, int]
 
-_decode_line = json.JSONDecoder().decode
+_decode_json = json.JSONDecoder().decode
 
 
 class Rows(Protocol):
@@ -91,17 +85,22 @@ class RowsOver:
 
 @dataclass(frozen=True)
 class LineRows:
-    """Rows of a file of JSON Lines: the user's own, or a temporary one of ours.
+    """Rows of a file of JSON Lines: the user's own, or a temporary copy of ours.
 
-    `places` says where each of them is, see `PLACE_SCHEMA`; `files` are the names of the user's
-    files in errors. Some of the rows are pickled as the path and their places.
+    `positions` says which rows of the file these are. `marks` has the byte and the line at which
+    every sixteenth row begins, from the one with the index `first_mark` on. `files` are the names
+    of the user's files in errors. A line of a copy is a list: the line in the user's file, the
+    index of that file, and the fields.
     """
 
     path: Path
     columns: Sequence[str]
     files: Sequence[str]
-    places: pl.DataFrame
+    marks: pl.DataFrame
+    positions: Positions
     stamp: Stamp | None
+    is_copy: bool
+    first_mark: int = 0
 
     @property
     def file(self) -> str | None:
@@ -109,49 +108,91 @@ class LineRows:
         return self.files[0]
 
     def __len__(self) -> int:
-        return self.places.height
+        return len(self.positions)
 
     @property
     def ids(self) -> pl.Series:
         """The ids of all rows; generated ones are not read from anywhere."""
         if ID_COLUMN not in self.columns:
-            numbers = self.places["number"].cast(pl.String)
-            return numbers.str.zfill(ID_WIDTH).alias(ID_COLUMN)
+            numbers = pl.Series(ID_COLUMN, self.positions, dtype=pl.Int64) + 1
+            return numbers.cast(pl.String).str.zfill(ID_WIDTH)
         parts = [pl.Series(ID_COLUMN, [], dtype=pl.String)]
         for _, block in iterate_blocks(self):
             parts.append(block.ids)
         return pl.concat(parts)
 
     def slice(self, offset: int, length: int) -> Rows:
-        """Return the rows from `offset` on, at most `length` of them."""
-        return replace(self, places=self.places.slice(offset, length))
+        """Return the rows from `offset` on, at most `length` of them, with their marks alone."""
+        positions = join_positions(self.positions, range(offset, offset + length))
+        if not len(positions):
+            return replace(self, positions=positions, marks=self.marks.clear())
+        first = min(positions) // STRIDE
+        last = max(positions) // STRIDE
+        marks = self.marks.slice(first - self.first_mark, last - first + 1)
+        return replace(
+            self,
+            positions=positions,
+            marks=marks,
+            first_mark=first,
+        )
 
     def take(self, positions: Positions, /) -> Rows:
         """Return the rows at these positions."""
-        if isinstance(positions, range):
-            return self.slice(positions.start, len(positions))
-        return replace(self, places=self.places[positions])
+        return replace(self, positions=join_positions(self.positions, positions))
 
     def load(self) -> Samples:
         """Return the rows."""
         if read_stamp(self.path) != self.stamp:
             raise refuse_change(self.file)
-        items: list[Sample] = []
         try:
             with self.path.open("rb") as stream:
-                for offset, number, line, file_index in self.places.iter_rows():
-                    stream.seek(offset)
-                    fields = complete_fields(_decode_line(stream.readline().decode()), self.columns)
-                    sample_id = name_row(fields, number)
-                    items.append(Sample(sample_id, fields, self.files[file_index], line))
-        except (OSError, ValueError):
+                items = list(self._read_samples(stream))
+        except (EOFError, OSError, ValueError):
             raise refuse_change(self.file) from None
         return Samples(items, self.columns, self.file)
+
+    def _read_samples(self, stream: BinaryIO) -> Iterator[Sample]:
+        for position, line, text in self._read_lines(stream):
+            value = _decode_json(text)
+            file = self.files[0]
+            if self.is_copy:
+                line, file_index, value = value  # noqa: PLW2901 - that of the user's file
+                file = self.files[file_index]
+            yield build_sample(
+                value,
+                self.columns,
+                number=position + 1,
+                file=file,
+                line=line,
+            )
+
+    def _read_lines(self, stream: BinaryIO) -> Iterator[tuple[int, int, str]]:
+        """Yield the position of each row, its line in the file, and the text of that line."""
+        reached = -STRIDE
+        line = 0
+        raw = b""
+        for position in self.positions:
+            if not 0 < position - reached < STRIDE:
+                mark = position // STRIDE
+                offset, line = self.marks.row(mark - self.first_mark)
+                stream.seek(offset)
+                line -= 1
+                reached = mark * STRIDE - 1
+            while reached < position:
+                raw = stream.readline()
+                line += 1
+                if not raw:
+                    raise EOFError
+                if raw.lstrip().startswith((b"{", b"[")):  # else the line is blank
+                    reached += 1
+            yield position, line, raw.decode()
 
 
 class _RowPickler(pickle.Pickler):
     def reducer_override(self, value: object) -> Any:  # noqa: ANN401 - as the library has it
-        return value.load().__reduce__() if isinstance(value, LineRows) else NotImplemented
+        if isinstance(value, LineRows):
+            return value.load().__reduce__()
+        return NotImplemented
 
 
 def dump_with_rows(value: object) -> bytes:
@@ -161,19 +202,29 @@ def dump_with_rows(value: object) -> bytes:
     return buffer.getvalue()
 
 
-def complete_fields(fields: Mapping[str, object], columns: Sequence[str]) -> Row:
-    """Return a row that has every column; a key that the row lacks is null."""
+def build_sample(
+    fields: Mapping[str, object],
+    columns: Sequence[str],
+    *,
+    number: int,
+    file: str,
+    line: int,
+) -> Sample:
+    """Return a row with every column, where a key that it lacks is null, and its id.
+
+    The id is its cell or its number, and "" for a cell that cannot be an id.
+    """
     if len(fields) == len(columns):
-        return Row(fields)
-    return Row((name, fields.get(name)) for name in columns)
-
-
-def name_row(fields: Mapping[str, object], number: int) -> str:
-    """Return the id of a row: its cell, or its number; "" for a cell that cannot be an id."""
-    if ID_COLUMN not in fields:
-        return f"{number:0{ID_WIDTH}d}"
-    cell = fields[ID_COLUMN]
-    return str(cell) if type(cell) in {str, int} else ""
+        row = Row(fields)
+    else:
+        row = Row((name, fields.get(name)) for name in columns)
+    if ID_COLUMN not in row:
+        sample_id = f"{number:0{ID_WIDTH}d}"
+    elif type(row[ID_COLUMN]) in {str, int}:
+        sample_id = str(row[ID_COLUMN])
+    else:
+        sample_id = ""
+    return Sample(sample_id, row, file, line)
 
 
 def read_stamp(path: Path) -> Stamp | None:
@@ -193,12 +244,10 @@ def refuse_change(file: str | None) -> DataError:
 
 def join_positions(outer: Positions, inner: Positions) -> Positions:
     """Return where rows stand that are chosen out of chosen ones."""
-    if isinstance(outer, range):
-        if isinstance(inner, range):
-            return outer[inner.start : inner.stop]
-        return inner + outer.start
     if isinstance(inner, range):
-        return outer.slice(inner.start, len(inner))
+        return outer[inner.start : inner.stop]
+    if isinstance(outer, range):
+        return inner + outer.start
     return outer.gather(inner)
 
 
@@ -243,19 +292,24 @@ def check_ids(rows: Rows, *, by_trial: bool = False) -> None:
     """
     if ID_COLUMN not in rows.columns:
         return
-    marks: list[str] = []
+    marks = []
     if by_trial:
         marks = [name for name in (TRIAL_COLUMN, ORDER_COLUMN) if name in rows.columns]
     errors = RowErrors(rows.file)
-    hashes: list[pl.Series] = []
+    hashes = []
     for _, block in iterate_blocks(rows):
+        keys = []
         for sample in block:
+            keys.append(_write_key(sample, marks))
             if not sample.id:
                 cell = json.dumps(sample.fields[ID_COLUMN], ensure_ascii=False)
                 _add_id_error(errors, sample, f"sample id {cell} is not text or a whole number")
-        keys = [_write_key(sample, marks) for sample in block]
-        hashes.append(pl.Series(keys, dtype=pl.String).hash())
-    repeated = pl.concat(hashes).is_duplicated().arg_true()
+        column = pl.Series(keys, dtype=pl.String)
+        hashes.append(column.hash())
+    every_hash = pl.concat(hashes)
+    in_order = every_hash.sort()  # takes a tenth of the memory of `is_duplicated`
+    twice = in_order.filter(in_order == in_order.shift())
+    repeated = every_hash.is_in(twice.implode()).arg_true()
     first_uses: dict[str, Sample] = {}
     for sample in iterate_samples(rows.take(repeated)):
         key = _write_key(sample, marks)
@@ -276,6 +330,10 @@ def _write_key(sample: Sample, marks: Sequence[str]) -> str:
 
 
 def _add_id_error(errors: RowErrors, sample: Sample, message: str) -> None:
-    where = Place(file=sample.file, line=sample.line, field=ID_COLUMN)
+    where = Place(
+        file=sample.file,
+        line=sample.line,
+        field=ID_COLUMN,
+    )
     hint = f"give every row its own id, or remove the column `{ID_COLUMN}` to number the rows"
     errors.add("E208", message, where=where, hint=hint)

@@ -131,20 +131,27 @@ class FolderSource(FileFields):
         """Return the rows of all files."""
         folder = Path(self.directory_path)
         paths = list_files(folder, self.extension, self.pattern)
-        files = [DataFile(path, str(path), label) for label, path in paths.items()]
+        files = []
+        for label, path in paths.items():
+            files.append(DataFile(path, str(path), label))
         if not files:
             message = "the folder has no such file"
             names = listing(list_files(folder), limit=5)
             hint = f"files there: {names}; see `extension` and `pattern`"
             raise refuse_file("E201", message, self.origin, hint)
         fields: FileFields = self
-        if self.format is None and not any(split_endings(path)[0] for path in paths.values()):
+        has_data = any(split_endings(path)[0] for path in paths.values())
+        if self.format is None and not has_data:
             column = self.file_column or "file_name"
             fields = replace(self, format="document", file_column=column)
         return read_files(files, fields, shown=self.origin)
 
 
-def list_files(folder: Path, extension: str | None = None, pattern: str = "*") -> dict[str, Path]:
+def list_files(
+    folder: Path,
+    extension: str | None = None,
+    pattern: str = "*",
+) -> dict[str, Path]:
     """Return the files of a folder, at any depth, sorted by their path within it.
 
     Hidden files and links to folders are left out.
@@ -210,7 +217,8 @@ class UrlSource(FileFields):
 
     def read(self, *, name: str) -> DataTable:  # noqa: ARG002 - the file has a name of its own
         """Return the rows of the file."""
-        file = DataFile(self.fetch().path, self.origin, self._name)
+        path = self.fetch().path
+        file = DataFile(path, self.origin, self._name)
         return read_files([file], self, shown=self.origin)
 
     def pin(self) -> Self:
@@ -240,7 +248,8 @@ class UrlSource(FileFields):
 
     @property
     def _name(self) -> str:
-        return unquote(PurePosixPath(urlsplit(self.url).path).name)
+        path = urlsplit(self.url).path
+        return unquote(PurePosixPath(path).name)
 
 
 _OWN: dict[str, type[Source]] = {

@@ -49,13 +49,17 @@ _callers_hosts: set[str] = set()
 
 def is_stored(name: str | Path) -> bool:
     """Return whether a name is an address on shared storage, of an object or a folder."""
-    prefixes = tuple(f"{scheme}://" for scheme in STORES)
-    return isinstance(name, str) and name.lower().startswith(prefixes)
+    if isinstance(name, Path):
+        return False
+    scheme, separator, _ = name.partition("://")
+    return bool(separator) and scheme.lower() in STORES
 
 
 def name_lasting(name: str | Path) -> str:
     """Return a name that works from any folder: an address, or an absolute path."""
-    return str(name if is_stored(name) else Path(name).resolve())
+    if is_stored(name):
+        return str(name)
+    return str(Path(name).resolve())
 
 
 def require_address(url: str, where: Place | None = None) -> str:
@@ -69,20 +73,12 @@ def require_address(url: str, where: Place | None = None) -> str:
         shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
         message = f"the address `{shown}` holds more than a bucket and a name"
         hint = f"{hint}; keys come from the environment, or from your own settings"
-        raise SpecError(
-            "E117",
-            message,
-            where=where,
-            hint=hint,
-        )
-    names = parts.path.rstrip("/")[1:].split("/")
+        raise SpecError("E117", message, where=where, hint=hint)
+    path = parts.path.rstrip("/")
+    names = path[1:].split("/")
     if not parts.netloc or not {"", ".", ".."}.isdisjoint(names):
-        raise SpecError(
-            "E108",
-            f"`{url}` names no object",
-            where=where,
-            hint=hint,
-        )
+        message = f"`{url}` names no object"
+        raise SpecError("E108", message, where=where, hint=hint)
     return url.rstrip("/")
 
 
@@ -103,8 +99,8 @@ class StoredObject:
         """Return the bytes from `start` up to `stop`; DataError E214 if the object has changed."""
         raw = b""
         # No library tries again where a reply breaks off in the middle.
-        for attempt in range(TRIES):
-            with _reaching(self.url, is_final=attempt == TRIES - 1) as (files, path):
+        for attempt in range(1, TRIES + 1):
+            with _reaching(self.url, is_final=attempt == TRIES) as (files, path):
                 raw = bytes(files.cat_file(path, start=start, end=stop))
                 break
         if len(raw) != stop - start or find_object(self.url) != self:
@@ -146,12 +142,9 @@ def list_objects(url: str) -> list[StoredObject]:
 
 
 def _describe(url: str, entry: Mapping[str, Any]) -> StoredObject:
-    marks = [str(entry[name]) for name in _MARKS if entry.get(name)]
-    return StoredObject(
-        url,
-        int(entry["size"]),
-        marks[0] if marks else "",
-    )
+    values = filter(None, map(entry.get, _MARKS))
+    mark = str(next(values, ""))
+    return StoredObject(url, int(entry["size"]), mark)
 
 
 def put_object(url: str, content: bytes | Path) -> None:
@@ -186,7 +179,9 @@ def put_new(
         stored = find_object(url)
         if stored is None or stored.mark != in_place_of:
             return None
-        options = {"IfMatch": in_place_of} if url.lower().startswith("s3:") else {}
+        options = {}
+        if url.lower().startswith("s3:"):
+            options = {"IfMatch": in_place_of}
     with _reaching(url) as (files, path):
         try:
             files.pipe_file(path, content, **options)
@@ -208,12 +203,8 @@ def refuse(
 ) -> DataError:
     """Return the error about an address, without what may be secret in it."""
     shown = hide_query(url)
-    return DataError(
-        "E214",
-        f"`{shown}` {message}",
-        where=Place(file=shown),
-        hint=hint,
-    )
+    where = Place(file=shown)
+    return DataError("E214", f"`{shown}` {message}", where=where, hint=hint)
 
 
 @dataclass(frozen=True)
@@ -282,12 +273,17 @@ def open_store(url: str) -> tuple[Store, str]:
     if scheme not in STORES:
         message = f"`{url}` is on no storage that is known"
         raise SpecError("E108", message, hint=f"schemes: {listing(STORES)}")
-    settings = tuple(item for item in sorted(os.environ.items()) if item[0].startswith(_SETTINGS))
+    names = [name for name in sorted(os.environ) if name.startswith(_SETTINGS)]
+    settings = tuple(f"{name}={os.environ[name]}" for name in names)
     return _connect(scheme, os.getpid(), settings), path
 
 
 @lru_cache
-def _connect(scheme: str, _pid: int, _settings: tuple[tuple[str, str], ...]) -> Store:
+def _connect(
+    scheme: str,
+    _pid: int,
+    _settings: tuple[str, ...],
+) -> Store:
     kind = STORES[scheme]
     try:
         importlib.import_module(kind.library)
@@ -305,8 +301,12 @@ def _connect(scheme: str, _pid: int, _settings: tuple[tuple[str, str], ...]) -> 
 
 
 def _open_files(scheme: str, **options: object) -> Any:  # noqa: ANN401 - a class of a foreign library
-    return resolve_name("fsspec:filesystem")(
-        scheme, skip_instance_cache=True, use_listings_cache=False, **options
+    open_filesystem = resolve_name("fsspec:filesystem")
+    return open_filesystem(
+        scheme,
+        skip_instance_cache=True,
+        use_listings_cache=False,
+        **options,
     )
 
 
@@ -361,8 +361,9 @@ def _read_code(error: BaseException) -> object:
 
 def _shorten(error: BaseException) -> str:
     """Return the first line of a library's message."""
-    text = str(getattr(error, "strerror", None) or error).strip()
-    return text.partition("\n")[0] or type(error).__name__
+    text = str(getattr(error, "strerror", None) or error)
+    first_line, _, _ = text.strip().partition("\n")
+    return first_line or type(error).__name__
 
 
 def refuse_large(
@@ -395,7 +396,9 @@ def is_allowed(url: str) -> bool:
 
 def hide_query(url: str) -> str:
     """Return an address without its query, fragment and password, which may be secret."""
-    return hide_secrets(url.partition("#")[0].partition("?")[0])
+    bare, _, _ = url.partition("#")
+    bare, _, _ = bare.partition("?")
+    return hide_secrets(bare)
 
 
 def is_safe(url: str) -> bool:
@@ -408,8 +411,8 @@ def is_safe(url: str) -> bool:
 
 def open_cache_folder(name: str) -> Path:
     """Return a folder of the user's cache, which is made when something is written."""
-    base = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
-    return base / "answerkey" / name
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(base).expanduser() / "answerkey" / name
 
 
 @dataclass(frozen=True)
@@ -439,7 +442,8 @@ def fetch_object(stored: StoredObject, max_bytes: int | None = None) -> Fetched:
         raise refuse_large(stored.url, stored.size, max_bytes)
     endings = "".join(PurePosixPath(stored.name).suffixes)
     note = name_note(repr(stored))
-    content = find_content(str(read_note(note).get("sha256")), endings)
+    digest = read_note(note).get("sha256")
+    content = find_content(str(digest), endings)
     if content is None:
         content = store_content(endings, stored.iterate())
         keep_note(note, {"sha256": content.digest})
@@ -457,7 +461,11 @@ def digest_file(path: str | Path) -> str:
 def store_content(endings: str, blocks: Iterable[bytes]) -> Fetched:
     """Write a file into the cache under its hash, whole or not at all."""
     folder = open_cache_folder("downloads")
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.mkdir(
+        mode=0o700,
+        parents=True,
+        exist_ok=True,
+    )
     handle, draft = tempfile.mkstemp(prefix=".draft-", dir=folder)
     try:
         digest = sha256()
@@ -490,7 +498,8 @@ def name_note(mark: str, folder: str = "downloads/urls") -> Path:
 def read_note(path: Path) -> dict[str, Any]:
     """Return a note about an address; an empty one if there is none."""
     try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
+        text = path.read_text(encoding="utf-8")
+        return dict(json.loads(text))
     except (OSError, TypeError, ValueError):
         return {}
 

@@ -12,6 +12,7 @@ import json
 import os
 import sys
 import tempfile
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
@@ -22,18 +23,14 @@ from typing import Any, Protocol
 
 import polars as pl
 
-from answerkey.datasets.cells import (
-    ColumnKind,
-    check_names,
-    convert_cell,
-    plain,
-)
+from answerkey.datasets.cells import ColumnKind, convert_cell, plain
 from answerkey.datasets.content import (
     COMPRESSIONS,
     ENCODING_HINT,
     FOREIGN,
     Content,
     RowErrors,
+    check_names,
     describe_long,
     describe_unreadable,
     find_line_limit,
@@ -52,13 +49,13 @@ from answerkey.datasets.formats import (
 )
 from answerkey.datasets.questions import SAID_ROLES, QuestionColumns
 from answerkey.datasets.rows import (
-    PLACE_SCHEMA,
+    STRIDE,
     LineRows,
     Rows,
+    build_sample,
     check_ids,
-    complete_fields,
     iterate_blocks,
-    name_row,
+    iterate_samples,
     read_stamp,
 )
 from answerkey.datasets.storage import fetch_object, is_stored, open_object
@@ -86,9 +83,10 @@ ROW_BYTES = 500
 
 def matches(name: str, pattern: str) -> bool:
     """Return whether a path within a folder, or its last part, fits a pattern with `*` and `?`."""
-    if fnmatch(name, pattern):
-        return True
-    return "/" not in pattern and fnmatch(name.rpartition("/")[2], pattern)
+    if "/" not in pattern:
+        _, _, last_part = name.rpartition("/")
+        return fnmatch(name, pattern) or fnmatch(last_part, pattern)
+    return fnmatch(name, pattern)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,21 +118,18 @@ class FileFields:
     def find_format(self, path: str | Path) -> FormatName:
         """Return the format of a file with this name; raises DataError E201 and E202."""
         name = Path(path).name
-        form = self.format or FORMATS.get(split_endings(path)[0])
+        ending, _ = split_endings(path)
+        form = self.format or FORMATS.get(ending)
         if form is None:
             hint = f"endings: {listing(FORMATS)}, each also with {listing(COMPRESSIONS)}; "
             hint += "save a workbook as CSV"
             message = f"the ending of `{name}` names no format"
             raise refuse_file("E201", message, str(path), hint)
-        if (self.header is not None or self.skip_rows) and form not in DELIMITED:
+        is_described = self.header is not None or self.skip_rows > 0
+        if is_described and form not in DELIMITED:
             message = f"`header` and `skip_rows` are for CSV and TSV, and `{name}` is {form}"
             raise refuse_file("E202", message, str(path))
         return form
-
-    @property
-    def makes_no_column(self) -> bool:
-        """Whether a single file is read as it stands."""
-        return not self.derive and not self.questions and self.file_column is None
 
 
 @dataclass(frozen=True)
@@ -165,7 +160,8 @@ def load_table(
     how = how or FileFields()
     shown = shown or str(path)
     if isinstance(path, str) and is_stored(path):
-        path = fetch_object(open_object(path)).path
+        stored = open_object(path)
+        path = fetch_object(stored).path
     content = Content(shown, Path(path))
     require_plain(content.path)
     try:
@@ -182,8 +178,9 @@ def _read_rows(content: Content, how: FileFields) -> Rows:
     read = READERS[form]
     if how.header is not None or how.skip_rows:
         read = partial(read, names=how.header, skipped=how.skip_rows)
+    is_packed = content.path.suffix.lower() in COMPRESSIONS
     in_place: Path | None = None
-    if form == "jsonl" and not content.is_packed and not how.columns:
+    if form == "jsonl" and not is_packed and not how.columns:
         in_place = content.path.absolute()
     try:
         records = read(content)
@@ -215,11 +212,13 @@ def _type_cells(
     errors = RowErrors(content.file)
     for record in records:
         fields = dict(record.fields)
-        for name in kinds.keys() & fields.keys():
+        for name, kind in kinds.items():
+            if name not in fields:
+                continue
             try:
-                fields[name] = convert_cell(fields[name], kinds[name])
+                fields[name] = convert_cell(fields[name], kind)
             except ValueError as error:
-                where = Place(file=content.file, line=record.line, field=name)
+                where = Place(content.file, record.line, field=name)
                 errors.add("E211", str(error), where=where)
         yield record._replace(fields=fields)
     errors.raise_any()
@@ -239,7 +238,7 @@ def collect_rows(
     E210 when there are no rows, E202 for cells that are too long.
     """
     columns: dict[str, None] = {}
-    held: list[ParsedRow] = []
+    held = []
     size = 0
     row_limit = find_line_limit() if is_limited else sys.maxsize
     row_file: RowFile | None = None
@@ -263,31 +262,37 @@ def collect_rows(
     if row_file is not None:
         row_file.write(held)
         return row_file.open_rows(names)
-    samples: list[Sample] = []
+    samples = []
     for number, record in enumerate(held, 1):
-        fields = complete_fields(record.fields, names)
-        file = files[record.file_index]
-        samples.append(Sample(name_row(fields, number), fields, file, record.line))
+        sample = build_sample(
+            record.fields,
+            names,
+            number=number,
+            file=files[record.file_index],
+            line=record.line,
+        )
+        samples.append(sample)
     return Samples(samples, names, files[0])
 
 
 class RowFile:
-    """A file of JSON Lines with the rows of a table: the user's own, or a temporary one.
+    """A file of JSON Lines with the rows of a table: the user's own, or a temporary copy.
 
-    A temporary file is written here, and removed at the end of the process.
+    A copy is written here, and removed at the end of the process.
     """
 
     def __init__(self, files: Sequence[str], in_place: Path | None) -> None:
         self._files = files
-        self._in_place = in_place
-        self._copy: Path | None = None
-        self._parts: list[pl.DataFrame] = []
+        self._path = in_place
+        self._is_copy = in_place is None
+        self._offsets = array("Q")
+        self._lines = array("Q")
         self._count = 0
 
     def write(self, records: Sequence[ParsedRow]) -> None:
-        """Add rows to a temporary file; of the user's own file only note where they begin."""
+        """Add rows to a copy; of the user's own file only note where some of them begin."""
         offsets = [record.offset for record in records]
-        if self._in_place is None:
+        if self._is_copy:
             try:
                 offsets = self._append(records)
             except OSError as error:
@@ -296,36 +301,41 @@ class RowFile:
                 folder = tempfile.gettempdir()
                 hint = f"make room in `{folder}`, or name another folder: `TMPDIR=FOLDER`"
                 raise refuse_file("E201", message, file, hint) from None
-        first = self._count + 1
+        first = -self._count % STRIDE
+        self._offsets.extend(offsets[first::STRIDE])
+        for record in records[first::STRIDE]:
+            self._lines.append(record.line)
         self._count += len(records)
-        places = {
-            "offset": offsets,
-            "number": range(first, self._count + 1),
-            "line": [record.line for record in records],
-            "file_index": [record.file_index for record in records],
-        }
-        self._parts.append(pl.DataFrame(places, schema=PLACE_SCHEMA))
 
     def _append(self, records: Sequence[ParsedRow]) -> list[int]:
-        """Write rows to the temporary file, and return where they begin."""
-        if self._copy is None:
+        """Write rows to the copy, and return where they begin."""
+        if self._path is None:
             descriptor, name = tempfile.mkstemp(prefix="answerkey-rows-", suffix=".jsonl")
             os.close(descriptor)
-            self._copy = Path(name)
-            atexit.register(self._copy.unlink, missing_ok=True)
-        offsets: list[int] = []
-        with self._copy.open("ab") as stream:
+            self._path = Path(name)
+            atexit.register(self._path.unlink, missing_ok=True)
+        offsets = []
+        with self._path.open("ab") as stream:
             for record in records:
                 offsets.append(stream.tell())
-                row = json.dumps(record.fields, ensure_ascii=False)
-                stream.write(row.encode() + b"\n")
+                row = [record.line, record.file_index, record.fields]
+                text = json.dumps(row, ensure_ascii=False)
+                stream.write(text.encode() + b"\n")
         return offsets
 
     def open_rows(self, columns: Sequence[str]) -> LineRows:
         """Return the rows that were written."""
-        path = self._in_place or self._copy or Path()
-        places = pl.concat(self._parts, rechunk=True)
-        return LineRows(path, columns, self._files, places, read_stamp(path))
+        path = self._path or Path()
+        marks = pl.DataFrame({"offset": self._offsets, "line": self._lines})
+        return LineRows(
+            path,
+            columns,
+            self._files,
+            marks,
+            range(self._count),
+            read_stamp(path),
+            is_copy=self._is_copy,
+        )
 
 
 class ArrowStream(Protocol):
@@ -355,7 +365,8 @@ def load_rows(
 
     Where a `lone` column will do, it may be given by itself.
     """
-    rows = collect_rows(_read_tabular(data, name, lone), [name], is_limited=False)
+    records = _read_tabular(data, name, lone)
+    rows = collect_rows(records, [name], is_limited=False)
     try:
         digest = digest_rows(rows)
     except UnicodeEncodeError as error:
@@ -396,20 +407,25 @@ def _list_rows(
     """
     if isinstance(data, pl.LazyFrame):
         return data
-    if hasattr(data, "with_format") and isinstance(getattr(data, "num_rows", None), int):
-        data = data.with_format("arrow")[:]  # of `datasets`, which knows Arrow
-    if hasattr(data, "reset_index") and hasattr(data, "columns"):
-        # An index of pandas without a name only numbers the rows.
-        return _zip_columns(data.reset_index() if any(data.index.names) else data, name)
-    if isinstance(data, Mapping):
+    is_pandas = hasattr(data, "reset_index") and hasattr(data, "columns")
+    # An index of pandas without a name only numbers the rows.
+    if is_pandas and any(data.index.names):
+        data = data.reset_index()
+    if is_pandas or isinstance(data, Mapping):
         return _zip_columns(data, name)
-    is_column = bool(lone) and (hasattr(data, "dtype") or hasattr(data, "type"))
-    if hasattr(data, "__arrow_c_stream__") and not is_column:
+    if hasattr(data, "with_format") and hasattr(data, "num_rows"):
+        data = data.with_format("arrow")[:]  # of `datasets`, which knows Arrow
+    is_column = hasattr(data, "dtype") or hasattr(data, "type")
+    if hasattr(data, "__arrow_c_stream__") and not (lone and is_column):
         return _import_arrow(data, name)
-    rows = _list_cells(data, name)
-    if lone and not any(isinstance(row, Mapping) for row in rows):
-        return [{lone: cell} for cell in rows]
-    return rows
+    return _name_cells(_list_cells(data, name), lone)
+
+
+def _name_cells(rows: list[Any], lone: str) -> list[Any]:
+    """Return rows; the cells of a lone column become rows with that column."""
+    if not lone or any(isinstance(row, Mapping) for row in rows):
+        return rows
+    return [{lone: cell} for cell in rows]
 
 
 def _import_arrow(data: Any, name: str) -> pl.LazyFrame:  # noqa: ANN401 - of any library
@@ -436,7 +452,7 @@ def _list_cells(column: Any, name: str) -> list[Any]:  # noqa: ANN401 - of any l
 
 def _zip_columns(data: Any, name: str) -> list[dict[object, object]]:  # noqa: ANN401 - of any library
     """Return the rows of a table that is given by its columns."""
-    columns: dict[object, list[object]] = {}
+    columns = {}
     for label, cells in data.items():
         if label in columns:
             raise refuse_file("E212", f"`{name}`: column `{label}` appears twice", name)
@@ -454,18 +470,25 @@ def _zip_columns(data: Any, name: str) -> list[dict[object, object]]:  # noqa: A
 def digest_rows(rows: Rows, *, with_ids: bool = False) -> str:
     """Return the sha256 of the rows as JSON lines, so that equal rows have equal digests."""
     digest = sha256()
-    for _, block in iterate_blocks(rows):
-        for sample in block:
-            row = [sample.id, sample.fields] if with_ids else sample.fields
-            digest.update(json.dumps(row, ensure_ascii=False).encode() + b"\n")
+    for sample in iterate_samples(rows):
+        row = [sample.id, sample.fields] if with_ids else sample.fields
+        text = json.dumps(row, ensure_ascii=False)
+        digest.update(text.encode() + b"\n")
     return digest.hexdigest()
 
 
-def add_template_error(errors: RowErrors, label: str, error: RowError, sample: Sample) -> None:
+def add_template_error(
+    errors: RowErrors,
+    label: str,
+    error: RowError,
+    sample: Sample,
+) -> None:
     """Remember that what `label` names failed on a row: E206 for a column that is not there."""
-    code = "E206" if error.is_undefined and error.column is not None else "E207"
+    is_missing = error.is_undefined and error.column is not None
+    code = "E206" if is_missing else "E207"
+    message = f"{label}: {error.message}"
     where = sample.place(error.column)
-    errors.add(code, f"{label}: {error.message}", where=where, hint=error.hint)
+    errors.add(code, message, where=where, hint=error.hint)
 
 
 def _derive(
@@ -481,13 +504,13 @@ def _derive(
     for name, source in how.derive.items():
         label = f"derived column `{name}`"
         template = Template.compile(source)
-        columns = template.columns
-        if name in samples.columns and columns is not None and name not in columns:
+        is_read = template.columns is None or name in template.columns
+        if name in samples.columns and not is_read:
             message = f"{label} would replace the column `{name}`, which it does not read"
-            raise refuse_file(
-                "E212", message, samples.file, f"rename it, or read `sample.{name}`", field=name
-            )
-        for sample, fields, value in zip(samples, rows, template.values(samples), strict=True):
+            hint = f"rename it, or read `sample.{name}`"
+            raise refuse_file("E212", message, samples.file, hint, field=name)
+        values = template.values(samples)
+        for sample, fields, value in zip(samples, rows, values, strict=True):
             fields[name] = None
             if isinstance(value, RowError):
                 add_template_error(errors, label, value, sample)
@@ -519,22 +542,28 @@ def read_files(
     shown: str,
 ) -> DataTable:
     """Return the rows of all files, in their order; `shown` is the name of them all in errors."""
-    if len(files) == 1 and how.makes_no_column:
-        table = load_table(files[0].path, how, shown=files[0].shown)
-        return replace(table, digest=_digest_files(how, [[table.digest, None]]))
-    contents: list[list[str | None]] = []
+    makes_columns = bool(how.derive or how.questions or how.file_column)
+    if len(files) == 1 and not makes_columns:
+        file = files[0]
+        table = load_table(file.path, how, shown=file.shown)
+        digest = _digest_files(how, [[table.digest, None]])
+        return replace(table, digest=digest)
+    contents = []
 
     def read_records() -> Iterator[ParsedRow]:
         errors = RowErrors(shown)
         for index, file in enumerate(files):
             table = load_table(file.path, how, shown=file.shown)
-            contents.append([table.digest, file.label if how.file_column else None])
+            label = file.label if how.file_column else None
+            contents.append([table.digest, label])
             for sample, fields in _extend_rows(table.rows, file, how, errors):
                 line = sample.line or 1
-                yield ParsedRow(line, fields, measure_fields(fields), file_index=index)
+                size = measure_fields(fields)
+                yield ParsedRow(line, fields, size, file_index=index)
         errors.raise_any()
 
-    rows = collect_rows(read_records(), [file.shown for file in files])
+    names = [file.shown for file in files]
+    rows = collect_rows(read_records(), names)
     check_ids(rows)
     return DataTable(rows, _digest_files(how, contents))
 
@@ -549,19 +578,32 @@ def _extend_rows(
     if how.file_column in rows.columns:
         message = f"`file_column` is `{how.file_column}`, which is a column of the file"
         raise refuse_file("E212", message, file.shown, "choose another name")
-    questions = QuestionColumns.of(how.questions, rows) if how.questions else None
-    for _, block in iterate_blocks(rows):
-        samples = block if questions is None else questions.derive(block)
+    questions = None
+    if how.questions:
+        questions = QuestionColumns.of(how.questions, rows)
+    for _, samples in iterate_blocks(rows):
+        block = samples
+        if questions is not None:
+            block = questions.derive(block)
         if how.file_column is not None:
-            samples = samples.with_column(how.file_column, file.label)
-        yield from zip(samples, _derive(how, samples, errors), strict=True)
+            block = block.with_column(how.file_column, file.label)
+        extended = _derive(how, block, errors)
+        yield from zip(block, extended, strict=True)
 
 
 def _digest_files(how: FileFields, contents: Sequence[Sequence[str | None]]) -> str:
     """Return the hash of the content of all files, and of what is made of it."""
+    roles = dict(how.questions)
     # Which column has the completions does not change the questions.
-    roles = {role: name for role, name in how.questions.items() if role != "completion"}
-    layout = [how.format, how.header, how.skip_rows, how.file_column, how.derive, roles]
+    roles.pop("completion", None)
+    layout = [
+        how.format,
+        how.header,
+        how.skip_rows,
+        how.file_column,
+        how.derive,
+        roles,
+    ]
     if len(contents) == 1 and not any(layout):
         return str(contents[0][0])
     text = json.dumps([contents, layout], sort_keys=True)

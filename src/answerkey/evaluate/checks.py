@@ -16,7 +16,7 @@ from pathlib import Path
 
 import polars as pl
 
-from answerkey.datasets.dataset import Shard
+from answerkey.datasets.dataset import Chunk
 from answerkey.errors import AnswerkeyError, DataError, Place, SpecError, distinct, listing
 from answerkey.evaluate.choice_order import find_order_problems
 from answerkey.evaluate.job import CHUNK_ROWS, Job
@@ -151,7 +151,7 @@ def _name_own_column(error: AnswerkeyError, names: Mapping[str | None, str]) -> 
     return DataError(error.code, message, where=where, hint=hint)
 
 
-def check_samples(job: Job, chunk: Shard, samples: Samples) -> RowProblems:
+def check_samples(job: Job, chunk: Chunk, samples: Samples) -> RowProblems:
     """Return what is wrong with rows of a chunk.
 
     Prompts do not matter where completions are recorded. A problem of the whole, such as a missing

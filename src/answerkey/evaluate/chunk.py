@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from answerkey.datasets.dataset import Shard
+from answerkey.datasets.dataset import Chunk
 from answerkey.errors import AnswerkeyError, InternalError, RunError
 from answerkey.evaluate.checks import RowProblems, check_samples
 from answerkey.evaluate.job import Job
@@ -66,12 +66,12 @@ class ChunkResult:
     failure: AnswerkeyError | None = None
 
 
-def check_chunk(job: Job, chunk: Shard) -> RowProblems:
+def check_chunk(job: Job, chunk: Chunk) -> RowProblems:
     """Return what is wrong with the rows of a chunk."""
     return _check(job, chunk, chunk.samples.load())
 
 
-def _check(job: Job, chunk: Shard, samples: Samples) -> RowProblems:
+def _check(job: Job, chunk: Chunk, samples: Samples) -> RowProblems:
     """Return what is wrong with rows; those that end a worker are not looked at."""
     if not chunk.skipped or chunk.reason == STOPPED_EARLY:
         return check_samples(job, chunk, samples)
@@ -81,7 +81,7 @@ def _check(job: Job, chunk: Shard, samples: Samples) -> RowProblems:
     return problems
 
 
-def evaluate_chunk(job: Job, chunk: Shard) -> ChunkResult:
+def evaluate_chunk(job: Job, chunk: Chunk) -> ChunkResult:
     """Take a chunk from its samples to its scores."""
     problems = None
     samples = chunk.samples.load()
@@ -100,7 +100,7 @@ def evaluate_chunk(job: Job, chunk: Shard) -> ChunkResult:
     return replace(result, problems=problems)
 
 
-def _score_chunk(job: Job, chunk: Shard, samples: Samples) -> ChunkResult:
+def _score_chunk(job: Job, chunk: Chunk, samples: Samples) -> ChunkResult:
     task = job.task
     size = task.num_trials
     repeated = samples.repeat(size)
@@ -130,7 +130,7 @@ def _count_invalid(scores: Scores) -> int:
     return int((scores.text("completion_validity") == Validity.INVALID.value).sum())
 
 
-def _complete(job: Job, chunk: Shard, samples: Samples) -> Completions:
+def _complete(job: Job, chunk: Chunk, samples: Samples) -> Completions:
     """Return a chunk's completions, one per sample and trial."""
     if chunk.recorded is None:
         completions = _solve(job, chunk, samples)
@@ -154,7 +154,7 @@ def _mark_unasked(completions: Completions, failed: Sequence[int], size: int) ->
     return Completions(items)
 
 
-def _solve(job: Job, chunk: Shard, samples: Samples) -> Completions:
+def _solve(job: Job, chunk: Chunk, samples: Samples) -> Completions:
     """Return what the solver gets for each sample and trial; wrong rows are not sent."""
     task = job.task
     if task.solver is None:
@@ -173,7 +173,7 @@ def _solve(job: Job, chunk: Shard, samples: Samples) -> Completions:
 
 
 def _judge(
-    task: Task, chunk: Shard, samples: Samples, completions: Completions
+    task: Task, chunk: Chunk, samples: Samples, completions: Completions
 ) -> dict[str, Scores]:
     """Return the scores by scorer, after the task's actions; skipped rows are FAILED."""
     size = task.num_trials

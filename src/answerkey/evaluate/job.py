@@ -12,7 +12,14 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
-from answerkey.datasets.dataset import Dataset, Recorded, Selection, Shard, cut_shards, open_dataset
+from answerkey.datasets.dataset import (
+    Chunk,
+    Dataset,
+    Recorded,
+    Selection,
+    open_dataset,
+    split_into_chunks,
+)
 from answerkey.datasets.formats import measure_fields
 from answerkey.datasets.recorded import (
     RecordedCompletions,
@@ -146,12 +153,12 @@ class Job:
         """How many prompts there are: every sample that is in order, in every trial."""
         return (len(self.dataset) - len(self.failed)) * len(self.trials)
 
-    def chunks(self) -> Iterator[Shard]:
+    def chunks(self) -> Iterator[Chunk]:
         """Yield the chunks of the dataset; nothing is loaded yet."""
         rows = max(1, min(self.chunk_rows, CHUNK_ROWS) // self.task.num_trials)
-        return cut_shards(self.dataset, rows, self.recorded, self.failed)
+        return split_into_chunks(self.dataset, rows, self.recorded, self.failed)
 
-    def stages(self, first: int) -> Iterator[Iterable[Shard]]:
+    def stages(self, first: int) -> Iterator[Iterable[Chunk]]:
         """Yield the chunk of the `first` samples, then the chunks of the others.
 
         For 0 all chunks come together.

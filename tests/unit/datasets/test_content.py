@@ -81,12 +81,6 @@ def test_damaged_compression_is_refused(write: Write, name: str, raw: bytes, mes
         open_content(write(name, raw)).open().read()
 
 
-def test_a_byte_order_mark_is_not_part_of_the_text(write: Write) -> None:
-    """The UTF-8 byte order mark is stripped."""
-    with open_content(write("a.csv", b"\xef\xbb\xbfa\n1\n")).open_text() as stream:
-        assert stream.read() == "a\n1\n"
-
-
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
 def test_utf16_is_read_by_its_byte_order_mark(write: Write, encoding: str) -> None:
     """As spreadsheets write it; a half character is E203."""

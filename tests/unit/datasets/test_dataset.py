@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.datasets.dataset import Dataset, Selection, cut_shards, open_dataset
+from answerkey.datasets.dataset import Dataset, Selection, open_dataset, split_into_chunks
 from answerkey.datasets.sources import InlineSource, LocalSource
 from answerkey.datasets.tables import load_rows
 from answerkey.errors import DataError, Problems
@@ -19,31 +19,18 @@ ROWS: tuple[dict[str, object], ...] = tuple(
 )
 
 
-def test_a_local_file_is_opened(write: Write) -> None:
-    """A dataset knows its columns, its size and how many rows were read."""
-    path = write("a.csv", "q,choices\none,\"['A', 'B']\"\ntwo,[]\n")
-    dataset = open_dataset(
-        LocalSource(file_path=str(path), columns={"choices": "list"}), name="mine"
-    )
-    assert (dataset.name, dataset.columns, len(dataset)) == ("mine", ["q", "choices"], 2)
-    assert (dataset.rows_read, dataset.rows_filtered, dataset.notices) == (2, 0, ())
-    assert dataset.samples().row(0) == {"q": "one", "choices": ["A", "B"]}
-
-
-def test_shards_are_the_samples_in_order() -> None:
-    """Shards put together are the dataset.
+def test_chunks_are_the_samples_in_order() -> None:
+    """Chunks put together are the dataset.
 
     Each knows where it starts and which of its rows are wrong.
     """
     dataset = open_dataset(InlineSource(ROWS), name="mine")
-    shards = list(cut_shards(dataset, 4, failed=[0, 5, 9]))
-    assert [(one.index, one.offset, len(one.samples)) for one in shards] == [
-        (0, 0, 4),
-        (1, 4, 4),
-        (2, 8, 2),
-    ]
-    assert [one.failed for one in shards] == [(0,), (1,), (1,)]
-    assert [name for one in shards for name in one.samples.ids] == dataset.samples().ids.to_list()
+    chunks = list(split_into_chunks(dataset, 4, failed=[0, 5, 9]))
+    places = [(chunk.index, chunk.offset, len(chunk.samples)) for chunk in chunks]
+    assert places == [(0, 0, 4), (1, 4, 4), (2, 8, 2)]
+    assert [chunk.failed for chunk in chunks] == [(0,), (1,), (1,)]
+    ids = [name for chunk in chunks for name in chunk.samples.ids]
+    assert ids == dataset.samples().ids.to_list()
 
 
 def test_filters_must_all_hold_and_ids_stay() -> None:
@@ -132,15 +119,8 @@ def test_samples_in_memory_are_a_dataset() -> None:
     """`Dataset.of` uses all samples and gives equal samples equal fingerprints."""
     samples = load_rows(ROWS, name="rows").samples
     dataset = Dataset.of(samples, name="mine")
-    assert (dataset.name, len(dataset), dataset.rows_read, dataset.rows_filtered) == (
-        "mine",
-        10,
-        10,
-        0,
-    )
+    assert (len(dataset), dataset.rows_read, dataset.rows_filtered) == (10, 10, 0)
     assert dataset.samples() is samples
-    assert (
-        dataset.fingerprint
-        == Dataset.of(load_rows(ROWS, name="more").samples, name="other").fingerprint
-    )
+    other = Dataset.of(load_rows(ROWS, name="more").samples, name="other")
+    assert dataset.fingerprint == other.fingerprint
     assert dataset.fingerprint != Dataset.of(samples.slice(0, 9), name="mine").fingerprint

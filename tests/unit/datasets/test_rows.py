@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from answerkey.datasets import rows, tables
-from answerkey.datasets.rows import Rows, iterate_blocks, join_positions
+from answerkey.datasets.rows import Rows
 from answerkey.datasets.tables import load_table
 from answerkey.errors import DataError
 
@@ -72,13 +72,6 @@ def test_any_part_is_that_part_of_the_whole(
         assert found.ids.to_list() == part.ids.to_list() == whole.ids.gather(places).to_list()
 
 
-def test_blocks_are_the_whole(table: Rows) -> None:
-    """Blocks follow each other and leave nothing out."""
-    found = list(iterate_blocks(table, size=20))
-    assert [(offset, len(block)) for offset, block in found] == [(0, 20), (20, 20), (40, 10)]
-    assert [row["n"] for _, block in found for row in block.rows()] == list(range(50))
-
-
 def test_a_part_can_be_sent_to_another_process(table: Rows) -> None:
     """What travels is where to read, and no other rows."""
     part = table.slice(20, 2)
@@ -110,11 +103,3 @@ def test_damage_inside_a_file_is_told(tmp_path: Path) -> None:
     path.write_bytes(raw)
     with pytest.raises(DataError, match=r"E202.*not a valid Parquet file"):
         load_table(path)
-
-
-@pytest.mark.parametrize("outer", [range(3, 13), pl.Series([1, 2, 5, 8, 13, 21])])
-@pytest.mark.parametrize("inner", [range(1, 4), pl.Series([0, 2, 5])])
-def test_positions_are_joined(outer: range | pl.Series, inner: range | pl.Series) -> None:
-    """Rows chosen out of chosen rows are found among all."""
-    joined = join_positions(outer, inner)
-    assert list(joined) == [list(outer)[place] for place in inner]

@@ -1,4 +1,4 @@
-"""Which rows are used, and in which shards."""
+"""Which rows are used, and in which chunks."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from answerkey.datasets.dataset import (
+    Chunk,
     Dataset,
     Selection,
-    Shard,
-    cut_shards,
     rank_id,
     select_rows,
     share_out,
+    split_into_chunks,
 )
 from answerkey.datasets.tables import load_rows
 from answerkey.errors import DataError, SpecError
@@ -135,41 +135,35 @@ def test_ranking_is_the_same_on_every_machine() -> None:
     assert rank(ids, 0) == [7, 3, 5, 0, 1, 4, 6, 2]
 
 
-def make_shard() -> Shard:
-    """Return the second shard of a dataset: rows 5 to 9, of which the last is wrong."""
+def make_chunk() -> Chunk:
+    """Return the second chunk of a dataset: rows 5 to 9, of which the last is wrong."""
     rows = load_rows([{"question": str(number)} for number in range(12)], name="rows").rows
-    return list(cut_shards(Dataset.of(rows, name="rows"), 5, failed=[9]))[1]
+    return list(split_into_chunks(Dataset.of(rows, name="rows"), 5, failed=[9]))[1]
 
 
-def read_questions(shard: Shard) -> list[str]:
-    """Return the questions of a shard."""
-    return [str(row["question"]) for row in shard.samples.load().rows()]
+def read_questions(chunk: Chunk) -> list[str]:
+    """Return the questions of a chunk."""
+    return [str(row["question"]) for row in chunk.samples.load().rows()]
 
 
-def test_parts_are_the_shard_for_trial() -> None:
+def test_parts_are_the_chunk_for_trial() -> None:
     """Each row, and each row that is wrong, is in one of the parts; what comes of them is not kept.
 
     The search for a row ends with it: a single one is one part, however many are wanted.
     """
-    parts = make_shard().split(2)
-    assert [(read_questions(one), one.offset, one.failed) for one in parts] == [
-        (["5", "6", "7"], 5, ()),
-        (["8", "9"], 8, (1,)),
-    ]
-    assert [one.index for one in parts] == [1] * 2
-    assert [read_questions(one) for one in make_shard().split(64)] == [
-        ["5"],
-        ["6"],
-        ["7"],
-        ["8"],
-        ["9"],
-    ]
-    (row,) = make_shard().cut(2, 3).split(2)
+    parts = make_chunk().split(2)
+    first, second = parts
+    assert (read_questions(first), first.offset, first.failed) == (["5", "6", "7"], 5, ())
+    assert (read_questions(second), second.offset, second.failed) == (["8", "9"], 8, (1,))
+    assert [part.index for part in parts] == [1, 1]
+    single = [read_questions(part) for part in make_chunk().split(64)]
+    assert single == [["5"], ["6"], ["7"], ["8"], ["9"]]
+    (row,) = make_chunk().cut(2, 3).split(2)
     assert read_questions(row) == ["7"]
 
 
 def test_rows_that_are_withheld_are_left_out() -> None:
     """They keep their places."""
-    shard = make_shard()
-    found = shard.skip([shard.cut(0, 1), shard.cut(2, 3)])
+    chunk = make_chunk()
+    found = chunk.skip([chunk.cut(0, 1), chunk.cut(2, 3)])
     assert (found.skipped, found.left, found.failed) == ((0, 2), [1, 3, 4], (4,))

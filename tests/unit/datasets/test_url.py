@@ -305,22 +305,13 @@ def test_a_run_on_an_address_is_explained_after_it_changed(
 ) -> None:
     """`--dataset` takes an address; the run holds no query and is read again as it was."""
     monkeypatch.chdir(tmp_path)
-    Path("task.yaml").write_text(
-        "key: t\ndisplay_name: T\ndescription: D\ndefinition:\n  scorers:\n    - type: "
-        "string_equals_mcqa\n"
-        '      ground_truth_choice: "{{ sample.answer }}"\n      choices: [A, B]\n'
-    )
+    Path("task.yaml").write_text(TASK)
     Path("said.jsonl").write_text('{"completion": "A"}\n{"completion": "A"}\n')
     url = f"{web.server.url}{QUIZ}"
-    words = [
-        "score",
-        "task.yaml",
-        "--dataset",
-        f"{url}?signature=secret",
-        "--completions",
-        "said.jsonl",
-    ]
-    assert main([*words, "--out", "out", "-q"]) == 0
+    words = (
+        f"score task.yaml --dataset {url}?signature=secret --completions said.jsonl --out out -q"
+    )
+    assert main(words.split()) == 0
     web.bodies.clear()
     assert main(["explain", "out", "2", "-q"]) == 0
     for path in Path("out").rglob("*"):

@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 import answerkey as ak
-from answerkey.datasets.dataset import Dataset, Shard, cut_shards
+from answerkey.datasets.dataset import Chunk, Dataset, split_into_chunks
 from answerkey.datasets.recorded import find_own_completions
 from answerkey.datasets.sources import InlineSource
 from answerkey.datasets.tables import load_rows
@@ -229,16 +229,16 @@ def test_many_rows_are_checked_by_several_processes(monkeypatch: pytest.MonkeyPa
     assert (checked.spread, checked.chunk_rows) == ("processes", 7)
 
 
-def cut() -> tuple[Job, Shard]:
+def cut() -> tuple[Job, Chunk]:
     """Return a task with four rows, which are one shard."""
     task = ak.load_task({**TASK, "definition": {"scorers": [SCORER]}})
     dataset = Dataset.of(load_rows(GOOD[:4], name="rows").rows, name="rows")
     specification = Specification(task.key, task, DatasetSpec("rows", InlineSource(rows=())))
-    shard = next(cut_shards(dataset, 9, find_own_completions(dataset.rows)))
+    shard = next(split_into_chunks(dataset, 9, find_own_completions(dataset.rows)))
     return Job(specification, dataset, keep_completions=False), shard
 
 
-def work(shard: Shard, prepared: Job) -> pl.DataFrame:
+def work(shard: Chunk, prepared: Job) -> pl.DataFrame:
     """Return the scores of a shard as they are stored, one column for each field of a verdict."""
     result = evaluate_chunk(prepared, shard)
     assert result.rows == 4

@@ -449,8 +449,21 @@ def _build_structs(rows: Sequence[Mapping[str, Any]], types: Types) -> pl.Series
             cells = list(map(_write_json, cells))
         elif dtype == pl.Float64:
             cells = [cell if cell is None else float(cell) for cell in cells]
-        columns.append(pl.Series(name, cells, dtype or pl.String))
+        if isinstance(dtype, pl.List):
+            columns.append(_build_lists(name, cells, dtype))
+        else:
+            columns.append(pl.Series(name, cells, dtype or pl.String))
     return pl.DataFrame(columns).to_struct()
+
+
+def _build_lists(name: str, cells: Sequence[Sequence[object] | None], dtype: pl.List) -> pl.Series:
+    """Return a column of lists; equal ones are built once, since Polars takes long for each."""
+    numbers: dict[tuple[object, ...] | None, int] = {}
+    places = []
+    for cell in cells:
+        key = None if cell is None else tuple(cell)
+        places.append(numbers.setdefault(key, len(numbers)))
+    return pl.Series(name, list(numbers), dtype).gather(places)
 
 
 def _write_json(cell: object) -> str | None:

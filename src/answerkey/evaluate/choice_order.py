@@ -172,19 +172,21 @@ class OrderedDataset(Dataset):
 
     def cut(self, rows: int) -> Iterator[range]:
         """Yield positions in parts of about `rows` rows; the rows of a sample are never parted."""
-        owners = (
-            self.table.plan["row"]
-            if isinstance(self.table, OrderedRows)
-            else pl.Series(dtype=pl.UInt32)
-        )
+        owners = pl.Series(dtype=pl.UInt32)
+        if isinstance(self.table, OrderedRows):
+            owners = self.table.plan["row"]
         first_rows = (owners != owners.shift()).fill_null(value=True).arg_true()
         start = 0
         while start < len(self):
             place = first_rows.search_sorted(start + rows, side="right")
-            last = int(first_rows[place - 1]) if start + rows < len(self) else len(self)
-            last = last if last > start else int([*first_rows.slice(place, 1), len(self)][0])
-            yield range(start, last)
-            start = last
+            stop = len(self)
+            if start + rows < len(self):
+                stop = int(first_rows[place - 1])
+            if stop <= start:  # the sample has more rows than a part may have
+                later_rows = [*first_rows.slice(place, 1), len(self)]
+                stop = int(later_rows[0])
+            yield range(start, stop)
+            start = stop
 
     def without_rows(self) -> Self:
         """Return what is known of the dataset, without its rows."""
@@ -204,22 +206,27 @@ def order_dataset(task: Task, dataset: Dataset, completions: Rows | None = None)
         message = (
             f"`choice_order` reads the column `{name}`: dataset `{dataset.name}` has none such"
         )
+        where = task.place("definition", "choice_order", "options")
         hint = f"columns: {listing(dataset.columns)}"
-        raise DataError(
-            "E206", message, where=task.place("definition", "choice_order", "options"), hint=hint
-        )
-    rows = OrderedRows(dataset.rows, *_plan_orders(task, setting, dataset, completions), setting)
-    if bool(dataset.rows.ids.str.contains(SEPARATOR, literal=True).any()):
+        raise DataError("E206", message, where=where, hint=hint)
+    plan, label_sets = _plan_orders(task, setting, dataset, completions)
+    rows = OrderedRows(dataset.rows, plan, label_sets, setting)
+    if dataset.rows.ids.str.contains(SEPARATOR, literal=True).any():
         ids = rows.ids
-        for again in ids.filter(ids.is_duplicated()).head(1):
-            message = f"sample id `{again}` is also the name of an order of another sample"
+        for repeated_id in ids.filter(ids.is_duplicated()).head(1):
+            message = f"sample id `{repeated_id}` is also the name of an order of another sample"
+            where = Place(file=rows.file, field="sample_id")
             hint = f"ids that end in `{SEPARATOR}` and a number are those of orders"
-            raise DataError(
-                "E208", message, where=Place(file=rows.file, field="sample_id"), hint=hint
-            )
-    every = range(len(rows))
+            raise DataError("E208", message, where=where, hint=hint)
+    positions = range(len(rows))
     return OrderedDataset(
-        dataset.name, dataset.fingerprint, rows, every, every, notices=dataset.notices, base=dataset
+        dataset.name,
+        dataset.fingerprint,
+        rows,
+        positions,
+        positions,
+        notices=dataset.notices,
+        base=dataset,
     )
 
 
@@ -228,18 +235,22 @@ def _plan_orders(
 ) -> tuple[pl.DataFrame, tuple[Labels, ...]]:
     """Return the rows to be shown, as in PLAN_SCHEMA, and the label sets that they have."""
     label_sets: dict[Labels, int] = {}
-    lines: list[Sequence[object]] = []
     recorded = _list_recorded_orders(completions)
+    parts = [pl.DataFrame(schema=PLAN_SCHEMA)]
     for offset, block in iterate_blocks(dataset.rows, size=BLOCK):
+        lines: list[Sequence[object]] = []
         for position, labels in enumerate(list_labels(task, block)):
             sample = block.items[position]
             planned = plan_row(setting, sample.fields, labels)
-            if recorded is not None and labels is not None and planned.left_in_place != UNSUITABLE:
-                planned = _follow_recorded(planned, recorded.get(sample.id, ()), labels)
-            code = None if labels is None else label_sets.setdefault(labels, len(label_sets))
+            code = None
+            if labels is not None:
+                code = label_sets.setdefault(labels, len(label_sets))
+                if recorded is not None and planned.left_in_place != UNSUITABLE:
+                    planned = _follow_recorded(planned, recorded.get(sample.id, ()), labels)
             for line in _list_lines(planned, code):
                 lines.append((offset + position, *line))
-    return pl.DataFrame(lines, schema=PLAN_SCHEMA, orient="row"), tuple(label_sets)
+        parts.append(pl.DataFrame(lines, schema=PLAN_SCHEMA, orient="row"))
+    return pl.concat(parts), tuple(label_sets)
 
 
 #: The orders in which a sample was shown, as recorded completions write them, and where.
@@ -290,34 +301,37 @@ def _list_lines(planned: RowOrders, code: int | None) -> Iterator[tuple[object, 
 
 def list_labels(task: Task, samples: Samples) -> list[Labels | None]:
     """Return what the options of each sample are called; None where a row has no choices."""
-    known = task.sample_facts(samples)
-    if known is None:
-        return [None] * len(samples)
-    return [None if names is None else tuple(names) for names in known.choices]
+    facts = task.sample_facts(samples)
+    labels: list[Labels | None] = [None] * len(samples)
+    if facts is not None:
+        for row, names in enumerate(facts.choices):
+            if names is not None:
+                labels[row] = tuple(names)
+    return labels
 
 
 def find_order_problems(task: Task, samples: Samples) -> Iterator[RowProblem]:
     """Yield the rows whose options cannot be put in another order, though their choices are in
     order.
     """
-    setting, orders = task.choice_order, samples.orders
+    setting = task.choice_order
+    orders = samples.orders
     if setting is None or orders is None:
         return
     positions = (orders["left_in_place"] == UNSUITABLE).fill_null(value=False).arg_true()
-    chosen = samples.take(positions).as_written()
-    for position, row, labels in zip(
-        positions, chosen.rows(), list_labels(task, chosen), strict=True
-    ):
+    written = samples.take(positions).as_written()
+    label_lists = list_labels(task, written)
+    for position, row, labels in zip(positions, written.rows(), label_lists, strict=True):
         problem = plan_row(setting, row, labels).problem
-        if problem is not None:
-            where = samples.place(position, ", ".join(sorted(setting.columns)))
-            message = f"sample `{orders['base_sample_id'][position]}`: {problem}"
-            hint = (
-                "fix the row, or use `orders: rotations`" if " orders" in problem else "fix the row"
-            )
-            yield RowProblem(
-                position, DataError("E213", message, where=where, hint=hint), "BAD_OPTIONS"
-            )
+        if problem is None:
+            continue
+        where = samples.place(position, ", ".join(sorted(setting.columns)))
+        message = f"sample `{orders['base_sample_id'][position]}`: {problem}"
+        hint = "fix the row"
+        if " orders" in problem:
+            hint = "fix the row, or use `orders: rotations`"
+        error = DataError("E213", message, where=where, hint=hint)
+        yield RowProblem(position, error, "BAD_OPTIONS")
 
 
 def name_completions(task: Task, completions: Rows, dataset: Dataset) -> Rows:
@@ -328,7 +342,7 @@ def name_completions(task: Task, completions: Rows, dataset: Dataset) -> Rows:
     if task.choice_order is None:
         return completions
     if ORDER_COLUMN not in completions.columns:
-        refuse_unordered(task, completions.file)
+        refuse_unordered(task.choice_order, completions.file)
         return completions
     samples = dataset.samples()
     if samples.orders is None:
@@ -354,16 +368,15 @@ def name_completions(task: Task, completions: Rows, dataset: Dataset) -> Rows:
     return replace(table, items=items, columns=columns)
 
 
-def refuse_unordered(task: Task, file: str | None = None) -> None:
+def refuse_unordered(setting: ChoiceOrder, file: str | None = None) -> None:
     """Raise E209 for completions that do not say in which order their options stood, if there are
     several.
     """
-    if task.choice_order is not None and task.choice_order.orders != "original":
-        raise DataError(
-            "E209",
-            "the completions do not say in which order their options stood",
-            where=Place(file=file),
-            hint=f"bring a file with the columns `sample_id` and `{ORDER_COLUMN}` by "
-            "`--completions FILE`, or"
-            " write `orders: original`",
-        )
+    if setting.orders == "original":
+        return
+    message = "the completions do not say in which order their options stood"
+    hint = (
+        f"bring a file with the columns `sample_id` and `{ORDER_COLUMN}` by "
+        "`--completions FILE`, or write `orders: original`"
+    )
+    raise DataError("E209", message, where=Place(file=file), hint=hint)

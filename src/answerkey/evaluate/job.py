@@ -36,7 +36,6 @@ from answerkey.errors import (
     raise_all,
     refuse_column,
 )
-from answerkey.evaluate.choice_order import name_completions, order_dataset, refuse_unordered
 from answerkey.evaluate.options import Options
 from answerkey.models.config import Model, ModelConfig
 from answerkey.scorers import (
@@ -163,11 +162,10 @@ class Job:
         size = len(next(self.dataset.cut(first)))
         whole = next(chunks)
         yield [whole.cut(0, size)]
-        remainder = []
+        later: Iterable[Shard] = chunks
         if size < len(whole.samples):
-            remainder.append(whole.cut(size, len(whole.samples)))
-        later = enumerate(chain(remainder, chunks), start=1)
-        yield (replace(chunk, index=index) for index, chunk in later)
+            later = chain([whole.cut(size, len(whole.samples))], chunks)
+        yield (replace(chunk, index=index) for index, chunk in enumerate(later, start=1))
 
     def repeat(self, number: int) -> Job:
         """Return the job of one repetition, which has trials, or recorded completions, of its
@@ -215,19 +213,20 @@ class Job:
         )
 
 
+@dataclass
 class Shared:
     """What several runs share, such as datasets: each is fetched, opened and checked once."""
 
-    def __init__(self) -> None:
-        self._values: list[tuple[object, Any]] = []
+    values: list[tuple[object, Any]] = field(default_factory=list)
 
-    def get(self, make: Callable[..., Any], *key: object) -> Any:  # noqa: ANN401 - what `make` makes
-        """Return what is made of a key, or was made before."""
-        for known_key, value in self._values:
-            if known_key == (make, *key):
+    def get(self, make: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401 - what `make` makes
+        """Return what a function makes of arguments, or has made of them before."""
+        key = (make, *arguments)
+        for earlier_key, value in self.values:
+            if earlier_key == key:
                 return value
-        value = make(*key)
-        self._values.append(((make, *key), value))
+        value = make(*arguments)
+        self.values.append((key, value))
         return value
 
 
@@ -262,7 +261,6 @@ def open_job(
     in memory. The samples' own completions stand in for a model that is not named, if they can.
     """
     errors: list[AnswerkeyError] = []
-    shared = shared or Shared()
     stored = None
     if options.completions is None:
         stored = specification.completions
@@ -270,32 +268,36 @@ def open_job(
         table = stored.rows
     elif stored is not None:
         options = replace(options, completions=str(stored))
-    specification = _pin_sources(specification, shared, errors)
-    if errors:
-        return None, errors
-    task = specification.task
     selection = Selection() if is_check else specification.selection
-    dataset, table = _open_rows(specification, selection, table, options, shared, errors)
-    if dataset is None:
+    opened = _open_samples(specification, selection, shared or Shared(), errors)
+    if opened is None:
         return None, errors
+    specification, dataset, examples = opened
+    with collecting(errors):
+        if options.completions is not None and table is None:
+            table = load_table(options.completions, by_trial=True).rows
+        if specification.task.choice_order is not None:
+            from answerkey.evaluate.choice_order import order_dataset
+
+            dataset = order_dataset(specification.task, dataset, table)
     errors += find_missing_columns(specification, dataset)
     calls_model = _calls_model(specification, options, table, can_use_own=can_use_own)
     recorded = None
     if table is not None or options.completions is None:
         with collecting(errors):
             recorded = _open_completions(
-                specification, dataset, table, options, calls_model=calls_model
+                specification,
+                dataset,
+                table,
+                options,
+                calls_model=calls_model,
             )
     model = None
     if calls_model:
-        with collecting(errors):
-            model = _open_model(specification, is_required=needs_model and not is_check)
-    errors.extend(_find_missing_logprobs(task, model))
-    judges, problems = open_judges(task, specification.judges)
-    errors.extend(problems)
-    examples = None
-    with collecting(errors, specification.examples):
-        examples = _open_examples(specification.examples, shared)
+        is_required = needs_model and not is_check
+        model = _open_model(specification, errors, is_required=is_required)
+    judges, problems = open_judges(specification.task, specification.judges)
+    errors += problems
     job = Job(
         specification=specification,
         dataset=dataset,
@@ -312,26 +314,35 @@ def open_job(
     return plan_work(replace(job, completions=origin)), errors
 
 
-def _open_rows(
+def _open_samples(
     specification: Specification,
     selection: Selection,
-    table: Rows | None,
-    options: Options,
     shared: Shared,
     errors: list[AnswerkeyError],
-) -> tuple[Dataset | None, Rows | None]:
-    """Return the dataset in its orders, None if it cannot be opened, and recorded completions."""
-    source = specification.dataset
+) -> tuple[Specification, Dataset, Samples | None] | None:
+    """Return the dataset and the examples, and the specification with their files and addresses
+    fixed; None if the dataset cannot be opened.
+    """
     dataset: Dataset | None = None
+    examples: Samples | None = None
+    source = specification.dataset
     with collecting(errors, source):
-        dataset = shared.get(_open_samples, source.source, selection, source.key)
+        source = replace(source, source=shared.get(pin_source, source.source))
+        dataset = shared.get(_open_source, source.source, selection, source.key)
+    specification = replace(specification, dataset=source)
+    if specification.examples is not None:
+        source = specification.examples
+        with collecting(errors, source):
+            source = replace(source, source=shared.get(pin_source, source.source))
+            examples = shared.get(_open_source, source.source, Selection(), source.key).samples()
+        specification = replace(specification, examples=source)
     if dataset is None:
-        return None, table
-    with collecting(errors):
-        if options.completions is not None and table is None:
-            table = load_table(options.completions, by_trial=True).rows
-        dataset = order_dataset(specification.task, dataset, table)
-    return dataset, table
+        return None
+    return specification, dataset, examples
+
+
+def _open_source(source: Source, selection: Selection, name: str) -> Dataset:
+    return open_dataset(source, selection=selection, name=name)
 
 
 def _calls_model(
@@ -362,8 +373,13 @@ def _open_completions(
         )
         raise SpecError("E119", message, hint="leave `repeatability` out, or name a model")
     task = specification.task
-    column = options.completion_column
-    recorded = find_completions(task, dataset, table, column, calls_model=calls_model)
+    recorded = find_completions(
+        task,
+        dataset,
+        table,
+        options.completion_column,
+        calls_model=calls_model,
+    )
     if options.split_thinking:
         return split_recorded(task, recorded, calls_model=calls_model)
     return recorded
@@ -388,46 +404,27 @@ def collecting(errors: list[AnswerkeyError], dataset: DatasetSpec | None = None)
         errors.extend(inner)
 
 
-def _open_samples(source: Source, selection: Selection, name: str) -> Dataset:
-    return open_dataset(source, selection=selection, name=name)
-
-
-def _pin_sources(
-    specification: Specification, shared: Shared, errors: list[AnswerkeyError]
-) -> Specification:
-    """Return the specification with its files and addresses fixed, as far as they are there."""
-    source, examples = specification.dataset, specification.examples
-    with collecting(errors, source):
-        source = replace(source, source=shared.get(pin_source, source.source))
-    with collecting(errors, examples):
-        if examples is not None:
-            examples = replace(examples, source=shared.get(pin_source, examples.source))
-    return replace(specification, dataset=source, examples=examples)
-
-
-def _open_examples(source: DatasetSpec | None, shared: Shared) -> Samples | None:
-    if source is None:
-        return None
-    dataset: Dataset = shared.get(_open_samples, source.source, Selection(), source.key)
-    return dataset.samples()
-
-
-def _open_model(specification: Specification, *, is_required: bool) -> Model | None:
+def _open_model(
+    specification: Specification, errors: list[AnswerkeyError], *, is_required: bool
+) -> Model | None:
     """Return the model that the task calls; E119 when one is required and none is named."""
-    if specification.model is not None:
-        from answerkey.models.model import open_model
-
-        return open_model(specification.model)
-    if not is_required:
-        return None
     task = specification.task
-    raise NoModelError(
-        "E119",
-        f"task `{task.key}` calls a model, and none is named",
-        where=task.place("definition", "solver"),
-        hint="add `--model builtin/random`, or bring recorded completions with "
-        "`--completions FILE`",
-    )
+    if specification.model is None:
+        message = f"task `{task.key}` calls a model, and none is named"
+        where = task.place("definition", "solver")
+        hint = (
+            "add `--model builtin/random`, or bring recorded completions with `--completions FILE`"
+        )
+        if is_required:
+            errors.append(NoModelError("E119", message, where=where, hint=hint))
+        return None
+    from answerkey.models.model import open_model
+
+    model = None
+    with collecting(errors):
+        model = open_model(specification.model)
+        errors += _find_missing_logprobs(task, model)
+    return model
 
 
 def describe_completions(
@@ -462,40 +459,44 @@ def describe_completions(
 def find_missing_columns(specification: Specification, dataset: Dataset) -> list[AnswerkeyError]:
     """Return an error for each column that the specification names and the dataset lacks."""
     task = specification.task
-    references = []
+    errors: list[AnswerkeyError] = []
     for name, column in task.dataset_columns.items():
-        references.append((f"config value `{name}`", column, task.place("config_spec", name)))
-    errors = list(_refuse_columns(references, dataset))
+        if column not in dataset.columns:
+            place = task.place("config_spec", name)
+            errors.append(_refuse_column(f"config value `{name}`", column, dataset, place))
     stratify_by = specification.selection.stratify_by
-    if stratify_by is not None:  # a check opens all rows and selects none
-        errors += _refuse_columns([("`stratify_by`", stratify_by, None)], dataset)
+    # A check opens all rows and selects none.
+    if stratify_by is not None and stratify_by not in dataset.columns:
+        errors.append(_refuse_column("`stratify_by`", stratify_by, dataset))
+    if not task.design_columns:
+        return errors
     return [*errors, *find_missing_design(task, dataset)]
 
 
 def find_missing_design(task: Task, dataset: Dataset) -> list[AnswerkeyError]:
     """Return an error for each `group_by` and `cluster_by` that names no column."""
-    references: list[tuple[str, str, Place | None]] = []
+    errors: list[AnswerkeyError] = []
     for step in task.scoring:
         for number, metric in enumerate(step.metrics):
             above = ("definition", "scorers", step.index, "metrics", number)
-            named = [("group_by", column) for column in metric.design.group_by]
+            references = [("group_by", column) for column in metric.design.group_by]
             if metric.design.cluster_by is not None:
-                named.append(("cluster_by", metric.design.cluster_by))
-            for field_name, column in named:
+                references.append(("cluster_by", metric.design.cluster_by))
+            for field_name, column in references:
+                if column in dataset.columns:
+                    continue
                 place = task.place(*above, field_name)
                 if place == task.place(*above):  # the task says it, for all of its metrics
                     place = task.place("definition", field_name)
-                references.append((f"`{field_name}`", column, place))
-    return distinct(_refuse_columns(references, dataset))
+                errors.append(_refuse_column(f"`{field_name}`", column, dataset, place))
+    return distinct(errors)
 
 
-def _refuse_columns(
-    references: Iterable[tuple[str, str, Place | None]], dataset: Dataset
-) -> Iterator[AnswerkeyError]:
-    for owner, column, where in references:
-        if column not in dataset.columns:
-            message = f"{owner} names the column `{column}`: dataset `{dataset.name}` has none such"
-            yield refuse_column(message, column, dataset.columns, where)
+def _refuse_column(
+    owner: str, column: str, dataset: Dataset, where: Place | None = None
+) -> AnswerkeyError:
+    message = f"{owner} names the column `{column}`: dataset `{dataset.name}` has none such"
+    return refuse_column(message, column, dataset.columns, where)
 
 
 # Completions that are there already.
@@ -509,7 +510,10 @@ def find_completions(
     A task whose scorers look at the samples alone gets completions without text.
     """
     if table is not None:
-        table = name_completions(task, table, dataset)
+        if task.choice_order is not None:
+            from answerkey.evaluate.choice_order import name_completions
+
+            table = name_completions(task, table, dataset)
         return match_completions(table, dataset, column=column, num_trials=task.num_trials)
     if task.num_trials > 1 and not calls_model:
         raise refuse_single(task.num_trials)
@@ -518,7 +522,10 @@ def find_completions(
         return None
     beside = find_own_completions(dataset.rows, column=column)
     if beside is not None:
-        refuse_unordered(task)
+        if task.choice_order is not None:
+            from answerkey.evaluate.choice_order import refuse_unordered
+
+            refuse_unordered(task.choice_order)
         return beside
     for step in task.scoring:
         if step.scorer.needs_completion:
@@ -605,13 +612,11 @@ def open_judges(
     return models, errors
 
 
-def _find_missing_logprobs(task: Task, model: Model | None) -> list[AnswerkeyError]:
+def _find_missing_logprobs(task: Task, model: Model) -> list[AnswerkeyError]:
     """Return an error for each scorer that reads log-probabilities which the model does not
     send.
     """
     errors: list[AnswerkeyError] = []
-    if model is None:
-        return errors
     if task.solver is not None and task.solver.ranks_continuations:
         with collecting(errors):
             require_echo(model)
@@ -650,7 +655,9 @@ def choose_spread(job: Job) -> Spread:
 
 def choose_chunk_rows(job: Job, spread: Spread) -> int:
     """Return how many rows one chunk has: fewer where rows are long, or take long."""
-    rows = fit_rows(job.dataset.rows, job.recorded)
+    rows = CHUNK_ROWS
+    if len(job.dataset) > FEWEST_ROWS:
+        rows = fit_rows(job.dataset.rows, job.recorded)
     if spread != "processes":
         return rows
     share = max(FEWEST_ROWS, len(job.dataset) // WORKER_CHUNKS)

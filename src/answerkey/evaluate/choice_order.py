@@ -231,7 +231,10 @@ def order_dataset(task: Task, dataset: Dataset, completions: Rows | None = None)
 
 
 def _plan_orders(
-    task: Task, setting: ChoiceOrder, dataset: Dataset, completions: Rows | None
+    task: Task,
+    setting: ChoiceOrder,
+    dataset: Dataset,
+    completions: Rows | None,
 ) -> tuple[pl.DataFrame, tuple[Labels, ...]]:
     """Return the rows to be shown, as in PLAN_SCHEMA, and the label sets that they have."""
     label_sets: dict[Labels, int] = {}

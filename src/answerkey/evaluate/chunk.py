@@ -250,7 +250,12 @@ def _place_scorer_error(job: Job, step: ScoringStep, problem: RowProblem) -> Ans
     return DataError(error.code, message, where=where, hint=error.hint)
 
 
-def _check_prompts(job: Job, solver: Solver, samples: Samples, problems: RowProblems) -> None:
+def _check_prompts(
+    job: Job,
+    solver: Solver,
+    samples: Samples,
+    problems: RowProblems,
+) -> None:
     """Add what is wrong with the prompts of rows, and which images they hold."""
     task = job.task
     prompts, errors = solver.check_prompts(samples, job.examples)
@@ -381,7 +386,12 @@ def _make_completion(names: Iterable[str], *, is_in_parts: bool) -> Completion:
     if is_in_parts:
         content = [{"type": "text", "text": "A", **fields}]
     reply = {**fields, "role": "assistant", "content": content}
-    completion = Completion("A", prompt=_PROMPT, reply=reply, finish_reason="stop")
+    completion = Completion(
+        "A",
+        prompt=_PROMPT,
+        reply=reply,
+        finish_reason="stop",
+    )
     return completion.with_fields(prompt_tokens=1, completion_tokens=1)
 
 
@@ -439,7 +449,12 @@ def evaluate_chunk(job: Job, chunk: Shard) -> ChunkResult:
         return ChunkResult(problems, error)
 
 
-def _score_chunk(job: Job, chunk: Shard, samples: Samples, problems: RowProblems) -> ChunkResult:
+def _score_chunk(
+    job: Job,
+    chunk: Shard,
+    samples: Samples,
+    problems: RowProblems,
+) -> ChunkResult:
     task = job.task
     size = task.num_trials
     repeated = samples.repeat(size)

@@ -281,7 +281,10 @@ def _count_characters(messages: Messages) -> int:
 
 
 def _estimate_cost(
-    model: Model | None, options: Options, calls: int, prompt_tokens: int
+    model: Model | None,
+    options: Options,
+    calls: int,
+    prompt_tokens: int,
 ) -> tuple[int | None, float | None]:
     """Return how many tokens the replies have at most, and what all may cost, where known."""
     if stores_calls(model) and not is_identified(model):
@@ -319,7 +322,10 @@ def _build_prompts(job: Job) -> Iterator[tuple[Samples, list[list[Prompt]]]]:
 
 
 def build_prompts(
-    path: TaskSource, key: str | None, progress: Progress, **options: Unpack[RunOptions]
+    path: TaskSource,
+    key: str | None,
+    progress: Progress,
+    **options: Unpack[RunOptions],
 ) -> tuple[int, Iterator[pl.DataFrame]]:
     """Return the prompts of one task, and how many; all rows are checked, and no model is called.
 

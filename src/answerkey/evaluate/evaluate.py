@@ -171,11 +171,10 @@ class Evaluation:
         Where calls or foreign code cost something, the first samples are tried first, and nothing
         more is done if these fail. A batch is submitted whole, since it may take a day.
         """
-        limit = self.options.failed_limit(job.dataset.num_samples)
-        is_costly = job.calls_models or job.runs_foreign_code
         first = 0
-        if is_costly and limit < FIRST_SAMPLES and not self.options.batch:
-            first = FIRST_SAMPLES
+        if job.is_costly and not self.options.batch:
+            limit = self.options.failed_limit(job.dataset.num_samples)
+            first = FIRST_SAMPLES if limit < FIRST_SAMPLES else 0
         tables = self.writer.task(job.key)
         display = self.display
         is_guarded = False
@@ -368,9 +367,9 @@ def evaluate_rows(  # noqa: PLR0913 - each says another thing about the rows
     outcome = Outcome(notices=problems.notices, is_stopped=is_stopped)
     if problems.fatal or len(problems.failed) > allowed:
         return replace(outcome, refused=problems.errors(job))
-    failures = [result.failure for result in results if result.failure is not None]
-    if failures:
-        return replace(outcome, failure=failures[0])
+    for result in results:
+        if result.failure is not None:
+            return replace(outcome, failure=result.failure)
     return _conclude(job, tables, results, outcome)
 
 
@@ -492,7 +491,10 @@ def check_jobs(
 
 
 def check_rows(
-    job: Job, engine: Engine, progress: Progress, shared: Shared | None = None
+    job: Job,
+    engine: Engine,
+    progress: Progress,
+    shared: Shared | None = None,
 ) -> RowProblems:
     """Return what is wrong with the rows of a job, and with the job as a whole.
 

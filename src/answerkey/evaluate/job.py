@@ -134,9 +134,9 @@ class Job:
         return any(asks_model(step.scorer) for step in self.task.scoring)
 
     @property
-    def runs_foreign_code(self) -> bool:
-        """Whether snippets of the user, or scorers of another package, are run."""
-        if self.task.snippets:
+    def is_costly(self) -> bool:
+        """Whether models are called, snippets of the user run, or scorers of another package."""
+        if self.calls_models or self.task.snippets:
             return True
         return not all(reads_by_templates(step.scorer) for step in self.task.scoring)
 
@@ -261,57 +261,51 @@ def open_job(
     in memory. The samples' own completions stand in for a model that is not named, if they can.
     """
     errors: list[AnswerkeyError] = []
-    stored = None
-    if options.completions is None:
-        stored = specification.completions
-    if isinstance(stored, DataTable):
-        table = stored.rows
-    elif stored is not None:
-        options = replace(options, completions=str(stored))
+    # Whoever brings completions does not say which model gave them.
+    model_name = None if options.completions else specification.model_name
+    options, table = _choose_completions(specification, options, table)
     selection = Selection() if is_check else specification.selection
-    opened = _open_samples(specification, selection, shared or Shared(), errors)
-    if opened is None:
+    job = _open_samples(specification, selection, shared or Shared(), errors)
+    if job is None:
         return None, errors
-    specification, dataset, examples = opened
     with collecting(errors):
         if options.completions is not None and table is None:
             table = load_table(options.completions, by_trial=True).rows
-        if specification.task.choice_order is not None:
+        if job.task.choice_order is not None:
             from answerkey.evaluate.choice_order import order_dataset
 
-            dataset = order_dataset(specification.task, dataset, table)
-    errors += find_missing_columns(specification, dataset)
+            job = replace(job, dataset=order_dataset(job.task, job.dataset, table))
+    errors += find_missing_columns(job.specification, job.dataset)
     calls_model = _calls_model(specification, options, table, can_use_own=can_use_own)
-    recorded = None
     if table is not None or options.completions is None:
         with collecting(errors):
-            recorded = _open_completions(
-                specification,
-                dataset,
-                table,
-                options,
-                calls_model=calls_model,
-            )
-    model = None
+            recorded = _open_completions(job, table, options, calls_model=calls_model)
+            job = replace(job, recorded=recorded)
     if calls_model:
         is_required = needs_model and not is_check
-        model = _open_model(specification, errors, is_required=is_required)
-    judges, problems = open_judges(specification.task, specification.judges)
-    errors += problems
-    job = Job(
-        specification=specification,
-        dataset=dataset,
-        model=model,
-        judges=judges,
-        recorded=recorded,
-        examples=examples,
-        keep_completions=options.copy or model is not None or isinstance(stored, DataTable),
-    )
+        job = replace(job, model=_open_model(job, errors, is_required=is_required))
+    if specification.judges:
+        judges, problems = open_judges(job.task, specification.judges)
+        errors += problems
+        job = replace(job, judges=judges)
     if errors:
         return job, errors
-    model_name = specification.model_name if stored is not None else None
     origin = describe_completions(job, options, model_name, is_recorded=table is not None)
-    return plan_work(replace(job, completions=origin)), errors
+    is_in_memory = isinstance(specification.completions, DataTable)
+    is_kept = options.copy or job.model is not None or is_in_memory
+    return plan_work(replace(job, completions=origin, keep_completions=is_kept)), errors
+
+
+def _choose_completions(
+    specification: Specification, options: Options, table: Rows | None
+) -> tuple[Options, Rows | None]:
+    """Return the options and the table with the completions that the specification brings."""
+    stored = specification.completions
+    if stored is None or options.completions is not None:
+        return options, table
+    if isinstance(stored, DataTable):
+        return options, stored.rows
+    return replace(options, completions=str(stored)), table
 
 
 def _open_samples(
@@ -319,9 +313,9 @@ def _open_samples(
     selection: Selection,
     shared: Shared,
     errors: list[AnswerkeyError],
-) -> tuple[Specification, Dataset, Samples | None] | None:
-    """Return the dataset and the examples, and the specification with their files and addresses
-    fixed; None if the dataset cannot be opened.
+) -> Job | None:
+    """Return a job with its dataset and examples, whose files and addresses are fixed from now on;
+    None if the dataset cannot be opened.
     """
     dataset: Dataset | None = None
     examples: Samples | None = None
@@ -338,7 +332,7 @@ def _open_samples(
         specification = replace(specification, examples=source)
     if dataset is None:
         return None
-    return specification, dataset, examples
+    return Job(specification, dataset, examples=examples)
 
 
 def _open_source(source: Source, selection: Selection, name: str) -> Dataset:
@@ -346,7 +340,11 @@ def _open_source(source: Source, selection: Selection, name: str) -> Dataset:
 
 
 def _calls_model(
-    specification: Specification, options: Options, table: Rows | None, *, can_use_own: bool
+    specification: Specification,
+    options: Options,
+    table: Rows | None,
+    *,
+    can_use_own: bool,
 ) -> bool:
     """Return whether the solver calls a model: no completions are recorded, here or beside."""
     if options.brings_completions or table is not None:
@@ -358,30 +356,20 @@ def _calls_model(
 
 
 def _open_completions(
-    specification: Specification,
-    dataset: Dataset,
+    job: Job,
     table: Rows | None,
     options: Options,
     *,
     calls_model: bool,
 ) -> Recorded | None:
     """Return the recorded completions of a job; None where a solver gets them."""
-    if specification.num_runs > 1 and not calls_model:
-        message = (
-            f"`repeatability` of `{specification.key}`: recorded completions are the same "
-            "in every run"
-        )
+    if job.specification.num_runs > 1 and not calls_model:
+        message = f"`repeatability` of `{job.key}`: recorded completions are the same in every run"
         raise SpecError("E119", message, hint="leave `repeatability` out, or name a model")
-    task = specification.task
-    recorded = find_completions(
-        task,
-        dataset,
-        table,
-        options.completion_column,
-        calls_model=calls_model,
-    )
+    column = options.completion_column
+    recorded = find_completions(job.task, job.dataset, table, column, calls_model=calls_model)
     if options.split_thinking:
-        return split_recorded(task, recorded, calls_model=calls_model)
+        return split_recorded(job.task, recorded, calls_model=calls_model)
     return recorded
 
 
@@ -404,39 +392,41 @@ def collecting(errors: list[AnswerkeyError], dataset: DatasetSpec | None = None)
         errors.extend(inner)
 
 
-def _open_model(
-    specification: Specification, errors: list[AnswerkeyError], *, is_required: bool
-) -> Model | None:
+def _open_model(job: Job, errors: list[AnswerkeyError], *, is_required: bool) -> Model | None:
     """Return the model that the task calls; E119 when one is required and none is named."""
-    task = specification.task
-    if specification.model is None:
-        message = f"task `{task.key}` calls a model, and none is named"
-        where = task.place("definition", "solver")
+    config = job.specification.model
+    if config is not None:
+        from answerkey.models.model import open_model
+
+        model = None
+        with collecting(errors):
+            model = open_model(config)
+            errors += _find_missing_logprobs(job.task, model)
+        return model
+    if is_required:
+        message = f"task `{job.task.key}` calls a model, and none is named"
+        where = job.task.place("definition", "solver")
         hint = (
             "add `--model builtin/random`, or bring recorded completions with `--completions FILE`"
         )
-        if is_required:
-            errors.append(NoModelError("E119", message, where=where, hint=hint))
-        return None
-    from answerkey.models.model import open_model
-
-    model = None
-    with collecting(errors):
-        model = open_model(specification.model)
-        errors += _find_missing_logprobs(task, model)
-    return model
+        errors.append(NoModelError("E119", message, where=where, hint=hint))
+    return None
 
 
 def describe_completions(
-    job: Job, options: Options, model_name: str | None, *, is_recorded: bool
+    job: Job,
+    options: Options,
+    model_name: str | None,
+    *,
+    is_recorded: bool,
 ) -> dict[str, object]:
     """Return what `run.json` says about where the completions come from."""
     origin: dict[str, object] = {"source": "trace", "file": None, "sha256": None}
+    table = job.specification.completions
     if options.completions is not None:
         file = name_lasting(options.completions)
         origin = {"source": "recorded", "file": file, "sha256": digest_file(file)}
-    elif isinstance(job.specification.completions, DataTable):
-        table = job.specification.completions
+    elif isinstance(table, DataTable):
         file = name_lasting(table.rows.file or "")
         origin = {"source": "recorded", "file": file, "sha256": table.digest}
     elif is_recorded:
@@ -493,7 +483,10 @@ def find_missing_design(task: Task, dataset: Dataset) -> list[AnswerkeyError]:
 
 
 def _refuse_column(
-    owner: str, column: str, dataset: Dataset, where: Place | None = None
+    owner: str,
+    column: str,
+    dataset: Dataset,
+    where: Place | None = None,
 ) -> AnswerkeyError:
     message = f"{owner} names the column `{column}`: dataset `{dataset.name}` has none such"
     return refuse_column(message, column, dataset.columns, where)
@@ -503,7 +496,12 @@ def _refuse_column(
 
 
 def find_completions(
-    task: Task, dataset: Dataset, table: Rows | None, column: str | None, *, calls_model: bool
+    task: Task,
+    dataset: Dataset,
+    table: Rows | None,
+    column: str | None,
+    *,
+    calls_model: bool,
 ) -> RecordedCompletions | None:
     """Return the recorded completions, in a table or beside the questions; None to be solved.
 
@@ -517,16 +515,22 @@ def find_completions(
         return match_completions(table, dataset, column=column, num_trials=task.num_trials)
     if task.num_trials > 1 and not calls_model:
         raise refuse_single(task.num_trials)
-    needs_own = task.solver is not None and task.solver.needs_model and not calls_model
-    if task.solver and column is None and not needs_own:
-        return None
-    beside = find_own_completions(dataset.rows, column=column)
-    if beside is not None:
+    if task.solver is not None and column is None:
+        is_solved = calls_model or not task.solver.needs_model
+        if is_solved:
+            return None
+    return _find_own_completions(task, dataset, column)
+
+
+def _find_own_completions(task: Task, dataset: Dataset, column: str | None) -> RecordedCompletions:
+    """Return the completions beside the questions."""
+    recorded = find_own_completions(dataset.rows, column=column)
+    if recorded is not None:
         if task.choice_order is not None:
             from answerkey.evaluate.choice_order import refuse_unordered
 
             refuse_unordered(task.choice_order)
-        return beside
+        return recorded
     for step in task.scoring:
         if step.scorer.needs_completion:
             raise _refuse_missing(step, dataset)
@@ -553,7 +557,12 @@ class TracedCompletions(RecordedCompletions):
 
     def read_whole(self, samples: Samples) -> Completions:
         """Return what the solver finds."""
-        return self.solver.solve(samples, model=None, known=None, examples=None)
+        return self.solver.solve(
+            samples,
+            model=None,
+            known=None,
+            examples=None,
+        )
 
 
 def find_traced(task: Task) -> TracedCompletions | None:
@@ -648,7 +657,7 @@ def choose_spread(job: Job) -> Spread:
     """Return where a job's chunks are worked on; whatever calls a model does so from here."""
     if job.calls_models:
         return "alone"
-    if job.runs_foreign_code or len(job.dataset) < WORKER_ROWS:
+    if job.is_costly or len(job.dataset) < WORKER_ROWS:
         return "apart"
     return "processes"
 

@@ -22,6 +22,13 @@ from answerkey.scorers import find_role
 from answerkey.spec import ScoringStep
 from answerkey.types import Notice
 
+#: What runs here run on.
+SYSTEM = {
+    "answerkey_version": __version__,
+    "python": platform.python_version(),
+    "platform": platform.system().lower(),
+}
+
 
 def describe_run(
     key: str,
@@ -33,7 +40,7 @@ def describe_run(
 ) -> dict[str, Any]:
     """Return what `run.json` says before the work begins."""
     manifest = {
-        **describe_system(),
+        **SYSTEM,
         "key": key,
         "display_name": display_name or key,
         "notices": [str(notice) for notice in notices],
@@ -43,15 +50,6 @@ def describe_run(
     if policies:
         manifest["policies"] = list(policies)
     return manifest
-
-
-def describe_system() -> dict[str, str]:
-    """Return what a run runs on."""
-    return {
-        "answerkey_version": __version__,
-        "python": platform.python_version(),
-        "platform": platform.system().lower(),
-    }
 
 
 def describe_job(job: Job) -> dict[str, Any]:

@@ -95,7 +95,10 @@ class PurposeUsage:
 
 
 def count_calls(
-    journal: CallStore, task: str, prices: Mapping[str, Price | None], retried: Reasons
+    journal: CallStore,
+    task: str,
+    prices: Mapping[str, Price | None],
+    retried: Reasons,
 ) -> dict[str, dict[str, Any]]:
     """Return by purpose what was sent: counts, tokens, cost, latency, failures and retries.
 
@@ -227,7 +230,11 @@ class Observer:
         failed = sum(reply.status is CompletionStatus.ERROR for _, reply in calls)
         with self._lock:
             counts = self._count(calls[0][0].purpose)
-            counts.update(done=len(calls), known=len(calls), failed=failed)
+            counts.update(
+                done=len(calls),
+                known=len(calls),
+                failed=failed,
+            )
 
     def _count(self, purpose: str) -> Counter[str]:
         if purpose != self._purpose:

@@ -208,7 +208,10 @@ def show_options(kind: Any) -> Callable[[Function], Function]:  # noqa: ANN401 -
 
 
 def refuse_unknown(
-    function: str, names: Iterable[str], known: Collection[str], *arguments: str
+    function: str,
+    names: Iterable[str],
+    known: Collection[str],
+    *arguments: str,
 ) -> None:
     """Raise TypeError for options that a function does not have beside its `arguments`."""
     for name in names:

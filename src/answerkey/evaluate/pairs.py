@@ -134,7 +134,15 @@ def pair_samples(
     """
     outcomes = []
     for label, (run, task_run) in tasks.items():
-        outcomes.append(read_outcomes(run, task_run, label=label, scorer=scorer, value=value))
+        outcomes.append(
+            read_outcomes(
+                run,
+                task_run,
+                label=label,
+                scorer=scorer,
+                value=value,
+            )
+        )
     require_alike(outcomes, common=common, notices=notices)
     if cluster_by is None:
         cluster_by = _find_cluster_column(outcomes)
@@ -142,11 +150,21 @@ def pair_samples(
     if cluster_by is not None:
         labels = label_samples(outcomes[0], cluster_by, as_clusters=True)
         clusters = labels.rename({"label": "cluster"})
-        table = table.join(clusters, on="sample_id", how="left", maintain_order="left")
+        table = table.join(
+            clusters,
+            on="sample_id",
+            how="left",
+            maintain_order="left",
+        )
     for run_outcomes in outcomes:
         names = {name: f"{name} {run_outcomes.label}" for name in ("value", "reason")}
         columns = run_outcomes.table.select("sample_id", "value", "reason").rename(names)
-        table = table.join(columns, on="sample_id", how="inner", maintain_order="left")
+        table = table.join(
+            columns,
+            on="sample_id",
+            how="inner",
+            maintain_order="left",
+        )
     return Pairing(tuple(outcomes), table, cluster_by)
 
 
@@ -305,7 +323,12 @@ def _require_same_samples(first: PairedOutcomes, second: PairedOutcomes, *, comm
     """Raise E508 unless two runs have the same samples; with `common`, unless they share some."""
     differences = []
     for owner, lacking in ((first, second), (second, first)):
-        missing = owner.table.join(lacking.table, on="sample_id", how="anti", maintain_order="left")
+        missing = owner.table.join(
+            lacking.table,
+            on="sample_id",
+            how="anti",
+            maintain_order="left",
+        )
         if missing.height:
             ids = listing(missing["sample_id"].head(SHOWN).to_list())
             differences.append(
@@ -358,20 +381,19 @@ def _describe_task(outcomes: PairedOutcomes) -> object:
 
 
 def read_outcomes(
-    run: Run, task_run: TaskRun, *, label: str, scorer: str | None = None, value: str | None = None
+    run: Run,
+    task_run: TaskRun,
+    *,
+    label: str,
+    scorer: str | None = None,
+    value: str | None = None,
 ) -> PairedOutcomes:
     """Return what the samples of a task came to, by its main scorer and value or by those that are
     named.
     """
     task = task_from_source(task_run.source["task"])
     step = _find_step(task, scorer, label)
-    name = value or step.scorer.main_value
-    if name is None:
-        means = [metric.metric for metric in step.metrics if isinstance(metric.metric, Mean)]
-        if not means:
-            message = f"scorer `{step.key}` of `{label}` has no main value to compare"
-            raise RunError("E508", message, hint="name one of its values with `--value`")
-        name = means[0].field.partition(".")[0]
+    name = value or step.scorer.main_value or _find_mean_field(step, label)
     is_encoded = name in (task_run.manifest.get("encoded") or {}).get(step.key, ())
     parts = []
     for part in task_run.score_parts():
@@ -395,7 +417,24 @@ def read_outcomes(
     table = table.with_columns(value=pl.when(pl.col("reason").is_null()).then(pl.col("value")))
     # What the order of the options changes is no chance: only trials of one prompt tell of that.
     num_trials = 1 if task.choice_order else task.num_trials
-    return PairedOutcomes(label, run, task_run, step.key, name, table, num_trials)
+    return PairedOutcomes(
+        label,
+        run,
+        task_run,
+        step.key,
+        name,
+        table,
+        num_trials,
+    )
+
+
+def _find_mean_field(step: ScoringStep, label: str) -> str:
+    """Return what the first `mean` of a scorer without a main value averages; E508 without one."""
+    for metric in step.metrics:
+        if isinstance(metric.metric, Mean):
+            return metric.metric.field.partition(".")[0]
+    message = f"scorer `{step.key}` of `{label}` has no main value to compare"
+    raise RunError("E508", message, hint="name one of its values with `--value`")
 
 
 def _find_step(task: Task, scorer: str | None, label: str) -> ScoringStep:
@@ -423,7 +462,11 @@ def read_numbers(column: pl.Series, *, is_encoded: bool) -> pl.Series:
 
 
 def _read_part(
-    ids: pl.Series, frame: pl.DataFrame, name: str, *, is_encoded: bool
+    ids: pl.Series,
+    frame: pl.DataFrame,
+    name: str,
+    *,
+    is_encoded: bool,
 ) -> pl.DataFrame | None:
     """Return the rows of one part of the scores; None when the scorer has no such value in it."""
     values, metadata = frame["values"].struct.unnest(), frame["metadata"].struct.unnest()

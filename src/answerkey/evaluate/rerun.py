@@ -28,10 +28,10 @@ from answerkey.errors import (
 from answerkey.evaluate.display import Display, choose_display
 from answerkey.evaluate.job import Job, Progress, Shared, open_job_of, open_jobs
 from answerkey.evaluate.manifest import (
+    SYSTEM,
     describe_job,
     describe_run,
     describe_sources,
-    describe_system,
 )
 from answerkey.evaluate.options import STORED, Options, RunOptions, read_options, show_options
 from answerkey.evaluate.reopen import CHANGED, find_kept, find_source, refuse_gone, reopen
@@ -209,7 +209,13 @@ def _find_solver(task: Task) -> object:
     return definition.get("solver")
 
 
-def _open_rescored(run: Run, key: str, task: Task, run_file: str | None, options: Options) -> Job:
+def _open_rescored(
+    run: Run,
+    key: str,
+    task: Task,
+    run_file: str | None,
+    options: Options,
+) -> Job:
     """Return the job of a task on the samples and completions of an old run."""
     reopened = reopen(run, key)
     task_run = reopened.task_run
@@ -308,7 +314,10 @@ def resume_matrix(
 
 
 def reopen_stopped(
-    place: RunPlace, options: Mapping[str, Any], display: Display, shared: Shared | None = None
+    place: RunPlace,
+    options: Mapping[str, Any],
+    display: Display,
+    shared: Shared | None = None,
 ) -> Run | PendingRun:
     """Return a run that stopped, ready to continue; a complete one as it is."""
     if load_manifest(place)["status"] == "complete":
@@ -324,7 +333,7 @@ def reopen_stopped(
         jobs = _open_again(writer, chosen, shared)
         pending = PendingRun(place.name, jobs, writer.manifest, engine, chosen, writer)
         pending = pending.check(display, shared)
-        writer.restart({**describe_system(), "options": kept.stored()})
+        writer.restart({**SYSTEM, "options": kept.stored()})
         for job in jobs:
             for number in range(job.specification.num_runs):
                 writer.task(job.key).repetition(number).clear()
@@ -411,7 +420,10 @@ def _open_rescored_again(
 
 
 def _require_unchanged(
-    job: Job, described: Mapping[str, Any], entry: Mapping[str, Any], source: Mapping[str, Any]
+    job: Job,
+    described: Mapping[str, Any],
+    entry: Mapping[str, Any],
+    source: Mapping[str, Any],
 ) -> None:
     """Raise unless dataset, images, completions, examples and model are as the run left them."""
     if described["dataset"]["fingerprint"] != entry["dataset"]["fingerprint"]:
@@ -454,7 +466,10 @@ def _specify(
 
 
 def _specify_again(
-    entry: Mapping[str, Any], source: Mapping[str, Any], writer: RunWriter, options: Options
+    entry: Mapping[str, Any],
+    source: Mapping[str, Any],
+    writer: RunWriter,
+    options: Options,
 ) -> Specification:
     """Return what is left to do of a task of a run that stopped."""
     file = writer.manifest.get("file")
@@ -481,7 +496,10 @@ def _specify_again(
 
 
 def _find_model(
-    entry: Mapping[str, Any], source: Mapping[str, Any], file: str | None, options: Options
+    entry: Mapping[str, Any],
+    source: Mapping[str, Any],
+    file: str | None,
+    options: Options,
 ) -> str | ModelConfig | None:
     """Return the model by its name; secrets, and what its file defines, are looked up again."""
     name = source["model_key"]

@@ -203,7 +203,12 @@ async def arun(
 
     def work() -> Run:
         with stop.followed():
-            return run(path, out=out, progress=progress, **values)
+            return run(
+                path,
+                out=out,
+                progress=progress,
+                **values,
+            )
 
     pool = ThreadPoolExecutor(1, thread_name_prefix="answerkey-run")
     running = loop.run_in_executor(pool, work)
@@ -505,7 +510,12 @@ def score(
         source = _find_samples(samples, chosen)
     engine = open_engine(chosen.engine, chosen.ray_address)
     is_callers = isinstance(task, Mapping)
-    judges = load_judges(ready, run_file=None, overrides=chosen, is_callers=is_callers)
+    judges = load_judges(
+        ready,
+        run_file=None,
+        overrides=chosen,
+        is_callers=is_callers,
+    )
     require_trust(ready.snippets, trust_code=chosen.trust_code)
     table = _load_completions(completions)
     specification = Specification(
@@ -558,11 +568,20 @@ def _load_completions(
         return None
     if isinstance(completions, str | Path):
         return load_table(completions, by_trial=True).rows
-    return load_rows(completions, name="completions", by_trial=True, lone="completion").rows
+    return load_rows(
+        completions,
+        name="completions",
+        by_trial=True,
+        lone="completion",
+    ).rows
 
 
 def choose_policies(
-    tasks: Mapping[str, Task], evaluation: str, options: Options, *, stored: Sequence[object] = ()
+    tasks: Mapping[str, Task],
+    evaluation: str,
+    options: Options,
+    *,
+    stored: Sequence[object] = (),
 ) -> tuple[Sequence[Mapping[str, Any]], list[Notice]]:
     """Return the caller's policies, else the stored ones, checked against the loaded tasks."""
     if not options.states_gates and not stored:

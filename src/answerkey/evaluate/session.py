@@ -111,7 +111,13 @@ class Session:
             steps.append(replace(step, scorer=scorer))
         return replace(job.task, scoring=tuple(steps))
 
-    def _bind_model(self, model: Model, key: str, purpose: str, observer: Observer | None) -> Model:
+    def _bind_model(
+        self,
+        model: Model,
+        key: str,
+        purpose: str,
+        observer: Observer | None,
+    ) -> Model:
         if observer is None or not stores_calls(model):
             return model
         bound = replace(
@@ -201,16 +207,27 @@ def open_session(
                 _report_known_calls(jobs, writer, display)
         _announce_fallbacks(jobs, display)
         displays = dict.fromkeys((job.key for job in jobs), display)
-        is_parallel = not num_beside and len(_list_accounts(jobs)) > 1
+        # The jobs of different accounts, each a host and a key, are evaluated at the same time.
+        accounts = {find_account(job.model) for job in jobs if calls_endpoint(job.model)}
+        is_parallel = not num_beside and len(accounts) > 1
         if is_parallel:
             displays = {job.key: display.open_run(job.key, count_questions([job])) for job in jobs}
             num_beside = len(jobs) - 1
         max_open, notices = _fit_connections(jobs, num_beside)
         for notice in notices:
             display.warn(notice)
-        max_open = min(filter(None, (max_open, options.max_concurrent)), default=None)
+        if options.max_concurrent is not None:
+            max_open = min(max_open or options.max_concurrent, options.max_concurrent)
         yield Session(
-            writer, options, display, cache, stack, budget, displays, is_parallel, max_open
+            writer,
+            options,
+            display,
+            cache,
+            stack,
+            budget,
+            displays,
+            is_parallel,
+            max_open,
         )
         notices += cache.notices
         if journal is not None and journal.damaged:
@@ -218,13 +235,11 @@ def open_session(
         writer.add_notices(notices)
 
 
-def _list_accounts(jobs: Sequence[Job]) -> set[object]:
-    """Return the accounts, each a host and a key, that solvers of jobs call."""
-    return {find_account(job.model) for job in jobs if calls_endpoint(job.model)}
-
-
 def _charge_earlier_calls(
-    budget: Budget, journal: CallStore, jobs: Sequence[Job], options: Options
+    budget: Budget,
+    journal: CallStore,
+    jobs: Sequence[Job],
+    options: Options,
 ) -> None:
     """Charge the budget with the calls that were made before the run stopped."""
     if options.max_calls is None and options.max_cost is None:

@@ -163,7 +163,8 @@ def examine(
         )
         values["dataset"] = QUESTIONS
     chosen = read_options("doctor", values)
-    job = open_jobs(read_plan(source, chosen)[0].specifications[:1], chosen)[0]
+    plan, _ = read_plan(source, chosen)
+    [job] = open_jobs(plan.specifications[:1], chosen)
     endpoint = job.model
     solver = job.task.solver
     if not calls_endpoint(endpoint) or solver is None or not solver.sends_prompts:
@@ -230,9 +231,10 @@ class Examination:
         limits = Limits(connect_seconds=min(self.seconds, Limits.connect_seconds))
         self.http = HttpClient(self.connection, limits)
         try:
+            asking = [self.ask(prompt, self.limit) for prompt in self.prompts]
             models, replies = await asyncio.gather(
                 list_models(self.connection, self.http, seconds=self.seconds),
-                asyncio.gather(*(self.ask(prompt, self.limit) for prompt in self.prompts)),
+                asyncio.gather(*asking),
             )
             answered = [reply for reply in replies if reply.is_answered]
             self.is_answered = bool(answered)
@@ -240,13 +242,16 @@ class Examination:
                 return [self.explain_silence(replies, models)]
             if any(reply.thinks or reply.is_cut for reply in answered):
                 self.few = self.limit
+            further_findings = await asyncio.gather(
+                self.check_template(answered),
+                self.check_logprobs(),
+                self.check_repeats(),
+            )
             return [
                 *self.check_reach(replies, models),
                 self.check_letters(replies),
                 self.check_thoughts(answered),
-                *await asyncio.gather(
-                    self.check_template(answered), self.check_logprobs(), self.check_repeats()
-                ),
+                *further_findings,
                 self.check_price(),
             ]
         finally:
@@ -330,7 +335,8 @@ class Examination:
             return report("note", check, f"a model judges the replies: not tried{example}")
         samples = self.samples.take(places)
         completions = [reply.completion for reply in answered]
-        scores = scorer.score(samples, Completions.build(samples.ids, completions, source="live"))
+        table = Completions.build(samples.ids, completions, source="live")
+        scores = scorer.score(samples, table)
         right = sum(score.values.get("is_correct") == 1 for score in scores)
         rule = getattr(scorer, "rule_name", scorer.type)
         count = len(answered)

@@ -92,7 +92,9 @@ def check(
         notices += [*job.dataset.notices, *row_problems.notices, *find_odd_options(job)]
         tasks.append(CheckedTask(specification.key, job.dataset.name, len(job.dataset)))
     return Checked(
-        tuple(sort_errors(distinct(errors))), tuple(dict.fromkeys(notices)), tuple(tasks)
+        errors=tuple(sort_errors(distinct(errors))),
+        notices=tuple(dict.fromkeys(notices)),
+        tasks=tuple(tasks),
     )
 
 

@@ -65,6 +65,8 @@ if TYPE_CHECKING:
     from answerkey.evaluate.session import Session
 
 Key = TypeVar("Key")
+#: What `run.json` says about a job.
+Entry = Mapping[str, Any]
 Result = TypeVar("Result")
 #: So many samples are worked on before the others, where that costs calls or runs foreign code.
 FIRST_SAMPLES = 50
@@ -118,7 +120,7 @@ class Evaluation:
     options: Options
     display: Display
     session: Session | None = None
-    entries: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    entries: dict[str, Entry] = field(default_factory=dict)
     notices: list[Notice] = field(default_factory=list)
     refused: list[AnswerkeyError] = field(default_factory=list)
     failures: list[AnswerkeyError] = field(default_factory=list)
@@ -147,7 +149,8 @@ class Evaluation:
 
     def _evaluate_together(self, session: Session) -> None:
         jobs = session.take_turns(self.jobs)
-        attempts = call_together({job.key: partial(self._attempt, job) for job in jobs})
+        works = {job.key: partial(self._attempt, job) for job in jobs}
+        attempts = call_together(works)
         for job in jobs:
             self._note(job, attempts[job.key])
 
@@ -261,11 +264,13 @@ class Evaluation:
         else:
             self.writer.discard()
 
-    def _describe_entries(self) -> dict[str, Mapping[str, Any]]:
+    def _describe_entries(self) -> dict[str, Entry]:
         """Return the entries of finished jobs, and what the others have sent so far."""
-        entries: dict[str, Mapping[str, Any]] = {}
+        entries: dict[str, Entry] = {}
         for job in self.jobs:
-            entries[job.key] = self.session.describe(job.key) if self.session else {}
+            entries[job.key] = {}
+            if self.session is not None:
+                entries[job.key] = self.session.describe(job.key)
         return entries | self.entries
 
     def close(self) -> Run:
@@ -277,7 +282,8 @@ class Evaluation:
 
 
 def _decide_gates(run: Run) -> dict[str, Any]:
-    return {"gates": features.load_gates().decide_gates(run, run.manifest["policies"])}
+    policies = run.manifest["policies"]
+    return {"gates": features.load_gates().decide_gates(run, policies)}
 
 
 def call_together(functions: Mapping[Key, Callable[[], Result]]) -> dict[Key, Result]:
@@ -441,7 +447,8 @@ def load_scores(
             frames[step.key].append(shrink_scores(step.metrics, frame))
     scores = {}
     for key, chunks in frames.items():
-        scores[key] = Scores(join_parts(chunks), frozenset(encoded.get(key, ())))
+        names = frozenset(encoded.get(key, ()))
+        scores[key] = Scores(join_parts(chunks), names)
     return scores
 
 
@@ -477,7 +484,8 @@ def check_jobs(
     for job in jobs:
         problems = check_rows(job, engine, progress, shared)
         notices += [*job.dataset.notices, *problems.notices]
-        if problems.fatal or len(problems.failed) > options.failed_limit(len(job.dataset)):
+        limit = options.failed_limit(len(job.dataset))
+        if problems.fatal or len(problems.failed) > limit:
             errors += problems.errors(job)
         checked_job = replace(
             job,
@@ -528,13 +536,16 @@ def _check_chunks(job: Job, engine: Engine, progress: Progress) -> RowProblems:
 
 def write_repeatability(task: Task, tables: TaskWriter, outcomes: Sequence[Outcome]) -> None:
     """Write the spread of each metric over the repetitions, and how far they agree by sample."""
-    stored = [tables.repetition(number).scores.read_all() for number in range(len(outcomes))]
+    stored = []
+    for number in range(len(outcomes)):
+        stored.append(tables.repetition(number).scores.read_all())
     agreement: dict[str, pl.DataFrame] = {}
     summaries: dict[str, dict[str, object]] = {}
     for step in task.scoring:
         values = []
         for table, outcome in zip(stored, outcomes, strict=True):
-            scores = Scores(table[step.key].struct.unnest(), frozenset(outcome.encoded[step.key]))
+            encoded = frozenset(outcome.encoded[step.key])
+            scores = Scores(table[step.key].struct.unnest(), encoded)
             column = _find_main_value(task, step.scorer.main_value, scores)
             if column is not None:
                 values.append(column)
@@ -568,7 +579,8 @@ def _find_main_value(task: Task, name: str | None, scores: Scores) -> pl.Series 
     if column is None:
         return None
     is_scored = scores.frame["status"] == ScoreStatus.SCORED.value
-    return pl.select(pl.when(is_scored).then(column).alias("score")).to_series()
+    value = pl.when(is_scored).then(column)
+    return pl.select(value.alias("score")).to_series()
 
 
 def _cast_alike(columns: Sequence[pl.Series]) -> list[pl.Series]:

@@ -56,10 +56,11 @@ CHUNK_BYTES = 20 * 2**20
 FEWEST_ROWS = 1_000
 #: Rows that are slow go to workers in smaller chunks, so that no core waits long for another.
 WORKER_CHUNK_ROWS = 16_384
-WORKER_CHUNKS = 16
+WORKER_CHUNKS = 24
 #: Starting worker processes takes about as long as scoring so many rows.
 WORKER_ROWS = 20_000
 
+Errors = list[AnswerkeyError]
 #: Called with a stage, how many rows of it are done, and how many there are.
 Progress = Callable[[str, int, int], None]
 
@@ -164,7 +165,8 @@ class Job:
         yield [whole.cut(0, size)]
         later: Iterable[Shard] = chunks
         if size < len(whole.samples):
-            later = chain([whole.cut(size, len(whole.samples))], chunks)
+            remainder = whole.cut(size, len(whole.samples))
+            later = chain([remainder], chunks)
         yield (replace(chunk, index=index) for index, chunk in enumerate(later, start=1))
 
     def repeat(self, number: int) -> Job:
@@ -235,7 +237,7 @@ def open_jobs(
 ) -> list[Job]:
     """Return a job for each specification, with everything opened; raise all errors at once."""
     jobs: list[Job] = []
-    errors: list[AnswerkeyError] = []
+    errors: Errors = []
     for specification in specifications:
         job, problems = open_job(specification, options, shared)
         errors.extend(problems)
@@ -254,13 +256,13 @@ def open_job(
     needs_model: bool = True,
     table: Rows | None = None,
     can_use_own: bool = False,
-) -> tuple[Job | None, list[AnswerkeyError]]:
+) -> tuple[Job | None, Errors]:
     """Open everything a specification names; return the job, if any, and every error.
 
     A check opens the whole dataset, and needs no model. `table` has recorded completions that are
     in memory. The samples' own completions stand in for a model that is not named, if they can.
     """
-    errors: list[AnswerkeyError] = []
+    errors: Errors = []
     # Whoever brings completions does not say which model gave them.
     model_name = None if options.completions else specification.model_name
     options, table = _choose_completions(specification, options, table)
@@ -312,7 +314,7 @@ def _open_samples(
     specification: Specification,
     selection: Selection,
     shared: Shared,
-    errors: list[AnswerkeyError],
+    errors: Errors,
 ) -> Job | None:
     """Return a job with its dataset and examples, whose files and addresses are fixed from now on;
     None if the dataset cannot be opened.
@@ -381,7 +383,7 @@ def open_job_of(specification: Specification, dataset: Dataset, **parts: Any) ->
 
 
 @contextmanager
-def collecting(errors: list[AnswerkeyError], dataset: DatasetSpec | None = None) -> Iterator[None]:
+def collecting(errors: Errors, dataset: DatasetSpec | None = None) -> Iterator[None]:
     """Keep what goes wrong; an error of a dataset is placed where its file names the dataset."""
     try:
         yield
@@ -392,7 +394,7 @@ def collecting(errors: list[AnswerkeyError], dataset: DatasetSpec | None = None)
         errors.extend(inner)
 
 
-def _open_model(job: Job, errors: list[AnswerkeyError], *, is_required: bool) -> Model | None:
+def _open_model(job: Job, errors: Errors, *, is_required: bool) -> Model | None:
     """Return the model that the task calls; E119 when one is required and none is named."""
     config = job.specification.model
     if config is not None:
@@ -446,10 +448,10 @@ def describe_completions(
 # Columns that the task names.
 
 
-def find_missing_columns(specification: Specification, dataset: Dataset) -> list[AnswerkeyError]:
+def find_missing_columns(specification: Specification, dataset: Dataset) -> Errors:
     """Return an error for each column that the specification names and the dataset lacks."""
     task = specification.task
-    errors: list[AnswerkeyError] = []
+    errors: Errors = []
     for name, column in task.dataset_columns.items():
         if column not in dataset.columns:
             place = task.place("config_spec", name)
@@ -463,9 +465,9 @@ def find_missing_columns(specification: Specification, dataset: Dataset) -> list
     return [*errors, *find_missing_design(task, dataset)]
 
 
-def find_missing_design(task: Task, dataset: Dataset) -> list[AnswerkeyError]:
+def find_missing_design(task: Task, dataset: Dataset) -> Errors:
     """Return an error for each `group_by` and `cluster_by` that names no column."""
-    errors: list[AnswerkeyError] = []
+    errors: Errors = []
     for step in task.scoring:
         for number, metric in enumerate(step.metrics):
             above = ("definition", "scorers", step.index, "metrics", number)
@@ -599,12 +601,12 @@ def name_purpose(step: ScoringStep) -> str:
 
 def open_judges(
     task: Task, judges: Mapping[str, str | ModelConfig]
-) -> tuple[dict[str, Model], list[AnswerkeyError]]:
+) -> tuple[dict[str, Model], Errors]:
     """Return the models of scorers that call one, by the scorer's key, and why some cannot be
     opened.
     """
     models: dict[str, Model] = {}
-    errors: list[AnswerkeyError] = []
+    errors: Errors = []
     for step in task.scoring:
         if step.key not in judges or not asks_model(step.scorer):
             continue
@@ -621,11 +623,11 @@ def open_judges(
     return models, errors
 
 
-def _find_missing_logprobs(task: Task, model: Model) -> list[AnswerkeyError]:
+def _find_missing_logprobs(task: Task, model: Model) -> Errors:
     """Return an error for each scorer that reads log-probabilities which the model does not
     send.
     """
-    errors: list[AnswerkeyError] = []
+    errors: Errors = []
     if task.solver is not None and task.solver.ranks_continuations:
         with collecting(errors):
             require_echo(model)
@@ -686,4 +688,5 @@ def fit_rows(rows: Rows, recorded: Recorded | None) -> int:
         if recorded is not None:
             completions = recorded.slice(offset, len(samples)).read(samples)
             size += int(completions.frame["completion"].estimated_size())
-    return min(CHUNK_ROWS, max(FEWEST_ROWS, CHUNK_BYTES * seen // max(size, 1)))
+    rows_that_fit = CHUNK_BYTES * seen // max(size, 1)
+    return min(CHUNK_ROWS, max(FEWEST_ROWS, rows_that_fit))

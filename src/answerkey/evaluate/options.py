@@ -210,16 +210,16 @@ def show_options(kind: Any) -> Callable[[Function], Function]:  # noqa: ANN401 -
 def refuse_unknown(
     function: str,
     names: Iterable[str],
-    known: Collection[str],
+    options: Collection[str],
     *arguments: str,
 ) -> None:
     """Raise TypeError for options that a function does not have beside its `arguments`."""
     for name in names:
-        if name in known:
+        if name in options:
             continue
-        hint = suggest(name, [*known, *arguments])
+        hint = suggest(name, [*options, *arguments])
         if not hint:
-            hint = f"options: {listing(known, limit=len(known))}"
+            hint = f"options: {listing(options, limit=len(options))}"
         raise TypeError(f"`{function}` has no option `{name}`; {hint}")
 
 

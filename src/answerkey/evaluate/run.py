@@ -84,7 +84,8 @@ class TabledRun:
         specifications = []
         for specification in plan.specifications:
             samples, completions = self.tables[specification.task.key]
-            dataset = replace(specification.dataset, source=MemorySource(samples, origin=self.file))
+            source = MemorySource(samples, origin=self.file)
+            dataset = replace(specification.dataset, source=source)
             specifications.append(replace(specification, dataset=dataset, completions=completions))
         return replace(plan, specifications=tuple(specifications))
 
@@ -127,7 +128,8 @@ class PendingRun:
         jobs, notices = check_jobs(self.jobs, self.options, self.engine, display.report, shared)
         require_callable(jobs, self.options)
         messages = [*self.manifest["notices"], *map(str, notices)]
-        return replace(self, jobs=jobs, manifest={**self.manifest, "notices": messages})
+        manifest = {**self.manifest, "notices": messages}
+        return replace(self, jobs=jobs, manifest=manifest)
 
     def begin(self, place: RunPlace | NewFolder | None) -> PendingRun:
         """Create the run folder and lock it; without a place the run is kept in memory."""
@@ -137,7 +139,8 @@ class PendingRun:
             sources[job.key] = describe_sources(job)
             if isinstance(job.specification.dataset.source, MemorySource):
                 samples[job.key] = tabulate_samples(job.specification.dataset.source)
-        return replace(self, _writer=start_run(place, self.manifest, sources, samples))
+        writer = start_run(place, self.manifest, sources, samples)
+        return replace(self, _writer=writer)
 
     def finish(self, display: Display, num_beside: int = 0) -> Run:
         """Evaluate the jobs and return the finished run."""
@@ -230,7 +233,8 @@ def read_plan(path: TaskSource | TabledRun, options: Options) -> tuple[Plan, lis
         message = f"a task, a task file or a data file is needed, not a {type(source).__name__}"
         hint = "for a table: `ak.score(ak.mcqa(question=…, options=…, truth=…), table, model=…)`"
         raise SpecError("E119", message, hint=hint)
-    loaded = load_plan(path.source if isinstance(path, TabledRun) else path, options)
+    task_source = path.source if isinstance(path, TabledRun) else path
+    loaded = load_plan(task_source, options)
     raise_all(loaded.errors)
     plan = loaded.value
     if plan is None or not plan.specifications:

@@ -51,7 +51,7 @@ class Session:
     is_parallel: bool = False
     max_open: int | None = None
     _observers: dict[str, Observer] = field(default_factory=dict)
-    _models: dict[tuple[str, str], Model] = field(default_factory=dict)
+    _models: dict[str, dict[str, Model]] = field(default_factory=dict)
     _tasks: dict[str, Task] = field(default_factory=dict)
     _given_up: set[object] = field(default_factory=set)
 
@@ -65,17 +65,14 @@ class Session:
         The repetitions of a job share its models; the session closes them in the end.
         """
         observer = self._observe(job)
+        models = self._models.setdefault(job.key, {})
         for purpose, model in job.models.items():
-            if (job.key, purpose) not in self._models:
-                bound = self._bind_model(model, job.key, purpose, observer)
-                self._models[job.key, purpose] = bound
+            if purpose not in models:
+                models[purpose] = self._bind_model(model, job.key, purpose, observer)
         if job.key not in self._tasks:
             self._tasks[job.key] = self._bind_scorers(job)
-        return replace(
-            job,
-            model=self._models.get((job.key, SOLVE)),
-            specification=replace(job.specification, task=self._tasks[job.key]),
-        )
+        specification = replace(job.specification, task=self._tasks[job.key])
+        return replace(job, model=models.get(SOLVE), specification=specification)
 
     def _observe(self, job: Job) -> Observer | None:
         """Return the observer of a job that calls a live model; the display follows it."""
@@ -105,7 +102,8 @@ class Session:
         for step in job.task.scoring:
             scorer = step.scorer
             if step.key in job.judges and asks_model(scorer):
-                scorer = scorer.bind(self._models[job.key, name_purpose(step)], key=step.key)
+                model = self._models[job.key][name_purpose(step)]
+                scorer = scorer.bind(model, key=step.key)
                 if hasattr(scorer, "close"):
                     self.stack.callback(scorer.close)
             steps.append(replace(step, scorer=scorer))
@@ -153,20 +151,21 @@ class Session:
 
     def close_models(self, key: str) -> None:
         """Close the connections of a job that is done: the next one opens its own."""
-        for (owner, _), model in self._models.items():
-            if owner == key and stores_calls(model):
+        for model in self._list_models(key).values():
+            if stores_calls(model):
                 model.close()
 
     def give_up(self, key: str) -> None:
         """Remember which models of a job could not be called; close all of them."""
-        models = [model for (owner, _), model in self._models.items() if owner == key]
+        models = self._list_models(key).values()
         lost = [model for model in models if calls_endpoint(model) and model.is_given_up]
         self._given_up.update(map(find_account, lost or models))
         self.close_models(key)
 
     def has_given_up(self, job: Job) -> bool:
         """Whether a job needs a model that could not be called before."""
-        return not self._given_up.isdisjoint(map(find_account, job.models.values()))
+        accounts = map(find_account, job.models.values())
+        return not self._given_up.isdisjoint(accounts)
 
     def describe(self, key: str) -> dict[str, Any]:
         """Return what `run.json` says about the calls of a job; nothing without a live model."""
@@ -174,10 +173,15 @@ class Session:
         if observer is None:
             return {}
         prices = {}
-        for (owner, purpose), model in self._models.items():
-            if owner == key and calls_endpoint(model):
+        for purpose, model in self._list_models(key).items():
+            if calls_endpoint(model):
                 prices[purpose] = model.price
-        return {"calls": count_calls(self._journal, key, prices, observer.retried)}
+        calls = count_calls(self._journal, key, prices, observer.retried)
+        return {"calls": calls}
+
+    def _list_models(self, key: str) -> dict[str, Model]:
+        """Return the bound models of a job by the purpose of their calls."""
+        return self._models.get(key, {})
 
     @property
     def _journal(self) -> CallStore:
@@ -211,7 +215,8 @@ def open_session(
         accounts = {find_account(job.model) for job in jobs if calls_endpoint(job.model)}
         is_parallel = not num_beside and len(accounts) > 1
         if is_parallel:
-            displays = {job.key: display.open_run(job.key, count_questions([job])) for job in jobs}
+            for job in jobs:
+                displays[job.key] = display.open_run(job.key, count_questions([job]))
             num_beside = len(jobs) - 1
         max_open, notices = _fit_connections(jobs, num_beside)
         for notice in notices:
@@ -244,16 +249,17 @@ def _charge_earlier_calls(
     """Charge the budget with the calls that were made before the run stopped."""
     if options.max_calls is None and options.max_cost is None:
         return
-    models = {(job.key, purpose): model for job in jobs for purpose, model in job.models.items()}
+    models = {job.key: job.models for job in jobs}
     for usage in journal.sum_usage():
-        if usage.source not in {"live", BATCH_SOURCE}:
+        is_batch = usage.source == BATCH_SOURCE
+        if usage.source != "live" and not is_batch:
             continue
         budget.calls += usage.calls
-        model = models.get((usage.task, usage.purpose))
+        model = models.get(usage.task, {}).get(usage.purpose)
         price = choose_price(model, options) if calls_endpoint(model) else None
         if price is not None:
-            tokens = (usage.tokens[name] for name in PRICED_NAMES)
-            budget.spent += charge(price, *tokens, is_batch=usage.source == BATCH_SOURCE)
+            tokens = [usage.tokens[name] for name in PRICED_NAMES]
+            budget.spent += charge(price, *tokens, is_batch=is_batch)
 
 
 def _announce_fallbacks(jobs: Sequence[Job], display: Display) -> None:
@@ -297,11 +303,13 @@ def _describe_loss(count: int) -> Notice:
 
 def _report_known_calls(jobs: Sequence[Job], writer: RunWriter, display: Display) -> None:
     """Say how many calls the journal of a resumed run knows, and how many are lost."""
-    journal, entries = writer.journal(), writer.manifest["tasks"]
+    journal = writer.journal()
+    entries = writer.manifest["tasks"]
     calls, failed = journal.count()
     recorded = 0
     for entry in entries:
-        recorded += sum(purpose["calls"] for purpose in (entry.get("calls") or {}).values())
+        for purpose_entry in (entry.get("calls") or {}).values():
+            recorded += purpose_entry["calls"]
     lost = max(journal.lost + writer.lost_records, recorded - calls)
     if lost:
         notice = _describe_loss(lost)
@@ -310,8 +318,8 @@ def _report_known_calls(jobs: Sequence[Job], writer: RunWriter, display: Display
             entry.pop("calls", None)  # so that it is reported once
         writer.add_notices([notice])
         writer.write_manifest()
-    known = calls - failed
-    left = -known
+    answered = calls - failed
+    left = -answered
     is_exact = True
     for job in jobs:
         for purpose, model in job.models.items():
@@ -321,7 +329,7 @@ def _report_known_calls(jobs: Sequence[Job], writer: RunWriter, display: Display
             left += job.num_calls * size * job.specification.num_runs
             is_exact &= purpose == SOLVE  # a judge or a fallback is not asked about every sample
     limit = "" if is_exact else "at most "
-    display.say(f"calls: {known:,} known, {limit}{max(0, left):,} left")
+    display.say(f"calls: {answered:,} known, {limit}{max(0, left):,} left")
 
 
 def _count_continuations(job: Job) -> int:
@@ -329,8 +337,9 @@ def _count_continuations(job: Job) -> int:
     solver = job.task.solver
     if solver is None or not solver.ranks_continuations or not len(job.dataset):
         return 1
-    first = job.dataset.rows.slice(0, 1).load()
-    return max(1, len(solver.list_calls(first, job.examples)[0]))
+    first_sample = job.dataset.rows.slice(0, 1).load()
+    [prompts] = solver.list_calls(first_sample, job.examples)
+    return max(1, len(prompts))
 
 
 def calls_live(jobs: Sequence[Job]) -> bool:
@@ -358,7 +367,8 @@ def share_turns(
     def share(model: Model | None) -> Any:  # noqa: ANN401 - the model, or one like it
         if not calls_endpoint(model):
             return model
-        return replace(model, turn=turns.setdefault(find_account(model), threading.Lock()))
+        turn = turns.setdefault(find_account(model), threading.Lock())
+        return replace(model, turn=turn)
 
     shared = []
     for job in jobs:

@@ -270,13 +270,11 @@ def open_job(
     job = _open_samples(specification, selection, shared or Shared(), errors)
     if job is None:
         return None, errors
-    with collecting(errors):
-        if options.completions is not None and table is None:
+    if options.completions is not None and table is None:
+        with collecting(errors):
             table = load_table(options.completions, by_trial=True).rows
-        if job.task.choice_order is not None:
-            from answerkey.evaluate.choice_order import order_dataset
-
-            job = replace(job, dataset=order_dataset(job.task, job.dataset, table))
+    if job.task.choice_order is not None:
+        job = _order_samples(job, table, errors)
     errors += find_missing_columns(job.specification, job.dataset)
     calls_model = _calls_model(specification, options, table, can_use_own=can_use_own)
     if table is not None or options.completions is None:
@@ -292,10 +290,17 @@ def open_job(
         job = replace(job, judges=judges)
     if errors:
         return job, errors
-    origin = describe_completions(job, options, model_name, is_recorded=table is not None)
-    is_in_memory = isinstance(specification.completions, DataTable)
-    is_kept = options.copy or job.model is not None or is_in_memory
-    return plan_work(replace(job, completions=origin, keep_completions=is_kept)), errors
+    job = replace(
+        job,
+        completions=describe_completions(job, options, model_name, is_recorded=table is not None),
+        keep_completions=options.copy or _is_in_memory_only(job),
+    )
+    return plan_work(job), errors
+
+
+def _is_in_memory_only(job: Job) -> bool:
+    """Return whether the completions are in no file that the run could refer to."""
+    return job.model is not None or isinstance(job.specification.completions, DataTable)
 
 
 def _choose_completions(
@@ -335,6 +340,16 @@ def _open_samples(
     if dataset is None:
         return None
     return Job(specification, dataset, examples=examples)
+
+
+def _order_samples(job: Job, table: Rows | None, errors: Errors) -> Job:
+    """Return the job with a row for each order in which its task shows a sample."""
+    from answerkey.evaluate.choice_order import order_dataset
+
+    dataset = job.dataset
+    with collecting(errors):
+        dataset = order_dataset(job.task, dataset, table)
+    return replace(job, dataset=dataset)
 
 
 def _open_source(source: Source, selection: Selection, name: str) -> Dataset:
@@ -651,8 +666,10 @@ def _find_missing_logprobs(task: Task, model: Model) -> Errors:
 
 def plan_work(job: Job) -> Job:
     """Return the job with the size of its chunks, and where they go."""
-    spread = choose_spread(job)
-    return replace(job, spread=spread, chunk_rows=choose_chunk_rows(job, spread))
+    job = replace(job, spread=choose_spread(job))
+    if len(job.dataset) <= FEWEST_ROWS:
+        return job
+    return replace(job, chunk_rows=choose_chunk_rows(job, job.spread))
 
 
 def choose_spread(job: Job) -> Spread:
@@ -666,9 +683,7 @@ def choose_spread(job: Job) -> Spread:
 
 def choose_chunk_rows(job: Job, spread: Spread) -> int:
     """Return how many rows one chunk has: fewer where rows are long, or take long."""
-    rows = CHUNK_ROWS
-    if len(job.dataset) > FEWEST_ROWS:
-        rows = fit_rows(job.dataset.rows, job.recorded)
+    rows = fit_rows(job.dataset.rows, job.recorded)
     if spread != "processes":
         return rows
     share = max(FEWEST_ROWS, len(job.dataset) // WORKER_CHUNKS)

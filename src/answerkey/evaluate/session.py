@@ -210,19 +210,17 @@ def open_session(
             if writer.is_resumed:
                 _report_known_calls(jobs, writer, display)
         _announce_fallbacks(jobs, display)
-        displays = dict.fromkeys((job.key for job in jobs), display)
-        # The jobs of different accounts, each a host and a key, are evaluated at the same time.
-        accounts = {find_account(job.model) for job in jobs if calls_endpoint(job.model)}
-        is_parallel = not num_beside and len(accounts) > 1
-        if is_parallel:
-            for job in jobs:
+        is_parallel = not num_beside and len(_list_accounts(jobs)) > 1
+        displays = {}
+        for job in jobs:
+            displays[job.key] = display
+            if is_parallel:
                 displays[job.key] = display.open_run(job.key, count_questions([job]))
+        if is_parallel:
             num_beside = len(jobs) - 1
-        max_open, notices = _fit_connections(jobs, num_beside)
+        max_open, notices = _fit_connections(jobs, num_beside, options.max_concurrent)
         for notice in notices:
             display.warn(notice)
-        if options.max_concurrent is not None:
-            max_open = min(max_open or options.max_concurrent, options.max_concurrent)
         yield Session(
             writer,
             options,
@@ -238,6 +236,11 @@ def open_session(
         if journal is not None and journal.damaged:
             notices.append(_describe_loss(len(journal.damaged)))
         writer.add_notices(notices)
+
+
+def _list_accounts(jobs: Sequence[Job]) -> set[object]:
+    """Return the accounts, each a host and a key, that solvers of jobs call."""
+    return {find_account(job.model) for job in jobs if calls_endpoint(job.model)}
 
 
 def _charge_earlier_calls(
@@ -271,8 +274,11 @@ def _announce_fallbacks(jobs: Sequence[Job], display: Display) -> None:
                 display.say(f"fallback: `{model.name}` is asked about {about}")
 
 
-def _fit_connections(jobs: Sequence[Job], num_beside: int) -> tuple[int | None, list[Notice]]:
-    """Return how many connections each model can have, where it wants more, with a notice.
+def _fit_connections(
+    jobs: Sequence[Job], num_beside: int, most: int | None
+) -> tuple[int | None, list[Notice]]:
+    """Return how many connections each model can have, at `most` so many, with a notice if it
+    wants more.
 
     The models of one job are called together, and those of the runs beside this one.
     """
@@ -285,15 +291,16 @@ def _fit_connections(jobs: Sequence[Job], num_beside: int) -> tuple[int | None, 
             wishes.append(model.limits.choose_concurrent(model.connection.max_concurrent))
     room = find_room() if wishes else None
     if room is None:
-        return None, []
+        return most, []
     limit = max(1, room // most_models // (1 + num_beside))
     if limit >= max(wishes):
-        return None, []
+        return most, []
     message = (
         f"at most {limit} of {max(wishes)} requests are sent at once: this process may open "
         "few files"
     )
-    return limit, [Notice(message, hint="raise the limit of open files: `ulimit -n 4096`")]
+    notice = Notice(message, hint="raise the limit of open files: `ulimit -n 4096`")
+    return min(limit, most or limit), [notice]
 
 
 def _describe_loss(count: int) -> Notice:

@@ -121,7 +121,9 @@ class Handed(Generic[Chunk, Result]):
 
 
 def map_processes(
-    function: Callable[[Chunk], Result], chunks: Iterable[Chunk], count: int
+    function: Callable[[Chunk], Result],
+    chunks: Iterable[Chunk],
+    count: int,
 ) -> Iterator[Result]:
     """Yield the function's value for each chunk in order, with `count` processes at work.
 
@@ -229,7 +231,9 @@ def _open_pool(count: int) -> ProcessPoolExecutor:
 
 
 def _submit(
-    pool: ProcessPoolExecutor, function: Callable[..., Result], *values: object
+    pool: ProcessPoolExecutor,
+    function: Callable[..., Result],
+    *values: object,
 ) -> Future[Result]:
     """Hand work to a pool, which may start a process for it.
 

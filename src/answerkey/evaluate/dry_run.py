@@ -70,7 +70,10 @@ class Checked:
 
 @show_options(RunOptions)
 def check(
-    path: TaskSource, *, progress: Progress | None = None, **options: Unpack[RunOptions]
+    path: TaskSource,
+    *,
+    progress: Progress | None = None,
+    **options: Unpack[RunOptions],
 ) -> Checked:
     """Return every mistake in a task or run file that can be found without calling a model."""
     chosen = read_options("check", options)
@@ -359,7 +362,9 @@ def build_prompts(
 
 
 def _tabulate_prompts(
-    samples: Samples, prompts: Sequence[Messages], num_trials: int
+    samples: Samples,
+    prompts: Sequence[Messages],
+    num_trials: int,
 ) -> pl.DataFrame:
     """Return the prompts of samples as a table, each once for every trial."""
     columns: dict[str, object] = {"sample_id": samples.ids}

@@ -434,7 +434,9 @@ def _conclude(
 
 
 def load_scores(
-    task: Task, parts: Iterable[pl.DataFrame], encoded: Mapping[str, Collection[str]]
+    task: Task,
+    parts: Iterable[pl.DataFrame],
+    encoded: Mapping[str, Collection[str]],
 ) -> dict[str, Scores]:
     """Return the scores of each scorer from the parts of a stored table.
 
@@ -453,7 +455,9 @@ def load_scores(
 
 
 def measure_task(
-    task: Task, scores: Mapping[str, Scores], facts: pl.DataFrame
+    task: Task,
+    scores: Mapping[str, Scores],
+    facts: pl.DataFrame,
 ) -> list[MetricValue]:
     """Return every metric value of a task under its final name."""
     groups = []

@@ -233,7 +233,9 @@ class Shared:
 
 
 def open_jobs(
-    specifications: Iterable[Specification], options: Options, shared: Shared | None = None
+    specifications: Iterable[Specification],
+    options: Options,
+    shared: Shared | None = None,
 ) -> list[Job]:
     """Return a job for each specification, with everything opened; raise all errors at once."""
     jobs: list[Job] = []
@@ -263,9 +265,7 @@ def open_job(
     in memory. The samples' own completions stand in for a model that is not named, if they can.
     """
     errors: Errors = []
-    # Whoever brings completions does not say which model gave them.
-    model_name = None if options.completions else specification.model_name
-    options, table = _choose_completions(specification, options, table)
+    options, table, model_name = _choose_completions(specification, options, table)
     selection = Selection() if is_check else specification.selection
     job = _open_samples(specification, selection, shared or Shared(), errors)
     if job is None:
@@ -304,15 +304,19 @@ def _is_in_memory_only(job: Job) -> bool:
 
 
 def _choose_completions(
-    specification: Specification, options: Options, table: Rows | None
-) -> tuple[Options, Rows | None]:
-    """Return the options and the table with the completions that the specification brings."""
+    specification: Specification,
+    options: Options,
+    table: Rows | None,
+) -> tuple[Options, Rows | None, str | None]:
+    """Return the options and the table with the completions that the specification brings, and the
+    name of the model that gave these.
+    """
     stored = specification.completions
     if stored is None or options.completions is not None:
-        return options, table
+        return options, table, None
     if isinstance(stored, DataTable):
-        return options, stored.rows
-    return replace(options, completions=str(stored)), table
+        return options, stored.rows, specification.model_name
+    return replace(options, completions=str(stored)), table, specification.model_name
 
 
 def _open_samples(
@@ -590,7 +594,10 @@ def find_traced(task: Task) -> TracedCompletions | None:
 
 
 def split_recorded(
-    task: Task, recorded: RecordedCompletions | None, *, calls_model: bool
+    task: Task,
+    recorded: RecordedCompletions | None,
+    *,
+    calls_model: bool,
 ) -> RecordedCompletions | None:
     """Return completions with their thoughts apart; SpecError E119 where a model writes them."""
     if calls_model:
@@ -615,7 +622,8 @@ def name_purpose(step: ScoringStep) -> str:
 
 
 def open_judges(
-    task: Task, judges: Mapping[str, str | ModelConfig]
+    task: Task,
+    judges: Mapping[str, str | ModelConfig],
 ) -> tuple[dict[str, Model], Errors]:
     """Return the models of scorers that call one, by the scorer's key, and why some cannot be
     opened.

@@ -213,7 +213,10 @@ def _describe(outcomes: PairedOutcomes, table: pl.DataFrame) -> ComparedRun:
 
 
 def label_samples(
-    outcomes: PairedOutcomes, column: str, *, as_clusters: bool = False
+    outcomes: PairedOutcomes,
+    column: str,
+    *,
+    as_clusters: bool = False,
 ) -> pl.DataFrame:
     """Return `sample_id` and `label` from the dataset of a run.
 
@@ -234,7 +237,10 @@ def label_samples(
 
 
 def label_runs(
-    runs: Sequence[AnyRun], baseline: AnyRun | None = None, *, fewest: int = 2
+    runs: Sequence[AnyRun],
+    baseline: AnyRun | None = None,
+    *,
+    fewest: int = 2,
 ) -> dict[str, Run]:
     """Return complete runs by what each is called, the baseline last and once; E508 for too few."""
     loaded = list(map(load_run, runs))
@@ -275,7 +281,9 @@ def is_same_run(first: Run, second: Run) -> bool:
 
 
 def choose_tasks(
-    runs: Mapping[str, Run], key: str | None, notices: list[Notice]
+    runs: Mapping[str, Run],
+    key: str | None,
+    notices: list[Notice],
 ) -> dict[str, LabelledTasks]:
     """Return the tasks to compare by the label of their run: those that all have, or the only one
     of each.
@@ -316,7 +324,10 @@ def _find_shared_tasks(runs: Mapping[str, Run], notices: list[Notice]) -> list[s
 
 
 def require_alike(
-    outcomes: Sequence[PairedOutcomes], *, common: bool, notices: list[Notice]
+    outcomes: Sequence[PairedOutcomes],
+    *,
+    common: bool,
+    notices: list[Notice],
 ) -> None:
     """Raise E508 where samples or truths of two runs differ; notice what else does."""
     first = outcomes[0]

@@ -91,7 +91,9 @@ def reopen(run: Run, task_key: str | None = None) -> Reopened:
 
 
 def _reopen_completions(
-    task: Task, entry: Mapping[str, Any], dataset: Dataset
+    task: Task,
+    entry: Mapping[str, Any],
+    dataset: Dataset,
 ) -> RecordedCompletions:
     """Return the completions that a run refers to, as its entry says."""
     recorded: RecordedCompletions | None = None

@@ -170,7 +170,9 @@ def _refuse_fixed(options: Entry, fixed: Collection[str]) -> None:
 
 
 def _load_new_task(
-    old: Run, task: TaskSource | None, options: Options
+    old: Run,
+    task: TaskSource | None,
+    options: Options,
 ) -> tuple[Task | None, list[Notice]]:
     """Return the task to score with; config values that nobody gives are those of the old run."""
     if task is None or isinstance(task, Task):
@@ -288,7 +290,10 @@ def resume(
 
 @show_options(RunOptions)
 def resume_matrix(
-    folder: str | RunPlace, *, display: Display | None = None, **options: Unpack[RunOptions]
+    folder: str | RunPlace,
+    *,
+    display: Display | None = None,
+    **options: Unpack[RunOptions],
 ) -> Matrix:
     """Continue every run below a folder and return all of them; options as in `resume`."""
     shared = Shared()
@@ -414,7 +419,9 @@ def _open_again(writer: RunWriter, options: Options, shared: Shared | None) -> l
 
 
 def _open_rescored_again(
-    manifest: Entry, sources: Mapping[str, Entry], options: Options
+    manifest: Entry,
+    sources: Mapping[str, Entry],
+    options: Options,
 ) -> list[Job]:
     origin = manifest["rescored_from"]
     path = str(origin["path"])

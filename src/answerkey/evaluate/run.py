@@ -391,7 +391,8 @@ class MatrixMember:
 
 
 def _begin_together(
-    runs: Sequence[PendingRun], parent: RunPlace | NewFolder
+    runs: Sequence[PendingRun],
+    parent: RunPlace | NewFolder,
 ) -> tuple[RunPlace, list[MatrixMember]]:
     """Create a folder for each run below `parent`: all of them, or none."""
     folders = []
@@ -452,7 +453,9 @@ def finish_together(parent: RunPlace, members: Sequence[MatrixMember], display: 
 
 
 def _collect(
-    parent: RunPlace, members: Sequence[MatrixMember], outcomes: Mapping[int, Run | AnswerkeyError]
+    parent: RunPlace,
+    members: Sequence[MatrixMember],
+    outcomes: Mapping[int, Run | AnswerkeyError],
 ) -> Matrix:
     runs: list[Run] = []
     errors: dict[str, AnswerkeyError] = {}

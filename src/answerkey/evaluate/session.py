@@ -275,7 +275,9 @@ def _announce_fallbacks(jobs: Sequence[Job], display: Display) -> None:
 
 
 def _fit_connections(
-    jobs: Sequence[Job], num_beside: int, most: int | None
+    jobs: Sequence[Job],
+    num_beside: int,
+    most: int | None,
 ) -> tuple[int | None, list[Notice]]:
     """Return how many connections each model can have, at `most` so many, with a notice if it
     wants more.
@@ -364,7 +366,9 @@ def count_questions(jobs: Sequence[Job]) -> int:
 
 
 def share_turns(
-    jobs: Sequence[Job], turns: dict[object, threading.Lock], options: Options
+    jobs: Sequence[Job],
+    turns: dict[object, threading.Lock],
+    options: Options,
 ) -> list[Job]:
     """Return jobs whose models take turns with those that have the same host and key.
 

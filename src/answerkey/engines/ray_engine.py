@@ -198,7 +198,11 @@ class Cluster:
                 with suppress(ConnectionResetError):  # somebody is there, and wants TLS
                     probe.recv(1)
         self._is_ours = True
-        self.ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+        self.ray.init(
+            address=address,
+            log_to_driver=False,
+            logging_level="ERROR",
+        )
 
 
 def shorten(error: BaseException) -> str:

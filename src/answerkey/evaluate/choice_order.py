@@ -34,7 +34,9 @@ def _list_bases(table: Samples) -> list[str]:
     bases = []
     for sample in table:
         base = sample.fields.get(BASE_COLUMN)
-        bases.append(sample.id if base is None else str(base))
+        if base is None:
+            base = sample.id
+        bases.append(str(base))
     return bases
 
 
@@ -48,7 +50,9 @@ def read_order(cell: object, labels: Sequence[str], place: Place) -> Places:
             entries = json.loads(cell)
     if not isinstance(entries, list):  # with commas, or letter by letter
         text = str(cell).replace(" ", "")
-        entries = text.split(",") if "," in text else list(text)
+        entries = list(text)
+        if "," in text:
+            entries = text.split(",")
     names = [str(entry) for entry in entries]
     numbers = sorted(map(str, range(len(labels))))
     if sorted(names) == numbers and sorted(labels) != numbers:
@@ -101,9 +105,10 @@ class OrderedRows(RowsOver):
         """Return some rows with no more of the file than they come from."""
         if not plan.height:
             return replace(self, rows=self.rows.slice(0, 0), plan=plan)
-        first, last = int(plan["row"][0]), int(plan["row"][-1])
-        near = plan.with_columns(pl.col("row") - first)
-        return replace(self, rows=self.rows.slice(first, last + 1 - first), plan=near)
+        first = int(plan["row"][0])
+        last = int(plan["row"][-1])
+        rows = self.rows.slice(first, last + 1 - first)
+        return replace(self, rows=rows, plan=plan.with_columns(pl.col("row") - first))
 
     def load(self) -> Samples:
         """Return all rows with their options in order."""
@@ -116,11 +121,14 @@ class OrderedRows(RowsOver):
         if self.setting.pride is not None:
             orders = orders.with_columns(self.plan.select(*PRIOR_SCHEMA))
         ids = self._number(base.ids)
+        written = []
+        for sample, row_id in zip(base, ids, strict=True):
+            written.append(replace(sample, id=row_id))
         return replace(
             base,
             items=self._arrange(base, ids),
             orders=orders,
-            written=[replace(sample, id=row_id) for sample, row_id in zip(base, ids, strict=True)],
+            written=written,
         )
 
     @property
@@ -130,9 +138,9 @@ class OrderedRows(RowsOver):
 
     def _number(self, ids: pl.Series) -> pl.Series:
         number = self.plan["number"]
-        numbered = ids + pl.Series([SEPARATOR]) + number.cast(pl.String)
-        named = pl.select(pl.when(number == 0).then(ids).otherwise(numbered)).to_series()
-        return named.rename(ids.name)
+        suffix = pl.Series([SEPARATOR]) + number.cast(pl.String)
+        row_ids = pl.when(number == 0).then(ids).otherwise(ids + suffix)
+        return pl.select(row_ids.alias(ids.name)).to_series()
 
     def _arrange(self, base: Samples, ids: Iterable[str]) -> list[Sample]:
         """Return the samples under their ids, the options of each in its order."""
@@ -141,8 +149,8 @@ class OrderedRows(RowsOver):
         items: list[Sample] = []
         for sample, row_id, (order, reason, code) in zip(base, ids, plan, strict=True):
             fields = sample.fields
-            is_moved = reason is None and code is not None and list(order) != sorted(order)
-            if can_arrange and is_moved:
+            can_move = can_arrange and reason is None and code is not None
+            if can_move and list(order) != sorted(order):
                 arranged = self.setting.arrange(fields, self.labels[code], order)
                 fields = Row({**fields, **arranged})
             items.append(replace(sample, id=row_id, fields=fields))
@@ -158,12 +166,16 @@ class OrderedDataset(Dataset):
     @property
     def rows_read(self) -> int:
         """How many rows the source has."""
-        return super().rows_read if self.base is None else self.base.rows_read
+        if self.base is None:
+            return super().rows_read
+        return self.base.rows_read
 
     @property
     def rows_filtered(self) -> int:
         """How many rows the filters leave out."""
-        return super().rows_filtered if self.base is None else self.base.rows_filtered
+        if self.base is None:
+            return super().rows_filtered
+        return self.base.rows_filtered
 
     @property
     def num_samples(self) -> int:
@@ -172,19 +184,21 @@ class OrderedDataset(Dataset):
 
     def cut(self, rows: int) -> Iterator[range]:
         """Yield positions in parts of about `rows` rows; the rows of a sample are never parted."""
-        owners = (
-            self.table.plan["row"]
-            if isinstance(self.table, OrderedRows)
-            else pl.Series(dtype=pl.UInt32)
-        )
+        owners = pl.Series(dtype=pl.UInt32)
+        if isinstance(self.table, OrderedRows):
+            owners = self.table.plan["row"]
         first_rows = (owners != owners.shift()).fill_null(value=True).arg_true()
         start = 0
         while start < len(self):
             place = first_rows.search_sorted(start + rows, side="right")
-            last = int(first_rows[place - 1]) if start + rows < len(self) else len(self)
-            last = last if last > start else int([*first_rows.slice(place, 1), len(self)][0])
-            yield range(start, last)
-            start = last
+            stop = len(self)
+            if start + rows < len(self):
+                stop = int(first_rows[place - 1])
+            if stop <= start:  # the sample has more rows than a part may have
+                later_rows = [*first_rows.slice(place, 1), len(self)]
+                stop = int(later_rows[0])
+            yield range(start, stop)
+            start = stop
 
     def without_rows(self) -> Self:
         """Return what is known of the dataset, without its rows."""
@@ -204,66 +218,88 @@ def order_dataset(task: Task, dataset: Dataset, completions: Rows | None = None)
         message = (
             f"`choice_order` reads the column `{name}`: dataset `{dataset.name}` has none such"
         )
+        where = task.place("definition", "choice_order", "options")
         hint = f"columns: {listing(dataset.columns)}"
-        raise DataError(
-            "E206", message, where=task.place("definition", "choice_order", "options"), hint=hint
-        )
-    rows = OrderedRows(dataset.rows, *_plan_orders(task, setting, dataset, completions), setting)
-    if bool(dataset.rows.ids.str.contains(SEPARATOR, literal=True).any()):
+        raise DataError("E206", message, where=where, hint=hint)
+    plan, label_sets = _plan_orders(task, setting, dataset, completions)
+    rows = OrderedRows(dataset.rows, plan, label_sets, setting)
+    if dataset.rows.ids.str.contains(SEPARATOR, literal=True).any():
         ids = rows.ids
-        for again in ids.filter(ids.is_duplicated()).head(1):
-            message = f"sample id `{again}` is also the name of an order of another sample"
+        for repeated_id in ids.filter(ids.is_duplicated()).head(1):
+            message = f"sample id `{repeated_id}` is also the name of an order of another sample"
+            where = Place(file=rows.file, field="sample_id")
             hint = f"ids that end in `{SEPARATOR}` and a number are those of orders"
-            raise DataError(
-                "E208", message, where=Place(file=rows.file, field="sample_id"), hint=hint
-            )
-    every = range(len(rows))
+            raise DataError("E208", message, where=where, hint=hint)
+    positions = range(len(rows))
     return OrderedDataset(
-        dataset.name, dataset.fingerprint, rows, every, every, notices=dataset.notices, base=dataset
+        dataset.name,
+        dataset.fingerprint,
+        rows,
+        positions,
+        positions,
+        notices=dataset.notices,
+        base=dataset,
     )
 
 
 def _plan_orders(
-    task: Task, setting: ChoiceOrder, dataset: Dataset, completions: Rows | None
+    task: Task,
+    setting: ChoiceOrder,
+    dataset: Dataset,
+    completions: Rows | None,
 ) -> tuple[pl.DataFrame, tuple[Labels, ...]]:
     """Return the rows to be shown, as in PLAN_SCHEMA, and the label sets that they have."""
     label_sets: dict[Labels, int] = {}
-    lines: list[Sequence[object]] = []
     recorded = _list_recorded_orders(completions)
+    parts = [pl.DataFrame(schema=PLAN_SCHEMA)]
     for offset, block in iterate_blocks(dataset.rows, size=BLOCK):
+        lines: list[Sequence[object]] = []
         for position, labels in enumerate(list_labels(task, block)):
             sample = block.items[position]
             planned = plan_row(setting, sample.fields, labels)
-            if recorded is not None and labels is not None and planned.left_in_place != UNSUITABLE:
-                planned = _follow_recorded(planned, recorded.get(sample.id, ()), labels)
-            code = None if labels is None else label_sets.setdefault(labels, len(label_sets))
+            code = None
+            if labels is not None:
+                code = label_sets.setdefault(labels, len(label_sets))
+                if recorded is not None and planned.left_in_place != UNSUITABLE:
+                    planned = _follow_recorded(planned, recorded, sample.id, labels)
             for line in _list_lines(planned, code):
                 lines.append((offset + position, *line))
-    return pl.DataFrame(lines, schema=PLAN_SCHEMA, orient="row"), tuple(label_sets)
+        parts.append(pl.DataFrame(lines, schema=PLAN_SCHEMA, orient="row"))
+    return pl.concat(parts), tuple(label_sets)
 
 
-#: The orders in which a sample was shown, as recorded completions write them, and where.
-RecordedOrders = Sequence[tuple[object, Place]]
+#: By sample the orders in which it was shown, as recorded completions write them, and where.
+RecordedOrders = dict[str, list[tuple[object, Place]]]
 
 
-def _list_recorded_orders(completions: Rows | None) -> dict[str, list[tuple[object, Place]]] | None:
+def _list_recorded_orders(completions: Rows | None) -> RecordedOrders | None:
     """Return by sample the orders that recorded completions state; None where they state none."""
     if completions is None or ORDER_COLUMN not in completions.columns:
         return None
     table = completions.load()
-    recorded: dict[str, list[tuple[object, Place]]] = {}
+    recorded: RecordedOrders = {}
     for position, base in enumerate(_list_bases(table)):
         cell = table.row(position)[ORDER_COLUMN]
-        recorded.setdefault(base, []).append((cell, table.place(position, ORDER_COLUMN)))
+        place = table.place(position, ORDER_COLUMN)
+        recorded.setdefault(base, []).append((cell, place))
     return recorded
 
 
-def _follow_recorded(planned: RowOrders, recorded: RecordedOrders, labels: Labels) -> RowOrders:
+def _follow_recorded(
+    planned: RowOrders,
+    recorded: RecordedOrders,
+    sample_id: str,
+    labels: Labels,
+) -> RowOrders:
     """Return the orders that completions state for a sample, each once; else the first planned."""
-    stated = dict.fromkeys(read_order(cell, labels, place) for cell, place in recorded)
-    orders = tuple(stated) or planned.orders[:1]
-    left_in_place = planned.left_in_place if orders == planned.orders else None
-    return RowOrders(orders, left_in_place, estimates_prior=planned.estimates_prior)
+    orders: dict[Places, None] = {}
+    for cell, place in recorded.get(sample_id, ()):
+        orders[read_order(cell, labels, place)] = None
+    recorded_orders = tuple(orders) or planned.orders[:1]
+    left_in_place = None
+    if recorded_orders == planned.orders:
+        left_in_place = planned.left_in_place
+    return RowOrders(recorded_orders, left_in_place, estimates_prior=planned.estimates_prior)
 
 
 def _list_lines(planned: RowOrders, code: int | None) -> Iterator[tuple[object, ...]]:
@@ -271,15 +307,17 @@ def _list_lines(planned: RowOrders, code: int | None) -> Iterator[tuple[object, 
 
     The order of the file has the sample's own id; the others are numbered.
     """
-    number = 0
+    count = 0
     for index, order in enumerate((*planned.orders, *planned.extra)):
         is_extra = index >= len(planned.orders)
-        is_alone = len(planned.orders) == 1 or list(order) == sorted(order)
-        has_own_id = is_alone and not is_extra
-        if not has_own_id:
-            number += 1
+        is_alone = len(planned.orders) == 1
+        is_as_written = list(order) == sorted(order)
+        number = 0
+        if is_extra or not (is_alone or is_as_written):
+            count += 1
+            number = count
         yield (
-            0 if has_own_id else number,
+            number,
             list(order),
             planned.left_in_place,
             code,
@@ -290,34 +328,39 @@ def _list_lines(planned: RowOrders, code: int | None) -> Iterator[tuple[object, 
 
 def list_labels(task: Task, samples: Samples) -> list[Labels | None]:
     """Return what the options of each sample are called; None where a row has no choices."""
-    known = task.sample_facts(samples)
-    if known is None:
-        return [None] * len(samples)
-    return [None if names is None else tuple(names) for names in known.choices]
+    facts = task.sample_facts(samples)
+    labels: list[Labels | None] = [None] * len(samples)
+    if facts is not None:
+        for row, names in enumerate(facts.choices):
+            if names is not None:
+                labels[row] = tuple(names)
+    return labels
 
 
 def find_order_problems(task: Task, samples: Samples) -> Iterator[RowProblem]:
     """Yield the rows whose options cannot be put in another order, though their choices are in
     order.
     """
-    setting, orders = task.choice_order, samples.orders
+    setting = task.choice_order
+    orders = samples.orders
     if setting is None or orders is None:
         return
-    positions = (orders["left_in_place"] == UNSUITABLE).fill_null(value=False).arg_true()
-    chosen = samples.take(positions).as_written()
-    for position, row, labels in zip(
-        positions, chosen.rows(), list_labels(task, chosen), strict=True
-    ):
+    is_unsuitable = orders["left_in_place"] == UNSUITABLE
+    positions = is_unsuitable.fill_null(value=False).arg_true()
+    written = samples.take(positions).as_written()
+    label_lists = list_labels(task, written)
+    for position, row, labels in zip(positions, written.rows(), label_lists, strict=True):
         problem = plan_row(setting, row, labels).problem
-        if problem is not None:
-            where = samples.place(position, ", ".join(sorted(setting.columns)))
-            message = f"sample `{orders['base_sample_id'][position]}`: {problem}"
-            hint = (
-                "fix the row, or use `orders: rotations`" if " orders" in problem else "fix the row"
-            )
-            yield RowProblem(
-                position, DataError("E213", message, where=where, hint=hint), "BAD_OPTIONS"
-            )
+        if problem is None:
+            continue
+        columns = ", ".join(sorted(setting.columns))
+        where = samples.place(position, columns)
+        message = f"sample `{orders['base_sample_id'][position]}`: {problem}"
+        hint = "fix the row"
+        if " orders" in problem:
+            hint = "fix the row, or use `orders: rotations`"
+        error = DataError("E213", message, where=where, hint=hint)
+        yield RowProblem(position, error, "BAD_OPTIONS")
 
 
 def name_completions(task: Task, completions: Rows, dataset: Dataset) -> Rows:
@@ -328,7 +371,7 @@ def name_completions(task: Task, completions: Rows, dataset: Dataset) -> Rows:
     if task.choice_order is None:
         return completions
     if ORDER_COLUMN not in completions.columns:
-        refuse_unordered(task, completions.file)
+        refuse_unordered(task.choice_order, completions.file)
         return completions
     samples = dataset.samples()
     if samples.orders is None:
@@ -347,23 +390,23 @@ def name_completions(task: Task, completions: Rows, dataset: Dataset) -> Rows:
         if label_sets.get(base):
             cell = sample.fields[ORDER_COLUMN]
             order = read_order(cell, label_sets[base], sample.place(ORDER_COLUMN))
-        items.append(replace(sample, id=row_ids.get((base, order), sample.id)))
+        row_id = row_ids.get((base, order), sample.id)
+        items.append(replace(sample, id=row_id))
     columns = list(table.columns)
     if ID_COLUMN not in columns:
         columns.append(ID_COLUMN)
     return replace(table, items=items, columns=columns)
 
 
-def refuse_unordered(task: Task, file: str | None = None) -> None:
+def refuse_unordered(setting: ChoiceOrder, file: str | None = None) -> None:
     """Raise E209 for completions that do not say in which order their options stood, if there are
     several.
     """
-    if task.choice_order is not None and task.choice_order.orders != "original":
-        raise DataError(
-            "E209",
-            "the completions do not say in which order their options stood",
-            where=Place(file=file),
-            hint=f"bring a file with the columns `sample_id` and `{ORDER_COLUMN}` by "
-            "`--completions FILE`, or"
-            " write `orders: original`",
-        )
+    if setting.orders == "original":
+        return
+    message = "the completions do not say in which order their options stood"
+    hint = (
+        f"bring a file with the columns `sample_id` and `{ORDER_COLUMN}` by "
+        "`--completions FILE`, or write `orders: original`"
+    )
+    raise DataError("E209", message, where=Place(file=file), hint=hint)

@@ -1,18 +1,34 @@
-"""One chunk of a job: its samples are read, checked, completed and scored, row by row."""
+"""One chunk of a job: its samples are read, checked, completed and scored, row by row.
+
+`check_samples` finds what is wrong with the rows and prompts of one chunk, without calling a model.
+What it finds in all chunks is merged into one `RowProblems`, to which `check_whole` adds what is
+wrong with the job as a whole.
+"""
 
 from __future__ import annotations
 
+import re
 from array import array
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from answerkey.datasets.dataset import Chunk
-from answerkey.errors import AnswerkeyError, InternalError, RunError
-from answerkey.evaluate.checks import RowProblems, check_samples
-from answerkey.evaluate.job import Job
+from answerkey.errors import (
+    AnswerkeyError,
+    DataError,
+    InternalError,
+    Place,
+    RunError,
+    SpecError,
+    distinct,
+)
+from answerkey.evaluate.job import CHUNK_ROWS, Job
 from answerkey.metrics import (
     STOPPED_EARLY,
     RowFacts,
@@ -22,38 +38,389 @@ from answerkey.metrics import (
     find_same_failure,
 )
 from answerkey.models.config import sees_samples
+from answerkey.models.images import list_images
 from answerkey.scorers import (
+    RowProblem,
     apply_actions,
+    build_table,
     count_readings,
     find_audited_rows,
     join_scores,
     score_rows,
+    try_action,
 )
-from answerkey.spec import Task
+from answerkey.solvers import Solver, find_column_field, require_known
+from answerkey.spec import ScoringStep, Task
+from answerkey.templates import RowError, TemplateStopped
+from answerkey.text import show_place
 from answerkey.types import (
     NOT_ASKED,
+    Completion,
     Completions,
     CompletionStatus,
+    Notice,
     Samples,
+    Score,
     Scores,
     ScoreStatus,
     Validity,
 )
+
+#: How many rows of one kind are shown before only their number is.
+SHOWN = 5
+#: A name that a row of the dataset itself lacks is that row's error, unless so many lack it.
+TRIED_ROWS = 50
+#: How many different names one template may read of a message or a score.
+MOST_NAMES = 100
+_PROMPT = tuple({"role": role, "content": "A"} for role in ("system", "user"))
+_NAME = re.compile(r"^(?P<owner>.*?) (?:has )?no field `(?P<name>[^`]*)`")
+#: Made-up values of which the true type is not known.
+_UNKNOWN = frozenset(["null", "a number", "a boolean"])
+_LINE = re.compile(r" \(line (?P<line>\d+) of the template\)$")
+
+#: Returns what goes wrong with a template on samples, their completions and scores, if anything.
+Attempt = Callable[[Samples, Completions, dict[str, Scores]], RowError | None]
+
+
+# What is wrong with rows.
+
+
+@dataclass
+class RowProblems:
+    """What is wrong with rows: errors to show (each kind cut short), and which rows they are.
+
+    `failed` holds the positions of rows that may be FAILED with `--allow-failed`, in order once
+    merged; `fatal` the errors that no allowance covers. `rows` is how many rows were checked, or
+    will be; those of chunks that were `merged` are done. `images` are the kinds of images in the
+    prompts, `image_files` the SHA-256 of each that is a file.
+    """
+
+    rows: int
+    merged: int = 0
+    shown: list[tuple[str, AnswerkeyError]] = field(default_factory=list)
+    notices: list[Notice] = field(default_factory=list)
+    failed: array[int] = field(default_factory=lambda: array("q"))
+    fatal: list[AnswerkeyError] = field(default_factory=list)
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    images: set[str] = field(default_factory=set)
+    image_files: dict[str, str] = field(default_factory=dict)
+
+    def add(self, kind: str, error: AnswerkeyError) -> None:
+        """Count an error, and keep it while there are few of its kind; the same one counts once."""
+        is_cut = self.counts[kind, error.code] >= SHOWN
+        if not is_cut or error.where is None:
+            for _, shown in self.shown:
+                if (shown.message, shown.where) == (error.message, error.where):
+                    return
+        self.counts[kind, error.code] += 1
+        if not is_cut:
+            self.shown.append((kind, error))
+
+    def add_row(self, kind: str, position: int, error: AnswerkeyError) -> None:
+        """Add what is wrong with a row; a column that does not exist is no fault of a row."""
+        if error.code == "E206":
+            self.fatal.append(error)
+        else:
+            self.failed.append(position)
+            self.add(kind, error)
+
+    def merge(self, chunk: RowProblems) -> None:
+        """Add what is wrong with the next chunk."""
+        uncounted = chunk.counts.copy()
+        for kind, error in chunk.shown:
+            self.add(kind, error)
+            uncounted[kind, error.code] -= 1
+        self.counts.update(uncounted)
+        self.failed.extend(self.merged + row for row in sorted(set(chunk.failed)))
+        self.fatal = distinct((*self.fatal, *chunk.fatal))
+        self.images |= chunk.images
+        self.image_files |= chunk.image_files
+        self.notices = list(dict.fromkeys((*self.notices, *chunk.notices)))
+        self.merged += chunk.rows
+
+    def errors(self, job: Job) -> list[AnswerkeyError]:
+        """Return the errors to show: the first rows of each kind, and how many more there are."""
+        errors = list(self.fatal)
+        columns = _list_own_columns(job)
+        num_failed = max(len(self.failed), len({error.where for _, error in self.shown}))
+        for _, error in self.shown:
+            row_error = _name_own_column(error, columns)
+            if num_failed < self.rows:
+                row_error = _allow(row_error, num_failed)
+            errors.append(row_error)
+        hint = "correct the others first"
+        file = job.dataset.rows.file
+        if file is not None and num_failed >= self.rows:
+            place = show_place(Place(file=file))
+            hint = f"`answerkey init DIR --dataset {place}` writes a task that reads this file"
+        for (kind, code), count in self.counts.items():
+            if count > SHOWN:
+                message = f"{kind}: {count - SHOWN:,} more rows have the same problem"
+                errors.append(DataError(code, message, hint=hint))
+        return errors
+
+
+def _allow(error: AnswerkeyError, count: int) -> DataError:
+    """Return the error of a row with a hint that says how to score the others."""
+    samples = "these samples"
+    if error.where and error.where.sample:
+        samples = "this sample"
+    hint = (
+        f"{error.hint or 'fix the row'}, or run with `--allow-failed {count}` to score the rest "
+        f"and report {samples} as FAILED"
+    )
+    return DataError(error.code, error.message, where=error.where, hint=hint)
+
+
+def _list_own_columns(job: Job) -> dict[str | None, str]:
+    """Return the file's own names of the columns that `questions` derives from it."""
+    names: dict[str | None, str] = {}
+    parts = getattr(job.specification.dataset.source, "questions", {})
+    for part, columns in parts.items():
+        name = columns if isinstance(columns, str) else ", ".join(columns)
+        if part in {"truth", "options"}:  # whose form may follow
+            name = name.rpartition(":")[0] or name
+        names[part] = name
+    if "options" in names:
+        names.setdefault("choices", names["options"])
+    return names
+
+
+def _name_own_column(error: AnswerkeyError, names: Mapping[str | None, str]) -> AnswerkeyError:
+    """Return an error of a row with the file's own name of the column that is at fault."""
+    if error.where is None or error.where.field not in names:
+        return error
+    message = error.message
+    hint = error.hint
+    if error.where.field == "choices":  # which are made of the options, unless there are none
+        message = f"sample `{error.where.sample}`: the question has no options"
+        hint = "list them"
+    where = replace(error.where, field=names[error.where.field])
+    return DataError(error.code, message, where=where, hint=hint)
+
+
+def check_chunk(job: Job, chunk: Chunk) -> RowProblems:
+    """Return what is wrong with the rows of a chunk."""
+    return check_samples(job, chunk, chunk.samples.load())
+
+
+def check_samples(job: Job, chunk: Chunk, samples: Samples) -> RowProblems:
+    """Return what is wrong with rows of a chunk; those that end a worker are not looked at.
+
+    Prompts do not matter where completions are recorded. A problem of the whole, such as a missing
+    column, is placed where the task asks for it.
+    """
+    task = job.task
+    problems = RowProblems(len(samples))
+    is_cut = bool(chunk.skipped) and chunk.reason != STOPPED_EARLY
+    if is_cut:
+        samples = samples.take(chunk.left)
+    try:
+        for step in task.scoring:
+            row_problems, notices = step.scorer.check_rows(samples)
+            problems.notices.extend(notices)
+            for problem in row_problems:
+                error = _place_scorer_error(job, step, problem)
+                problems.add_row(f"scorer `{step.key}`", problem.position, error)
+        if task.choice_order is not None:
+            from answerkey.evaluate.choice_order import find_order_problems
+
+            for problem in find_order_problems(task, samples):
+                problems.add_row("`choice_order`", problem.position, problem.error)
+        if chunk.recorded is None and task.solver is not None:
+            _check_prompts(job, task.solver, samples, problems)
+    except TemplateStopped as stopped:
+        problems.fatal.append(stopped.at(task.places.of_template(stopped.source)))
+    if is_cut:
+        left = chunk.left
+        problems.failed = array("q", [left[position] for position in problems.failed])
+    return problems
+
+
+def _place_scorer_error(job: Job, step: ScoringStep, problem: RowProblem) -> AnswerkeyError:
+    """Return the error of a row; it names its scorer if there are several."""
+    error = problem.error
+    message = error.message
+    where = error.where
+    if error.code == "E206" and problem.field is not None:
+        message = f"{message} of dataset `{job.dataset.name}`"
+        where = job.task.place("definition", "scorers", step.index, problem.field)
+    elif error.code != "E206" and len(job.task.scoring) > 1:
+        message = f"{message} (scorer `{step.key}`)"
+    return DataError(error.code, message, where=where, hint=error.hint)
+
+
+def _check_prompts(
+    job: Job,
+    solver: Solver,
+    samples: Samples,
+    problems: RowProblems,
+) -> None:
+    """Add what is wrong with the prompts of rows, and which images they hold."""
+    task = job.task
+    prompts, errors = solver.check_prompts(samples, job.examples)
+    for prompt in prompts:
+        if isinstance(prompt, RowError):
+            continue
+        for image in list_images(prompt):
+            problems.images.add(image.kind)
+            if isinstance(image.held, Path):
+                problems.image_files[str(image.held)] = str(image["sha256"])
+    failed = set(problems.failed)
+    for position, error in errors:
+        if position in failed:  # its prompt fails for the same reason
+            continue
+        message = error.message
+        where = error.where
+        if error.code == "E207":
+            message = f"{message} (prompt of task `{task.key}`)"
+        elif error.code == "E206":
+            where = task.place("definition", "solver", *find_column_field(solver, error))
+        elif where is None and error.code == "E302":
+            where = task.place("definition", "solver", "examples", "num_examples")
+        placed = DataError(error.code, message, where=where, hint=error.hint)
+        problems.add_row("solver", position, placed)
+
+
+def check_whole(problems: RowProblems, job: Job) -> None:
+    """Add what is wrong with the job as a whole: what the model must know, and templates of
+    completions.
+    """
+    try:
+        if job.model is not None and sees_samples(job.model):
+            samples = job.dataset.rows.slice(0, CHUNK_ROWS).load()
+            require_known(job.model, samples, job.task.sample_facts(samples))
+        connection = getattr(job.model, "connection", None)
+        if connection is not None:
+            connection.require_images(problems.images)
+    except SpecError as error:
+        problems.fatal.append(error)
+    problems.fatal.extend(find_unreadable(job))
+
+
+# Templates that see a completion, tried on a made-up one: what they read that none ever has.
+
+
+def find_unreadable(job: Job) -> list[AnswerkeyError]:
+    """Return an error for each template that reads a field which a completion or a score cannot
+    have.
+    """
+    task = job.task
+    attempts: list[tuple[tuple[str | int, ...], Attempt]] = []
+    for step in task.scoring:
+        for name in step.scorer.completion_fields:
+            attempts.append((("definition", "scorers", step.index, name), _try_field(step, name)))
+    for index, action in enumerate(task.actions):
+        expression = ("definition", "actions", index, "filter", "expression")
+        attempts.append((expression, partial(try_action, action)))
+    rows = job.dataset.rows.slice(0, TRIED_ROWS)
+    if not attempts or not len(rows):
+        return []
+    samples = rows.load()
+    errors: list[AnswerkeyError] = []
+    for path, attempt in attempts:
+        try:
+            problem = _try_rows(attempt, task, samples)
+        except TemplateStopped as stopped:
+            errors.append(stopped.at(task.places.of_template(stopped.source)))
+            continue
+        if problem is not None:
+            match = _LINE.search(problem.message)
+            where = task.places.of_line(path, int(match["line"]) if match else None)
+            message = f"`{path[-1]}`: {_LINE.sub('', problem.message)}"
+            errors.append(SpecError("E112", message, where=where, hint=problem.hint))
+    return errors
+
+
+def _try_field(step: ScoringStep, name: str) -> Attempt:
+    return lambda samples, completions, _: step.scorer.try_field(name, samples, completions)
+
+
+def _try_rows(attempt: Attempt, task: Task, samples: Samples) -> RowError | None:
+    """Return the error of the last row; None as soon as one has none.
+
+    A name that one of the rows has is no mistake of the template.
+    """
+    problem = None
+    for row in range(len(samples)):
+        problem = _try_row(attempt, task, samples.take([row]))
+        if problem is None:
+            return None
+    return problem
+
+
+def _try_row(attempt: Attempt, task: Task, sample: Samples) -> RowError | None:
+    """Return the error about a field that is missing even where a made-up reply and scores have it.
+
+    What a provider adds to a message, and what a snippet returns, is not known beforehand: a field
+    that the template reads of one of them may be there. The content of a message may be text or a
+    list of parts.
+    """
+    missing: dict[str, RowError] = {}
+    is_in_parts = False
+    for _ in range(MOST_NAMES):
+        completion = _make_completion(missing, is_in_parts=is_in_parts)
+        completions = Completions.build(sample.ids, [completion], source="made up")
+        problem = attempt(sample, completions, _make_scores(task, missing))
+        if problem is None or not problem.is_undefined:
+            return None
+        match = _NAME.search(problem.message)
+        if match is None or match["owner"] in _UNKNOWN:
+            return None
+        is_text = match["owner"] == "text"
+        if is_text and missing and not is_in_parts:
+            return None
+        if match["name"] in missing:
+            return missing[match["name"]]
+        if not is_text and match["owner"] != "there is":
+            return problem
+        is_in_parts |= is_text
+        missing[match["name"]] = problem
+    return None
+
+
+def _make_completion(names: Iterable[str], *, is_in_parts: bool) -> Completion:
+    """Return a made-up completion whose message has fields with these names."""
+    fields = dict.fromkeys(names, "A")
+    content: object = "A"
+    if is_in_parts:
+        content = [{"type": "text", "text": "A", **fields}]
+    reply = {**fields, "role": "assistant", "content": content}
+    completion = Completion(
+        "A",
+        prompt=_PROMPT,
+        reply=reply,
+        finish_reason="stop",
+    )
+    return completion.with_fields(prompt_tokens=1, completion_tokens=1)
+
+
+def _make_scores(task: Task, missing: Iterable[str]) -> dict[str, Scores]:
+    scores = {}
+    for step in task.scoring:
+        names = [*(step.scorer.value_types or ()), *(step.scorer.metadata_types or ()), *missing]
+        score = Score(ScoreStatus.SCORED, values=dict.fromkeys(names, 1.0))
+        scores[step.key] = build_table([score], dict.fromkeys(names, pl.Float64()), {})
+    return scores
+
+
+# From the samples of a chunk to its scores.
 
 
 @dataclass(frozen=True)
 class ChunkResult:
     """What came of a chunk.
 
-    `scores` and `completions` are its rows of the run's tables; there are no `completions` where
-    the run keeps none, or has them already. `facts` is what metrics and counts need to know about
-    the rows, `readings` how other extraction rules read some of them. `errors` counts verdicts
-    that are missing because a call failed, `invalid` completions that the main scorer cannot read;
+    `problems` is what is wrong with its rows, `failure` why they could not be scored. `scores` and
+    `completions` are its rows of the run's tables; there are no `completions` where the run keeps
+    none, or has them already. `facts` is what metrics and counts need to know about the rows,
+    `readings` how other extraction rules read some of them. `errors` counts verdicts that are
+    missing because a call failed, `invalid` completions that the main scorer cannot read;
     `is_failing` says that all rows failed for one reason.
-    `problems` is what is wrong with the rows, `failure` why they could not be scored.
     """
 
-    rows: int
+    problems: RowProblems
+    failure: AnswerkeyError | None = None
     scores: pl.DataFrame | None = None
     completions: pl.DataFrame | None = None
     facts: RowFacts = field(default_factory=lambda: RowFacts(pl.DataFrame()))
@@ -62,72 +429,63 @@ class ChunkResult:
     errors: int = 0
     invalid: int = 0
     is_failing: bool = False
-    problems: RowProblems | None = None
-    failure: AnswerkeyError | None = None
-
-
-def check_chunk(job: Job, chunk: Chunk) -> RowProblems:
-    """Return what is wrong with the rows of a chunk."""
-    return _check(job, chunk, chunk.samples.load())
-
-
-def _check(job: Job, chunk: Chunk, samples: Samples) -> RowProblems:
-    """Return what is wrong with rows; those that end a worker are not looked at."""
-    if not chunk.skipped or chunk.reason == STOPPED_EARLY:
-        return check_samples(job, chunk, samples)
-    problems = check_samples(job, chunk, samples.take(chunk.left))
-    problems.rows = len(samples)
-    problems.failed = array("q", [chunk.left[position] for position in problems.failed])
-    return problems
 
 
 def evaluate_chunk(job: Job, chunk: Chunk) -> ChunkResult:
     """Take a chunk from its samples to its scores."""
-    problems = None
     samples = chunk.samples.load()
-    if not job.is_checked:
-        problems = _check(job, chunk, samples)
-        if problems.fatal:
-            return ChunkResult(len(samples), problems=problems)
-        chunk = replace(chunk, failed=tuple(sorted(set(problems.failed))))
+    if job.is_checked:
+        return _score_chunk(job, chunk, samples, RowProblems(len(samples)))
+    problems = check_samples(job, chunk, samples)
+    if problems.fatal:
+        return ChunkResult(problems)
+    chunk = replace(chunk, failed=tuple(sorted(set(problems.failed))))
     try:
-        result = _score_chunk(job, chunk, samples)
+        return _score_chunk(job, chunk, samples, problems)
+    except RunError:
+        raise
     except AnswerkeyError as error:
-        if problems is None or isinstance(error, RunError):
-            raise
         # Rows that are wrong come first: they are reported with the chunks that follow.
-        return ChunkResult(len(samples), problems=problems, failure=error)
-    return replace(result, problems=problems)
+        return ChunkResult(problems, error)
 
 
-def _score_chunk(job: Job, chunk: Chunk, samples: Samples) -> ChunkResult:
+def _score_chunk(
+    job: Job,
+    chunk: Chunk,
+    samples: Samples,
+    problems: RowProblems,
+) -> ChunkResult:
     task = job.task
     size = task.num_trials
     repeated = samples.repeat(size)
     completions = _complete(job, chunk, samples)
     scores = _judge(task, chunk, samples, completions)
     main = task.main_step
+    main_scores = scores[main.key]
     audited = find_audited_rows(job.audited, chunk.places, size)
     columns = list(task.design_columns)
     category = find_category_column(samples.columns)
     if category is not None:
         columns.append(category)
-    facts = describe_rows(repeated, completions, scores, main=main.key, columns=columns)
+    facts = describe_rows(
+        repeated,
+        completions,
+        scores,
+        main=main.key,
+        columns=columns,
+    )
+    is_invalid = main_scores.text("completion_validity") == Validity.INVALID.value
     return ChunkResult(
-        rows=len(samples),
+        problems,
         scores=join_scores(completions, scores),
         completions=completions.frame if job.keep_completions else None,
         facts=facts,
-        readings=count_readings(main.scorer, repeated, completions, scores[main.key], audited),
+        readings=count_readings(main.scorer, repeated, completions, main_scores, audited),
         encoded={key: table.encoded for key, table in scores.items()},
         errors=sum(table.count(ScoreStatus.ERROR) for table in scores.values()),
-        invalid=_count_invalid(scores[main.key]),
+        invalid=int(is_invalid.sum()),
         is_failing=find_same_failure(find_failures(facts, scores), len(repeated)) is not None,
     )
-
-
-def _count_invalid(scores: Scores) -> int:
-    return int((scores.text("completion_validity") == Validity.INVALID.value).sum())
 
 
 def _complete(job: Job, chunk: Chunk, samples: Samples) -> Completions:
@@ -147,10 +505,10 @@ def _mark_unasked(completions: Completions, failed: Sequence[int], size: int) ->
     items = []
     for row, completion in enumerate(completions):
         if completion.source == NOT_ASKED and row // size not in failed:
-            completion = completion.with_fields(  # noqa: PLW2901
-                status=CompletionStatus.ERROR, error=error
-            )
-        items.append(completion)
+            unasked = completion.with_fields(status=CompletionStatus.ERROR, error=error)
+            items.append(unasked)
+        else:
+            items.append(completion)
     return Completions(items)
 
 
@@ -160,32 +518,42 @@ def _solve(job: Job, chunk: Chunk, samples: Samples) -> Completions:
     if task.solver is None:
         raise InternalError("E901", f"task `{task.key}` has neither completions nor a solver")
     positions = sorted(set(chunk.left).difference(chunk.failed))
-    sound = samples.take(positions) if len(positions) < len(samples) else samples
+    is_whole = len(positions) == len(samples)
+    sound = samples if is_whole else samples.take(positions)
     facts = None
     if not task.solver.sends_prompts or sees_samples(job.model):
         facts = task.sample_facts(sound)
     completions = task.solver.solve(
-        sound, model=job.model, known=facts, examples=job.examples, trials=job.trials
+        sound,
+        model=job.model,
+        known=facts,
+        examples=job.examples,
+        trials=job.trials,
     )
-    if sound is not samples:
-        return completions.spread(positions, samples.ids, task.num_trials)
-    return completions
+    if is_whole:
+        return completions
+    return completions.spread(positions, samples.ids, task.num_trials)
 
 
 def _judge(
-    task: Task, chunk: Chunk, samples: Samples, completions: Completions
+    task: Task,
+    chunk: Chunk,
+    samples: Samples,
+    completions: Completions,
 ) -> dict[str, Scores]:
     """Return the scores by scorer, after the task's actions; skipped rows are FAILED."""
     size = task.num_trials
     left = chunk.left
-    rows = [row * size + trial for row in left for trial in range(size)]
+    rows: list[int] = []
     if chunk.skipped:
+        for row in left:
+            rows.extend(range(row * size, (row + 1) * size))
         samples = samples.take(left)
         completions = completions.take(rows)
-    failed_rows = set(chunk.failed)
+    wrong_rows = set(chunk.failed)
     failed: list[int] = []
     for position, row in enumerate(left):
-        if row in failed_rows:
+        if row in wrong_rows:
             failed.extend(range(position * size, (position + 1) * size))
     repeated = samples.repeat(size)
     scores = {}

@@ -74,7 +74,12 @@ _UNREAD = {
 }
 
 
-def report(status: str, name: str, seen: str, advice: str = "") -> Finding:
+def report(
+    status: str,
+    name: str,
+    seen: str,
+    advice: str = "",
+) -> Finding:
     """Return a finding without secrets: its check and status, what was seen, what that means and
     what to do.
     """
@@ -119,6 +124,14 @@ class Trial(CallOutcome):
         return self.completion.finish_reason == "length" and not self.text
 
 
+def _show_example(replies: Sequence[Trial]) -> str:
+    """Return the first text among replies, as a finding shows it."""
+    for reply in replies:
+        if reply.text:
+            return f"; for example {shorten(reply.text, _SHOWN)!r}"
+    return ""
+
+
 def _list_invalid(scores: Sequence[Score]) -> list[str]:
     """Return why replies cannot be read, one reason for each that cannot."""
     reasons = []
@@ -129,7 +142,10 @@ def _list_invalid(scores: Sequence[Score]) -> list[str]:
 
 
 def examine(
-    model: str, task: TaskSource | None, seconds: float, **options: object
+    model: str,
+    task: TaskSource | None,
+    seconds: float,
+    **options: object,
 ) -> dict[str, Any]:
     """Call a model a few times and return what that shows, as `--json` prints it.
 
@@ -147,7 +163,8 @@ def examine(
         )
         values["dataset"] = QUESTIONS
     chosen = read_options("doctor", values)
-    job = open_jobs(read_plan(source, chosen)[0].specifications[:1], chosen)[0]
+    plan, _ = read_plan(source, chosen)
+    [job] = open_jobs(plan.specifications[:1], chosen)
     endpoint = job.model
     solver = job.task.solver
     if not calls_endpoint(endpoint) or solver is None or not solver.sends_prompts:
@@ -184,7 +201,14 @@ class Examination:
     have, `few` the same for the other calls.
     """
 
-    def __init__(self, job: Job, price: Price | None, seconds: float, *, is_own: bool) -> None:
+    def __init__(
+        self,
+        job: Job,
+        price: Price | None,
+        seconds: float,
+        *,
+        is_own: bool,
+    ) -> None:
         self.task = job.task
         self.price = price
         self.seconds = seconds
@@ -207,9 +231,10 @@ class Examination:
         limits = Limits(connect_seconds=min(self.seconds, Limits.connect_seconds))
         self.http = HttpClient(self.connection, limits)
         try:
+            asking = [self.ask(prompt, self.limit) for prompt in self.prompts]
             models, replies = await asyncio.gather(
                 list_models(self.connection, self.http, seconds=self.seconds),
-                asyncio.gather(*(self.ask(prompt, self.limit) for prompt in self.prompts)),
+                asyncio.gather(*asking),
             )
             answered = [reply for reply in replies if reply.is_answered]
             self.is_answered = bool(answered)
@@ -217,13 +242,16 @@ class Examination:
                 return [self.explain_silence(replies, models)]
             if any(reply.thinks or reply.is_cut for reply in answered):
                 self.few = self.limit
+            further_findings = await asyncio.gather(
+                self.check_template(answered),
+                self.check_logprobs(),
+                self.check_repeats(),
+            )
             return [
                 *self.check_reach(replies, models),
                 self.check_letters(replies),
                 self.check_thoughts(answered),
-                *await asyncio.gather(
-                    self.check_template(answered), self.check_logprobs(), self.check_repeats()
-                ),
+                *further_findings,
                 self.check_price(),
             ]
         finally:
@@ -302,28 +330,29 @@ class Examination:
         scorer = self.task.main_step.scorer
         places = [place for place, reply in enumerate(replies) if reply.is_answered]
         answered = [replies[place] for place in places]
-        text = next((reply.text for reply in answered if reply.text), None)
-        example = f"; for example {shorten(text, _SHOWN)!r}" if text else ""
+        example = _show_example(answered)
         if asks_model(scorer) and find_role(scorer) == "judge":
             return report("note", check, f"a model judges the replies: not tried{example}")
         samples = self.samples.take(places)
         completions = [reply.completion for reply in answered]
-        scores = scorer.score(samples, Completions.build(samples.ids, completions, source="live"))
+        table = Completions.build(samples.ids, completions, source="live")
+        scores = scorer.score(samples, table)
         right = sum(score.values.get("is_correct") == 1 for score in scores)
         rule = getattr(scorer, "rule_name", scorer.type)
         count = len(answered)
         if "completion_validity" not in (scorer.metadata_types or ()):
             return report("note", check, f"scorer `{rule}`: {right} of {count} right{example}")
         reasons = _list_invalid(scores)
-        if reasons:
-            most = max(reasons, key=reasons.count)
-            seen = f"`{rule}` cannot read {len(reasons)} of {count} replies ({most}){example}"
-            is_cut_here = self.is_own_limit and any(reply.is_cut for reply in answered)
-            is_failed = 2 * len(reasons) > count and not is_cut_here
-            name = f"{check}: {_UNREAD.get(most, 'unread')}"
-            return report("failed" if is_failed else "warning", name, seen)
-        seen = f"`{rule}` reads {count} of {count} replies, {right} right{example}"
-        return self._compare_letters(answered, right, seen)
+        if not reasons:
+            seen = f"`{rule}` reads {count} of {count} replies, {right} right{example}"
+            return self._compare_letters(answered, right, seen)
+        reason = max(reasons, key=reasons.count)
+        seen = f"`{rule}` cannot read {len(reasons)} of {count} replies ({reason}){example}"
+        is_cut_here = self.is_own_limit and any(reply.is_cut for reply in answered)
+        status = "warning"
+        if 2 * len(reasons) > count and not is_cut_here:
+            status = "failed"
+        return report(status, f"{check}: {_UNREAD.get(reason, 'unread')}", seen)
 
     def _compare_letters(self, replies: Sequence[Trial], right: int, seen: str) -> Finding:
         """Return the finding about replies that can all be read."""
@@ -349,11 +378,13 @@ class Examination:
         if not thinking:
             return report("good", "thinking", "the model does not think before it answers")
         where = "in the text"
-        if any(completion.reasoning for completion in thinking):
-            where = "apart from the text"
-        if any(completion.raw is not None for completion in thinking):
-            where = "in the text, as `<think>` or the like, and taken out of it"
-        most = max(completion.completion_tokens or 0 for completion in thinking)
+        most = 0
+        for completion in thinking:
+            most = max(most, completion.completion_tokens or 0)
+            if completion.raw is not None:
+                where = "in the text, as `<think>` or the like, and taken out of it"
+            elif completion.reasoning and where == "in the text":
+                where = "apart from the text"
         seen = f"thoughts are {where}; most tokens of a reply with them: {most}"
         return report("good", "thinking", seen)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -13,8 +14,7 @@ import polars as pl
 
 from answerkey.datasets.rows import iterate_blocks
 from answerkey.engines import open_engine
-from answerkey.errors import AnswerkeyError, SpecError, distinct, listing, raise_all
-from answerkey.evaluate.checks import find_odd_options
+from answerkey.errors import AnswerkeyError, Place, SpecError, distinct, listing, raise_all
 from answerkey.evaluate.evaluate import check_jobs, check_rows
 from answerkey.evaluate.job import Job, Progress, Shared, ignore_progress, open_job, open_jobs
 from answerkey.evaluate.options import Options, RunOptions, read_options, show_options
@@ -31,12 +31,14 @@ from answerkey.models.model import (
     stores_calls,
 )
 from answerkey.models.responses import read_text
-from answerkey.scorers import asks_model, find_role
+from answerkey.scorers import asks_model, find_role, reads_choices
 from answerkey.solvers import SingleTurnSolver
 from answerkey.solvers.solver import Prompt
 from answerkey.spec import Specification, load_plan, sort_errors
 from answerkey.types import Notice, Request, Samples
 
+#: How many sample ids a notice shows.
+SHOWN_IDS = 3
 #: Prompts that are in memory together: each may be a long text.
 PROMPT_ROWS = 8_192
 #: A rule of thumb for English text; only the provider knows the exact number.
@@ -68,7 +70,10 @@ class Checked:
 
 @show_options(RunOptions)
 def check(
-    path: TaskSource, *, progress: Progress | None = None, **options: Unpack[RunOptions]
+    path: TaskSource,
+    *,
+    progress: Progress | None = None,
+    **options: Unpack[RunOptions],
 ) -> Checked:
     """Return every mistake in a task or run file that can be found without calling a model."""
     chosen = read_options("check", options)
@@ -90,8 +95,47 @@ def check(
         notices += [*job.dataset.notices, *row_problems.notices, *find_odd_options(job)]
         tasks.append(CheckedTask(specification.key, job.dataset.name, len(job.dataset)))
     return Checked(
-        tuple(sort_errors(distinct(errors))), tuple(dict.fromkeys(notices)), tuple(tasks)
+        errors=tuple(sort_errors(distinct(errors))),
+        notices=tuple(dict.fromkeys(notices)),
+        tasks=tuple(tasks),
     )
+
+
+def find_odd_options(job: Job) -> list[Notice]:
+    """Return notices of questions with one option only, and of those with the same option twice."""
+    scorers = [step.scorer for step in job.task.scoring if reads_choices(step.scorer)]
+    if not scorers:
+        return []
+    rows = job.dataset.rows
+    counts = Counter[str]()
+    examples: dict[str, list[Place]] = {}
+    for _, samples in iterate_blocks(rows):
+        for row, options in enumerate(scorers[0].option_texts(samples)):
+            finding = _judge_options(options or ())
+            if finding is None:
+                continue
+            counts[finding] += 1
+            if counts[finding] <= SHOWN_IDS:
+                examples.setdefault(finding, []).append(samples.place(row))
+    notices = []
+    for finding, places in sorted(examples.items()):
+        ids = ", ".join(f"`{place.sample}`" for place in places)
+        if counts[finding] > SHOWN_IDS:
+            ids = f"{ids} and {counts[finding] - SHOWN_IDS} more"
+        message = f"{counts[finding]:,} of {len(rows):,} questions have {finding}: sample {ids}"
+        hint = "correct the options, or leave these questions out"
+        notices.append(Notice(message, places[0], hint))
+    return notices
+
+
+def _judge_options(options: Sequence[str]) -> str | None:
+    """Return what is odd about the options of a question; None if nothing is."""
+    texts = [option.strip() for option in options]
+    if len(texts) == 1:
+        return "only one option"
+    if len(set(texts)) < len(texts):
+        return "the same option twice"
+    return None
 
 
 # `--dry-run`: what a run would send.
@@ -149,6 +193,7 @@ def _plan_job(job: Job, options: Options, cache: CallCache) -> PlannedTask:
     if job.model is not None:
         for samples, prompts in _build_prompts(job):
             count.add(job.model, samples, prompts)
+    count.close()
     prompt_tokens = -(-count.characters // CHARACTERS_PER_TOKEN)
     limit, cost = _estimate_cost(job.model, options, count.calls, prompt_tokens)
     num_runs = job.specification.num_runs
@@ -170,7 +215,11 @@ def _plan_job(job: Job, options: Options, cache: CallCache) -> PlannedTask:
 
 
 class _CallCount:
-    """Counts the calls of a job, and the characters of their prompts."""
+    """Counts the calls of a job, and the characters of their prompts.
+
+    Of calls that a cache may answer, hashes are kept in columns until all are counted: there may
+    be millions.
+    """
 
     def __init__(self, job: Job, cache: CallCache) -> None:
         self.calls = 0
@@ -179,7 +228,7 @@ class _CallCount:
         self.first_prompt: Messages | None = None
         self._job = job
         self._cache = cache
-        self._keys: set[str] = set()
+        self._parts: list[pl.DataFrame] = []
 
     def add(self, model: Model, samples: Samples, prompts: Sequence[Sequence[Prompt]]) -> None:
         """Count the calls for some samples, each with its prompts."""
@@ -203,20 +252,31 @@ class _CallCount:
                     self.characters += sum(sizes)
 
     def _add_identified(
-        self, model: Identified, requests: Sequence[Request], sizes: Sequence[int], trial: int
+        self,
+        model: Identified,
+        requests: Sequence[Request],
+        sizes: Sequence[int],
+        trial: int,
     ) -> None:
-        """Count calls that differ from all before; those in the cache are not made."""
-        sizes_by_key = {}
-        for call, size in zip(build_calls(model, requests, trial), sizes, strict=True):
-            if call.key not in self._keys:
-                sizes_by_key[call.key] = size
-        self._keys.update(sizes_by_key)
-        cached = self._cache.list_known(list(sizes_by_key))
-        self.cached += len(cached)
-        for key, size in sizes_by_key.items():
-            if key not in cached:
-                self.calls += 1
-                self.characters += size
+        """Note the keys of calls, which may be the same as others."""
+        keys = [call.key for call in build_calls(model, requests, trial)]
+        cached = self._cache.list_known(keys)
+        columns = {
+            "key": pl.Series(keys, dtype=pl.String).hash(),
+            "size": pl.Series(sizes, dtype=pl.Int64),
+            "is_cached": pl.Series([key in cached for key in keys], dtype=pl.Boolean),
+        }
+        self._parts.append(pl.DataFrame(columns))
+
+    def close(self) -> None:
+        """Count calls that differ from all others; those in the cache are not made."""
+        if not self._parts:
+            return
+        distinct_calls = pl.concat(self._parts).unique("key")
+        made = distinct_calls.filter(~pl.col("is_cached"))
+        self.cached += len(distinct_calls) - len(made)
+        self.calls += len(made)
+        self.characters += int(made["size"].sum())
 
 
 def _count_characters(messages: Messages) -> int:
@@ -226,7 +286,10 @@ def _count_characters(messages: Messages) -> int:
 
 
 def _estimate_cost(
-    model: Model | None, options: Options, calls: int, prompt_tokens: int
+    model: Model | None,
+    options: Options,
+    calls: int,
+    prompt_tokens: int,
 ) -> tuple[int | None, float | None]:
     """Return how many tokens the replies have at most, and what all may cost, where known."""
     if stores_calls(model) and not is_identified(model):
@@ -264,7 +327,10 @@ def _build_prompts(job: Job) -> Iterator[tuple[Samples, list[list[Prompt]]]]:
 
 
 def build_prompts(
-    path: TaskSource, key: str | None, progress: Progress, **options: Unpack[RunOptions]
+    path: TaskSource,
+    key: str | None,
+    progress: Progress,
+    **options: Unpack[RunOptions],
 ) -> tuple[int, Iterator[pl.DataFrame]]:
     """Return the prompts of one task, and how many; all rows are checked, and no model is called.
 
@@ -296,7 +362,9 @@ def build_prompts(
 
 
 def _tabulate_prompts(
-    samples: Samples, prompts: Sequence[Messages], num_trials: int
+    samples: Samples,
+    prompts: Sequence[Messages],
+    num_trials: int,
 ) -> pl.DataFrame:
     """Return the prompts of samples as a table, each once for every trial."""
     columns: dict[str, object] = {"sample_id": samples.ids}

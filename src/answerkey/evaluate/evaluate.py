@@ -11,11 +11,12 @@ The metrics are computed once, from the finished table of scores.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import polars as pl
 
@@ -27,16 +28,21 @@ from answerkey.errors import (
     InternalError,
     RunError,
     SolverError,
+    Stop,
     distinct,
     raise_all,
     raise_if_interrupted,
 )
-from answerkey.evaluate.checks import RowProblems, check_whole
-from answerkey.evaluate.chunk import ChunkResult, check_chunk, evaluate_chunk
+from answerkey.evaluate.chunk import (
+    ChunkResult,
+    RowProblems,
+    check_chunk,
+    check_whole,
+    evaluate_chunk,
+)
 from answerkey.evaluate.display import Display
 from answerkey.evaluate.job import Job, Progress, Shared
 from answerkey.evaluate.options import Options
-from answerkey.evaluate.together import call_together
 from answerkey.metrics import (
     STOPPED_EARLY,
     RowFacts,
@@ -58,12 +64,20 @@ from answerkey.types import MetricValue, Notice, Scores, ScoreStatus
 if TYPE_CHECKING:
     from answerkey.evaluate.session import Session
 
+Key = TypeVar("Key")
+#: What `run.json` says about a job.
+Entry = Mapping[str, Any]
+Result = TypeVar("Result")
 #: So many samples are worked on before the others, where that costs calls or runs foreign code.
 FIRST_SAMPLES = 50
 #: The calls stop when this share of the first completions cannot be read.
 UNREAD_SHARE = 0.8
 #: A key that is refused, or a model that cannot be reached: other models may still be called.
 UNREACHABLE = frozenset({"E304", "E306"})
+#: So many functions are called at the same time at most.
+MAX_THREADS = 32
+#: Whoever waits for them wakes up this often, so that Ctrl-C is heard.
+SIGNAL_SECONDS = 0.25
 
 
 def evaluate(
@@ -82,9 +96,13 @@ def evaluate(
     """
     evaluation = Evaluation(jobs, writer, engine, options, display)
     with writer:
-        with evaluation.calling_models(num_beside):
+        with ExitStack() as stack:
+            if any(job.calls_models for job in jobs):
+                from answerkey.evaluate.session import open_session
+
+                session = open_session(jobs, writer, options, display, num_beside=num_beside)
+                evaluation.session = stack.enter_context(session)
             evaluation.evaluate_jobs()
-            evaluation.raise_problems()
         return evaluation.close()
 
 
@@ -102,38 +120,21 @@ class Evaluation:
     options: Options
     display: Display
     session: Session | None = None
-    entries: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    entries: dict[str, Entry] = field(default_factory=dict)
     notices: list[Notice] = field(default_factory=list)
     refused: list[AnswerkeyError] = field(default_factory=list)
     failures: list[AnswerkeyError] = field(default_factory=list)
     is_incomplete: bool = False
     is_stopped: bool = False
 
-    @contextmanager
-    def calling_models(self, num_beside: int) -> Iterator[None]:
-        """Open the session in which models are called, if any is; it is closed at the end."""
-        if not self._calls_models:
-            yield
-            return
-        from answerkey.evaluate.session import open_session
-
-        with open_session(
-            self.jobs, self.writer, self.options, self.display, num_beside=num_beside
-        ) as self.session:
-            yield
-
-    @property
-    def _calls_models(self) -> bool:
-        return any(job.calls_models for job in self.jobs)
-
     def evaluate_jobs(self) -> None:
-        """Take every job to its metric values, those of different endpoints at the same time."""
+        """Take every job to its metric values, those of different endpoints at the same time.
+
+        Raise what is wrong with rows, or else why jobs could not be scored.
+        """
         try:
             if self.session is not None and self.session.is_parallel:
-                jobs = self.session.take_turns(self.jobs)
-                attempts = call_together({job.key: partial(self._attempt, job) for job in jobs})
-                for job in jobs:
-                    self._note(job, attempts[job.key])
+                self._evaluate_together(self.session)
             else:
                 for job in self.jobs:
                     if self.session is None or not self.session.has_given_up(job):
@@ -141,49 +142,51 @@ class Evaluation:
         except KeyboardInterrupt as interrupt:
             self._save_interrupted(interrupt)
             raise
+        errors = self.refused or self.failures
+        if errors:
+            self._save_stopped(errors[0])
+            raise_all(distinct(errors))
+
+    def _evaluate_together(self, session: Session) -> None:
+        jobs = session.take_turns(self.jobs)
+        works = {job.key: partial(self._attempt, job) for job in jobs}
+        attempts = call_together(works)
+        for job in jobs:
+            self._note(job, attempts[job.key])
 
     def _attempt(self, job: Job) -> list[Outcome] | AnswerkeyError:
         """Return the outcome of each repetition of a job, or what ended it."""
-        attempt: list[Outcome] | AnswerkeyError
+        ended_by: AnswerkeyError | None = None
+        outcomes: list[Outcome] = []
         try:
-            attempt = self._evaluate_repetitions(job)
+            self._evaluate_repetitions(job, outcomes)
         except RunError:
             raise  # a run folder that cannot be written cannot say so either
         except AnswerkeyError as error:
-            attempt = error
+            ended_by = error
         if self.session is not None and self.session.is_parallel:
-            ended_by = attempt if isinstance(attempt, AnswerkeyError) else None
             self.session.displays[job.key].close(ended_by)
-        return attempt
+        return ended_by or outcomes
 
-    def _note(self, job: Job, attempt: list[Outcome] | AnswerkeyError) -> None:
-        """Keep what came of a job; a model that cannot be called ends the jobs that need it."""
-        if not isinstance(attempt, AnswerkeyError):
-            self._note_outcomes(job, attempt)
-        elif self.session is not None and attempt.code in UNREACHABLE:
-            self.failures.append(attempt)
-            self.entries[job.key] = self._describe_calls(job)
-            self.session.give_up(job.key)
-        else:
-            self._save_stopped(attempt)
-            raise attempt
-
-    def _evaluate_repetitions(self, job: Job) -> list[Outcome]:
-        """Return the outcome of each repetition; nearly all jobs have one.
+    def _evaluate_repetitions(self, job: Job, outcomes: list[Outcome]) -> None:
+        """Add the outcome of each repetition; nearly all jobs have one.
 
         Where calls or foreign code cost something, the first samples are tried first, and nothing
         more is done if these fail. A batch is submitted whole, since it may take a day.
         """
-        limit = self.options.failed_limit(job.dataset.num_samples)
-        is_costly = job.calls_models or job.runs_foreign_code
         first = 0
-        if is_costly and limit < FIRST_SAMPLES and not self.options.batch:
-            first = FIRST_SAMPLES
+        if job.is_costly and not self.options.batch:
+            limit = self.options.failed_limit(job.dataset.num_samples)
+            first = FIRST_SAMPLES if limit < FIRST_SAMPLES else 0
         tables = self.writer.task(job.key)
-        display = self.display if self.session is None else self.session.displays[job.key]
-        outcomes: list[Outcome] = []
+        display = self.display
+        is_guarded = False
+        if self.session is not None:
+            display = self.session.displays[job.key]
+            is_guarded = self.session.is_guarded(job)
+        is_stopped = self.is_stopped
         for number in range(job.specification.num_runs):
-            repetition = job.repeat(number)
+            repetition = job.repeat(number) if number else job
             if self.session is not None:
                 repetition = self.session.bind(repetition)
             outcome = evaluate_rows(
@@ -193,37 +196,48 @@ class Evaluation:
                 display.report,
                 allowed=self.options.failed_limit(len(job.dataset)),
                 first=first,
-                is_guarded=self.session is not None and self.session.is_guarded(job),
-                is_stopped=self.is_stopped or any(earlier.is_stopped for earlier in outcomes),
+                is_guarded=is_guarded,
+                is_stopped=is_stopped,
             )
             outcomes.append(outcome)
+            is_stopped |= outcome.is_stopped
             if outcome.refused or outcome.failure:
-                return outcomes
+                return
         if len(outcomes) > 1:
             write_repeatability(job.task, tables, outcomes)
-        return outcomes
+
+    def _note(self, job: Job, attempt: list[Outcome] | AnswerkeyError) -> None:
+        """Keep what came of a job; a model that cannot be called ends the jobs that need it."""
+        if not isinstance(attempt, AnswerkeyError):
+            self._note_outcomes(job, attempt)
+        elif self.session is not None and attempt.code in UNREACHABLE:
+            self.failures.append(attempt)
+            self.entries[job.key] = self.session.describe(job.key)
+            self.session.give_up(job.key)
+        else:
+            self._save_stopped(attempt)
+            raise attempt
 
     def _note_outcomes(self, job: Job, outcomes: Sequence[Outcome]) -> None:
-        first, last = outcomes[0], outcomes[-1]
+        first = outcomes[0]
+        last = outcomes[-1]
         if not job.is_checked:
             self.notices += [*job.dataset.notices, *first.notices]
+        self.refused += last.refused
+        if last.failure:
+            self.failures.append(last.failure)
         if last.refused or last.failure:
-            self.refused += last.refused
-            if last.failure:
-                self.failures.append(last.failure)
             return
-        counts = {"counts": first.totals["counts"], "encoded": first.encoded}
-        self.entries[job.key] = counts | self._describe_calls(job)
+        entry = {"counts": first.totals["counts"], "encoded": first.encoded}
+        if self.session is not None:
+            entry |= self.session.describe(job.key)
+            self.session.close_models(job.key)
+        self.entries[job.key] = entry
         self.is_stopped |= last.is_stopped
         limit = self.options.failed_limit(job.dataset.num_samples)
         for outcome in outcomes:
             if outcome.errors or outcome.totals["unscored"] > limit:
                 self.is_incomplete = True
-        if self.session is not None:
-            self.session.close_models(job.key)
-
-    def _describe_calls(self, job: Job) -> dict[str, Any]:
-        return {} if self.session is None else self.session.describe(job.key)
 
     def _save_interrupted(self, interrupt: KeyboardInterrupt) -> None:
         """Write what there is at once, since a signal may not wait long; then what still comes."""
@@ -239,32 +253,25 @@ class Evaluation:
             self.display.warn(Notice(error.message, hint=error.hint))
 
     def _save_stopped(self, error: AnswerkeyError) -> None:
-        """Keep a run that stopped, so that it can be resumed; discard one without any calls."""
-        if self._is_kept or isinstance(error, EngineError | InternalError):
-            self.writer.stop(self._describe_entries(), error)
-        else:
-            self.writer.discard()
-
-    def _describe_entries(self) -> dict[str, Mapping[str, Any]]:
-        """Return the entries of finished jobs, and what the others have sent so far."""
-        return {job.key: self._describe_calls(job) for job in self.jobs} | self.entries
-
-    @property
-    def _is_kept(self) -> bool:
-        """Whether a run that stops is kept.
+        """Keep a run that stopped, so that it can be resumed.
 
         Wrong rows leave nothing of a run that calls no model: it can be started again once they
         are fixed.
         """
-        return self.writer.is_resumed or self._calls_models
+        is_begun = self.writer.is_resumed or self.session is not None
+        if is_begun or isinstance(error, EngineError | InternalError):
+            self.writer.stop(self._describe_entries(), error)
+        else:
+            self.writer.discard()
 
-    def raise_problems(self) -> None:
-        """Raise what is wrong with rows, or else why jobs could not be scored."""
-        errors = self.refused or self.failures
-        if not errors:
-            return
-        self._save_stopped(errors[0])
-        raise_all(distinct(errors))
+    def _describe_entries(self) -> dict[str, Entry]:
+        """Return the entries of finished jobs, and what the others have sent so far."""
+        entries: dict[str, Entry] = {}
+        for job in self.jobs:
+            entries[job.key] = {}
+            if self.session is not None:
+                entries[job.key] = self.session.describe(job.key)
+        return entries | self.entries
 
     def close(self) -> Run:
         """Write the notices, decide the gates, and return the finished run."""
@@ -275,7 +282,34 @@ class Evaluation:
 
 
 def _decide_gates(run: Run) -> dict[str, Any]:
-    return {"gates": features.load_gates().decide_gates(run, run.manifest["policies"])}
+    policies = run.manifest["policies"]
+    return {"gates": features.load_gates().decide_gates(run, policies)}
+
+
+def call_together(functions: Mapping[Key, Callable[[], Result]]) -> dict[Key, Result]:
+    """Call functions at the same time, each in a thread of its own; return what each returns.
+
+    Ctrl-C, and an error of one, stop the others: it is raised when all have ended.
+    """
+    stop = Stop()
+
+    def follow(function: Callable[[], Result]) -> Result:
+        with stop.followed():
+            return function()
+
+    pool = ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="answerkey-run")
+    try:
+        futures = {key: pool.submit(follow, function) for key, function in functions.items()}
+        while wait(futures.values(), SIGNAL_SECONDS, FIRST_EXCEPTION).not_done:
+            for future in futures.values():
+                if future.done():
+                    future.result()
+        return {key: future.result() for key, future in futures.items()}
+    except BaseException as error:
+        stop.message = getattr(error, "message", "interrupted")
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 # One job: its rows in chunks, then its metrics.
@@ -286,7 +320,8 @@ class Outcome:
     """A job's metric values, the main scorer's counts, and which score fields are JSON text.
 
     There is nothing of that when more rows are wrong than is allowed (`refused`), or a chunk could
-    not be scored (`failure`).
+    not be scored (`failure`). `is_stopped` when rows were left out because the first ones all
+    failed for the same reason.
     """
 
     values: Sequence[MetricValue] = ()
@@ -296,11 +331,7 @@ class Outcome:
     notices: Sequence[Notice] = ()
     refused: Sequence[AnswerkeyError] = ()
     failure: AnswerkeyError | None = None
-
-    @property
-    def is_stopped(self) -> bool:
-        """Whether rows were left out because the first ones all failed for the same reason."""
-        return any(STOPPED_EARLY in reasons for reasons in self.totals.get("failures", {}).values())
+    is_stopped: bool = False
 
 
 def evaluate_rows(  # noqa: PLR0913 - each says another thing about the rows
@@ -322,37 +353,37 @@ def evaluate_rows(  # noqa: PLR0913 - each says another thing about the rows
     """
     problems = RowProblems(len(job.dataset))
     results: list[ChunkResult] = []
-    done = 0
     work = partial(evaluate_chunk, job.without_rows())
-    for chunks in job.stages(first):
-        if is_stopped or (results and results[0].is_failing):
-            chunks = (chunk.leave_out(STOPPED_EARLY) for chunk in chunks)  # noqa: PLW2901
+    for stage in job.stages(first):
+        chunks = stage
+        if results and results[0].is_failing:
+            is_stopped = True
+        if is_stopped:
+            chunks = (chunk.leave_out(STOPPED_EARLY) for chunk in stage)
         for result in engine.map(work, chunks, spread=job.spread):
             tables.write_chunk(len(results), result.scores, result.completions)
-            if result.problems is not None:
-                problems.merge(result.problems, done)
-            results.append(replace(result, scores=None, completions=None, problems=None))
-            done += result.rows
-            progress("score", done, len(job.dataset))
+            problems.merge(result.problems)
+            results.append(replace(result, scores=None, completions=None))
+            progress("score", problems.merged, problems.rows)
             raise_if_interrupted()
-            if is_guarded and len(results) == 1 and done == first:
-                _require_readable(result, first * job.task.num_trials)
+        if is_guarded and problems.merged == first:
+            _require_readable(results, first * job.task.num_trials)
     if not job.is_checked:
         check_whole(problems, job)
+    outcome = Outcome(notices=problems.notices, is_stopped=is_stopped)
     if problems.fatal or len(problems.failed) > allowed:
-        return Outcome(notices=problems.notices, refused=problems.errors(job))
+        return replace(outcome, refused=problems.errors(job))
     for result in results:
         if result.failure is not None:
-            return Outcome(notices=problems.notices, failure=result.failure)
-    outcome = replace(_conclude(job, tables, results), notices=problems.notices)
-    tables.write_metrics(outcome.values, outcome.totals)
-    return outcome
+            return replace(outcome, failure=result.failure)
+    return _conclude(job, tables, results, outcome)
 
 
-def _require_readable(result: ChunkResult, count: int) -> None:
+def _require_readable(results: Iterable[ChunkResult], count: int) -> None:
     """Raise SolverError E305 when most of the first completions are INVALID."""
-    if result.invalid >= UNREAD_SHARE * count:
-        message = f"stopped: {result.invalid} of the first {count} completions are INVALID"
+    invalid = sum(result.invalid for result in results)
+    if invalid >= UNREAD_SHARE * count:
+        message = f"stopped: {invalid} of the first {count} completions are INVALID"
         hint = (
             "`--dry-run` shows the prompt: does it ask for the letter alone, and is `max_tokens` "
             "large enough? `--no-stop-on-nonsense` starts a run that goes on"
@@ -360,8 +391,13 @@ def _require_readable(result: ChunkResult, count: int) -> None:
         raise SolverError("E305", message, hint=hint)
 
 
-def _conclude(job: Job, tables: TaskWriter, results: Sequence[ChunkResult]) -> Outcome:
-    """Compute the metrics and counts of a job from its stored scores."""
+def _conclude(
+    job: Job,
+    tables: TaskWriter,
+    results: Sequence[ChunkResult],
+    outcome: Outcome,
+) -> Outcome:
+    """Compute and write the metrics and counts of a job from its stored scores."""
     task = job.task
     encoded: dict[str, list[str]] = {}
     for step in task.scoring:
@@ -372,10 +408,10 @@ def _conclude(job: Job, tables: TaskWriter, results: Sequence[ChunkResult]) -> O
     facts = RowFacts.join([result.facts for result in results])
     unify_parts(tables.store, tables.scores.base)
     scores = load_scores(task, tables.scores, encoded)
-    main_scores = scores[task.main_step.key]
+    num_rows = len(scores[task.main_step.key])
     expected = len(job.dataset) * task.num_trials
-    if len(main_scores) != expected:
-        message = f"the score table of `{job.key}` has {len(main_scores):,} of {expected:,} rows"
+    if num_rows != expected:
+        message = f"the score table of `{job.key}` has {num_rows:,} of {expected:,} rows"
         raise EngineError("E603", message, hint="run it again; if it happens again, report it")
     labels = [name.removeprefix("label:") for name in facts.table.columns]
     totals = count_task(
@@ -386,8 +422,11 @@ def _conclude(job: Job, tables: TaskWriter, results: Sequence[ChunkResult]) -> O
         category=find_category_column(labels),
     )
     totals["readings"] = add_counts(result.readings for result in results)
-    return Outcome(
-        values=measure_task(task, scores, facts.table),
+    values = measure_task(task, scores, facts.table)
+    tables.write_metrics(values, totals)
+    return replace(
+        outcome,
+        values=values,
         totals=totals,
         encoded=encoded,
         errors=sum(result.errors for result in results),
@@ -410,12 +449,15 @@ def load_scores(
             frames[step.key].append(shrink_scores(step.metrics, frame))
     scores = {}
     for key, chunks in frames.items():
-        scores[key] = Scores(join_parts(chunks), frozenset(encoded.get(key, ())))
+        names = frozenset(encoded.get(key, ()))
+        scores[key] = Scores(join_parts(chunks), names)
     return scores
 
 
 def measure_task(
-    task: Task, scores: Mapping[str, Scores], facts: pl.DataFrame
+    task: Task,
+    scores: Mapping[str, Scores],
+    facts: pl.DataFrame,
 ) -> list[MetricValue]:
     """Return every metric value of a task under its final name."""
     groups = []
@@ -446,18 +488,25 @@ def check_jobs(
     for job in jobs:
         problems = check_rows(job, engine, progress, shared)
         notices += [*job.dataset.notices, *problems.notices]
-        if problems.fatal or len(problems.failed) > options.failed_limit(len(job.dataset)):
+        limit = options.failed_limit(len(job.dataset))
+        if problems.fatal or len(problems.failed) > limit:
             errors += problems.errors(job)
-        job = replace(  # noqa: PLW2901 - the same job, checked
-            job, failed=problems.failed, image_files=problems.image_files, is_checked=True
+        checked_job = replace(
+            job,
+            failed=problems.failed,
+            image_files=problems.image_files,
+            is_checked=True,
         )
-        checked.append(job)
+        checked.append(checked_job)
     raise_all(errors)
     return checked, list(dict.fromkeys(notices))
 
 
 def check_rows(
-    job: Job, engine: Engine, progress: Progress, shared: Shared | None = None
+    job: Job,
+    engine: Engine,
+    progress: Progress,
+    shared: Shared | None = None,
 ) -> RowProblems:
     """Return what is wrong with the rows of a job, and with the job as a whole.
 
@@ -471,20 +520,17 @@ def check_rows(
     if key not in checked:
         checked[key] = _check_chunks(job.only_check(), engine, progress)
     problems = RowProblems(len(job.dataset))
-    problems.merge(checked[key], 0)
+    problems.merge(checked[key])
     check_whole(problems, job)
     return problems
 
 
 def _check_chunks(job: Job, engine: Engine, progress: Progress) -> RowProblems:
-    rows = len(job.dataset)
-    problems = RowProblems(rows)
-    done = 0
+    problems = RowProblems(len(job.dataset))
     work = partial(check_chunk, job.without_rows())
     for chunk_problems in engine.map(work, job.chunks(), spread=job.spread):
-        problems.merge(chunk_problems, done)
-        done += chunk_problems.rows
-        progress("check", done, rows)
+        problems.merge(chunk_problems)
+        progress("check", problems.merged, problems.rows)
         raise_if_interrupted()
     return problems
 
@@ -494,16 +540,20 @@ def _check_chunks(job: Job, engine: Engine, progress: Progress) -> RowProblems:
 
 def write_repeatability(task: Task, tables: TaskWriter, outcomes: Sequence[Outcome]) -> None:
     """Write the spread of each metric over the repetitions, and how far they agree by sample."""
-    stored = [tables.repetition(number).scores.read_all() for number in range(len(outcomes))]
+    stored = []
+    for number in range(len(outcomes)):
+        stored.append(tables.repetition(number).scores.read_all())
     agreement: dict[str, pl.DataFrame] = {}
     summaries: dict[str, dict[str, object]] = {}
     for step in task.scoring:
-        columns = []
+        values = []
         for table, outcome in zip(stored, outcomes, strict=True):
-            scores = Scores(table[step.key].struct.unnest(), frozenset(outcome.encoded[step.key]))
-            columns.append(_find_main_value(task, step.scorer.main_value, scores))
-        values = [column for column in columns if column is not None]
-        if len(values) < len(columns):
+            encoded = frozenset(outcome.encoded[step.key])
+            scores = Scores(table[step.key].struct.unnest(), encoded)
+            column = _find_main_value(task, step.scorer.main_value, scores)
+            if column is not None:
+                values.append(column)
+        if len(values) < len(stored):
             continue  # a scorer without a value has nothing to agree on
         agreement[step.key] = measure_agreement(_cast_alike(values))
         shares = agreement[step.key]["share"].drop_nulls()
@@ -527,11 +577,14 @@ def _find_main_value(task: Task, name: str | None, scores: Scores) -> pl.Series 
     if task.trials is not None:
         scores = aggregate_scores(scores, task.trials)
     name = name or next(iter(scores.value_names), None)
-    column = None if name is None else scores.column(name)
+    if name is None:
+        return None
+    column = scores.column(name)
     if column is None:
         return None
     is_scored = scores.frame["status"] == ScoreStatus.SCORED.value
-    return pl.select(pl.when(is_scored).then(column).alias("score")).to_series()
+    value = pl.when(is_scored).then(column)
+    return pl.select(value.alias("score")).to_series()
 
 
 def _cast_alike(columns: Sequence[pl.Series]) -> list[pl.Series]:

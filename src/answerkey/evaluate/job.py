@@ -43,7 +43,6 @@ from answerkey.errors import (
     raise_all,
     refuse_column,
 )
-from answerkey.evaluate.choice_order import name_completions, order_dataset, refuse_unordered
 from answerkey.evaluate.options import Options
 from answerkey.models.config import Model, ModelConfig
 from answerkey.scorers import (
@@ -64,10 +63,11 @@ CHUNK_BYTES = 20 * 2**20
 FEWEST_ROWS = 1_000
 #: Rows that are slow go to workers in smaller chunks, so that no core waits long for another.
 WORKER_CHUNK_ROWS = 16_384
-WORKER_CHUNKS = 16
+WORKER_CHUNKS = 24
 #: Starting worker processes takes about as long as scoring so many rows.
 WORKER_ROWS = 20_000
 
+Errors = list[AnswerkeyError]
 #: Called with a stage, how many rows of it are done, and how many there are.
 Progress = Callable[[str, int, int], None]
 
@@ -142,9 +142,9 @@ class Job:
         return any(asks_model(step.scorer) for step in self.task.scoring)
 
     @property
-    def runs_foreign_code(self) -> bool:
-        """Whether snippets of the user, or scorers of another package, are run."""
-        if self.task.snippets:
+    def is_costly(self) -> bool:
+        """Whether models are called, snippets of the user run, or scorers of another package."""
+        if self.calls_models or self.task.snippets:
             return True
         return not all(reads_by_templates(step.scorer) for step in self.task.scoring)
 
@@ -170,11 +170,11 @@ class Job:
         size = len(next(self.dataset.cut(first)))
         whole = next(chunks)
         yield [whole.cut(0, size)]
-        remainder = []
+        later: Iterable[Shard] = chunks
         if size < len(whole.samples):
-            remainder.append(whole.cut(size, len(whole.samples)))
-        later = enumerate(chain(remainder, chunks), start=1)
-        yield (replace(chunk, index=index) for index, chunk in later)
+            remainder = whole.cut(size, len(whole.samples))
+            later = chain([remainder], chunks)
+        yield (replace(chunk, index=index) for index, chunk in enumerate(later, start=1))
 
     def repeat(self, number: int) -> Job:
         """Return the job of one repetition, which has trials, or recorded completions, of its
@@ -222,28 +222,31 @@ class Job:
         )
 
 
+@dataclass
 class Shared:
     """What several runs share, such as datasets: each is fetched, opened and checked once."""
 
-    def __init__(self) -> None:
-        self._values: list[tuple[object, Any]] = []
+    values: list[tuple[object, Any]] = field(default_factory=list)
 
-    def get(self, make: Callable[..., Any], *key: object) -> Any:  # noqa: ANN401 - what `make` makes
-        """Return what is made of a key, or was made before."""
-        for known_key, value in self._values:
-            if known_key == (make, *key):
+    def get(self, make: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401 - what `make` makes
+        """Return what a function makes of arguments, or has made of them before."""
+        key = (make, *arguments)
+        for earlier_key, value in self.values:
+            if earlier_key == key:
                 return value
-        value = make(*key)
-        self._values.append(((make, *key), value))
+        value = make(*arguments)
+        self.values.append((key, value))
         return value
 
 
 def open_jobs(
-    specifications: Iterable[Specification], options: Options, shared: Shared | None = None
+    specifications: Iterable[Specification],
+    options: Options,
+    shared: Shared | None = None,
 ) -> list[Job]:
     """Return a job for each specification, with everything opened; raise all errors at once."""
     jobs: list[Job] = []
-    errors: list[AnswerkeyError] = []
+    errors: Errors = []
     for specification in specifications:
         job, problems = open_job(specification, options, shared)
         errors.extend(problems)
@@ -262,87 +265,114 @@ def open_job(
     needs_model: bool = True,
     table: Rows | None = None,
     can_use_own: bool = False,
-) -> tuple[Job | None, list[AnswerkeyError]]:
+) -> tuple[Job | None, Errors]:
     """Open everything a specification names; return the job, if any, and every error.
 
     A check opens the whole dataset, and needs no model. `table` has recorded completions that are
     in memory. The samples' own completions stand in for a model that is not named, if they can.
     """
-    errors: list[AnswerkeyError] = []
-    shared = shared or Shared()
-    stored = None
-    if options.completions is None:
-        stored = specification.completions
-    if isinstance(stored, DataTable):
-        table = stored.rows
-    elif stored is not None:
-        options = replace(options, completions=str(stored))
-    specification = _pin_sources(specification, shared, errors)
-    if errors:
-        return None, errors
-    task = specification.task
+    errors: Errors = []
+    options, table, model_name = _choose_completions(specification, options, table)
     selection = Selection() if is_check else specification.selection
-    dataset, table = _open_rows(specification, selection, table, options, shared, errors)
-    if dataset is None:
+    job = _open_samples(specification, selection, shared or Shared(), errors)
+    if job is None:
         return None, errors
-    errors += find_missing_columns(specification, dataset)
+    if options.completions is not None and table is None:
+        with collecting(errors):
+            table = load_table(options.completions, by_trial=True).rows
+    if job.task.choice_order is not None:
+        job = _order_samples(job, table, errors)
+    errors += find_missing_columns(job.specification, job.dataset)
     calls_model = _calls_model(specification, options, table, can_use_own=can_use_own)
-    recorded = None
     if table is not None or options.completions is None:
         with collecting(errors):
-            recorded = _open_completions(
-                specification, dataset, table, options, calls_model=calls_model
-            )
-    model = None
+            recorded = _open_completions(job, table, options, calls_model=calls_model)
+            job = replace(job, recorded=recorded)
     if calls_model:
-        with collecting(errors):
-            model = _open_model(specification, is_required=needs_model and not is_check)
-    errors.extend(_find_missing_logprobs(task, model))
-    judges, problems = open_judges(task, specification.judges)
-    errors.extend(problems)
-    examples = None
-    with collecting(errors, specification.examples):
-        examples = _open_examples(specification.examples, shared)
-    job = Job(
-        specification=specification,
-        dataset=dataset,
-        model=model,
-        judges=judges,
-        recorded=recorded,
-        examples=examples,
-        keep_completions=options.copy or model is not None or isinstance(stored, DataTable),
-    )
+        is_required = needs_model and not is_check
+        job = replace(job, model=_open_model(job, errors, is_required=is_required))
+    if specification.judges:
+        judges, problems = open_judges(job.task, specification.judges)
+        errors += problems
+        job = replace(job, judges=judges)
     if errors:
         return job, errors
-    model_name = specification.model_name if stored is not None else None
-    origin = describe_completions(job, options, model_name, is_recorded=table is not None)
-    return plan_work(replace(job, completions=origin)), errors
+    job = replace(
+        job,
+        completions=describe_completions(job, options, model_name, is_recorded=table is not None),
+        keep_completions=options.copy or _is_in_memory_only(job),
+    )
+    return plan_work(job), errors
 
 
-def _open_rows(
+def _is_in_memory_only(job: Job) -> bool:
+    """Return whether the completions are in no file that the run could refer to."""
+    return job.model is not None or isinstance(job.specification.completions, DataTable)
+
+
+def _choose_completions(
+    specification: Specification,
+    options: Options,
+    table: Rows | None,
+) -> tuple[Options, Rows | None, str | None]:
+    """Return the options and the table with the completions that the specification brings, and the
+    name of the model that gave these.
+    """
+    stored = specification.completions
+    if stored is None or options.completions is not None:
+        return options, table, None
+    if isinstance(stored, DataTable):
+        return options, stored.rows, specification.model_name
+    return replace(options, completions=str(stored)), table, specification.model_name
+
+
+def _open_samples(
     specification: Specification,
     selection: Selection,
-    table: Rows | None,
-    options: Options,
     shared: Shared,
-    errors: list[AnswerkeyError],
-) -> tuple[Dataset | None, Rows | None]:
-    """Return the dataset in its orders, None if it cannot be opened, and recorded completions."""
-    source = specification.dataset
+    errors: Errors,
+) -> Job | None:
+    """Return a job with its dataset and examples, whose files and addresses are fixed from now on;
+    None if the dataset cannot be opened.
+    """
     dataset: Dataset | None = None
+    examples: Samples | None = None
+    source = specification.dataset
     with collecting(errors, source):
-        dataset = shared.get(_open_samples, source.source, selection, source.key)
+        source = replace(source, source=shared.get(pin_source, source.source))
+        dataset = shared.get(_open_source, source.source, selection, source.key)
+    specification = replace(specification, dataset=source)
+    if specification.examples is not None:
+        source = specification.examples
+        with collecting(errors, source):
+            source = replace(source, source=shared.get(pin_source, source.source))
+            examples = shared.get(_open_source, source.source, Selection(), source.key).samples()
+        specification = replace(specification, examples=source)
     if dataset is None:
-        return None, table
+        return None
+    return Job(specification, dataset, examples=examples)
+
+
+def _order_samples(job: Job, table: Rows | None, errors: Errors) -> Job:
+    """Return the job with a row for each order in which its task shows a sample."""
+    from answerkey.evaluate.choice_order import order_dataset
+
+    dataset = job.dataset
     with collecting(errors):
-        if options.completions is not None and table is None:
-            table = load_table(options.completions, by_trial=True).rows
-        dataset = order_dataset(specification.task, dataset, table)
-    return dataset, table
+        dataset = order_dataset(job.task, dataset, table)
+    return replace(job, dataset=dataset)
+
+
+def _open_source(source: Source, selection: Selection, name: str) -> Dataset:
+    return open_dataset(source, selection=selection, name=name)
 
 
 def _calls_model(
-    specification: Specification, options: Options, table: Rows | None, *, can_use_own: bool
+    specification: Specification,
+    options: Options,
+    table: Rows | None,
+    *,
+    can_use_own: bool,
 ) -> bool:
     """Return whether the solver calls a model: no completions are recorded, here or beside."""
     if options.brings_completions or table is not None:
@@ -354,25 +384,20 @@ def _calls_model(
 
 
 def _open_completions(
-    specification: Specification,
-    dataset: Dataset,
+    job: Job,
     table: Rows | None,
     options: Options,
     *,
     calls_model: bool,
 ) -> Recorded | None:
     """Return the recorded completions of a job; None where a solver gets them."""
-    if specification.num_runs > 1 and not calls_model:
-        message = (
-            f"`repeatability` of `{specification.key}`: recorded completions are the same "
-            "in every run"
-        )
+    if job.specification.num_runs > 1 and not calls_model:
+        message = f"`repeatability` of `{job.key}`: recorded completions are the same in every run"
         raise SpecError("E119", message, hint="leave `repeatability` out, or name a model")
-    task = specification.task
     column = options.completion_column
-    recorded = find_completions(task, dataset, table, column, calls_model=calls_model)
+    recorded = find_completions(job.task, job.dataset, table, column, calls_model=calls_model)
     if options.split_thinking:
-        return split_recorded(task, recorded, calls_model=calls_model)
+        return split_recorded(job.task, recorded, calls_model=calls_model)
     return recorded
 
 
@@ -384,7 +409,7 @@ def open_job_of(specification: Specification, dataset: Dataset, **parts: Any) ->
 
 
 @contextmanager
-def collecting(errors: list[AnswerkeyError], dataset: DatasetSpec | None = None) -> Iterator[None]:
+def collecting(errors: Errors, dataset: DatasetSpec | None = None) -> Iterator[None]:
     """Keep what goes wrong; an error of a dataset is placed where its file names the dataset."""
     try:
         yield
@@ -395,58 +420,41 @@ def collecting(errors: list[AnswerkeyError], dataset: DatasetSpec | None = None)
         errors.extend(inner)
 
 
-def _open_samples(source: Source, selection: Selection, name: str) -> Dataset:
-    return open_dataset(source, selection=selection, name=name)
-
-
-def _pin_sources(
-    specification: Specification, shared: Shared, errors: list[AnswerkeyError]
-) -> Specification:
-    """Return the specification with its files and addresses fixed, as far as they are there."""
-    source, examples = specification.dataset, specification.examples
-    with collecting(errors, source):
-        source = replace(source, source=shared.get(pin_source, source.source))
-    with collecting(errors, examples):
-        if examples is not None:
-            examples = replace(examples, source=shared.get(pin_source, examples.source))
-    return replace(specification, dataset=source, examples=examples)
-
-
-def _open_examples(source: DatasetSpec | None, shared: Shared) -> Samples | None:
-    if source is None:
-        return None
-    dataset: Dataset = shared.get(_open_samples, source.source, Selection(), source.key)
-    return dataset.samples()
-
-
-def _open_model(specification: Specification, *, is_required: bool) -> Model | None:
+def _open_model(job: Job, errors: Errors, *, is_required: bool) -> Model | None:
     """Return the model that the task calls; E119 when one is required and none is named."""
-    if specification.model is not None:
+    config = job.specification.model
+    if config is not None:
         from answerkey.models.model import open_model
 
-        return open_model(specification.model)
-    if not is_required:
-        return None
-    task = specification.task
-    raise NoModelError(
-        "E119",
-        f"task `{task.key}` calls a model, and none is named",
-        where=task.place("definition", "solver"),
-        hint="add `--model builtin/random`, or bring recorded completions with "
-        "`--completions FILE`",
-    )
+        model = None
+        with collecting(errors):
+            model = open_model(config)
+            errors += _find_missing_logprobs(job.task, model)
+        return model
+    if is_required:
+        message = f"task `{job.task.key}` calls a model, and none is named"
+        where = job.task.place("definition", "solver")
+        hint = (
+            "add `--model builtin/random`, or bring recorded completions with `--completions FILE`"
+        )
+        errors.append(NoModelError("E119", message, where=where, hint=hint))
+    return None
 
 
 def describe_completions(
-    job: Job, options: Options, model_name: str | None, *, is_recorded: bool
+    job: Job,
+    options: Options,
+    model_name: str | None,
+    *,
+    is_recorded: bool,
 ) -> dict[str, object]:
     """Return what `run.json` says about where the completions come from."""
     origin: dict[str, object] = {"source": "trace", "file": None, "sha256": None}
+    table = job.specification.completions
     if options.completions is not None:
         file = name_lasting(options.completions)
         origin = {"source": "recorded", "file": file, "sha256": digest_file(file)}
-    elif isinstance(job.specification.completions, DataTable):
-        table = job.specification.completions
+    elif isinstance(table, DataTable):
         file = name_lasting(table.rows.file or "")
         origin = {"source": "recorded", "file": file, "sha256": table.digest}
     elif is_recorded:
@@ -466,67 +474,91 @@ def describe_completions(
 # Columns that the task names.
 
 
-def find_missing_columns(specification: Specification, dataset: Dataset) -> list[AnswerkeyError]:
+def find_missing_columns(specification: Specification, dataset: Dataset) -> Errors:
     """Return an error for each column that the specification names and the dataset lacks."""
     task = specification.task
-    references = []
+    errors: Errors = []
     for name, column in task.dataset_columns.items():
-        references.append((f"config value `{name}`", column, task.place("config_spec", name)))
-    errors = list(_refuse_columns(references, dataset))
+        if column not in dataset.columns:
+            place = task.place("config_spec", name)
+            errors.append(_refuse_column(f"config value `{name}`", column, dataset, place))
     stratify_by = specification.selection.stratify_by
-    if stratify_by is not None:  # a check opens all rows and selects none
-        errors += _refuse_columns([("`stratify_by`", stratify_by, None)], dataset)
+    # A check opens all rows and selects none.
+    if stratify_by is not None and stratify_by not in dataset.columns:
+        errors.append(_refuse_column("`stratify_by`", stratify_by, dataset))
+    if not task.design_columns:
+        return errors
     return [*errors, *find_missing_design(task, dataset)]
 
 
-def find_missing_design(task: Task, dataset: Dataset) -> list[AnswerkeyError]:
+def find_missing_design(task: Task, dataset: Dataset) -> Errors:
     """Return an error for each `group_by` and `cluster_by` that names no column."""
-    references: list[tuple[str, str, Place | None]] = []
+    errors: Errors = []
     for step in task.scoring:
         for number, metric in enumerate(step.metrics):
             above = ("definition", "scorers", step.index, "metrics", number)
-            named = [("group_by", column) for column in metric.design.group_by]
+            references = [("group_by", column) for column in metric.design.group_by]
             if metric.design.cluster_by is not None:
-                named.append(("cluster_by", metric.design.cluster_by))
-            for field_name, column in named:
+                references.append(("cluster_by", metric.design.cluster_by))
+            for field_name, column in references:
+                if column in dataset.columns:
+                    continue
                 place = task.place(*above, field_name)
                 if place == task.place(*above):  # the task says it, for all of its metrics
                     place = task.place("definition", field_name)
-                references.append((f"`{field_name}`", column, place))
-    return distinct(_refuse_columns(references, dataset))
+                errors.append(_refuse_column(f"`{field_name}`", column, dataset, place))
+    return distinct(errors)
 
 
-def _refuse_columns(
-    references: Iterable[tuple[str, str, Place | None]], dataset: Dataset
-) -> Iterator[AnswerkeyError]:
-    for owner, column, where in references:
-        if column not in dataset.columns:
-            message = f"{owner} names the column `{column}`: dataset `{dataset.name}` has none such"
-            yield refuse_column(message, column, dataset.columns, where)
+def _refuse_column(
+    owner: str,
+    column: str,
+    dataset: Dataset,
+    where: Place | None = None,
+) -> AnswerkeyError:
+    message = f"{owner} names the column `{column}`: dataset `{dataset.name}` has none such"
+    return refuse_column(message, column, dataset.columns, where)
 
 
 # Completions that are there already.
 
 
 def find_completions(
-    task: Task, dataset: Dataset, table: Rows | None, column: str | None, *, calls_model: bool
+    task: Task,
+    dataset: Dataset,
+    table: Rows | None,
+    column: str | None,
+    *,
+    calls_model: bool,
 ) -> RecordedCompletions | None:
     """Return the recorded completions, in a table or beside the questions; None to be solved.
 
     A task whose scorers look at the samples alone gets completions without text.
     """
     if table is not None:
-        table = name_completions(task, table, dataset)
+        if task.choice_order is not None:
+            from answerkey.evaluate.choice_order import name_completions
+
+            table = name_completions(task, table, dataset)
         return match_completions(table, dataset, column=column, num_trials=task.num_trials)
     if task.num_trials > 1 and not calls_model:
         raise refuse_single(task.num_trials)
-    needs_own = task.solver is not None and task.solver.needs_model and not calls_model
-    if task.solver and column is None and not needs_own:
-        return None
-    beside = find_own_completions(dataset.rows, column=column)
-    if beside is not None:
-        refuse_unordered(task)
-        return beside
+    if task.solver is not None and column is None:
+        is_solved = calls_model or not task.solver.needs_model
+        if is_solved:
+            return None
+    return _find_own_completions(task, dataset, column)
+
+
+def _find_own_completions(task: Task, dataset: Dataset, column: str | None) -> RecordedCompletions:
+    """Return the completions beside the questions."""
+    recorded = find_own_completions(dataset.rows, column=column)
+    if recorded is not None:
+        if task.choice_order is not None:
+            from answerkey.evaluate.choice_order import refuse_unordered
+
+            refuse_unordered(task.choice_order)
+        return recorded
     for step in task.scoring:
         if step.scorer.needs_completion:
             raise _refuse_missing(step, dataset)
@@ -553,7 +585,12 @@ class TracedCompletions(RecordedCompletions):
 
     def read_whole(self, samples: Samples) -> Completions:
         """Return what the solver finds."""
-        return self.solver.solve(samples, model=None, known=None, examples=None)
+        return self.solver.solve(
+            samples,
+            model=None,
+            known=None,
+            examples=None,
+        )
 
 
 def find_traced(task: Task) -> TracedCompletions | None:
@@ -564,7 +601,10 @@ def find_traced(task: Task) -> TracedCompletions | None:
 
 
 def split_recorded(
-    task: Task, recorded: RecordedCompletions | None, *, calls_model: bool
+    task: Task,
+    recorded: RecordedCompletions | None,
+    *,
+    calls_model: bool,
 ) -> RecordedCompletions | None:
     """Return completions with their thoughts apart; SpecError E119 where a model writes them."""
     if calls_model:
@@ -589,13 +629,14 @@ def name_purpose(step: ScoringStep) -> str:
 
 
 def open_judges(
-    task: Task, judges: Mapping[str, str | ModelConfig]
-) -> tuple[dict[str, Model], list[AnswerkeyError]]:
+    task: Task,
+    judges: Mapping[str, str | ModelConfig],
+) -> tuple[dict[str, Model], Errors]:
     """Return the models of scorers that call one, by the scorer's key, and why some cannot be
     opened.
     """
     models: dict[str, Model] = {}
-    errors: list[AnswerkeyError] = []
+    errors: Errors = []
     for step in task.scoring:
         if step.key not in judges or not asks_model(step.scorer):
             continue
@@ -612,13 +653,11 @@ def open_judges(
     return models, errors
 
 
-def _find_missing_logprobs(task: Task, model: Model | None) -> list[AnswerkeyError]:
+def _find_missing_logprobs(task: Task, model: Model) -> Errors:
     """Return an error for each scorer that reads log-probabilities which the model does not
     send.
     """
-    errors: list[AnswerkeyError] = []
-    if model is None:
-        return errors
+    errors: Errors = []
     if task.solver is not None and task.solver.ranks_continuations:
         with collecting(errors):
             require_echo(model)
@@ -642,15 +681,17 @@ def _find_missing_logprobs(task: Task, model: Model | None) -> list[AnswerkeyErr
 
 def plan_work(job: Job) -> Job:
     """Return the job with the size of its chunks, and where they go."""
-    spread = choose_spread(job)
-    return replace(job, spread=spread, chunk_rows=choose_chunk_rows(job, spread))
+    job = replace(job, spread=choose_spread(job))
+    if len(job.dataset) <= FEWEST_ROWS:
+        return job
+    return replace(job, chunk_rows=choose_chunk_rows(job, job.spread))
 
 
 def choose_spread(job: Job) -> Spread:
     """Return where a job's chunks are worked on; whatever calls a model does so from here."""
     if job.calls_models:
         return "alone"
-    if job.runs_foreign_code or len(job.dataset) < WORKER_ROWS:
+    if job.is_costly or len(job.dataset) < WORKER_ROWS:
         return "apart"
     return "processes"
 
@@ -677,4 +718,5 @@ def fit_rows(rows: Rows, recorded: Recorded | None) -> int:
         if recorded is not None:
             completions = recorded.slice(offset, len(samples)).read(samples)
             size += int(completions.frame["completion"].estimated_size())
-    return min(CHUNK_ROWS, max(FEWEST_ROWS, CHUNK_BYTES * seen // max(size, 1)))
+    rows_that_fit = CHUNK_BYTES * seen // max(size, 1)
+    return min(CHUNK_ROWS, max(FEWEST_ROWS, rows_that_fit))

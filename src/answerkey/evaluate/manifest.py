@@ -18,9 +18,16 @@ from answerkey.datasets.tables import SAMPLE_COLUMN
 from answerkey.evaluate.job import Job
 from answerkey.metrics import find_category_column
 from answerkey.models.config import Model, ModelConfig
-from answerkey.scorers import Scorer, find_role
+from answerkey.scorers import find_role
 from answerkey.spec import ScoringStep
 from answerkey.types import Notice
+
+#: What runs here run on.
+SYSTEM = {
+    "answerkey_version": __version__,
+    "python": platform.python_version(),
+    "platform": platform.system().lower(),
+}
 
 
 def describe_run(
@@ -33,7 +40,7 @@ def describe_run(
 ) -> dict[str, Any]:
     """Return what `run.json` says before the work begins."""
     manifest = {
-        **describe_system(),
+        **SYSTEM,
         "key": key,
         "display_name": display_name or key,
         "notices": [str(notice) for notice in notices],
@@ -45,18 +52,11 @@ def describe_run(
     return manifest
 
 
-def describe_system() -> dict[str, str]:
-    """Return what a run runs on."""
-    return {
-        "answerkey_version": __version__,
-        "python": platform.python_version(),
-        "platform": platform.system().lower(),
-    }
-
-
 def describe_job(job: Job) -> dict[str, Any]:
     """Return a task's entry in `run.json`; settings that are not used are left out."""
-    specification, task, dataset = job.specification, job.task, job.dataset
+    specification = job.specification
+    task = job.task
+    dataset = job.dataset
     entry = {
         "key": job.key,
         "display_name": specification.display_name or task.display_name,
@@ -76,7 +76,7 @@ def describe_job(job: Job) -> dict[str, Any]:
             "samples": dataset.num_samples,
             "category": find_category_column(dataset.columns),
         },
-        "model": _describe_model(job.model),
+        "model": describe_model(job.model) if job.model else None,
         "completions": job.completions,
         "config": task.config,
         "scorers": [_describe_step(step, job.judges.get(step.key)) for step in task.scoring],
@@ -95,39 +95,33 @@ def describe_job(job: Job) -> dict[str, Any]:
 
 
 def _describe_step(step: ScoringStep, judge: Model | None) -> dict[str, object]:
-    return {
+    scorer = step.scorer
+    described: dict[str, object] = {
         "key": step.key,
-        "type": step.scorer.type,
-        "title": step.scorer.title,
+        "type": scorer.type,
+        "title": scorer.title,
         "purpose": step.purpose,
         "display_name": step.display_name,
-        "validity": "completion_validity" in (step.scorer.metadata_types or ()),
-        **_describe_judge(step.scorer, judge),
+        "validity": "completion_validity" in (scorer.metadata_types or ()),
     }
+    if judge is not None:
+        model = describe_model(judge)
+        role = find_role(scorer)
+        if role != "judge":  # a fallback has a prompt of ours
+            prompt = str(getattr(scorer, "model_prompt", ""))
+            model |= {"role": role, "prompt": hashlib.sha256(prompt.encode()).hexdigest()}
+        described["model"] = model
+    return described
 
 
-def _describe_model(model: Model | None) -> dict[str, object] | None:
+def describe_model(model: Model) -> dict[str, object]:
     """Return what decides a model's answers, without secrets."""
-    if model is None:
-        return None
     described: dict[str, object] = {"name": model.name, "simulated": model.is_simulated}
     for name in ("identity", "is_function"):
         value = getattr(model, name, None)
         if value:
             described[name] = value
     return described
-
-
-def _describe_judge(scorer: Scorer, model: Model | None) -> dict[str, object]:
-    """Return what is said about the model that a scorer calls; a fallback has a prompt of ours."""
-    described = _describe_model(model)
-    if described is None:
-        return {}
-    role = find_role(scorer)
-    if role != "judge":
-        prompt = str(getattr(scorer, "model_prompt", ""))
-        described |= {"role": role, "prompt": hashlib.sha256(prompt.encode()).hexdigest()}
-    return {"model": described}
 
 
 def describe_sources(job: Job) -> dict[str, Any]:
@@ -160,10 +154,7 @@ def _describe_source(source: Source) -> dict[str, Any]:
     return asdict(cast("Any", source))
 
 
-def store_samples(job: Job) -> pl.DataFrame | None:
-    """Return the samples that are in no file as a table of JSON texts; None for those of a file."""
-    source = job.specification.dataset.source
-    if not isinstance(source, MemorySource):
-        return None
+def tabulate_samples(source: MemorySource) -> pl.DataFrame:
+    """Return samples that are in no file as a table of JSON texts."""
     texts = [json.dumps(fields, ensure_ascii=False) for fields in source.table.samples.rows()]
     return pl.DataFrame({SAMPLE_COLUMN: pl.Series(texts, dtype=pl.String)})

@@ -61,7 +61,10 @@ class Reasons:
 
     def describe(self, purpose: str) -> list[dict[str, Any]]:
         """Return the groups of a purpose, the largest first."""
-        groups = [group for (owner, _), group in self._groups.items() if owner == purpose]
+        groups = []
+        for (owner, _), group in self._groups.items():
+            if owner == purpose:
+                groups.append(group)
         return sorted(groups, key=lambda group: (-group["count"], group["reason"]))
 
 
@@ -80,7 +83,8 @@ class PurposeUsage:
             return None
         batch = [self.batch_tokens[name] for name in PRICED_NAMES]
         live = [self.counts[name] - self.batch_tokens[name] for name in PRICED_NAMES]
-        return round(charge(price, *live) + charge(price, *batch, is_batch=True), 6)
+        cost = charge(price, *live) + charge(price, *batch, is_batch=True)
+        return round(cost, 6)
 
     def latency(self) -> dict[str, float] | None:
         """Return the median and the 95th percentile of the seconds that calls took."""
@@ -95,7 +99,10 @@ class PurposeUsage:
 
 
 def count_calls(
-    journal: CallStore, task: str, prices: Mapping[str, Price | None], retried: Reasons
+    journal: CallStore,
+    task: str,
+    prices: Mapping[str, Price | None],
+    retried: Reasons,
 ) -> dict[str, dict[str, Any]]:
     """Return by purpose what was sent: counts, tokens, cost, latency, failures and retries.
 
@@ -227,7 +234,11 @@ class Observer:
         failed = sum(reply.status is CompletionStatus.ERROR for _, reply in calls)
         with self._lock:
             counts = self._count(calls[0][0].purpose)
-            counts.update(done=len(calls), known=len(calls), failed=failed)
+            counts.update(
+                done=len(calls),
+                known=len(calls),
+                failed=failed,
+            )
 
     def _count(self, purpose: str) -> Counter[str]:
         if purpose != self._purpose:
@@ -241,6 +252,10 @@ class Observer:
             counts = self._counts.get(self._purpose, Counter[str]())
             done = counts["done"]
             pace = self._measure_pace(done - counts["known"])
+            seconds_left = None
+            if pace:
+                seconds_left = max(0, self.total - done) / pace
+            batches = [batch for batch in self._batches.values() if not batch.is_over]
             return CallProgress(
                 task=self.key,
                 purpose=self._purpose,
@@ -252,8 +267,8 @@ class Observer:
                 prompt_tokens=counts["prompt_tokens"],
                 completion_tokens=counts["completion_tokens"],
                 pace=pace,
-                seconds_left=max(0, self.total - done) / pace if pace else None,
-                batches=tuple(batch for batch in self._batches.values() if not batch.is_over),
+                seconds_left=seconds_left,
+                batches=tuple(batches),
                 problem=self._problem,
             )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -47,7 +46,7 @@ MILLION = 1_000_000
 PERCENT = 100
 _NUMBER = r"\s*(\d+(?:\.\d+)?)\s*"
 _PRICE = re.compile(f"{_NUMBER}:{_NUMBER}(?::{_NUMBER})?")
-_FAILED = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*")
+_FAILED = re.compile(r"\s*(?:(?P<share>\d+(?:\.\d+)?)\s*%|(?P<number>\d+(?:\.\d+)?))\s*")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -77,8 +76,11 @@ class Options(Overrides):
     max_concurrent: int | None = None
 
     def __post_init__(self) -> None:
-        self.failed_limit(0)  # a value that is no number is reported before anything is opened
-        self.parse_price()
+        # A value that cannot be read is reported before anything is opened.
+        if self.allow_failed is not None:
+            self.failed_limit(0)
+        if self.price is not None:
+            self.parse_price()
         if self.max_concurrent is not None and self.max_concurrent < 1:
             message = f"`max_concurrent` is {self.max_concurrent}; it must be at least 1"
             raise SpecError("E119", message)
@@ -88,18 +90,13 @@ class Options(Overrides):
         values: dict[str, object] = {}
         for name in STORED:
             value = getattr(self, name)
+            if name == "model" and value is not None:
+                value = self.model_name
+            if name in {"dataset", "completions"}:
+                # A table in memory is stored among the run's own files.
+                value = name_path(value) if isinstance(value, str | Path) else None
             if value is not None:
                 values[name] = value
-        if self.model is not None:
-            values["model"] = self.model_name
-        if not isinstance(self.dataset, str | Path):
-            values.pop("dataset", None)  # a table in memory is stored among the run's own files
-        for name in ("dataset", "completions"):
-            path = str(values.get(name, ""))
-            if is_url(path):
-                values[name] = hide_query(path)
-            elif path:
-                values[name] = name_lasting(path)
         plain: dict[str, object] = json.loads(json.dumps(values, default=str))
         return plain
 
@@ -108,16 +105,15 @@ class Options(Overrides):
         if self.allow_failed is None:
             return 0
         match = _FAILED.fullmatch(str(self.allow_failed))
-        number = float(match[1]) if match else math.nan
-        is_share = bool(match and match[2])
-        is_valid = number <= PERCENT if is_share else number.is_integer()
-        if not is_valid:
-            message = (
-                f"`--allow-failed {self.allow_failed}` is neither a number of rows nor a share"
-            )
-            hint = "write `--allow-failed 5` or `--allow-failed 2%`"
-            raise SpecError("E119", message, hint=hint)
-        return int(number / PERCENT * rows) if is_share else int(number)
+        if match and match["share"]:
+            percent = float(match["share"])
+            if percent <= PERCENT:
+                return int(percent / PERCENT * rows)
+        elif match and float(match["number"]).is_integer():
+            return int(float(match["number"]))
+        message = f"`--allow-failed {self.allow_failed}` is neither a number of rows nor a share"
+        hint = "write `--allow-failed 5` or `--allow-failed 2%`"
+        raise SpecError("E119", message, hint=hint)
 
     def selection(self) -> Selection:
         """Return which rows are used."""
@@ -135,15 +131,17 @@ class Options(Overrides):
         match = _PRICE.fullmatch(self.price)
         if not match:
             message = f"`--price {self.price}` is not of the form `IN:OUT` or `IN:OUT:CACHED`"
-            hint = (
-                "write what a million tokens cost in USD, prompt and completion: `--price "
-                "0.15:0.60`"
-            )
+            hint = "write what a million tokens cost in USD: `--price 0.15:0.60`"
             raise SpecError("E119", message, hint=hint)
-        prompt, completion = float(match[1]) / MILLION, float(match[2]) / MILLION
-        if match[3] is None:
-            return Price(prompt, completion)
-        return Price(prompt, completion, float(match[3]) / MILLION)
+        per_token = [float(amount) / MILLION for amount in match.groups() if amount is not None]
+        return Price(*per_token)
+
+
+def name_path(path: str | Path) -> str:
+    """Return the name of a file as a run stores it: absolute, and an address without secrets."""
+    if is_url(str(path)):
+        return hide_query(str(path))
+    return name_lasting(path)
 
 
 class ScoreOptions(TypedDict, total=False):
@@ -210,15 +208,18 @@ def show_options(kind: Any) -> Callable[[Function], Function]:  # noqa: ANN401 -
 
 
 def refuse_unknown(
-    function: str, names: Iterable[str], known: Collection[str], *arguments: str
+    function: str,
+    names: Iterable[str],
+    options: Collection[str],
+    *arguments: str,
 ) -> None:
     """Raise TypeError for options that a function does not have beside its `arguments`."""
     for name in names:
-        if name in known:
+        if name in options:
             continue
-        hint = suggest(name, [*known, *arguments])
+        hint = suggest(name, [*options, *arguments])
         if not hint:
-            hint = f"options: {listing(known, limit=len(known))}"
+            hint = f"options: {listing(options, limit=len(options))}"
         raise TypeError(f"`{function}` has no option `{name}`; {hint}")
 
 
@@ -227,8 +228,9 @@ def read_options(function: str, options: Mapping[str, object], kind: Any = RunOp
 
     A Python function becomes the config of a model, a table a source of rows.
     """
-    known = [field.name for field in fields(Options) if field.name in kind.__optional_keys__]
-    refuse_unknown(function, options, known, "completions")
+    if not options.keys() <= kind.__optional_keys__:
+        names = [field.name for field in fields(Options) if field.name in kind.__optional_keys__]
+        refuse_unknown(function, options, names, "completions")
     values: dict[str, Any] = dict(options)
     model = values.get("model")
     if callable(model):

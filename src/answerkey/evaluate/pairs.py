@@ -5,6 +5,7 @@ differ.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -32,6 +33,8 @@ SHOWN = 3
 _NEAR = 1e-9
 
 AnyRun = Run | str | RunPlace
+#: A task of each run, by what the run is called.
+LabelledTasks = dict[str, tuple[Run, TaskRun]]
 
 
 @dataclass(frozen=True)
@@ -51,12 +54,17 @@ class PairedOutcomes:
     table: pl.DataFrame
     num_trials: int = 1
 
+    def describe_value(self) -> str:
+        """Return which value of the run is compared."""
+        return f"`{self.value}` of `{self.scorer}` in `{self.label}`"
+
     @property
     def chance(self) -> float:
         """The mean variance among the trials of a sample; 0 where each was asked once."""
         if self.num_trials == 1:
             return 0.0
-        variance = self.table.filter(pl.col("value").is_not_null())["chance"].mean()
+        has_value = pl.col("value").is_not_null()
+        variance = self.table.filter(has_value)["chance"].mean()
         return 0.0 if variance is None else float(str(variance))
 
 
@@ -119,7 +127,7 @@ class Pairing:
 
 
 def pair_samples(
-    tasks: Mapping[str, tuple[Run, TaskRun]],
+    tasks: LabelledTasks,
     notices: list[Notice],
     *,
     scorer: str | None = None,
@@ -134,7 +142,15 @@ def pair_samples(
     """
     outcomes = []
     for label, (run, task_run) in tasks.items():
-        outcomes.append(read_outcomes(run, task_run, label=label, scorer=scorer, value=value))
+        outcomes.append(
+            read_outcomes(
+                run,
+                task_run,
+                label=label,
+                scorer=scorer,
+                value=value,
+            )
+        )
     require_alike(outcomes, common=common, notices=notices)
     if cluster_by is None:
         cluster_by = _find_cluster_column(outcomes)
@@ -142,11 +158,21 @@ def pair_samples(
     if cluster_by is not None:
         labels = label_samples(outcomes[0], cluster_by, as_clusters=True)
         clusters = labels.rename({"label": "cluster"})
-        table = table.join(clusters, on="sample_id", how="left", maintain_order="left")
+        table = table.join(
+            clusters,
+            on="sample_id",
+            how="left",
+            maintain_order="left",
+        )
     for run_outcomes in outcomes:
         names = {name: f"{name} {run_outcomes.label}" for name in ("value", "reason")}
         columns = run_outcomes.table.select("sample_id", "value", "reason").rename(names)
-        table = table.join(columns, on="sample_id", how="inner", maintain_order="left")
+        table = table.join(
+            columns,
+            on="sample_id",
+            how="inner",
+            maintain_order="left",
+        )
     return Pairing(tuple(outcomes), table, cluster_by)
 
 
@@ -154,8 +180,11 @@ def _find_cluster_column(outcomes: Sequence[PairedOutcomes]) -> str | None:
     """Return the column by which the first metric of every run puts samples together."""
     columns = set()
     for run_outcomes in outcomes:
-        step = task_from_source(run_outcomes.task_run.source["task"]).main_step
-        columns.add(step.metrics[0].design.cluster_by if step.metrics else None)
+        task = task_from_source(run_outcomes.task_run.source["task"])
+        column = None
+        if task.main_step.metrics:
+            column = task.main_step.metrics[0].design.cluster_by
+        columns.add(column)
     return columns.pop() if len(columns) == 1 else None
 
 
@@ -167,11 +196,13 @@ def _describe(outcomes: PairedOutcomes, table: pl.DataFrame) -> ComparedRun:
     is_share = True
     for value, _ in counts:
         right = value * trials
-        if not 0 <= right <= trials or abs(right - round(right)) >= _NEAR:
+        is_whole = abs(right - round(right)) < _NEAR
+        if not (is_whole and 0 <= right <= trials):
             is_share = False
+    path = outcomes.run.path
     return ComparedRun(
         label=outcomes.label,
-        path=None if outcomes.run.path is None else str(outcomes.run.path),
+        path=str(path) if path is not None else None,
         model=name_answerer(outcomes.task_run.manifest),
         scorer=outcomes.scorer,
         value=outcomes.value,
@@ -182,7 +213,10 @@ def _describe(outcomes: PairedOutcomes, table: pl.DataFrame) -> ComparedRun:
 
 
 def label_samples(
-    outcomes: PairedOutcomes, column: str, *, as_clusters: bool = False
+    outcomes: PairedOutcomes,
+    column: str,
+    *,
+    as_clusters: bool = False,
 ) -> pl.DataFrame:
     """Return `sample_id` and `label` from the dataset of a run.
 
@@ -192,15 +226,21 @@ def label_samples(
     require_column(column, dataset.columns, outcomes.task_run)
     samples = dataset.samples()
     labels = label_rows(samples, column)
-    named = name_clusters(labels, samples.ids) if as_clusters else name_groups(labels)
-    return pl.DataFrame({"sample_id": samples.ids.cast(pl.String), "label": named})
+    names = name_groups(labels)
+    if as_clusters:
+        names = name_clusters(labels, samples.ids)
+    ids = samples.ids.cast(pl.String)
+    return pl.DataFrame({"sample_id": ids, "label": names})
 
 
 # Which runs can be compared
 
 
 def label_runs(
-    runs: Sequence[AnyRun], baseline: AnyRun | None = None, *, fewest: int = 2
+    runs: Sequence[AnyRun],
+    baseline: AnyRun | None = None,
+    *,
+    fewest: int = 2,
 ) -> dict[str, Run]:
     """Return complete runs by what each is called, the baseline last and once; E508 for too few."""
     loaded = list(map(load_run, runs))
@@ -226,8 +266,10 @@ def name_runs(runs: Sequence[Run]) -> list[str]:
     folders = [run.path.name if run.path else run.key for run in runs]
     names = []
     for number, folder in enumerate(folders, start=1):
-        is_unique = folders.count(folder) == 1
-        names.append(folder if is_unique else f"{folder}-{number}")
+        name = folder
+        if folders.count(folder) > 1:
+            name = f"{folder}-{number}"
+        names.append(name)
     return names
 
 
@@ -239,17 +281,22 @@ def is_same_run(first: Run, second: Run) -> bool:
 
 
 def choose_tasks(
-    runs: Mapping[str, Run], key: str | None, notices: list[Notice]
-) -> dict[str, dict[str, tuple[Run, TaskRun]]]:
+    runs: Mapping[str, Run],
+    key: str | None,
+    notices: list[Notice],
+) -> dict[str, LabelledTasks]:
     """Return the tasks to compare by the label of their run: those that all have, or the only one
     of each.
     """
     if key is None and all(len(run.tasks) == 1 for run in runs.values()):
-        only = {label: (run, next(iter(run.tasks.values()))) for label, run in runs.items()}
-        first_task = next(iter(only.values()))[1]
-        return {first_task.key: only}
+        pairs: LabelledTasks = {}
+        for label, run in runs.items():
+            [task_run] = run.tasks.values()
+            pairs[label] = (run, task_run)
+        _, first_task = next(iter(pairs.values()))
+        return {first_task.key: pairs}
     keys = _find_shared_tasks(runs, notices) if key is None else [key]
-    chosen: dict[str, dict[str, tuple[Run, TaskRun]]] = {}
+    chosen: dict[str, LabelledTasks] = {}
     for name in keys:
         chosen[name] = {}
         for label, run in runs.items():
@@ -262,12 +309,14 @@ def choose_tasks(
 
 def _find_shared_tasks(runs: Mapping[str, Run], notices: list[Notice]) -> list[str]:
     """Return the tasks that all runs have; E508 without any."""
-    names = dict.fromkeys(name for run in runs.values() for name in run.tasks)
-    shared = [name for name in names if all(name in run.tasks for run in runs.values())]
+    counts = Counter[str]()
+    for run in runs.values():
+        counts.update(run.tasks.keys())
+    shared = [name for name, count in counts.items() if count == len(runs)]
     if not shared:
-        hint = "; ".join(f"`{label}` has {listing(run.tasks)}" for label, run in runs.items())
-        raise RunError("E508", "the runs have no task in common", hint=hint)
-    left_out = names.keys() - set(shared)
+        lists = [f"`{label}` has {listing(run.tasks)}" for label, run in runs.items()]
+        raise RunError("E508", "the runs have no task in common", hint="; ".join(lists))
+    left_out = counts.keys() - set(shared)
     if left_out:
         text = f"not all runs have the tasks {listing(sorted(left_out))}: they are left out"
         notices.append(Notice(text))
@@ -275,7 +324,10 @@ def _find_shared_tasks(runs: Mapping[str, Run], notices: list[Notice]) -> list[s
 
 
 def require_alike(
-    outcomes: Sequence[PairedOutcomes], *, common: bool, notices: list[Notice]
+    outcomes: Sequence[PairedOutcomes],
+    *,
+    common: bool,
+    notices: list[Notice],
 ) -> None:
     """Raise E508 where samples or truths of two runs differ; notice what else does."""
     first = outcomes[0]
@@ -283,8 +335,9 @@ def require_alike(
         _require_same_samples(first, second, common=common)
         num_truths = _require_same_truths(first, second)
         names = f"`{first.label}` and `{second.label}`"
-        fingerprints = {run.task_run.manifest["dataset"]["fingerprint"] for run in (first, second)}
-        if len(fingerprints) > 1:
+        dataset = first.task_run.manifest["dataset"]
+        second_dataset = second.task_run.manifest["dataset"]
+        if dataset["fingerprint"] != second_dataset["fingerprint"]:
             if not num_truths:
                 reason = "their scorers know no truths by which the samples could be matched"
                 message = f"{names} are of other datasets, and {reason}"
@@ -295,17 +348,20 @@ def require_alike(
             text = f"the tasks of {names} differ: a difference may be of the task, not of the model"
             notices.append(Notice(text))
         if (first.scorer, first.value) != (second.scorer, second.value):
-            values = [
-                f"`{run.value}` of `{run.scorer}` in `{run.label}`" for run in (first, second)
-            ]
-            notices.append(Notice(f"compared are {' and '.join(values)}"))
+            text = f"compared are {first.describe_value()} and {second.describe_value()}"
+            notices.append(Notice(text))
 
 
 def _require_same_samples(first: PairedOutcomes, second: PairedOutcomes, *, common: bool) -> None:
     """Raise E508 unless two runs have the same samples; with `common`, unless they share some."""
     differences = []
     for owner, lacking in ((first, second), (second, first)):
-        missing = owner.table.join(lacking.table, on="sample_id", how="anti", maintain_order="left")
+        missing = owner.table.join(
+            lacking.table,
+            on="sample_id",
+            how="anti",
+            maintain_order="left",
+        )
         if missing.height:
             ids = listing(missing["sample_id"].head(SHOWN).to_list())
             differences.append(
@@ -358,21 +414,21 @@ def _describe_task(outcomes: PairedOutcomes) -> object:
 
 
 def read_outcomes(
-    run: Run, task_run: TaskRun, *, label: str, scorer: str | None = None, value: str | None = None
+    run: Run,
+    task_run: TaskRun,
+    *,
+    label: str,
+    scorer: str | None = None,
+    value: str | None = None,
 ) -> PairedOutcomes:
     """Return what the samples of a task came to, by its main scorer and value or by those that are
     named.
     """
     task = task_from_source(task_run.source["task"])
     step = _find_step(task, scorer, label)
-    name = value or step.scorer.main_value
-    if name is None:
-        means = [metric.metric for metric in step.metrics if isinstance(metric.metric, Mean)]
-        if not means:
-            message = f"scorer `{step.key}` of `{label}` has no main value to compare"
-            raise RunError("E508", message, hint="name one of its values with `--value`")
-        name = means[0].field.partition(".")[0]
-    is_encoded = name in (task_run.manifest.get("encoded") or {}).get(step.key, ())
+    name = value or step.scorer.main_value or _find_mean_field(step, label)
+    encoded = task_run.manifest.get("encoded") or {}
+    is_encoded = name in encoded.get(step.key, ())
     parts = []
     for part in task_run.score_parts():
         frame = part[step.key].struct.unnest()
@@ -392,10 +448,28 @@ def read_outcomes(
             pl.col("reason").drop_nulls().first(),
         )
     # A sample has a value only where all its rows count.
-    table = table.with_columns(value=pl.when(pl.col("reason").is_null()).then(pl.col("value")))
+    is_counted = pl.col("reason").is_null()
+    table = table.with_columns(value=pl.when(is_counted).then(pl.col("value")))
     # What the order of the options changes is no chance: only trials of one prompt tell of that.
     num_trials = 1 if task.choice_order else task.num_trials
-    return PairedOutcomes(label, run, task_run, step.key, name, table, num_trials)
+    return PairedOutcomes(
+        label,
+        run,
+        task_run,
+        step.key,
+        name,
+        table,
+        num_trials,
+    )
+
+
+def _find_mean_field(step: ScoringStep, label: str) -> str:
+    """Return what the first `mean` of a scorer without a main value averages; E508 without one."""
+    for metric in step.metrics:
+        if isinstance(metric.metric, Mean):
+            return metric.metric.field.partition(".")[0]
+    message = f"scorer `{step.key}` of `{label}` has no main value to compare"
+    raise RunError("E508", message, hint="name one of its values with `--value`")
 
 
 def _find_step(task: Task, scorer: str | None, label: str) -> ScoringStep:
@@ -415,33 +489,43 @@ def read_numbers(column: pl.Series, *, is_encoded: bool) -> pl.Series:
     """Return a value of scores as floats; null where it is no finite number."""
     if column.dtype.is_numeric() or column.dtype == pl.Boolean:
         numbers = column.cast(pl.Float64)
-        return pl.select(pl.when(numbers.is_finite()).then(numbers)).to_series()
-    if not is_encoded:
-        return pl.repeat(None, len(column), dtype=pl.Float64, eager=True)
-    values = {text: read_number(json.loads(text)) for text in column.unique() if text}
-    return pl.Series([values.get(text) for text in column], dtype=pl.Float64)
+        finite = pl.when(numbers.is_finite()).then(numbers)
+        return pl.select(finite).to_series()
+    values: dict[str, float | None] = {}
+    if is_encoded:
+        for text in column.unique().drop_nulls():
+            values[text] = read_number(json.loads(text))
+    return pl.Series([values.get(cell) for cell in column], dtype=pl.Float64)
 
 
 def _read_part(
-    ids: pl.Series, frame: pl.DataFrame, name: str, *, is_encoded: bool
+    ids: pl.Series,
+    frame: pl.DataFrame,
+    name: str,
+    *,
+    is_encoded: bool,
 ) -> pl.DataFrame | None:
     """Return the rows of one part of the scores; None when the scorer has no such value in it."""
-    values, metadata = frame["values"].struct.unnest(), frame["metadata"].struct.unnest()
+    values = frame["values"].struct.unnest()
+    metadata = frame["metadata"].struct.unnest()
     if name not in values.columns:
         return None
-    truth = next((field for field in TRUTH_FIELDS if field in metadata.columns), None)
-    owners = metadata[BASE_FIELD] if BASE_FIELD in metadata.columns else ids
-    truths = [None] * len(ids) if truth is None else metadata[truth].cast(pl.String)
-    table = pl.DataFrame(
-        {
-            "sample_id": owners.cast(pl.String),
-            "value": read_numbers(values[name], is_encoded=is_encoded),
-            "truth": pl.Series(truths, dtype=pl.String),
-            "reason": frame.select(name_left_out()).to_series(),
-        }
-    )
-    missing = pl.when(pl.col("value").is_null()).then(pl.lit(NO_VALUE))
-    table = table.with_columns(reason=pl.coalesce("reason", missing))
+    owners = ids
+    if BASE_FIELD in metadata.columns:
+        owners = metadata[BASE_FIELD]
+    truths = pl.Series([None] * len(ids), dtype=pl.String)
+    for truth_field in reversed(TRUTH_FIELDS):
+        if truth_field in metadata.columns:
+            truths = metadata[truth_field].cast(pl.String)
+    columns = {
+        "sample_id": owners.cast(pl.String),
+        "value": read_numbers(values[name], is_encoded=is_encoded),
+        "truth": truths,
+        "reason": frame.select(name_left_out()).to_series(),
+    }
+    has_no_value = pl.col("value").is_null()
+    missing = pl.when(has_no_value).then(pl.lit(NO_VALUE))
+    table = pl.DataFrame(columns).with_columns(reason=pl.coalesce("reason", missing))
     if EXTRA_FIELD not in metadata.columns:
         return table
     return table.filter(~metadata[EXTRA_FIELD].fill_null(value=False))

@@ -91,7 +91,9 @@ def reopen(run: Run, task_key: str | None = None) -> Reopened:
 
 
 def _reopen_completions(
-    task: Task, entry: Mapping[str, Any], dataset: Dataset
+    task: Task,
+    entry: Mapping[str, Any],
+    dataset: Dataset,
 ) -> RecordedCompletions:
     """Return the completions that a run refers to, as its entry says."""
     recorded: RecordedCompletions | None = None
@@ -126,10 +128,11 @@ def reopen_rows(task_run: TaskRun, task: Task | None = None) -> Dataset:
     task = task or task_from_source(task_run.source["task"])
     dataset = reopen_dataset(task_run)
     entry = task_run.manifest["completions"]
-    table = None
-    if task.choice_order is not None and entry["source"] == "recorded":
-        table = _reload_completions(entry) if entry["file"] else _restore_orders(task, task_run)
-    return order_dataset(task, dataset, table)
+    if entry["source"] != "recorded" or task.choice_order is None:
+        return order_dataset(task, dataset)
+    if entry["file"]:
+        return order_dataset(task, dataset, _reload_completions(entry))
+    return order_dataset(task, dataset, _restore_orders(task, task_run))
 
 
 def _restore_orders(task: Task, task_run: TaskRun) -> Rows:
@@ -138,7 +141,8 @@ def _restore_orders(task: Task, task_run: TaskRun) -> Rows:
     metadata = pl.col(task.main_step.key).struct.field("metadata").struct
     try:
         orders = scores.select(
-            metadata.field("base_sample_id").alias("sample_id"), metadata.field("option_order")
+            metadata.field("base_sample_id").alias("sample_id"),
+            metadata.field("option_order"),
         )
     except pl.exceptions.PolarsError as error:
         raise refuse_gone("completions", None, str(error)) from error
@@ -233,11 +237,13 @@ def regroup(run: Run, *, group_by: Sequence[str] = (), cluster_by: str | None = 
             metrics = []
             for metric in step.metrics:
                 if metric.metric.type != "python":
-                    metrics.append(replace(metric, design=replace(metric.design, **changes)))
+                    design = replace(metric.design, **changes)
+                    metrics.append(replace(metric, design=design))
             steps.append(replace(step, metrics=tuple(metrics)))
-        values = _remeasure(task_run, replace(task, scoring=tuple(steps)))
-        measured = {value.name: value for value in values}
-        tasks[key] = replace(task_run, metrics={**task_run.metrics, **measured})
+        values = dict(task_run.metrics)
+        for value in _remeasure(task_run, replace(task, scoring=tuple(steps))):
+            values[value.name] = value
+        tasks[key] = replace(task_run, metrics=values)
     return replace(run, tasks=tasks)
 
 
@@ -247,8 +253,10 @@ def _remeasure(task_run: TaskRun, task: Task) -> list[MetricValue]:
     columns = task.design_columns
     for name in columns:
         require_column(name, dataset.columns, task_run)
-    facts = describe_samples(dataset.samples().repeat(task.num_trials), columns)
-    scores = load_scores(task, task_run.score_parts(), task_run.manifest.get("encoded") or {})
+    samples = dataset.samples().repeat(task.num_trials)
+    facts = describe_samples(samples, columns)
+    encoded = task_run.manifest.get("encoded") or {}
+    scores = load_scores(task, task_run.score_parts(), encoded)
     return measure_task(task, scores, facts)
 
 

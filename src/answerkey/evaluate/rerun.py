@@ -28,10 +28,10 @@ from answerkey.errors import (
 from answerkey.evaluate.display import Display, choose_display
 from answerkey.evaluate.job import Job, Progress, Shared, open_job_of, open_jobs
 from answerkey.evaluate.manifest import (
+    SYSTEM,
     describe_job,
     describe_run,
     describe_sources,
-    describe_system,
 )
 from answerkey.evaluate.options import STORED, Options, RunOptions, read_options, show_options
 from answerkey.evaluate.reopen import CHANGED, find_kept, find_source, refuse_gone, reopen
@@ -86,6 +86,8 @@ FIXED = (
     "subsampling",
     "seed",
 )
+#: What `run.json` or `task.json` says about a run or a task.
+Entry = Mapping[str, Any]
 #: Options that may stop a run; one that did holds no more when the run is resumed.
 LIMITS = frozenset({"max_calls", "max_cost"})
 
@@ -115,7 +117,8 @@ def rescore(
     _require_finished(old)
     _refuse_fixed(options, FIXED)
     if chosen.allow_failed is None:
-        chosen = replace(chosen, allow_failed=old.manifest.get("options", {}).get("allow_failed"))
+        old_options = old.manifest.get("options", {})
+        chosen = replace(chosen, allow_failed=old_options.get("allow_failed"))
     place = None
     if out is not None or old.path is not None:
         place = choose_place(out, old.key)
@@ -124,7 +127,9 @@ def rescore(
     stored = old.manifest.get("policies") or ()
     policies, more = choose_policies(tasks, old.key, chosen, stored=stored)
     file = old.manifest.get("file")
-    jobs = [_open_rescored(old, key, new, file, chosen) for key, new in tasks.items()]
+    jobs = []
+    for key, chosen_task in tasks.items():
+        jobs.append(_open_rescored(old, key, chosen_task, file, chosen))
     require_trusted((job.specification for job in jobs), chosen)
     manifest = describe_run(
         old.key,
@@ -155,7 +160,7 @@ def _require_finished(run: Run) -> None:
         raise RunError("E507", message, where=where, hint=hint)
 
 
-def _refuse_fixed(options: Mapping[str, Any], fixed: Collection[str]) -> None:
+def _refuse_fixed(options: Entry, fixed: Collection[str]) -> None:
     """Raise E119 for an option that belongs to the old run."""
     for name, value in options.items():
         if value is not None and name in fixed:
@@ -165,7 +170,9 @@ def _refuse_fixed(options: Mapping[str, Any], fixed: Collection[str]) -> None:
 
 
 def _load_new_task(
-    old: Run, task: TaskSource | None, options: Options
+    old: Run,
+    task: TaskSource | None,
+    options: Options,
 ) -> tuple[Task | None, list[Notice]]:
     """Return the task to score with; config values that nobody gives are those of the old run."""
     if task is None or isinstance(task, Task):
@@ -184,23 +191,27 @@ def _load_new_task(
 
 def _choose_tasks(run: Run, new: Task | None, notices: list[Notice]) -> dict[str, Task]:
     """Return the task to score with for each task of the run; the old ones without a new one."""
-    old = {key: task_from_source(task_run.source["task"]) for key, task_run in run.tasks.items()}
+    old = {}
+    for key, task_run in run.tasks.items():
+        old[key] = task_from_source(task_run.source["task"])
     if new is None:
         return old
-    chosen = {key: new for key, task in old.items() if new.key == task.key or len(old) == 1}
-    if not chosen:
-        hint = suggest(new.key, old) or f"tasks of the run: {listing(old)}"
-        raise RunError("E504", f"the run has no task `{new.key}`", hint=hint)
+    chosen = {}
     for key, task in old.items():
-        if key not in chosen:
+        if new.key != task.key and len(old) > 1:
             notices.append(Notice(f"task `{key}` is left out: the new task is another one"))
-        elif _find_solver(new) != _find_solver(task):
+            continue
+        chosen[key] = new
+        if _find_solver(new) != _find_solver(task):
             notice = Notice(
                 f"task `{key}` would send other prompts now; these completions answer the old ones",
                 where=new.place("definition", "solver"),
                 hint="`answerkey run` calls the model anew",
             )
             notices.append(notice)
+    if not chosen:
+        hint = suggest(new.key, old) or f"tasks of the run: {listing(old)}"
+        raise RunError("E504", f"the run has no task `{new.key}`", hint=hint)
     return chosen
 
 
@@ -209,7 +220,13 @@ def _find_solver(task: Task) -> object:
     return definition.get("solver")
 
 
-def _open_rescored(run: Run, key: str, task: Task, run_file: str | None, options: Options) -> Job:
+def _open_rescored(
+    run: Run,
+    key: str,
+    task: Task,
+    run_file: str | None,
+    options: Options,
+) -> Job:
     """Return the job of a task on the samples and completions of an old run."""
     reopened = reopen(run, key)
     task_run = reopened.task_run
@@ -221,15 +238,17 @@ def _open_rescored(run: Run, key: str, task: Task, run_file: str | None, options
             repeated.append(kept)
     for completions in (reopened.recorded, *repeated):
         if completions.num_trials != task.num_trials:
-            asked = completions.num_trials
-            before = f"the old run called its model {asked} times for each sample"
+            num_calls = completions.num_trials
+            before = f"the old run called its model {num_calls} times for each sample"
             message = f"task `{task.key}` has {task.num_trials} trials; {before}"
-            hint = f"set `num_trials` to {asked}, or use `answerkey run`"
-            raise RunError("E507", message, where=task.place("definition", "trials"), hint=hint)
+            where = task.place("definition", "trials")
+            hint = f"set `num_trials` to {num_calls}, or use `answerkey run`"
+            raise RunError("E507", message, where=where, hint=hint)
     if task.choice_order != reopened.task.choice_order:
         message = f"task `{task.key}` has another `choice_order` than the old run"
+        where = task.place("definition", "choice_order")
         hint = "leave `choice_order` as it was, or use `answerkey run`"
-        raise RunError("E507", message, where=task.place("definition", "choice_order"), hint=hint)
+        raise RunError("E507", message, where=where, hint=hint)
     specification = _specify(
         entry, task_run.source, task, task_run.stored_samples, run_file, options
     )
@@ -271,7 +290,10 @@ def resume(
 
 @show_options(RunOptions)
 def resume_matrix(
-    folder: str | RunPlace, *, display: Display | None = None, **options: Unpack[RunOptions]
+    folder: str | RunPlace,
+    *,
+    display: Display | None = None,
+    **options: Unpack[RunOptions],
 ) -> Matrix:
     """Continue every run below a folder and return all of them; options as in `resume`."""
     shared = Shared()
@@ -308,7 +330,10 @@ def resume_matrix(
 
 
 def reopen_stopped(
-    place: RunPlace, options: Mapping[str, Any], display: Display, shared: Shared | None = None
+    place: RunPlace,
+    options: Entry,
+    display: Display,
+    shared: Shared | None = None,
 ) -> Run | PendingRun:
     """Return a run that stopped, ready to continue; a complete one as it is."""
     if load_manifest(place)["status"] == "complete":
@@ -324,7 +349,7 @@ def reopen_stopped(
         jobs = _open_again(writer, chosen, shared)
         pending = PendingRun(place.name, jobs, writer.manifest, engine, chosen, writer)
         pending = pending.check(display, shared)
-        writer.restart({**describe_system(), "options": kept.stored()})
+        writer.restart({**SYSTEM, "options": kept.stored()})
         for job in jobs:
             for number in range(job.specification.num_runs):
                 writer.task(job.key).repetition(number).clear()
@@ -332,9 +357,7 @@ def reopen_stopped(
         return pending
 
 
-def _choose_options(
-    manifest: Mapping[str, Any], options: Mapping[str, Any]
-) -> tuple[Options, Options]:
+def _choose_options(manifest: Entry, options: Entry) -> tuple[Options, Options]:
     """Return the options with which a run continues, and those that its folder keeps.
 
     A limit that is lifted stays lifted; whatever else is chosen now holds for this time alone.
@@ -359,7 +382,8 @@ def _choose_options(
     if "engine" in chosen:
         held.pop("ray_address", None)  # that cluster belongs to the engine of before
     limits = {name: value for name, value in chosen.items() if name in LIMITS}
-    return read_options("resume", {**held, **chosen}), read_options("resume", {**held, **limits})
+    kept = read_options("resume", {**held, **limits})
+    return read_options("resume", {**held, **chosen}), kept
 
 
 def _open_again(writer: RunWriter, options: Options, shared: Shared | None) -> list[Job]:
@@ -368,13 +392,16 @@ def _open_again(writer: RunWriter, options: Options, shared: Shared | None) -> l
     E505 or E507 when what decides the numbers is not as it was.
     """
     manifest = writer.manifest
-    sources = {entry["key"]: writer.read_source(entry["key"]) for entry in manifest["tasks"]}
+    sources = {}
+    for entry in manifest["tasks"]:
+        sources[entry["key"]] = writer.read_source(entry["key"])
     if "rescored_from" in manifest:
         jobs = _open_rescored_again(manifest, sources, options)
     else:
         specifications = []
         for entry in manifest["tasks"]:
-            specifications.append(_specify_again(entry, sources[entry["key"]], writer, options))
+            source = sources[entry["key"]]
+            specifications.append(_specify_again(entry, source, writer, options))
         require_trusted(specifications, options)
         try:
             jobs = open_jobs(specifications, options, shared)
@@ -392,7 +419,9 @@ def _open_again(writer: RunWriter, options: Options, shared: Shared | None) -> l
 
 
 def _open_rescored_again(
-    manifest: Mapping[str, Any], sources: Mapping[str, Mapping[str, Any]], options: Options
+    manifest: Entry,
+    sources: Mapping[str, Entry],
+    options: Options,
 ) -> list[Job]:
     origin = manifest["rescored_from"]
     path = str(origin["path"])
@@ -411,7 +440,10 @@ def _open_rescored_again(
 
 
 def _require_unchanged(
-    job: Job, described: Mapping[str, Any], entry: Mapping[str, Any], source: Mapping[str, Any]
+    job: Job,
+    described: Entry,
+    entry: Entry,
+    source: Entry,
 ) -> None:
     """Raise unless dataset, images, completions, examples and model are as the run left them."""
     if described["dataset"]["fingerprint"] != entry["dataset"]["fingerprint"]:
@@ -428,8 +460,8 @@ def _require_unchanged(
 
 
 def _specify(
-    entry: Mapping[str, Any],
-    source: Mapping[str, Any],
+    entry: Entry,
+    source: Entry,
     task: Task,
     samples: StoredTable,
     file: str | None,
@@ -454,7 +486,10 @@ def _specify(
 
 
 def _specify_again(
-    entry: Mapping[str, Any], source: Mapping[str, Any], writer: RunWriter, options: Options
+    entry: Entry,
+    source: Entry,
+    writer: RunWriter,
+    options: Options,
 ) -> Specification:
     """Return what is left to do of a task of a run that stopped."""
     file = writer.manifest.get("file")
@@ -481,7 +516,10 @@ def _specify_again(
 
 
 def _find_model(
-    entry: Mapping[str, Any], source: Mapping[str, Any], file: str | None, options: Options
+    entry: Entry,
+    source: Entry,
+    file: str | None,
+    options: Options,
 ) -> str | ModelConfig | None:
     """Return the model by its name; secrets, and what its file defines, are looked up again."""
     name = source["model_key"]

@@ -17,7 +17,7 @@ from typing import Any, Unpack, cast
 from answerkey import features
 from answerkey.datasets.rows import Rows
 from answerkey.datasets.sources import MemorySource
-from answerkey.datasets.storage import hide_query, name_lasting
+from answerkey.datasets.storage import name_lasting
 from answerkey.datasets.tables import DataTable, Tabular, load_rows, load_table
 from answerkey.engines import Engine, open_engine
 from answerkey.errors import (
@@ -27,21 +27,20 @@ from answerkey.errors import (
     SpecError,
     Stop,
     Stopped,
-    is_url,
     raise_all,
 )
-from answerkey.evaluate.display import Display, choose_display
-from answerkey.evaluate.evaluate import check_jobs, evaluate
-from answerkey.evaluate.job import (
-    Job,
-    Progress,
-    Shared,
-    open_job,
-    open_jobs,
+from answerkey.evaluate.display import Display, NullProgress, choose_display
+from answerkey.evaluate.evaluate import call_together, check_jobs, evaluate
+from answerkey.evaluate.job import Job, Progress, Shared, open_job, open_jobs
+from answerkey.evaluate.manifest import describe_run, describe_sources, tabulate_samples
+from answerkey.evaluate.options import (
+    Options,
+    RunOptions,
+    ScoreOptions,
+    name_path,
+    read_options,
+    show_options,
 )
-from answerkey.evaluate.manifest import describe_run, describe_sources, store_samples
-from answerkey.evaluate.options import Options, RunOptions, ScoreOptions, read_options, show_options
-from answerkey.evaluate.together import call_together
 from answerkey.models.config import CachePolicy, FunctionConfig, ModelConfig
 from answerkey.runs import (
     NewFolder,
@@ -85,7 +84,8 @@ class TabledRun:
         specifications = []
         for specification in plan.specifications:
             samples, completions = self.tables[specification.task.key]
-            dataset = replace(specification.dataset, source=MemorySource(samples, origin=self.file))
+            source = MemorySource(samples, origin=self.file)
+            dataset = replace(specification.dataset, source=source)
             specifications.append(replace(specification, dataset=dataset, completions=completions))
         return replace(plan, specifications=tuple(specifications))
 
@@ -128,26 +128,29 @@ class PendingRun:
         jobs, notices = check_jobs(self.jobs, self.options, self.engine, display.report, shared)
         require_callable(jobs, self.options)
         messages = [*self.manifest["notices"], *map(str, notices)]
-        return replace(self, jobs=jobs, manifest={**self.manifest, "notices": messages})
-
-    @property
-    def sources(self) -> dict[str, dict[str, Any]]:
-        """The `task.json` of each job."""
-        return {job.key: describe_sources(job) for job in self.jobs}
+        manifest = {**self.manifest, "notices": messages}
+        return replace(self, jobs=jobs, manifest=manifest)
 
     def begin(self, place: RunPlace | NewFolder | None) -> PendingRun:
         """Create the run folder and lock it; without a place the run is kept in memory."""
+        sources = {}
         samples = {}
         for job in self.jobs:
-            table = store_samples(job)
-            if table is not None:
-                samples[job.key] = table
-        return replace(self, _writer=start_run(place, self.manifest, self.sources, samples))
+            sources[job.key] = describe_sources(job)
+            if isinstance(job.specification.dataset.source, MemorySource):
+                samples[job.key] = tabulate_samples(job.specification.dataset.source)
+        writer = start_run(place, self.manifest, sources, samples)
+        return replace(self, _writer=writer)
 
     def finish(self, display: Display, num_beside: int = 0) -> Run:
         """Evaluate the jobs and return the finished run."""
         return evaluate(
-            self.jobs, self.writer, self.engine, self.options, display, num_beside=num_beside
+            self.jobs,
+            self.writer,
+            self.engine,
+            self.options,
+            display,
+            num_beside=num_beside,
         )
 
 
@@ -203,7 +206,12 @@ async def arun(
 
     def work() -> Run:
         with stop.followed():
-            return run(path, out=out, progress=progress, **values)
+            return run(
+                path,
+                out=out,
+                progress=progress,
+                **values,
+            )
 
     pool = ThreadPoolExecutor(1, thread_name_prefix="answerkey-run")
     running = loop.run_in_executor(pool, work)
@@ -225,7 +233,8 @@ def read_plan(path: TaskSource | TabledRun, options: Options) -> tuple[Plan, lis
         message = f"a task, a task file or a data file is needed, not a {type(source).__name__}"
         hint = "for a table: `ak.score(ak.mcqa(question=…, options=…, truth=…), table, model=…)`"
         raise SpecError("E119", message, hint=hint)
-    loaded = load_plan(path.source if isinstance(path, TabledRun) else path, options)
+    task_source = path.source if isinstance(path, TabledRun) else path
+    loaded = load_plan(task_source, options)
     raise_all(loaded.errors)
     plan = loaded.value
     if plan is None or not plan.specifications:
@@ -268,7 +277,7 @@ def open_run(
     if isinstance(path, TabledRun):
         file = name_lasting(path.file)
     elif isinstance(path, str | Path):
-        file = hide_query(str(path)) if is_url(str(path)) else name_lasting(path)
+        file = name_path(path)
     manifest = describe_run(
         plan.key,
         plan.display_name,
@@ -326,23 +335,31 @@ def run_matrix(
     values = dict[str, Any](options)
     first = read_options("run_matrix", values)
     values["dataset"] = first.dataset  # a table is read once
-    planned = []
-    for model, column in product(
-        models or (values.get("model"),), completion_columns or (first.completion_column,)
-    ):
+    models = models or (values.get("model"),)
+    completion_columns = completion_columns or (first.completion_column,)
+    plans = []
+    for model, column in product(models, completion_columns):
         chosen = read_options("run_matrix", {**values, "model": model, "completion_column": column})
         plan, notices = read_plan(path, chosen)
         if not calls_model:
             _refuse_calls(plan)
         name = "-".join(filter(None, (chosen.model_name, column)))
-        planned.append((name, plan, notices, chosen))
+        plans.append((name, plan, notices, chosen))
     engine = open_engine(first.engine, first.ray_address)
-    place = choose_place(out, planned[0][1].key)
-    display = choose_display(display, None)
+    place = choose_place(out, plans[0][1].key)
+    display = display or NullProgress()
     shared = Shared()
     runs = []
-    for name, part, notices, chosen in planned:
-        pending = open_run(path, part, notices, chosen, engine, name=name, shared=shared)
+    for name, plan, notices, chosen in plans:
+        pending = open_run(
+            path,
+            plan,
+            notices,
+            chosen,
+            engine,
+            name=name,
+            shared=shared,
+        )
         runs.append(pending.check(display, shared))
     if len(runs) == 1:
         finished = runs[0].begin(place).finish(display)
@@ -374,7 +391,8 @@ class MatrixMember:
 
 
 def _begin_together(
-    runs: Sequence[PendingRun], parent: RunPlace | NewFolder
+    runs: Sequence[PendingRun],
+    parent: RunPlace | NewFolder,
 ) -> tuple[RunPlace, list[MatrixMember]]:
     """Create a folder for each run below `parent`: all of them, or none."""
     folders = []
@@ -435,7 +453,9 @@ def finish_together(parent: RunPlace, members: Sequence[MatrixMember], display: 
 
 
 def _collect(
-    parent: RunPlace, members: Sequence[MatrixMember], outcomes: Mapping[int, Run | AnswerkeyError]
+    parent: RunPlace,
+    members: Sequence[MatrixMember],
+    outcomes: Mapping[int, Run | AnswerkeyError],
 ) -> Matrix:
     runs: list[Run] = []
     errors: dict[str, AnswerkeyError] = {}
@@ -486,16 +506,23 @@ def score(
         message = "a data file in place of a task brings its samples; a task needs some"
         raise SpecError("E119", message, hint="pass a task and `samples`, or a data file alone")
     if samples is None:
-        planned_options = chosen
+        plan_options = chosen
         if completions is not None:
-            planned_options = replace(chosen, completions="given")
-        specification = read_plan(str(task), planned_options)[0].specifications[0]
-        ready, source = specification.task, specification.dataset
+            plan_options = replace(chosen, completions="given")
+        plan, _ = read_plan(str(task), plan_options)
+        ready = plan.specifications[0].task
+        source = plan.specifications[0].dataset
     else:
-        ready, source = _load_ready(task, chosen), _find_samples(samples, chosen)
+        ready = _load_ready(task, chosen)
+        source = _find_samples(samples, chosen)
     engine = open_engine(chosen.engine, chosen.ray_address)
     is_callers = isinstance(task, Mapping)
-    judges = load_judges(ready, run_file=None, overrides=chosen, is_callers=is_callers)
+    judges = load_judges(
+        ready,
+        run_file=None,
+        overrides=chosen,
+        is_callers=is_callers,
+    )
     require_trust(ready.snippets, trust_code=chosen.trust_code)
     table = _load_completions(completions)
     specification = Specification(
@@ -515,7 +542,7 @@ def score(
     policies, notices = choose_policies({ready.key: ready}, ready.key, chosen)
     manifest = describe_run(ready.key, ready.display_name, jobs, notices, policies)
     pending = PendingRun(ready.key, jobs, manifest, engine, chosen)
-    return make_run(pending, None, choose_display(None, None))
+    return make_run(pending, None, NullProgress())
 
 
 def _load_ready(task: TaskSource, options: Options) -> Task:
@@ -548,11 +575,20 @@ def _load_completions(
         return None
     if isinstance(completions, str | Path):
         return load_table(completions, by_trial=True).rows
-    return load_rows(completions, name="completions", by_trial=True, lone="completion").rows
+    return load_rows(
+        completions,
+        name="completions",
+        by_trial=True,
+        lone="completion",
+    ).rows
 
 
 def choose_policies(
-    tasks: Mapping[str, Task], evaluation: str, options: Options, *, stored: Sequence[object] = ()
+    tasks: Mapping[str, Task],
+    evaluation: str,
+    options: Options,
+    *,
+    stored: Sequence[object] = (),
 ) -> tuple[Sequence[Mapping[str, Any]], list[Notice]]:
     """Return the caller's policies, else the stored ones, checked against the loaded tasks."""
     if not options.states_gates and not stored:

@@ -51,7 +51,7 @@ class Session:
     is_parallel: bool = False
     max_open: int | None = None
     _observers: dict[str, Observer] = field(default_factory=dict)
-    _models: dict[tuple[str, str], Model] = field(default_factory=dict)
+    _models: dict[str, dict[str, Model]] = field(default_factory=dict)
     _tasks: dict[str, Task] = field(default_factory=dict)
     _given_up: set[object] = field(default_factory=set)
 
@@ -65,17 +65,14 @@ class Session:
         The repetitions of a job share its models; the session closes them in the end.
         """
         observer = self._observe(job)
+        models = self._models.setdefault(job.key, {})
         for purpose, model in job.models.items():
-            if (job.key, purpose) not in self._models:
-                bound = self._bind_model(model, job.key, purpose, observer)
-                self._models[job.key, purpose] = bound
+            if purpose not in models:
+                models[purpose] = self._bind_model(model, job.key, purpose, observer)
         if job.key not in self._tasks:
             self._tasks[job.key] = self._bind_scorers(job)
-        return replace(
-            job,
-            model=self._models.get((job.key, SOLVE)),
-            specification=replace(job.specification, task=self._tasks[job.key]),
-        )
+        specification = replace(job.specification, task=self._tasks[job.key])
+        return replace(job, model=models.get(SOLVE), specification=specification)
 
     def _observe(self, job: Job) -> Observer | None:
         """Return the observer of a job that calls a live model; the display follows it."""
@@ -105,13 +102,20 @@ class Session:
         for step in job.task.scoring:
             scorer = step.scorer
             if step.key in job.judges and asks_model(scorer):
-                scorer = scorer.bind(self._models[job.key, name_purpose(step)], key=step.key)
+                model = self._models[job.key][name_purpose(step)]
+                scorer = scorer.bind(model, key=step.key)
                 if hasattr(scorer, "close"):
                     self.stack.callback(scorer.close)
             steps.append(replace(step, scorer=scorer))
         return replace(job.task, scoring=tuple(steps))
 
-    def _bind_model(self, model: Model, key: str, purpose: str, observer: Observer | None) -> Model:
+    def _bind_model(
+        self,
+        model: Model,
+        key: str,
+        purpose: str,
+        observer: Observer | None,
+    ) -> Model:
         if observer is None or not stores_calls(model):
             return model
         bound = replace(
@@ -147,20 +151,21 @@ class Session:
 
     def close_models(self, key: str) -> None:
         """Close the connections of a job that is done: the next one opens its own."""
-        for (owner, _), model in self._models.items():
-            if owner == key and stores_calls(model):
+        for model in self._list_models(key).values():
+            if stores_calls(model):
                 model.close()
 
     def give_up(self, key: str) -> None:
         """Remember which models of a job could not be called; close all of them."""
-        models = [model for (owner, _), model in self._models.items() if owner == key]
+        models = self._list_models(key).values()
         lost = [model for model in models if calls_endpoint(model) and model.is_given_up]
         self._given_up.update(map(find_account, lost or models))
         self.close_models(key)
 
     def has_given_up(self, job: Job) -> bool:
         """Whether a job needs a model that could not be called before."""
-        return not self._given_up.isdisjoint(map(find_account, job.models.values()))
+        accounts = map(find_account, job.models.values())
+        return not self._given_up.isdisjoint(accounts)
 
     def describe(self, key: str) -> dict[str, Any]:
         """Return what `run.json` says about the calls of a job; nothing without a live model."""
@@ -168,10 +173,15 @@ class Session:
         if observer is None:
             return {}
         prices = {}
-        for (owner, purpose), model in self._models.items():
-            if owner == key and calls_endpoint(model):
+        for purpose, model in self._list_models(key).items():
+            if calls_endpoint(model):
                 prices[purpose] = model.price
-        return {"calls": count_calls(self._journal, key, prices, observer.retried)}
+        calls = count_calls(self._journal, key, prices, observer.retried)
+        return {"calls": calls}
+
+    def _list_models(self, key: str) -> dict[str, Model]:
+        """Return the bound models of a job by the purpose of their calls."""
+        return self._models.get(key, {})
 
     @property
     def _journal(self) -> CallStore:
@@ -200,17 +210,27 @@ def open_session(
             if writer.is_resumed:
                 _report_known_calls(jobs, writer, display)
         _announce_fallbacks(jobs, display)
-        displays = dict.fromkeys((job.key for job in jobs), display)
         is_parallel = not num_beside and len(_list_accounts(jobs)) > 1
+        displays = {}
+        for job in jobs:
+            displays[job.key] = display
+            if is_parallel:
+                displays[job.key] = display.open_run(job.key, count_questions([job]))
         if is_parallel:
-            displays = {job.key: display.open_run(job.key, count_questions([job])) for job in jobs}
             num_beside = len(jobs) - 1
-        max_open, notices = _fit_connections(jobs, num_beside)
+        max_open, notices = _fit_connections(jobs, num_beside, options.max_concurrent)
         for notice in notices:
             display.warn(notice)
-        max_open = min(filter(None, (max_open, options.max_concurrent)), default=None)
         yield Session(
-            writer, options, display, cache, stack, budget, displays, is_parallel, max_open
+            writer,
+            options,
+            display,
+            cache,
+            stack,
+            budget,
+            displays,
+            is_parallel,
+            max_open,
         )
         notices += cache.notices
         if journal is not None and journal.damaged:
@@ -224,21 +244,25 @@ def _list_accounts(jobs: Sequence[Job]) -> set[object]:
 
 
 def _charge_earlier_calls(
-    budget: Budget, journal: CallStore, jobs: Sequence[Job], options: Options
+    budget: Budget,
+    journal: CallStore,
+    jobs: Sequence[Job],
+    options: Options,
 ) -> None:
     """Charge the budget with the calls that were made before the run stopped."""
     if options.max_calls is None and options.max_cost is None:
         return
-    models = {(job.key, purpose): model for job in jobs for purpose, model in job.models.items()}
+    models = {job.key: job.models for job in jobs}
     for usage in journal.sum_usage():
-        if usage.source not in {"live", BATCH_SOURCE}:
+        is_batch = usage.source == BATCH_SOURCE
+        if usage.source != "live" and not is_batch:
             continue
         budget.calls += usage.calls
-        model = models.get((usage.task, usage.purpose))
+        model = models.get(usage.task, {}).get(usage.purpose)
         price = choose_price(model, options) if calls_endpoint(model) else None
         if price is not None:
-            tokens = (usage.tokens[name] for name in PRICED_NAMES)
-            budget.spent += charge(price, *tokens, is_batch=usage.source == BATCH_SOURCE)
+            tokens = [usage.tokens[name] for name in PRICED_NAMES]
+            budget.spent += charge(price, *tokens, is_batch=is_batch)
 
 
 def _announce_fallbacks(jobs: Sequence[Job], display: Display) -> None:
@@ -250,8 +274,13 @@ def _announce_fallbacks(jobs: Sequence[Job], display: Display) -> None:
                 display.say(f"fallback: `{model.name}` is asked about {about}")
 
 
-def _fit_connections(jobs: Sequence[Job], num_beside: int) -> tuple[int | None, list[Notice]]:
-    """Return how many connections each model can have, where it wants more, with a notice.
+def _fit_connections(
+    jobs: Sequence[Job],
+    num_beside: int,
+    most: int | None,
+) -> tuple[int | None, list[Notice]]:
+    """Return how many connections each model can have, at `most` so many, with a notice if it
+    wants more.
 
     The models of one job are called together, and those of the runs beside this one.
     """
@@ -264,15 +293,16 @@ def _fit_connections(jobs: Sequence[Job], num_beside: int) -> tuple[int | None, 
             wishes.append(model.limits.choose_concurrent(model.connection.max_concurrent))
     room = find_room() if wishes else None
     if room is None:
-        return None, []
+        return most, []
     limit = max(1, room // most_models // (1 + num_beside))
     if limit >= max(wishes):
-        return None, []
+        return most, []
     message = (
         f"at most {limit} of {max(wishes)} requests are sent at once: this process may open "
         "few files"
     )
-    return limit, [Notice(message, hint="raise the limit of open files: `ulimit -n 4096`")]
+    notice = Notice(message, hint="raise the limit of open files: `ulimit -n 4096`")
+    return min(limit, most or limit), [notice]
 
 
 def _describe_loss(count: int) -> Notice:
@@ -282,11 +312,13 @@ def _describe_loss(count: int) -> Notice:
 
 def _report_known_calls(jobs: Sequence[Job], writer: RunWriter, display: Display) -> None:
     """Say how many calls the journal of a resumed run knows, and how many are lost."""
-    journal, entries = writer.journal(), writer.manifest["tasks"]
+    journal = writer.journal()
+    entries = writer.manifest["tasks"]
     calls, failed = journal.count()
     recorded = 0
     for entry in entries:
-        recorded += sum(purpose["calls"] for purpose in (entry.get("calls") or {}).values())
+        for purpose_entry in (entry.get("calls") or {}).values():
+            recorded += purpose_entry["calls"]
     lost = max(journal.lost + writer.lost_records, recorded - calls)
     if lost:
         notice = _describe_loss(lost)
@@ -295,8 +327,8 @@ def _report_known_calls(jobs: Sequence[Job], writer: RunWriter, display: Display
             entry.pop("calls", None)  # so that it is reported once
         writer.add_notices([notice])
         writer.write_manifest()
-    known = calls - failed
-    left = -known
+    answered = calls - failed
+    left = -answered
     is_exact = True
     for job in jobs:
         for purpose, model in job.models.items():
@@ -306,7 +338,7 @@ def _report_known_calls(jobs: Sequence[Job], writer: RunWriter, display: Display
             left += job.num_calls * size * job.specification.num_runs
             is_exact &= purpose == SOLVE  # a judge or a fallback is not asked about every sample
     limit = "" if is_exact else "at most "
-    display.say(f"calls: {known:,} known, {limit}{max(0, left):,} left")
+    display.say(f"calls: {answered:,} known, {limit}{max(0, left):,} left")
 
 
 def _count_continuations(job: Job) -> int:
@@ -314,8 +346,9 @@ def _count_continuations(job: Job) -> int:
     solver = job.task.solver
     if solver is None or not solver.ranks_continuations or not len(job.dataset):
         return 1
-    first = job.dataset.rows.slice(0, 1).load()
-    return max(1, len(solver.list_calls(first, job.examples)[0]))
+    first_sample = job.dataset.rows.slice(0, 1).load()
+    [prompts] = solver.list_calls(first_sample, job.examples)
+    return max(1, len(prompts))
 
 
 def calls_live(jobs: Sequence[Job]) -> bool:
@@ -333,7 +366,9 @@ def count_questions(jobs: Sequence[Job]) -> int:
 
 
 def share_turns(
-    jobs: Sequence[Job], turns: dict[object, threading.Lock], options: Options
+    jobs: Sequence[Job],
+    turns: dict[object, threading.Lock],
+    options: Options,
 ) -> list[Job]:
     """Return jobs whose models take turns with those that have the same host and key.
 
@@ -343,7 +378,8 @@ def share_turns(
     def share(model: Model | None) -> Any:  # noqa: ANN401 - the model, or one like it
         if not calls_endpoint(model):
             return model
-        return replace(model, turn=turns.setdefault(find_account(model), threading.Lock()))
+        turn = turns.setdefault(find_account(model), threading.Lock())
+        return replace(model, turn=turn)
 
     shared = []
     for job in jobs:

@@ -432,6 +432,7 @@ class SnippetModel(CodeModel):
     environment: Mapping[str, Secret] = field(default_factory=dict)
     seconds: float = SECONDS
     is_identified: ClassVar[bool] = True
+    sees_samples: ClassVar[bool] = False
 
     @property
     def identity(self) -> str:
@@ -499,6 +500,7 @@ class FunctionModel(CodeModel):
     """
 
     config: FunctionConfig
+    sees_samples: ClassVar[bool] = False
 
     @property
     def is_function(self) -> bool:

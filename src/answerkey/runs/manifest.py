@@ -56,7 +56,7 @@ Values = dict[str, Any]
 class Stored(BaseModel):
     """An object of a JSON file of a run."""
 
-    model_config = ConfigDict(strict=True)
+    model_config = ConfigDict(strict=True, defer_build=True)
 
 
 # ── run.json

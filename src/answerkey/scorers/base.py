@@ -494,8 +494,21 @@ def _build_structs(name: str, rows: Sequence[Mapping[str, Any]], types: Types) -
         cells = [row.get(field) for row in rows]
         if convert is not None:
             cells = [None if cell is None else convert(cell) for cell in cells]
-        columns.append(pl.Series(field, cells, dtype or pl.String))
+        if isinstance(dtype, pl.List):
+            columns.append(_build_lists(field, cells, dtype))
+        else:
+            columns.append(pl.Series(field, cells, dtype or pl.String))
     return pl.DataFrame(columns).to_struct(name)
+
+
+def _build_lists(name: str, cells: Sequence[Sequence[object] | None], dtype: pl.List) -> pl.Series:
+    """Return a column of lists; equal ones are built once, since Polars takes long for each."""
+    numbers: dict[tuple[object, ...] | None, int] = {}
+    places = []
+    for cell in cells:
+        key = None if cell is None else tuple(cell)
+        places.append(numbers.setdefault(key, len(numbers)))
+    return pl.Series(name, list(numbers), dtype).gather(places)
 
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False)

@@ -49,6 +49,7 @@ FILTERS = """
     - {op: exists, expression: sample.answer}
     - {op: is_true, expression: sample.hard}"""
 SOLVER = TASK[TASK.index("    type: single") : TASK.index("  scorers")]
+TRACE_SOLVER = "    type: pass_through_solver\n    trace_column: said\n"
 EXAMPLES = "    examples:\n      dataset: questions\n      num_examples: 1\n      by: level\n"
 SOURCE = "source:\n  type: local\n  file_path: questions.jsonl"
 ROWS = '{"question": "Q", "answer": "A", "choices": ["A", "B"]}\n' * 2
@@ -84,23 +85,11 @@ def test_the_project_is_sound(folder: Path) -> None:
         ("task", "sample.question }}", "sample.qestion }}", "E206", "18:20"),
         ("task", "content: Answer.", 'content: "{{ sample.rule }}"', "E206", "16:35"),
         ("task", "default_value: answer", "default_value: anser", "E206", "8:20"),
-        (
-            "task",
-            SOLVER,
-            "    type: pass_through_solver\n    trace_column: said\n",
-            "E206",
-            "13:19",
-        ),
+        ("task", SOLVER, TRACE_SOLVER, "E206", "13:19"),
         ("task", "  scorers:", f"{EXAMPLES}  scorers:", "E206", "22:11"),
         ("dataset", "questions.jsonl", "question.jsonl", "E201", "5:14"),
         ("dataset", "questions.jsonl", "questions.txt", "E201", "5:14"),
-        (
-            "dataset",
-            SOURCE,
-            "file_path: none.jsonl",
-            "E201",
-            "3:12",
-        ),  # an old place is a place, too
+        ("dataset", SOURCE, "file_path: none.jsonl", "E201", "3:12"),  # an old place
     ],
 )
 def test_what_is_named_in_vain_is_told_where_that_is_done(
@@ -158,6 +147,3 @@ def test_too_few_examples_are_told_once(project: Project) -> None:
     assert "run.yaml:1:" in str(error.where)
     with pytest.raises(ak.DataError, match="20 examples are wanted"):
         ak.run(plan, out=project.folder / "out")
-
-
-# How each template will be evaluated.

@@ -116,21 +116,18 @@ def test_anything_that_can_be_called_has_a_name(make: Any, name: str) -> None:  
     assert run.manifest["tasks"][0]["model"]["name"] == name
 
 
-@pytest.mark.parametrize(("limit", "most"), [(None, 1), (4, 4)])
-def test_a_plain_function_has_one_call_under_way_unless_more_are_allowed(
-    limit: int | None, most: int
+@pytest.mark.parametrize(
+    ("kind", "limit", "most"),
+    [("say", None, 1), ("say", 4, 4), ("say_later", None, 64), ("say_later", 5, 5)],
+)
+def test_as_many_calls_are_under_way_as_are_allowed(
+    kind: str, limit: int | None, most: int
 ) -> None:
-    """With `max_concurrent`, threads call it."""
-    asked = Asked(0.002)
-    run = ak.score(TASK, make_rows(40), model=asked.say, max_concurrent=limit)
-    assert (run.metrics["Accuracy"].value, asked.most) == (0.5, most)
-
-
-@pytest.mark.parametrize(("limit", "most"), [(None, 64), (5, 5)])
-def test_an_async_function_has_many_calls_under_way(limit: int | None, most: int) -> None:
-    """As many as an endpoint is sent, or as `max_concurrent` says; results keep their order."""
-    asked = Asked(0.3)
-    run = ak.score(TASK, make_rows(130), model=asked.say_later, max_concurrent=limit)
+    """One of a plain function, and as many of an async one as an endpoint is sent, unless
+    `max_concurrent` says otherwise; results keep their order.
+    """
+    asked = Asked(0.3 if kind == "say_later" else 0.002)
+    run = ak.score(TASK, make_rows(130), model=getattr(asked, kind), max_concurrent=limit)
     assert (run.metrics["Accuracy"].value, asked.most) == (0.5, most)
     assert len(set(asked.questions)) == 130
 
@@ -237,30 +234,6 @@ def test_secrets_in_what_is_raised_are_hidden() -> None:
     assert run.to_frame()["completion_error"].to_list() == ["RuntimeError: 401 for ***"]
 
 
-@pytest.mark.parametrize("kind", ["say", "say_later"])
-def test_a_run_that_stopped_goes_on_and_asks_nothing_twice(tmp_path: Path, kind: str) -> None:
-    """The function is given again.
-
-    What the journal knows is not asked, and nothing comes from the cache.
-    """
-    first, second = Asked(), Asked()
-    with pytest.raises(ak.SolverError, match="stopped at the limit of 23 calls"):
-        ak.run(
-            TASK,
-            dataset=make_rows(60),
-            model=getattr(first, kind),
-            out=tmp_path / "run",
-            max_calls=23,
-        )
-    assert len(first.questions) == 23
-    run = ak.resume(tmp_path / "run", model=getattr(second, kind))
-    assert (run.status, run.metrics["Accuracy"].value) == ("complete", 0.5)
-    assert sorted(first.questions + second.questions) == sorted(f"Question {n}?" for n in range(60))
-    third = Asked()
-    ak.run(TASK, dataset=make_rows(60), model=getattr(third, kind), out=tmp_path / "again")
-    assert len(third.questions) == 60
-
-
 def stop_in_the_second_shard(place: Path) -> None:
     """Stop a run after its first 50 samples, which are a shard, and 5 more."""
     with pytest.raises(ak.SolverError, match="stopped at the limit of 55 calls"):
@@ -278,7 +251,7 @@ def read_tables(run: ak.Run) -> tuple[pl.DataFrame, ...]:
 def test_a_resumed_run_is_that_of_one_that_never_stopped(tmp_path: Path) -> None:
     """Only what the journal lacks is asked; tables, numbers and counts are those of a whole run."""
     whole = ak.run(TASK, dataset=make_rows(80), model=Asked().say, out=tmp_path / "whole")
-    stop_in_the_second_shard(tmp_path / "run")
+    stop_in_the_second_shard(tmp_path / "run")  # after 55 calls: nothing comes from the cache
     asked = Asked()
     run = ak.resume(tmp_path / "run", model=asked.say)
     assert (len(asked.questions), run.status) == (25, "complete")
@@ -333,13 +306,6 @@ def test_a_run_goes_on_with_the_function_it_was_started_with(tmp_path: Path, cal
         ak.resume(tmp_path / "run", model=Asked().say)
     called = call("resume", tmp_path / "run")
     assert (called.code, "E507" in called.err, "Python function" in called.err) == (2, True, True)
-    ak.run(
-        TASK,
-        dataset=make_rows(3),
-        model="builtin/constant?choice=Z",
-        out=tmp_path / "other",
-        allow_failed=3,
-    )
     with pytest.raises(ak.SpecError, match="`model` cannot be chosen"):
         ak.resume(tmp_path / "run", model="builtin/random")
 

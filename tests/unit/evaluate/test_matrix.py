@@ -18,8 +18,8 @@ import pytest
 
 import answerkey as ak
 from answerkey.datasets.dataset import open_dataset
-from answerkey.evaluate import chunk, evaluate, job, together
-from answerkey.evaluate.checks import check_samples
+from answerkey.evaluate import chunk, evaluate, job
+from answerkey.evaluate.chunk import check_samples
 from answerkey.testing import Behaviour, TestServer, answer_by_hash
 
 from .conftest import SCORER, Project
@@ -300,7 +300,7 @@ def test_ctrl_c_stops_all_runs_and_says_how_to_go_on(
     project: Project, serve: Callable[..., TestServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those that run, and one that was to begin later; going on, each sample is asked once."""
-    monkeypatch.setattr(together, "MAX_THREADS", 2)
+    monkeypatch.setattr(evaluate, "MAX_THREADS", 2)
     project.write_rows([{"question": f"q{n}", "answer": "AB"[n % 2]} for n in range(40)])
     servers = [
         serve(Interrupting(5), Behaviour(delay=0.01)),

@@ -30,6 +30,16 @@ ROWS: list[dict[str, Any]] = [
     {"question": "three?", "answer": "B", "subject": "law", "mixed": None, "latency": "own"},
 ]
 SAID = ["A", "The answer is B", "C"]
+COLUMNS = """
+    sample_id trial question answer subject mixed sample.latency run task model
+    completion completion_status completion_error reasoning finish_reason prompt
+    prompt_tokens completion_tokens reasoning_tokens cached_tokens cache_write_tokens
+    latency cost their_score their_answer
+"""
+VERDICT = """
+    status reason excluded_by is_correct completion_validity validity_reason
+    predicted_choice ground_truth_choice choices extraction_rule
+"""
 #: What the default rule gives: right, not read, not read.
 RIGHT = [1.0, 0.0, 0.0]
 
@@ -42,40 +52,9 @@ def use_rule(rule: str) -> dict[str, Any]:
 def test_a_frame_has_the_row_the_completion_and_every_verdict() -> None:
     """In this order; a column that is called like one of ours has `sample.` before its name."""
     frame = ak.score(TASK, ROWS, SAID).to_frame()
-    assert frame.columns == [
-        *("sample_id", "trial", "question", "answer", "subject", "mixed", "sample.latency"),
-        *("run", "task", "model"),
-        *(
-            "completion",
-            "completion_status",
-            "completion_error",
-            "reasoning",
-            "finish_reason",
-            "prompt",
-        ),
-        *(
-            "prompt_tokens",
-            "completion_tokens",
-            "reasoning_tokens",
-            "cached_tokens",
-            "cache_write_tokens",
-        ),
-        *("latency", "cost", "their_score", "their_answer"),
-        *(
-            f"string_equals_mcqa.{name}"
-            for name in (
-                *(
-                    "status",
-                    "reason",
-                    "excluded_by",
-                    "is_correct",
-                    "completion_validity",
-                    "validity_reason",
-                ),
-                *("predicted_choice", "ground_truth_choice", "choices", "extraction_rule"),
-            )
-        ),
-    ]
+    scored = [name for name in frame.columns if name.startswith("string_equals_mcqa.")]
+    assert frame.columns == [*COLUMNS.split(), *scored]
+    assert [name.partition(".")[2] for name in scored] == VERDICT.split()
     assert frame["sample_id"].to_list() == ["000001", "000002", "000003"]
     assert frame["completion"].to_list() == SAID
     assert frame["mixed"].to_list() == ["1", '"1"', None]
@@ -84,26 +63,12 @@ def test_a_frame_has_the_row_the_completion_and_every_verdict() -> None:
 
 def test_a_frame_of_hostile_names_loses_no_column() -> None:
     """Whatever columns are called, each is there once."""
-    names = (
-        "completion",
-        "sample.completion",
-        "sample.sample.completion",
-        "string_equals_mcqa.status",
-        "*",
-        "^a$",
-    )
+    ours = "string_equals_mcqa.status"
+    names = ["completion", "sample.completion", "sample.sample.completion", ours, "*", "^a$"]
     row: dict[str, Any] = {**dict.fromkeys(names, "x"), "answer": "A", "sample_id": "s1"}
     frame = ak.score(TASK, [row], ["A"]).to_frame()
-    assert frame.columns[:9] == [
-        *("sample_id", "trial", "sample.completion", "sample.sample.completion"),
-        *(
-            "sample.sample.sample.completion",
-            "sample.string_equals_mcqa.status",
-            "*",
-            "^a$",
-            "answer",
-        ),
-    ]
+    renamed = [f"sample.{name}" for name in names[:4]]
+    assert frame.columns[:9] == ["sample_id", "trial", *renamed, "*", "^a$", "answer"]
     assert frame.select(pl.col("sample_id"), pl.col("completion")).row(0) == ("s1", "A")
 
 
@@ -150,16 +115,9 @@ def test_a_saved_run_is_the_same_run(tmp_path: Path, call: Any) -> None:  # noqa
         [None] * 3,
     )
     assert loaded.to_frame().drop("run").equals(run.to_frame().drop("run"))
-    for words in (
-        ("show",),
-        ("audit",),
-        ("export", "--to", "csv"),
-        ("explain", "2"),
-        ("rescore", "--out", "again"),
-    ):
-        given = [*words[:1], str(tmp_path / "run"), *words[1:]]
-        given = [str(tmp_path / one) if one == "again" else one for one in given]
-        called = call(*given)
+    again = ("--out", str(tmp_path / "again"))
+    for command, *words in (("show",), ("audit",), ("export", "--to", "csv"), ("rescore", *again)):
+        called = call(command, tmp_path / "run", *words)
         assert (called.code, "error" in called.err) == (0, False), called.err
     assert "three?" in call("explain", tmp_path / "run", "3").out
 
@@ -258,15 +216,10 @@ def test_orders_that_completions_state_are_known_again() -> None:
     order = {"options": "{{ sample.options }}", "orders": "rotations"}
     task = {**TASK, "definition": {"choice_order": order, "scorers": [SCORER]}}
     rows = [{"options": ["x", "y"], "answer": "A"}, {"options": ["u", "v"], "answer": "B"}]
-    said = [
-        {"sample_id": sample, "option_order": stated, "completion": "A"}
-        for sample, stated in (
-            ("000001", "BA"),
-            ("000001", "AB"),
-            ("000002", "AB"),
-            ("000002", "BA"),
-        )
-    ]
+    said = []
+    for order_text, number in (("BA", 1), ("AB", 1), ("AB", 2), ("BA", 2)):
+        reply = {"sample_id": f"00000{number}", "option_order": order_text, "completion": "A"}
+        said.append(reply)
     run = ak.score(task, rows, said)
     frame = run.to_frame()
     assert frame["option_order"].to_list() == [[1, 0], [0, 1], [0, 1], [1, 0]]
@@ -342,14 +295,3 @@ def test_the_questions_of_a_table_are_audited() -> None:
         TypeError, match="`audit_dataset` has no option `colums`; did you mean `columns`"
     ):
         ak.audit_dataset(rows, colums={})  # type: ignore[call-arg]  # what is tested
-
-
-def test_a_log_of_another_tool_is_imported_and_run(tmp_path: Path) -> None:
-    """From its file to a number; `columns` says which column is what."""
-    rows = [{"q": "Which?", "options": ["x", "y"], "key": "A", "reply": "A"}]
-    file = tmp_path / "log.jsonl"
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    names = {"question": "q", "answer": "key", "completion": "reply"}
-    found = ak.import_log("plain", file, out=tmp_path / "project", columns=names)
-    assert (found.samples, found.kind) == (1, "plain")
-    assert ak.run(found.folder, out=tmp_path / "run").metrics["Accuracy"].value == 1.0

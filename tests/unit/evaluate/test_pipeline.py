@@ -241,7 +241,7 @@ def cut() -> tuple[Job, Chunk]:
 def work(shard: Chunk, prepared: Job) -> pl.DataFrame:
     """Return the scores of a shard as they are stored, one column for each field of a verdict."""
     result = evaluate_chunk(prepared, shard)
-    assert result.rows == 4
+    assert result.problems.rows == 4
     assert result.scores is not None
     return result.scores.unnest(prepared.task.main_step.key)
 

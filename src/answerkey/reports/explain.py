@@ -91,7 +91,12 @@ def describe_explained(explained: Mapping[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def _explain_row(run: Run, task: TaskRun, source: SampleSource, position: int) -> dict[str, Any]:
+def _explain_row(
+    run: Run,
+    task: TaskRun,
+    source: SampleSource,
+    position: int,
+) -> dict[str, Any]:
     part = next(source.read([position]))
     stored = part.scores.row(0, named=True)
     explained: dict[str, Any] = {
@@ -121,7 +126,7 @@ def _explain_row(run: Run, task: TaskRun, source: SampleSource, position: int) -
     for step in source.task.scoring:
         if step.key in stored:
             verdict = describe_verdict(stored[step.key], source.encoded[step.key])
-            why = explain_score(step.scorer, verdict, completion, part.samples)
+            why = explain_score(step.scorer, verdict, part, 0)
             explained["scores"][step.key] = {**verdict, "why": why}
     if theirs:
         explained["theirs"] = theirs
@@ -167,7 +172,10 @@ def draw_explained(explained: Mapping[str, Any], width: int) -> list[Line]:
 
 
 def _draw_score(
-    key: str, score: Mapping[str, Any], about: Mapping[str, Any], width: int
+    key: str,
+    score: Mapping[str, Any],
+    about: Mapping[str, Any],
+    width: int,
 ) -> list[Line]:
     correct = score["values"].get("is_correct")
     status = Span(score["status"], "strong")

@@ -15,7 +15,7 @@ import random
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 from html import escape
@@ -167,7 +167,12 @@ def _build_overviews(
     for place, (name, run) in enumerate(named.items()):
         progress("auditing", place, len(named))
         audits = {key: audit_task(table) for key, table in tables[name].items()}
-        overview = build_overview(run, audits=audits, run_id=name, label=labels[place])
+        overview = build_overview(
+            run,
+            audits=audits,
+            run_id=name,
+            label=labels[place],
+        )
         tasks = []
         for number, task in enumerate(overview.tasks):
             table = tables[name][task.key]
@@ -202,8 +207,8 @@ def _write_rows(selections: Mapping[str, RowSelection], progress: Progress) -> I
             done += len(part)
             progress("writing", done, total)
         columns = {}
-        for field in fields(SampleRow):
-            columns[field.name] = [getattr(row, field.name) for row in rows]
+        for name in SampleRow.__annotations__:
+            columns[name] = [row[name] for row in rows]  # type: ignore[literal-required]  # a field
         yield _wrap(f"ak-rows-{place}", write_content(to_json(columns, COMPACT)))
 
 

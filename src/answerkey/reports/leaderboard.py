@@ -276,7 +276,12 @@ def _add_up(calls: Sequence[Mapping[str, Any]], name: str) -> Any:  # noqa: ANN4
     return sum(values) if values and None not in values else None
 
 
-def _build_cell(name: str, run: Run, task: TaskRun, rank: Rank | None) -> BoardCell:
+def _build_cell(
+    name: str,
+    run: Run,
+    task: TaskRun,
+    rank: Rank | None,
+) -> BoardCell:
     number, metric = list(run.tasks).index(task.key), task.main_metric
     if metric is None:
         return BoardCell(name, number, None, None, None, None, is_share=False, rank=rank)

@@ -161,7 +161,12 @@ def _add_case(suite: Element, classname: str, name: str) -> Element:
     return SubElement(suite, "testcase", names, time="0")
 
 
-def _add_problem(case: Element, tag: str, message: str, lines: Iterable[str]) -> None:
+def _add_problem(
+    case: Element,
+    tag: str,
+    message: str,
+    lines: Iterable[str],
+) -> None:
     SubElement(case, tag, message=clean_xml(message)).text = "\n".join(map(clean_xml, lines))
 
 

@@ -56,7 +56,11 @@ INVALID = Validity.INVALID.value
 # ── the classes, whose fields the front end reads
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(
+    frozen=True,
+    slots=True,
+    kw_only=True,
+)
 class Headline:
     """The number that a reader wants first; no value unless the run is complete.
 
@@ -388,7 +392,12 @@ def _list_metrics(view: TaskView, *, is_complete: bool) -> list[MetricLine]:
             is_share=entry.is_share,
         )
         if not is_complete:
-            line = replace(line, value=None, interval=None, note="the run is not complete")
+            line = replace(
+                line,
+                value=None,
+                interval=None,
+                note="the run is not complete",
+            )
         lines.append(line)
     return lines
 
@@ -425,9 +434,19 @@ def _name_scorer(view: TaskView) -> str | None:
 def _build_headline(view: TaskView, audit: TaskAudit, *, is_complete: bool) -> Headline:
     task, metric = view.task, view.task.main_metric
     if metric is None:
-        return Headline(name="no metric", n=0, is_share=False, note="This task has no metric.")
+        return Headline(
+            name="no metric",
+            n=0,
+            is_share=False,
+            note="This task has no metric.",
+        )
     main = next(entry for entry in view.metrics if entry.metric is metric)
-    headline = Headline(name=main.label, n=metric.n, is_share=main.is_share, note=None)
+    headline = Headline(
+        name=main.label,
+        n=metric.n,
+        is_share=main.is_share,
+        note=None,
+    )
     if not is_complete:
         return replace(headline, note=view.incomplete)
     details, is_accuracy = metric.details, task.is_accuracy(metric)

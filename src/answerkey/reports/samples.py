@@ -382,7 +382,12 @@ class SampleTable:
     def audit(self) -> Audit:
         """All completions, or some drawn at random, read by every rule; E505 if they are gone."""
         key, opened = self.task_run.key, self.source.opened
-        return audit(self.run, task=key, most=MAX_REREAD, opened=opened)
+        return audit(
+            self.run,
+            task=key,
+            most=MAX_REREAD,
+            opened=opened,
+        )
 
     @property
     def task_audit(self) -> TaskAudit | None:
@@ -394,8 +399,8 @@ class SampleTable:
     @property
     def flips(self) -> pl.Series:
         """The positions of completions that not all rules read alike."""
-        rows = None if self.task_audit is None else self.task_audit.flipped_rows
-        return pl.Series([] if rows is None else rows, dtype=pl.UInt32)
+        rows = () if self.task_audit is None else self.task_audit.flipped_rows
+        return pl.Series(rows, dtype=pl.UInt32)
 
     def find(self, query: Query) -> pl.Series:
         """Return the positions of the rows that a query asks for, in the order asked for.

@@ -71,7 +71,11 @@ class Layout:
     is_complete: bool
 
     def table(
-        self, header: Sequence[str], rows: Rows, align: str, flexible: int | None = None
+        self,
+        header: Sequence[str],
+        rows: Rows,
+        align: str,
+        flexible: int | None = None,
     ) -> list[Line]:
         """Return a table below a blank line; nothing without rows."""
         if not rows:
@@ -92,7 +96,11 @@ class Layout:
 
 
 def draw_summary(
-    run: Run, width: int, *, verbose: bool = False, digits: int | None = None
+    run: Run,
+    width: int,
+    *,
+    verbose: bool = False,
+    digits: int | None = None,
 ) -> list[Line]:
     """Return the summary of a run: the number first and last; `verbose` adds the tables behind it.
 
@@ -672,7 +680,13 @@ class RunProgress:
     is_over: bool = False
 
 
-def draw_bar(name: str, done: int, total: int, *, bar: str = BAR) -> Line:
+def draw_bar(
+    name: str,
+    done: int,
+    total: int,
+    *,
+    bar: str = BAR,
+) -> Line:
     """Return a bar with its name and count."""
     full = _BAR_CELLS * done // total if total else 0
     return line(

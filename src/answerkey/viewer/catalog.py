@@ -199,7 +199,14 @@ class Catalog:
         cache = self._brief if is_brief else self._overviews
         overview = cache.get(
             (run_id, entry.read_mark()),
-            lambda: dump(build_overview(run, run_id=run_id, label=label, is_brief=is_brief)),
+            lambda: dump(
+                build_overview(
+                    run,
+                    run_id=run_id,
+                    label=label,
+                    is_brief=is_brief,
+                )
+            ),
         )
         return {**overview, **entry.describe_state(run)}
 

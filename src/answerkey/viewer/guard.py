@@ -131,7 +131,10 @@ def _parse_target(target: str) -> tuple[str, dict[str, str]]:
     path, _, text = target.partition("?")
     try:
         pairs = parse_qsl(
-            text, keep_blank_values=True, errors="strict", max_num_fields=MOST_PARAMETERS
+            text,
+            keep_blank_values=True,
+            errors="strict",
+            max_num_fields=MOST_PARAMETERS,
         )
     except ValueError:
         refuse("the parameters cannot be read")

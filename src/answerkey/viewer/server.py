@@ -23,7 +23,6 @@ from typing import Any
 from answerkey.errors import AnswerkeyError, RunError, ServeError, SpecError, hide_secrets
 from answerkey.reports.html import build_page as build_html
 from answerkey.reports.html import hash_source
-from answerkey.reports.overview import dump
 from answerkey.reports.sample_view import view_rows, view_sample
 from answerkey.reports.samples import Query, find_position
 from answerkey.reports.view import count_trials
@@ -77,13 +76,13 @@ def read_api(catalog: Catalog, address: HostAddress) -> object:
             table = catalog.open_table(run, read_number(task))
             positions = table.find(_parse_query(query))
             rows = view_rows(table, positions.slice(offset, limit))
-            return {"total": len(positions), "rows": list(map(dump, rows))}
+            return {"total": len(positions), "rows": rows}
         case ("api", "runs", run, "tasks", task, "rows", row):
             _require_only(query)
             table, position = catalog.open_table(run, read_number(task)), read_number(row)
             if position >= len(table):
                 miss("there is no such row in this task")
-            return dump(view_sample(table, position))
+            return view_sample(table, position)
         case ("api", "runs", run, "tasks", task, "find"):
             _require_only(query, "id", "trial", *FILTERS)
             return _find_sample(catalog, run, read_number(task), query)
@@ -91,7 +90,10 @@ def read_api(catalog: Catalog, address: HostAddress) -> object:
 
 
 def _find_sample(
-    catalog: Catalog, run: str, task: int, query: Mapping[str, str]
+    catalog: Catalog,
+    run: str,
+    task: int,
+    query: Mapping[str, str],
 ) -> dict[str, int | None]:
     """Return where a sample, or one trial of it, stands: in the run, and among the rows shown."""
     trial, task_run = read_number(query.get("trial", "0")), catalog.open_task(run, task)

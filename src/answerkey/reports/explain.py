@@ -15,7 +15,7 @@ from answerkey.models.images import hide_images
 from answerkey.reports.messages import draw_block, draw_messages
 from answerkey.reports.sample_view import explain_score
 from answerkey.reports.samples import SampleSource, find_position
-from answerkey.reports.view import count_trials, show_path
+from answerkey.reports.view import count_trials
 from answerkey.runs import Run, TaskRun, load_run
 from answerkey.text import (
     BLANK,
@@ -100,7 +100,7 @@ def _explain_row(
     part = next(source.read([position]))
     stored = part.scores.row(0, named=True)
     explained: dict[str, Any] = {
-        "run": show_path(run),
+        "run": None if run.path is None else str(run.path),
         "task": task.key,
         "sample_id": str(stored["sample_id"]),
     }

@@ -51,7 +51,10 @@ def write_markdown(runs: Sequence[Run]) -> str:
             lines += [f"{SIMULATED}.", ""]
         lines += _list_gates(view.gates)
         for task in view.tasks:
-            lines += [f"### {escape_markdown(task.name)}", ""]
+            name = task.key
+            if task.display_name not in {"", task.key}:
+                name += f": {task.display_name}"
+            lines += [f"### {escape_markdown(name)}", ""]
             texts = [f"Completions of {task.answerer}."]
             if task.reused:
                 texts.append(f"{task.reused}.")

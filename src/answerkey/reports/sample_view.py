@@ -232,7 +232,6 @@ def view_samples(
         if completion is not None:
             exchange = _view_exchange(completion, readings[number])
         view: SampleView = {
-            **exchange,
             "p": row["p"],
             "id": row["id"],
             "trial": row["trial"],
@@ -240,6 +239,7 @@ def view_samples(
             "fields": texts,
             "question": None if question is None else cut(question.text),
             "choices": _list_choices(_choose_metadata(verdicts, number), question),
+            **exchange,
             "verdicts": _list_verdicts(source, part, number, verdicts, row),
             "missing": source.missing,
             "images": pictures[number],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -123,12 +123,14 @@ def draw_summary(
         from answerkey.gates.rules import draw_gates
 
         lines += draw_gates(run, width)
-    return [*lines, *_draw_notices(view.notices), *_draw_headlines(view, layout)]
+    if view.notices:
+        lines += _draw_notices(view.notices)
+    return lines + _draw_headlines(view, layout)
 
 
 def _draw_head(view: RunView, layout: Layout) -> list[Line]:
-    status = Span(view.status, "good" if view.is_complete else "warn")
-    lines = [line(Span(view.title, "title"), "  ", status)]
+    role: Role = "good" if view.is_complete else "warn"
+    lines = [line(Span(view.title, "title"), "  ", Span(view.status, role))]
     if view.path is not None:
         lines.append(line(Span("run ", "dim"), shorten_path(view.path)))
     if not view.can_go_on:
@@ -139,36 +141,33 @@ def _draw_head(view: RunView, layout: Layout) -> list[Line]:
     if view.status == "running":
         when = "to go on, unless it is still at work: "
     command = f"answerkey resume {shlex.quote(str(view.path))}"
-    return [*lines, line(Span(when, "dim"), command)]
+    lines.append(line(Span(when, "dim"), command))
+    return lines
 
 
 def _draw_task(task: TaskView, layout: Layout) -> list[Line]:
     lines = [BLANK, *_draw_facts(task, layout), BLANK]
-    if layout.is_complete:
-        lines += _draw_numbers(task, layout)
-    else:
+    if not layout.is_complete:
         lines += layout.text(task.incomplete, "warn")
         if task.advice:
             lines += layout.text(task.advice, "warn")
-    lines += [BLANK, *_draw_counts(task)]
-    if layout.is_complete:
-        lines += _draw_rules(task, layout)
-    lines += _draw_lost(task, layout)
-    if layout.is_complete:
+        lines += [BLANK, *_draw_counts(task), *_draw_lost(task, layout)]
+    else:
+        lines += _draw_numbers(task, layout)
+        lines += [BLANK, *_draw_counts(task)]
+        if task.task.totals.get("readings"):
+            from answerkey.run_audit.text import draw_both_rules
+
+            lines += draw_both_rules(task.task, layout.width, layout.digits)
+        lines += _draw_lost(task, layout)
         lines += _draw_groups(task, layout)
     if layout.verbose:
         letters = task.task.totals["letters"]
         lines += draw_letter_table(letters, layout.width, with_shares=layout.is_complete)
-    return [*lines, *_draw_audit(task, layout), *_draw_calls(task.calls, layout)]
-
-
-def _draw_rules(task: TaskView, layout: Layout) -> list[Line]:
-    """Return the accuracy by the two most usual rules."""
-    if not task.task.totals.get("readings"):
-        return []
-    from answerkey.run_audit.text import draw_both_rules
-
-    return draw_both_rules(task.task, layout.width, layout.digits)
+    lines += _draw_audit(task, layout)
+    if task.calls:
+        lines += _draw_calls(task.calls, layout)
+    return lines
 
 
 def _draw_audit(task: TaskView, layout: Layout) -> list[Line]:
@@ -176,25 +175,28 @@ def _draw_audit(task: TaskView, layout: Layout) -> list[Line]:
     is doubted.
     """
     totals, shown = task.task.totals, (task.task, layout.width, layout.digits)
+    lines: list[Line] = []
     if not any(totals.get(name) for name in ("readings", "theirs", "fallback", "doubted")):
-        return []
+        return lines
     from answerkey.run_audit import text as audit
 
-    lines = audit.draw_imported_verdicts(*shown, with_shares=layout.is_complete)
+    if layout.verbose and layout.is_complete:
+        lines += audit.draw_readings(*shown)
+    if totals.get("theirs"):
+        lines += audit.draw_imported_verdicts(*shown, with_shares=layout.is_complete)
     if not layout.is_complete:
         return lines
-    if layout.verbose:
-        lines = [*audit.draw_readings(*shown), *lines]
-    remarks = audit.say_fallbacks(task.task, layout.digits)
-    remarks += audit.say_doubted(task.task, layout.digits)
+    remarks = []
+    if totals.get("fallback"):
+        remarks += audit.say_fallbacks(task.task, layout.digits)
+    if totals.get("doubted"):
+        remarks += audit.say_doubted(task.task, layout.digits)
     for sentence in remarks:
         lines += [BLANK, *layout.text(sentence)]
     return lines
 
 
 def _draw_notices(notices: Sequence[str]) -> list[Line]:
-    if not notices:
-        return []
     lines: list[Line] = [BLANK]
     for notice in notices:
         first, *further = make_visible(notice, keep_lines=True).split("\n")
@@ -205,22 +207,25 @@ def _draw_notices(notices: Sequence[str]) -> list[Line]:
 
 def _draw_headlines(view: RunView, layout: Layout) -> list[Line]:
     """Return the number of each task once more, as the last lines: people look there first."""
-    lines: list[Line] = []
+    lines: list[Line] = [BLANK]
     for task in view.tasks:
         name = f"{task.key}: " if len(view.tasks) > 1 else ""
-        metrics = _list_shown(task.metrics)
         if not view.is_complete:
             lines.append(line(Span(f"{name}INCOMPLETE, no accuracy", "warn")))
-        elif metrics:
-            first = metrics[0]
-            details, right = first.metric.details, ""
-            if "of" in details:
-                right = f"  {details['count']} of {details['of']} right"
-            number = layout.number(first.metric.value, as_share=first.is_share)
-            interval = layout.interval(first.metric.interval, as_share=first.is_share)
-            text = f"{name}{first.label} {number} {interval}".rstrip()
+            continue
+        for entry in task.metrics:
+            if entry.is_about_order:
+                continue
+            metric, as_share = entry.metric, entry.is_share
+            right = ""
+            if "of" in metric.details:
+                right = f"  {metric.details['count']} of {metric.details['of']} right"
+            number = layout.number(metric.value, as_share=as_share)
+            interval = layout.interval(metric.interval, as_share=as_share)
+            text = f"{name}{entry.label} {number} {interval}".rstrip()
             lines.append(line(Span(text, "title"), right))
-    return [BLANK, *lines] if lines else []
+            break
+    return lines if len(lines) > 1 else []
 
 
 # ── what was evaluated
@@ -310,24 +315,25 @@ def _say_trials(trials: Mapping[str, Any]) -> str:
 # ── the numbers
 
 
-def _list_shown(metrics: Iterable[MetricView]) -> list[MetricView]:
-    return [metric for metric in metrics if not metric.is_about_order]
-
-
 def _draw_numbers(task: TaskView, layout: Layout) -> list[Line]:
     """Return the metrics of a task: those that count for the score, then the quality checks."""
     scored: list[MetricView] = []
     checks: list[MetricView] = []
-    for view in _list_shown(task.metrics):
-        group = scored if view.metric.purpose == "score" else checks
-        group.append(view)
+    about_order = []
+    for view in task.metrics:
+        if view.is_about_order:
+            about_order.append(view)
+        elif view.metric.purpose == "score":
+            scored.append(view)
+        else:
+            checks.append(view)
     lines = [line("  This task has no metric.")]
     if scored:
         lines = _draw_metrics(task, scored, layout)
     if checks:
         lines += [BLANK, line("  Quality checks (purpose qa), not part of the score")]
         lines += _draw_metrics(task, checks, layout)
-    if any(view.is_about_order for view in task.metrics):
+    if about_order:
         from answerkey.robustness.choice_order import draw_choice_order
 
         lines += draw_choice_order(task.task, layout.width, layout.digits)
@@ -337,30 +343,23 @@ def _draw_numbers(task: TaskView, layout: Layout) -> list[Line]:
 
 
 def _draw_metrics(task: TaskView, views: Sequence[MetricView], layout: Layout) -> list[Line]:
-    # A single scorer is worth a mention only by the name that the user gave it.
-    names = {view.metric.scorer: "" for view in views}
-    if len(names) > 1:
-        names = {scorer: scorer for scorer in names}
-    names |= task.scorer_names
+    scorers = {view.metric.scorer for view in views}
     is_clustered = any(view.metric.details.get("cluster_by") for view in views)
     has_errors = layout.verbose or layout.digits is not None or is_clustered
     rows: list[Sequence[Cell]] = []
     for view in views:
         metric, as_share = view.metric, view.is_share
+        role: Role = "dim" if metric.value is None else "strong"
+        number = Span(layout.number(metric.value, as_share=as_share), role)
+        interval = layout.interval(metric.interval, as_share=as_share)
         error = ""
         if has_errors:
             error = format_error(metric.std_error, as_share=as_share, digits=layout.digits)
-        role: Role = "dim" if metric.value is None else "strong"
-        rows.append(
-            [
-                Span(view.label, "strong"),
-                Span(layout.number(metric.value, as_share=as_share), role),
-                layout.interval(metric.interval, as_share=as_share),
-                error,
-                str(metric.n),
-                Span(names[metric.scorer], "dim"),
-            ]
-        )
+        # A single scorer is worth a mention only by the name that the user gave it.
+        key = metric.scorer if len(scorers) > 1 else ""
+        scorer = Span(task.scorer_names.get(metric.scorer, key), "dim")
+        label = Span(view.label, "strong")
+        rows.append((label, number, interval, error, str(metric.n), scorer))
     header = ("", "value", "95 % interval", "std. error", "n", "scorer")
     lines = lay_out(Table(header, rows, "<>>>><", flexible=0), layout.width)
     notes: dict[str, list[str]] = {}
@@ -370,7 +369,8 @@ def _draw_metrics(task: TaskView, views: Sequence[MetricView], layout: Layout) -
     for text, labels in notes.items():
         which = ""
         if len(labels) < len(views):
-            which = f" ({', '.join(labels[:MAX_NAMES])}{' …' if len(labels) > MAX_NAMES else ''})"
+            more = " …" if len(labels) > MAX_NAMES else ""
+            which = f" ({', '.join(labels[:MAX_NAMES])}{more})"
         lines += layout.text(f"{text}{which}", "dim")
     return lines
 
@@ -383,11 +383,12 @@ def _say_notes(metric: MetricValue) -> Iterator[str]:
         yield f"left out: {', '.join(counts)}"
     if metric.note:
         yield metric.note
-    if metric.value is not None and details.get("cluster_by"):
-        clusters = f"{details.get('clusters')} clusters, corrected by C/(C-1)"
-        yield f"standard error clustered by {details['cluster_by']}: {clusters}"
-    if metric.value is not None and metric.interval_note:
-        yield f"no interval: {metric.interval_note}"
+    if metric.value is not None:
+        if details.get("cluster_by"):
+            clusters = f"{details.get('clusters')} clusters, corrected by C/(C-1)"
+            yield f"standard error clustered by {details['cluster_by']}: {clusters}"
+        if metric.interval_note:
+            yield f"no interval: {metric.interval_note}"
     if details.get("counts") == "trials":
         yield f"counted per trial, {details.get('num_trials')} of each sample"
     if details.get("counts") == "orders":
@@ -426,14 +427,14 @@ def _draw_repeatability(
 def _draw_counts(task: TaskView) -> list[Line]:
     """Return the counts as sums: every sample is somewhere, and it shows."""
     totals = task.task.totals
-    lines = [line(f"  {text}") for text in say_counts(task.counts, "sample")]
+    texts = [*say_counts(task.counts, "sample")]
     if task.row_counts is not None:
         noun = "row" if "orders" in totals else "trial"
-        lines.append(line(f"  (a sample counts as its worst {noun})"))
-        lines += [line(f"  {text}") for text in say_counts(task.row_counts, noun)]
+        texts.append(f"(a sample counts as its worst {noun})")
+        texts += say_counts(task.row_counts, noun)
     for key, count in totals["excluded"].items():
-        text = f"{format_count(count, 'scored sample')} kept out by action `{key}`"
-        lines.append(line(f"  {text}"))
+        texts.append(f"{format_count(count, 'scored sample')} kept out by action `{key}`")
+    lines = [line(f"  {text}") for text in texts]
     warnings = []
     if cut_off := totals.get("cut_off"):
         warnings.append(f"cut off by the token limit: {cut_off}")
@@ -461,29 +462,29 @@ def _draw_lost(task: TaskView, layout: Layout) -> list[Line]:
     rows: list[Sequence[Cell]] = []
     for kind, reasons in (("failed", task.failed), ("errors", task.errors)):
         for reason in reasons:
-            sample = shorten(reason.example.sample_id, MAX_ID)
+            sample = shorten(reason.example["sample_id"], MAX_ID)
             rows.append((kind, reason.name, str(reason.count), sample))
     lines += layout.table(("No score", "reason", "count", "example"), rows, "<<><", 1)
     rows = []
     raised: list[Line] = []
-    for failures in task.failures:
-        for reason in failures.reasons:
-            sample = shorten(reason.example.sample_id, MAX_ID)
-            if failures.scorer != task.task.main_scorer:  # whose rows stand in the table above
-                rows.append((failures.name, reason.name, str(reason.count), sample))
-            raised += _draw_traceback(sample, reason.example.traceback or "", layout)
+    for scorer, reasons in task.failures.items():
+        name = task.scorer_names.get(scorer, scorer)
+        for reason in reasons:
+            sample = shorten(reason.example["sample_id"], MAX_ID)
+            if scorer != task.task.main_scorer:  # whose rows stand in the table above
+                rows.append((name, reason.name, str(reason.count), sample))
+            raised += _draw_traceback(sample, reason.example.get("traceback") or "", layout)
     lines += layout.table(("Failed scorer", "reason", "count", "example"), rows, "<<><", 1)
     return lines + raised
 
 
 def _draw_invalid(task: TaskView, layout: Layout) -> list[Line]:
     rows = []
+    scored = (task.row_counts or task.counts)["scored"]
     for reason in task.invalid:
-        share = ""
-        if layout.is_complete:
-            share = format_percent(reason.count / (task.row_counts or task.counts)["scored"])
-        completion = quote(reason.example.completion, layout.width)
-        sample = shorten(reason.example.sample_id, MAX_ID)
+        share = format_percent(reason.count / scored) if layout.is_complete else ""
+        completion = quote(reason.example.get("completion"), layout.width)
+        sample = shorten(reason.example["sample_id"], MAX_ID)
         rows.append((reason.name, str(reason.count), share, sample, completion))
     header = ("Invalid because", "count", "share", "example", "completion")
     return layout.table(header, rows, "<>><<", 4)
@@ -523,22 +524,24 @@ def _draw_groups(task: TaskView, layout: Layout) -> list[Line]:
         view, groups = grouped[0]
         rows = list_groups(groups)
         lines += _draw_values(column, view.label, rows, layout, as_share=view.is_share)
-        cells = []
-        for view, groups in grouped:
-            average, as_share = groups.macro, view.is_share
-            cells.append(
-                (
-                    view.label,
-                    layout.number(view.metric.value, as_share=as_share),
-                    layout.number(average.value, as_share=as_share),
-                    layout.interval(average.interval, as_share=as_share),
-                    str(average.n),
-                )
-            )
-        header = (f"Averages by {column}", "micro", "macro", "95 % of macro", "groups")
-        lines += layout.table(header, cells, "<>>>>", 0)
-        if groups.macro.note:
-            lines += layout.text(groups.macro.note, "dim")
+        lines += _draw_averages(column, grouped, layout)
+    return lines
+
+
+def _draw_averages(
+    column: str, grouped: Sequence[tuple[MetricView, Groups]], layout: Layout
+) -> list[Line]:
+    rows = []
+    for view, groups in grouped:
+        average, as_share = groups.macro, view.is_share
+        micro = layout.number(view.metric.value, as_share=as_share)
+        macro = layout.number(average.value, as_share=as_share)
+        interval = layout.interval(average.interval, as_share=as_share)
+        rows.append((view.label, micro, macro, interval, str(average.n)))
+    header = (f"Averages by {column}", "micro", "macro", "95 % of macro", "groups")
+    lines = layout.table(header, rows, "<>>>>", 0)
+    if groups.macro.note:
+        lines += layout.text(groups.macro.note, "dim")
     return lines
 
 
@@ -609,8 +612,8 @@ def _list_call_facts(calls: CallsView) -> list[tuple[str, Cell]]:
 def _draw_call_reasons(title: str, reasons: Sequence[ReasonView], layout: Layout) -> list[Line]:
     rows = []
     for reason in reasons[:MAX_REASONS]:
-        sample = shorten(reason.example.sample_id, MAX_ID)
-        text = shorten(reason.example.error, layout.width)
+        sample = shorten(reason.example["sample_id"], MAX_ID)
+        text = shorten(reason.example.get("error", ""), layout.width)
         rows.append((reason.name, str(reason.count), sample, text))
     return layout.table((title, "count", "example", "what was said"), rows, "<><<", 3)
 

@@ -10,6 +10,7 @@ from answerkey.errors import AnswerkeyError
 from answerkey.evaluate.pairs import name_runs
 from answerkey.metrics.paired import CLUSTERED_TEST, EXACT_TEST, PAIRED_TEST
 from answerkey.reports.leaderboard import (
+    Compared,
     Leaderboard,
     Tasks,
     build_leaderboard,
@@ -120,7 +121,7 @@ def label_runs(runs: Sequence[Run]) -> list[str]:
 def build_comparison(runs: Mapping[str, Run], tables: Tables) -> ComparisonView:
     """Return the comparison of runs by their ids."""
     labels = dict(zip(runs, label_runs(list(runs.values())), strict=True))
-    compared: list[tuple[TaskComparison, Tasks]] = []
+    compared: list[Compared] = []
     notices: list[str] = []
     refused = None
     try:

@@ -187,10 +187,12 @@ def _build_overviews(
 
 def _write_rows(selections: Mapping[str, RowSelection], progress: Progress) -> Iterator[str]:
     """Yield the blocks of samples and of rows, task by task."""
-    done, total = 0, sum(len(selection.positions) for selection in selections.values())
+    done = 0
+    total = sum(len(selection.positions) for selection in selections.values())
     room = MAX_IMAGES // max(1, total // CHUNK_SAMPLES)
     for place, selection in selections.items():
-        source, positions = selection.table.source, selection.positions
+        source = selection.table.source
+        positions = selection.positions
         chunks = [
             positions[offset : offset + CHUNK_SAMPLES]
             for offset in range(0, len(positions), CHUNK_SAMPLES)
@@ -227,7 +229,8 @@ def embed_samples(
 
     The images have at most `room` bytes.
     """
-    rows, samples = [], []
+    rows = []
+    samples = []
     for part in source.read(positions):
         for row, view in view_samples(source, part, room):
             rows.append(row)
@@ -318,7 +321,8 @@ def select_rows(
     noun = "samples" if table.task_run.counts["samples"] == count else "rows"
     if not limit:
         return RowSelection(table, (), f"This file holds none of {count:,} {noun}.")
-    index, share = table.index, limit // SHARE
+    index = table.index
+    share = limit // SHARE
     kinds: list[tuple[Sequence[int], int]] = [
         (index["invalid"].arg_true().to_list(), share),
         (table.flips.to_list(), share),

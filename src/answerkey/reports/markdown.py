@@ -95,7 +95,8 @@ def _list_gates(gates: Sequence[GateView]) -> list[str]:
 def _list_metrics(views: Sequence[MetricView]) -> list[str]:
     rows = []
     for view in views[:MAX_METRICS]:
-        metric, as_share = view.metric, view.is_share
+        metric = view.metric
+        as_share = view.is_share
         number = format_figure(metric.value, as_share=as_share)
         interval = format_interval(metric.interval, as_share=as_share)
         rows.append((escape_markdown(view.label), number, escape_markdown(interval), str(metric.n)))

@@ -341,7 +341,8 @@ def _count_readings(task: TaskRun) -> Audited:
 
 
 def _build_task(run: RunView, view: TaskView, audited: Audited) -> TaskOverview:
-    task, audit = view.task, audited.audit
+    task = view.task
+    audit = audited.audit
     plots = Plots(_plot_invalid(view, audit) or None, _plot_letters(task))
     findings = []
     for finding in audit.findings:
@@ -404,7 +405,8 @@ def _list_metrics(view: TaskView, *, is_complete: bool) -> list[MetricLine]:
 
 def _list_choices(view: TaskView, *, has_flips: bool) -> RowChoices:
     task = view.task
-    count, reasons = len(task.stored_scores), set[str]()
+    count = len(task.stored_scores)
+    reasons = set[str]()
     for group in ("invalid", "failed", "errors"):
         reasons.update(task.totals.get(group) or {})
     categories: Mapping[str, Mapping[str, int]] = task.totals.get("categories") or {}
@@ -432,7 +434,8 @@ def _name_scorer(view: TaskView) -> str | None:
 
 
 def _build_headline(view: TaskView, audit: TaskAudit, *, is_complete: bool) -> Headline:
-    task, metric = view.task, view.task.main_metric
+    task = view.task
+    metric = view.task.main_metric
     if metric is None:
         return Headline(
             name="no metric",
@@ -449,7 +452,8 @@ def _build_headline(view: TaskView, audit: TaskAudit, *, is_complete: bool) -> H
     )
     if not is_complete:
         return replace(headline, note=view.incomplete)
-    details, is_accuracy = metric.details, task.is_accuracy(metric)
+    details = metric.details
+    is_accuracy = task.is_accuracy(metric)
     chance = right = above_chance = None
     if is_accuracy:
         chance = describe_whole(task, "").chance or audit.chance
@@ -519,7 +523,8 @@ def _list_letters(task: TaskRun) -> list[str]:
 
 
 def _plot_letters(task: TaskRun) -> LetterSquare | None:
-    counted, letters = task.totals.get("letters"), _list_letters(task)
+    counted = task.totals.get("letters")
+    letters = _list_letters(task)
     if not counted or len(letters) > MAX_SQUARE:
         return None
     predicted = [*letters, INVALID]
@@ -535,7 +540,8 @@ def _plot_recalls(view: TaskView) -> Recalls | None:
         return None
     rows = []
     for letter, value in sorted(recalls.items()):
-        n, right = sum(counted[letter].values()), counted[letter].get(letter, 0)
+        n = sum(counted[letter].values())
+        right = counted[letter].get(letter, 0)
         interval = None if view.row_counts else wilson(right, n)
         rows.append(CategoryRow(letter, right, n, value, interval))
     return Recalls(rows, measure_rstd(list(recalls.values())))
@@ -543,7 +549,8 @@ def _plot_recalls(view: TaskView) -> Recalls | None:
 
 def _plot_categories(view: TaskView) -> Categories | None:
     """Return the main metric by group, or the accuracy by category; the best first."""
-    metric, categories = view.task.main_metric, view.categories
+    metric = view.task.main_metric
+    categories = view.categories
     if metric is not None and metric.groups:
         groups = metric.groups[0]
         categories = Categories(groups.column, "n", list_groups(groups), None)

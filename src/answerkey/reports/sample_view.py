@@ -23,7 +23,7 @@ from answerkey.reader import EXTRACTORS
 from answerkey.reader.characters import LONGEST_CHARACTER, WHITE_SPACE, measure_character
 from answerkey.reader.markup import find_thoughts
 from answerkey.reader.stated_answer import list_statements
-from answerkey.reports.messages import write_value
+from answerkey.reports.preview import write_value
 from answerkey.reports.samples import (
     PREDICTIONS,
     TRUTHS,
@@ -192,7 +192,8 @@ NO_EXCHANGE = Exchange(
 
 def view_rows(table: SampleTable, positions: Iterable[int]) -> list[SampleRow]:
     """Return the lines of the table for some rows, in the order given."""
-    source, order = table.source, list(positions)
+    source = table.source
+    order = list(positions)
     rows: dict[int, SampleRow] = {}
     for part in source.read(set(order)):
         verdicts = _decode_verdicts(source, part)
@@ -226,7 +227,8 @@ def view_samples(
     pictures = _list_pictures(source, part, completions, room)
     views = []
     for number, row in enumerate(_build_rows(source, part, readings)):
-        completion, question = completions[number], questions[number]
+        completion = completions[number]
+        question = questions[number]
         where, texts = _describe_sample(part, number)
         exchange = NO_EXCHANGE
         if completion is not None:
@@ -328,7 +330,8 @@ def _list_pictures(
     for entries in stored:
         shown: list[ImageView] = []
         for entry in entries:
-            image, data = pictures.get(str(entry.get("sha256"))), None
+            image = pictures.get(str(entry.get("sha256")))
+            data = None
             if image is not None:
                 size = int(str(image["size"]))
                 if size <= min(limit, room):
@@ -361,7 +364,8 @@ def _build_rows(
         is_flipped, span = None, None
         reading = readings[number]
         if reading is not None:
-            is_flipped, span = reading.is_flipped, reading.rules[0]["span"]
+            is_flipped = reading.is_flipped
+            span = reading.rules[0]["span"]
         row = SampleRow(
             p=part.positions[number],
             id=line["id"],
@@ -394,7 +398,8 @@ def show_decision(text: str | None, span: Span | None) -> Sequence[str] | None:
     if text is None:
         return None
     if span is None:
-        beginning, end = text[:MAX_BEFORE], text[MAX_BEFORE:]
+        beginning = text[:MAX_BEFORE]
+        end = text[MAX_BEFORE:]
         if len(end) > MAX_END:
             end = f" … {end[-MAX_END:]}"
         return [_join_lines(beginning + end).strip(), "", ""]
@@ -442,7 +447,8 @@ def _read_rows(
     given the texts of the options.
     """
     readings: list[RowReadings | None] = [None] * len(part)
-    scorer, samples = source.reader, part.samples
+    scorer = source.reader
+    samples = part.samples
     if scorer is None or part.completions is None:
         return readings
     if samples is None and scorer.options is not None:
@@ -583,7 +589,8 @@ def _choose_metadata(verdicts: Verdicts, number: int) -> Fields:
 def _list_choices(metadata: Fields, question: AuditedQuestion | None) -> list[ChoiceView]:
     """Return the choices with their texts, which of them is the truth, and which was predicted."""
     labels = list(map(str, metadata.get("choices") or ()))
-    truth, predicted = _find_name(metadata, TRUTHS), _find_name(metadata, PREDICTIONS)
+    truth = _find_name(metadata, TRUTHS)
+    predicted = _find_name(metadata, PREDICTIONS)
     texts: Sequence[str | None] = ()
     if question is not None:
         labels = labels or list(question.labels)
@@ -639,14 +646,16 @@ def _list_verdicts(
             why="; ".join(filter(None, reasons)) or None,
         )
         if step.key == source.main.key and view["validity"] is None:
-            view["validity"], view["reason"] = row["validity"], row["reason"]
+            view["validity"] = row["validity"]
+            view["reason"] = row["reason"]
         views.append(view)
     return views
 
 
 def explain_score(scorer: Scorer, verdict: Fields, part: Excerpt, number: int) -> str | None:
     """Return why the verdict on one row of the excerpt is what it is, in a sentence."""
-    metadata, values = verdict["metadata"], verdict["values"]
+    metadata = verdict["metadata"]
+    values = verdict["values"]
     if verdict["status"] == ScoreStatus.FAILED.value and part.samples is not None:
         problems, _ = scorer.check_rows(part.samples.take([number]))
         if problems:
@@ -661,7 +670,8 @@ def explain_score(scorer: Scorer, verdict: Fields, part: Excerpt, number: int) -
         if metadata["completion_validity"] == Validity.VALID.value:
             return explain_verdict(None, metadata["choices"], score)
         return None
-    answer, truth = _find_name(metadata, PREDICTIONS), _find_name(metadata, TRUTHS)
+    answer = _find_name(metadata, PREDICTIONS)
+    truth = _find_name(metadata, TRUTHS)
     if answer is not None and truth is not None:
         return f"the answer is {answer!r}, the ground truth {truth!r}"
     label = _find_name({**values, **metadata}, ("label",))
@@ -691,5 +701,6 @@ def _move(span: Span | None, offset: int) -> Span | None:
     """Return where a passage stands in the text shown; None if it was cut off."""
     if span is None or not offset:
         return span
-    begin, end = span[0] + offset, span[1] + offset
+    begin = span[0] + offset
+    end = span[1] + offset
     return None if begin < 0 else (begin, end)

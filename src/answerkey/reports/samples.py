@@ -155,8 +155,10 @@ class SampleSource:
         size = self.num_trials
         names = None if scorers is None else ["sample_id", "trial", *scorers]
         for stretch in self._cut(positions):
-            first, last = stretch[0] // size, stretch[-1] // size + 1
-            offset, length = first * size, (last - first) * size
+            first = stretch[0] // size
+            last = stretch[-1] // size + 1
+            offset = first * size
+            length = (last - first) * size
             excerpt = Excerpt(stretch, self.scores.read(offset, length, names), None, None)
             if self.opened is None:
                 if completions and len(self.kept):
@@ -201,10 +203,12 @@ class SampleSource:
         statuses = pl.repeat(None, len(part), dtype=pl.String, eager=True)
         is_known = self.says_validity
         if not is_known and part.completions is not None:
-            statuses, is_known = part.completions.frame["status"], True
+            statuses = part.completions.frame["status"]
+            is_known = True
         invalid = find_invalid_reasons(scores, statuses)
         is_scored = scores.frame["status"] == ScoreStatus.SCORED.value
-        valid, not_valid = pl.lit(Validity.VALID.value), pl.lit(Validity.INVALID.value)
+        valid = pl.lit(Validity.VALID.value)
+        not_valid = pl.lit(Validity.INVALID.value)
         validity = pl.when(invalid.is_null()).then(valid).otherwise(not_valid)
         reason = pl.when(is_scored).then(invalid)
         value = pl.lit(None, pl.Float64)
@@ -392,7 +396,8 @@ class SampleTable:
     @cached_property
     def audit(self) -> Audit:
         """All completions, or some drawn at random, read by every rule; E505 if they are gone."""
-        key, opened = self.task_run.key, self.source.opened
+        key = self.task_run.key
+        opened = self.source.opened
         return audit(
             self.run,
             task=key,

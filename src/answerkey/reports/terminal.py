@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from answerkey.reports.view import (
     CallsView,
     CategoryRow,
+    Lines,
     MetricView,
     ReasonView,
     RunView,
@@ -76,13 +77,13 @@ class Layout:
         rows: Rows,
         align: str,
         flexible: int | None = None,
-    ) -> list[Line]:
+    ) -> Lines:
         """Return a table below a blank line; nothing without rows."""
         if not rows:
             return []
         return [BLANK, *lay_out(Table(header, rows, align, flexible), self.width)]
 
-    def text(self, text: str, role: Role = "plain") -> list[Line]:
+    def text(self, text: str, role: Role = "plain") -> Lines:
         """Return a text in indented lines."""
         return draw_text(text, self.width, role)
 
@@ -101,7 +102,7 @@ def draw_summary(
     *,
     verbose: bool = False,
     digits: int | None = None,
-) -> list[Line]:
+) -> Lines:
     """Return the summary of a run: the number first and last; `verbose` adds the tables behind it.
 
     A run that is not complete shows no accuracy.
@@ -128,7 +129,7 @@ def draw_summary(
     return lines + _draw_headlines(view, layout)
 
 
-def _draw_head(view: RunView, layout: Layout) -> list[Line]:
+def _draw_head(view: RunView, layout: Layout) -> Lines:
     role: Role = "good" if view.is_complete else "warn"
     lines = [line(Span(view.title, "title"), "  ", Span(view.status, role))]
     if view.path is not None:
@@ -145,7 +146,7 @@ def _draw_head(view: RunView, layout: Layout) -> list[Line]:
     return lines
 
 
-def _draw_task(task: TaskView, layout: Layout) -> list[Line]:
+def _draw_task(task: TaskView, layout: Layout) -> Lines:
     lines = [BLANK, *_draw_facts(task, layout), BLANK]
     if not layout.is_complete:
         lines += layout.text(task.incomplete, "warn")
@@ -170,12 +171,13 @@ def _draw_task(task: TaskView, layout: Layout) -> list[Line]:
     return lines
 
 
-def _draw_audit(task: TaskView, layout: Layout) -> list[Line]:
+def _draw_audit(task: TaskView, layout: Layout) -> Lines:
     """Return what other rules read, how another tool judged, what a fallback was asked, and what
     is doubted.
     """
-    totals, shown = task.task.totals, (task.task, layout.width, layout.digits)
-    lines: list[Line] = []
+    totals = task.task.totals
+    shown = (task.task, layout.width, layout.digits)
+    lines: Lines = []
     if not any(totals.get(name) for name in ("readings", "theirs", "fallback", "doubted")):
         return lines
     from answerkey.run_audit import text as audit
@@ -196,8 +198,8 @@ def _draw_audit(task: TaskView, layout: Layout) -> list[Line]:
     return lines
 
 
-def _draw_notices(notices: Sequence[str]) -> list[Line]:
-    lines: list[Line] = [BLANK]
+def _draw_notices(notices: Sequence[str]) -> Lines:
+    lines: Lines = [BLANK]
     for notice in notices:
         first, *further = make_visible(notice, keep_lines=True).split("\n")
         lines.append(line(Span("warning", "warn"), f": {first.removeprefix('warning: ')}"))
@@ -205,9 +207,9 @@ def _draw_notices(notices: Sequence[str]) -> list[Line]:
     return lines
 
 
-def _draw_headlines(view: RunView, layout: Layout) -> list[Line]:
+def _draw_headlines(view: RunView, layout: Layout) -> Lines:
     """Return the number of each task once more, as the last lines: people look there first."""
-    lines: list[Line] = [BLANK]
+    lines: Lines = [BLANK]
     for task in view.tasks:
         name = f"{task.key}: " if len(view.tasks) > 1 else ""
         if not view.is_complete:
@@ -216,7 +218,8 @@ def _draw_headlines(view: RunView, layout: Layout) -> list[Line]:
         for entry in task.metrics:
             if entry.is_about_order:
                 continue
-            metric, as_share = entry.metric, entry.is_share
+            metric = entry.metric
+            as_share = entry.is_share
             right = ""
             if "of" in metric.details:
                 right = f"  {metric.details['count']} of {metric.details['of']} right"
@@ -231,7 +234,7 @@ def _draw_headlines(view: RunView, layout: Layout) -> list[Line]:
 # ── what was evaluated
 
 
-def _draw_facts(task: TaskView, layout: Layout) -> list[Line]:
+def _draw_facts(task: TaskView, layout: Layout) -> Lines:
     """Return the title of a task, and what was evaluated."""
     facts = _list_answerers(task)
     facts.append(("dataset", _say_dataset(task)))
@@ -304,7 +307,8 @@ def _say_trials(trials: Mapping[str, Any]) -> str:
     """Return how many trials there were, and what stands for them in each score."""
     meanings: dict[str, str] = {}
     for entry in trials["score_aggregators"]:
-        function, k = entry["aggregator"]["function"], entry["aggregator"]["k"]
+        function = entry["aggregator"]["function"]
+        k = entry["aggregator"]["k"]
         if k:
             function = function.replace("k", str(k), 1)
         meanings.setdefault(entry["score_name"], function)
@@ -315,7 +319,7 @@ def _say_trials(trials: Mapping[str, Any]) -> str:
 # ── the numbers
 
 
-def _draw_numbers(task: TaskView, layout: Layout) -> list[Line]:
+def _draw_numbers(task: TaskView, layout: Layout) -> Lines:
     """Return the metrics of a task: those that count for the score, then the quality checks."""
     scored: list[MetricView] = []
     checks: list[MetricView] = []
@@ -342,13 +346,14 @@ def _draw_numbers(task: TaskView, layout: Layout) -> list[Line]:
     return lines
 
 
-def _draw_metrics(task: TaskView, views: Sequence[MetricView], layout: Layout) -> list[Line]:
+def _draw_metrics(task: TaskView, views: Sequence[MetricView], layout: Layout) -> Lines:
     scorers = {view.metric.scorer for view in views}
     is_clustered = any(view.metric.details.get("cluster_by") for view in views)
     has_errors = layout.verbose or layout.digits is not None or is_clustered
     rows: list[Sequence[Cell]] = []
     for view in views:
-        metric, as_share = view.metric, view.is_share
+        metric = view.metric
+        as_share = view.is_share
         role: Role = "dim" if metric.value is None else "strong"
         number = Span(layout.number(metric.value, as_share=as_share), role)
         interval = layout.interval(metric.interval, as_share=as_share)
@@ -397,7 +402,7 @@ def _say_notes(metric: MetricValue) -> Iterator[str]:
 
 def _draw_repeatability(
     repeated: Mapping[str, Any], metrics: Sequence[MetricView], layout: Layout
-) -> list[Line]:
+) -> Lines:
     """Return how far the metrics, and the scores of single samples, are the same in every run."""
     shares = {view.metric.name: view.is_share for view in metrics}
     rows: list[Sequence[Cell]] = []
@@ -424,7 +429,7 @@ def _draw_repeatability(
 # ── counts, and what was lost
 
 
-def _draw_counts(task: TaskView) -> list[Line]:
+def _draw_counts(task: TaskView) -> Lines:
     """Return the counts as sums: every sample is somewhere, and it shows."""
     totals = task.task.totals
     texts = [*say_counts(task.counts, "sample")]
@@ -456,7 +461,7 @@ def say_counts(counts: Mapping[str, int], noun: str) -> tuple[str, str]:
     return f"{format_count(counts['samples'], noun)} = {parts}", f"scored = {valid}"
 
 
-def _draw_lost(task: TaskView, layout: Layout) -> list[Line]:
+def _draw_lost(task: TaskView, layout: Layout) -> Lines:
     """Return INVALID completions and samples without a score by reason, and failed scorers."""
     lines = _draw_invalid(task, layout)
     rows: list[Sequence[Cell]] = []
@@ -466,7 +471,7 @@ def _draw_lost(task: TaskView, layout: Layout) -> list[Line]:
             rows.append((kind, reason.name, str(reason.count), sample))
     lines += layout.table(("No score", "reason", "count", "example"), rows, "<<><", 1)
     rows = []
-    raised: list[Line] = []
+    raised: Lines = []
     for scorer, reasons in task.failures.items():
         name = task.scorer_names.get(scorer, scorer)
         for reason in reasons:
@@ -478,7 +483,7 @@ def _draw_lost(task: TaskView, layout: Layout) -> list[Line]:
     return lines + raised
 
 
-def _draw_invalid(task: TaskView, layout: Layout) -> list[Line]:
+def _draw_invalid(task: TaskView, layout: Layout) -> Lines:
     rows = []
     scored = (task.row_counts or task.counts)["scored"]
     for reason in task.invalid:
@@ -490,7 +495,7 @@ def _draw_invalid(task: TaskView, layout: Layout) -> list[Line]:
     return layout.table(header, rows, "<>><<", 4)
 
 
-def _draw_traceback(sample: str, traceback: str, layout: Layout) -> list[Line]:
+def _draw_traceback(sample: str, traceback: str, layout: Layout) -> Lines:
     """Return the last place in the user's code, and what was raised there."""
     texts = [text.strip() for text in traceback.strip().splitlines()]
     if not texts:
@@ -505,16 +510,17 @@ def _draw_traceback(sample: str, traceback: str, layout: Layout) -> list[Line]:
 # ── groups and categories
 
 
-def _draw_groups(task: TaskView, layout: Layout) -> list[Line]:
+def _draw_groups(task: TaskView, layout: Layout) -> Lines:
     """Return for each column the first metric by group, with averages of all; or the accuracy by
     category.
     """
-    lines: list[Line] = []
+    lines: Lines = []
     if task.categories:
         macro = None
         if task.categories.macro:
             macro = CategoryRow("macro average", None, 0, *task.categories.macro)
-        column, rows = task.categories.column, task.categories.rows
+        column = task.categories.column
+        rows = task.categories.rows
         lines += _draw_values(column, "accuracy", rows, layout, macro=macro)
     columns: dict[str, list[tuple[MetricView, Groups]]] = {}
     for view in task.metrics:
@@ -530,10 +536,11 @@ def _draw_groups(task: TaskView, layout: Layout) -> list[Line]:
 
 def _draw_averages(
     column: str, grouped: Sequence[tuple[MetricView, Groups]], layout: Layout
-) -> list[Line]:
+) -> Lines:
     rows = []
     for view, groups in grouped:
-        average, as_share = groups.macro, view.is_share
+        average = groups.macro
+        as_share = view.is_share
         micro = layout.number(view.metric.value, as_share=as_share)
         macro = layout.number(average.value, as_share=as_share)
         interval = layout.interval(average.interval, as_share=as_share)
@@ -553,7 +560,7 @@ def _draw_values(
     *,
     as_share: bool = True,
     macro: CategoryRow | None = None,
-) -> list[Line]:
+) -> Lines:
     """Return the best and the worst of a column, with a line about those between them."""
     rows: list[Sequence[Cell]] = []
     for row in sorted(values, key=lambda row: (row.value is None, -(row.value or 0.0))):
@@ -577,9 +584,9 @@ def _draw_values(
 # ── calls
 
 
-def _draw_calls(calls: Sequence[CallsView], layout: Layout) -> list[Line]:
+def _draw_calls(calls: Sequence[CallsView], layout: Layout) -> Lines:
     """Return what a task asked of its models, by purpose."""
-    lines: list[Line] = []
+    lines: Lines = []
     for view in calls:
         kind, _, key = view.purpose.partition(":")
         title = f"Calls of the {kind} {key}" if key else "Calls"
@@ -591,7 +598,8 @@ def _draw_calls(calls: Sequence[CallsView], layout: Layout) -> list[Line]:
 
 def _list_call_facts(calls: CallsView) -> list[tuple[str, Cell]]:
     made = f"{calls.calls} = {calls.asked} sent + {calls.cached} from the cache"
-    prompts, completions = f"{calls.prompt_tokens} prompt", f"{calls.completion_tokens} completion"
+    prompts = f"{calls.prompt_tokens} prompt"
+    completions = f"{calls.completion_tokens} completion"
     if calls.cached_tokens:
         prompts += f" ({calls.cached_tokens} of them cached)"
     if calls.reasoning_tokens:
@@ -609,7 +617,7 @@ def _list_call_facts(calls: CallsView) -> list[tuple[str, Cell]]:
     return facts
 
 
-def _draw_call_reasons(title: str, reasons: Sequence[ReasonView], layout: Layout) -> list[Line]:
+def _draw_call_reasons(title: str, reasons: Sequence[ReasonView], layout: Layout) -> Lines:
     rows = []
     for reason in reasons[:MAX_REASONS]:
         sample = shorten(reason.example["sample_id"], MAX_ID)
@@ -627,7 +635,7 @@ def format_cost(cost: float) -> str:
 # ── what to do next
 
 
-def draw_next_steps(run: Run, more: Sequence[tuple[str, str]] = ()) -> list[Line]:
+def draw_next_steps(run: Run, more: Sequence[tuple[str, str]] = ()) -> Lines:
     """Return what to try next, as commands; `more` are commands and their purpose.
 
     Each works as it stands, but for `compare`, which needs another run.
@@ -645,7 +653,7 @@ def draw_next_steps(run: Run, more: Sequence[tuple[str, str]] = ()) -> list[Line
     return _draw_steps((*steps, *more))
 
 
-def draw_next_for_several(folder: str) -> list[Line]:
+def draw_next_for_several(folder: str) -> Lines:
     """Return what to try next with several runs below a folder."""
     name = shlex.quote(folder)
     return _draw_steps(
@@ -656,7 +664,7 @@ def draw_next_for_several(folder: str) -> list[Line]:
     )
 
 
-def _draw_steps(steps: Sequence[tuple[str, str]]) -> list[Line]:
+def _draw_steps(steps: Sequence[tuple[str, str]]) -> Lines:
     rows = [(command, Span(f"# {purpose}", "dim")) for command, purpose in steps]
     return [line(Span("Next", "title")), *lay_out(Table(("", ""), rows, "<<"), UNLIMITED)]
 
@@ -700,15 +708,15 @@ def draw_bar(
     )
 
 
-def draw_progress(progress: CallProgress, width: int, *, bar: str = BAR) -> list[Line]:
+def draw_progress(progress: CallProgress, width: int, *, bar: str = BAR) -> Lines:
     """Return a bar, then how the calls go, in lines of at most `width` cells."""
     head = draw_bar(_name_progress(progress), progress.done, progress.total, bar=bar)
     return [head, *draw_text(", ".join(_say_progress(progress)), width)]
 
 
-def draw_runs(runs: Sequence[RunProgress], width: int, *, bar: str = BAR) -> list[Line]:
+def draw_runs(runs: Sequence[RunProgress], width: int, *, bar: str = BAR) -> Lines:
     """Return a bar for each of several runs, each with a line of how its calls go."""
-    lines: list[Line] = []
+    lines: Lines = []
     for run in runs:
         lines.append(draw_bar(run.name, run.done, run.total, bar=bar))
         lines += draw_text(shorten(_say_run(run), width - len(INDENT)), width, "dim")

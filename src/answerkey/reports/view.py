@@ -54,6 +54,7 @@ MAX_NAMED = 20
 RUNS = "runs"
 
 Interval = tuple[float, float]
+Lines = list[Line]
 Entry = Mapping[str, Any]
 
 
@@ -211,7 +212,8 @@ class RunView:
 
 def view_run(run: Run) -> RunView:
     """Return what people are shown of a run; numbers stay as they are, infinite ones as well."""
-    manifest, is_complete = run.manifest, run.status == "complete"
+    manifest = run.manifest
+    is_complete = run.status == "complete"
     unfinished = {}
     for entry in manifest["tasks"]:
         if entry["key"] not in run.tasks:
@@ -239,7 +241,8 @@ def view_run(run: Run) -> RunView:
 
 def view_task(task: TaskRun, *, is_complete: bool) -> TaskView:
     """Return what people are shown of one task."""
-    manifest, totals = task.manifest, task.totals
+    manifest = task.manifest
+    totals = task.totals
     model: Entry = manifest.get("model") or {}
     calls = manifest.get("calls") or {}
     rows = totals.get("orders") or totals.get("trials") or {}
@@ -253,7 +256,8 @@ def view_task(task: TaskRun, *, is_complete: bool) -> TaskView:
         failures[key] = list_reasons(counted)[:MAX_NAMED]
     cause, advice = "", None
     if not is_complete:
-        cause, advice = find_cause(task), _find_advice(task)
+        cause = find_cause(task)
+        advice = _find_advice(task)
     return TaskView(
         task=task,
         key=task.key,
@@ -311,7 +315,8 @@ def _view_categories(task: TaskRun) -> Categories | None:
 
 
 def _view_category(label: str, entry: Mapping[str, int], *, is_repeated: bool) -> CategoryRow:
-    correct, n = entry["correct"], entry["n"]
+    correct = entry["correct"]
+    n = entry["n"]
     if entry["partial"]:  # where answers are right in part, only the count is certain
         return CategoryRow(label, correct, n, None, None)
     interval = None if is_repeated else wilson(correct, n)
@@ -346,7 +351,8 @@ def _view_calls(entry: Entry) -> list[CallsView]:
 
 def find_cause(task: TaskRun) -> str:
     """Return why a task is not complete: missing completions or scores, or judges that failed."""
-    counts, unscored = task.counts, task.totals.get("unscored", 0)
+    counts = task.counts
+    unscored = task.totals.get("unscored", 0)
     samples = format_count(counts["samples"], "sample")
     calls = _count_failed_calls(task)
     if counts["errors"] and ("ERROR" in task.totals["completion_statuses"] or not calls):
@@ -598,7 +604,7 @@ def list_run(run: Run, path: str) -> ListedRun:
     )
 
 
-def draw_listing(rows: Sequence[ListedRun], width: int) -> list[Line]:
+def draw_listing(rows: Sequence[ListedRun], width: int) -> Lines:
     """Return the list of runs as a table: which, when, the model and the number."""
     metrics: set[str | None] = set()
     for row in rows:
@@ -614,7 +620,8 @@ def draw_listing(rows: Sequence[ListedRun], width: int) -> list[Line]:
         role: Role = "good" if row.status == "complete" else "warn"
         samples = "" if row.samples is None else str(row.samples)
         result = _say_result(row.tasks, with_metric=title is None)
-        path, status = Span(row.path, "strong"), Span(row.status, role)
+        path = Span(row.path, "strong")
+        status = Span(row.status, role)
         cells.append((path, started, status, model, samples, result))
     header = ("run", "started (UTC)", "status", "model", "n", title or "result")
     return lay_out(Table(header, cells, "<<<<><", flexible=3), width)

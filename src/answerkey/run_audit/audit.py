@@ -119,7 +119,8 @@ def find_reading_step(task: Task) -> ScoringStep:
 
 
 def _audit_task(reopened: Reopened, most: int | None, progress: Progress) -> TaskAudit:
-    task_run, samples = reopened.task_run, len(reopened.dataset)
+    task_run = reopened.task_run
+    samples = len(reopened.dataset)
     step = find_reading_step(reopened.task)
     rule = step.scorer.rule_name if reads_choices(step.scorer) else None
     audited = None
@@ -229,7 +230,8 @@ def _read_chunks(
 
     They are read in worker processes where that pays.
     """
-    rows, size = reopened.dataset.rows, reopened.task.num_trials
+    rows = reopened.dataset.rows
+    size = reopened.task.num_trials
     length = max(1, min(BLOCK, fit_rows(rows, reopened.recorded)) // size)
     waiting: deque[_Chunk] = deque()
 
@@ -282,7 +284,8 @@ def _load_chunk(
     rows = pl.Series(positions, dtype=pl.UInt32)
     left_out = count_left_out(scores.take(rows))
     rows = rows.filter(scores.counted().gather(rows))
-    samples, completions = excerpt.samples.take(rows), excerpt.completions.take(rows)
+    samples = excerpt.samples.take(rows)
+    completions = excerpt.completions.take(rows)
     scores = scores.take(rows)
     frame = completions.frame.select("completion", "status", "finish_reason", "prompt")
     table = frame.with_columns(
@@ -307,7 +310,8 @@ def _count_completions(tally: ReadingTally, chunk: _Chunk) -> None:
     tally.counts["owners",] += chunk.owners
     tally.counts["n",] += len(chunk.table)
     tally.add_groups("status", chunk.table["status"])
-    text, reason = pl.col("completion"), pl.col("reason")
+    text = pl.col("completion")
+    reason = pl.col("reason")
     is_answered = pl.col("status") == CompletionStatus.OK.value
     # A long text is known by its length and its beginning.
     beginning = pl.format("{} {}", text.str.len_chars(), text.str.head(TEXT_CHARACTERS))
@@ -330,7 +334,8 @@ def _count_completions(tally: ReadingTally, chunk: _Chunk) -> None:
 
 def _count_readings(tally: ReadingTally, table: pl.DataFrame, rule: str) -> None:
     """Count letters, what each reader reads, and the rows on which the rules disagree."""
-    own, truth = pl.col(OWN), pl.col("truth")
+    own = pl.col(OWN)
+    truth = pl.col("truth")
     tally.add_groups("truth", table["truth"])
     tally.add_groups("choices", table["choices"])
     for (letter,), rows in table.group_by("truth"):
@@ -344,7 +349,8 @@ def _count_readings(tally: ReadingTally, table: pl.DataFrame, rule: str) -> None
         tally.add(name, "gains", rows=table.filter(is_changed, choice == truth))
         tally.add(name, "losses", rows=table.filter(is_changed, own == truth))
     table = table.with_columns(own.alias(rule))
-    first, stated = pl.col(FIRST), pl.col(STATED)
+    first = pl.col(FIRST)
+    stated = pl.col(STATED)
     flips = [first.ne_missing(pl.col(name)) for name in RULE_NAMES]
     flipped = table.filter(pl.any_horizontal(flips))
     tally.add("flip", rows=flipped)

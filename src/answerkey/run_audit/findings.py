@@ -333,7 +333,8 @@ def _find_alike(audit: TaskAudit, tally: ReadingTally) -> Iterator[Finding]:  # 
 
 
 def _find_chance(audit: TaskAudit, tally: ReadingTally) -> Iterator[Finding]:  # noqa: ARG001
-    reader, chance = audit.own, audit.chance
+    reader = audit.own
+    chance = audit.chance
     if reader is None or reader.reach is None or chance is None:
         return
     low, high = reader.reach
@@ -362,11 +363,14 @@ def _find_chance(audit: TaskAudit, tally: ReadingTally) -> Iterator[Finding]:  #
 
 
 def _find_format(audit: TaskAudit, tally: ReadingTally) -> Iterator[Finding]:  # noqa: ARG001
-    reader, outsider = audit.own, find_outsider(audit)
+    reader = audit.own
+    outsider = find_outsider(audit)
     if reader is None or outsider is None:
         return
-    accuracy, outside = reader.accuracy or 0.0, outsider.accuracy or 0.0
-    before, after = format_short_percent(accuracy), format_short_percent(outside)
+    accuracy = reader.accuracy or 0.0
+    outside = outsider.accuracy or 0.0
+    before = format_short_percent(accuracy)
+    after = format_short_percent(outside)
     if outside > accuracy:
         rule = "the first character" if audit.rule == FIRST else f"`{audit.rule}`"
         better = f"`{outsider.name}`"
@@ -435,7 +439,8 @@ def _find_invalid(audit: TaskAudit, tally: ReadingTally) -> Iterator[Finding]:  
 
 
 def _find_cut_off(audit: TaskAudit, tally: ReadingTally) -> Iterator[Finding]:
-    count, invalid = tally.count("cut_off"), tally.count("cut_off_invalid")
+    count = tally.count("cut_off")
+    invalid = tally.count("cut_off_invalid")
     if not count or not audit.n:
         return
     reasons = []
@@ -459,7 +464,8 @@ def _find_disagreement(audit: TaskAudit, tally: ReadingTally) -> Iterator[Findin
     count = tally.count("disagree")
     if not count or {FIRST, STATED}.intersection(audit.unfit):
         return
-    first, stated = tally.count("first_right"), tally.count("stated_right")
+    first = tally.count("first_right")
+    stated = tally.count("stated_right")
     yield Finding(
         "FIRST_AND_STATED_DISAGREE",
         f"In {format_part(count, audit.n)} completions the first character is one choice and the "

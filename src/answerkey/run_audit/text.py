@@ -45,6 +45,7 @@ from answerkey.text import (
 )
 from answerkey.types import RULE_NAMES, Notice
 
+Lines = list[Line]
 #: How much of a sample's id is shown.
 SHOWN_ID = 40
 #: What the run itself read, among the counts by rule.
@@ -60,7 +61,7 @@ class Audit(Drawn):
     tasks: tuple[TaskAudit, ...]
     notices: tuple[Notice, ...] = ()
 
-    def draw(self, width: int) -> list[Line]:
+    def draw(self, width: int) -> Lines:
         """Return its lines, each of at most `width` cells."""
         return draw_audit(self, width)
 
@@ -102,7 +103,9 @@ def describe_counted(task: TaskRun) -> TaskAudit | None:
     totals: Mapping[str, Any] = task.totals.get("readings") or {}
     if not totals.get("n"):
         return None
-    n, samples, counts = totals["n"], totals["samples"], totals["rules"]
+    n = totals["n"]
+    samples = totals["samples"]
+    counts = totals["rules"]
     rule = str(next(iter(totals["own_rule"])))
     readers = [ReaderCounts(rule, "own", n, **counts[OWN], samples=samples)]
     for name in RULE_NAMES:
@@ -120,7 +123,7 @@ def describe_counted(task: TaskRun) -> TaskAudit | None:
     )
 
 
-def draw_both_rules(task: TaskRun, width: int, digits: int | None = None) -> list[Line]:
+def draw_both_rules(task: TaskRun, width: int, digits: int | None = None) -> Lines:
     """Return one line with the accuracy by the run's own rule, by `first_character` and by
     `stated_answer`; a warning where another rule moves the number out of its interval.
     """
@@ -141,7 +144,7 @@ def draw_both_rules(task: TaskRun, width: int, digits: int | None = None) -> lis
     return draw_text(text, width)
 
 
-def draw_readings(task: TaskRun, width: int, digits: int | None = None) -> list[Line]:
+def draw_readings(task: TaskRun, width: int, digits: int | None = None) -> Lines:
     """Return what other rules would read, and a warning where they really differ."""
     audit = describe_counted(task)
     if audit is None:
@@ -164,8 +167,11 @@ def describe_fallbacks(task: TaskRun) -> dict[str, dict[str, Any]]:
     for scorer in task.manifest.get("scorers") or []:
         models[scorer["key"]] = (scorer.get("model") or {}).get("name")
     for key, counts in (task.totals.get("fallback") or {}).items():
-        n, read, correct = counts["n"], counts["named"], counts["correct"]
-        right, invalid = counts["right"], counts["invalid"]
+        n = counts["n"]
+        read = counts["named"]
+        correct = counts["correct"]
+        right = counts["right"]
+        invalid = counts["invalid"]
         described[key] = {
             "model": models.get(key),
             "n": n,
@@ -232,13 +238,14 @@ def draw_imported_verdicts(
     digits: int | None = None,
     *,
     with_shares: bool = True,
-) -> list[Line]:
+) -> Lines:
     """Return how another tool's verdicts compare with ours."""
     totals: Mapping[str, Any] = task.totals.get("theirs") or {}
     if not totals:
         return []
     lines = [BLANK, line(Span("  Imported verdicts and ours", "strong"))]
-    n, right = totals["compared"], totals["both_right"]
+    n = totals["compared"]
+    right = totals["both_right"]
     if n and with_shares:
         alike = format_percent((right + totals["both_wrong"]) / n, digits)
         imported = format_percent((right + totals["only_theirs"]) / n, digits)
@@ -306,12 +313,12 @@ def _describe_task(task: TaskAudit) -> dict[str, Any]:
     }
 
 
-def draw_audit(audit: Audit, width: int, digits: int | None = None) -> list[Line]:
+def draw_audit(audit: Audit, width: int, digits: int | None = None) -> Lines:
     """Return the whole audit."""
     return join_blocks(_draw_task(task, width, digits) for task in audit.tasks)
 
 
-def _draw_task(task: TaskAudit, width: int, digits: int | None) -> list[Line]:
+def _draw_task(task: TaskAudit, width: int, digits: int | None) -> Lines:
     by = f"  by {task.scorer}, extraction {task.rule}" if task.scorer else ""
     lines = [line(Span(task.key, "title"), by), line(Span(_say_extent(task), "dim")), BLANK]
     if task.own is None:
@@ -358,7 +365,8 @@ def _list_facts(task: TaskAudit, digits: int | None) -> dict[str, Span]:
         interval = format_interval(task.own.interval, digits=digits)
         facts["accuracy"] = f"{format_percent(task.own.accuracy, digits)}  {interval}"
     if task.chance is not None:
-        low, high = min(task.choice_counts), max(task.choice_counts)
+        low = min(task.choice_counts)
+        high = max(task.choice_counts)
         choices = f"({low} choices each)"
         if low < high:
             choices = f"(mean of 1/K; {low} to {high} choices)"
@@ -373,7 +381,7 @@ def _list_facts(task: TaskAudit, digits: int | None) -> dict[str, Span]:
     return {name: Span(text, "strong") for name, text in facts.items()}
 
 
-def _draw_readers(task: TaskAudit, width: int, digits: int | None) -> list[Line]:
+def _draw_readers(task: TaskAudit, width: int, digits: int | None) -> Lines:
     """Return what each rule, and each extractor of another harness, reads."""
     rows: list[Sequence[Cell]] = []
     for reader in task.readers:
@@ -398,7 +406,7 @@ def _draw_readers(task: TaskAudit, width: int, digits: int | None) -> list[Line]
     return lines
 
 
-def _draw_reasons(task: TaskAudit, width: int, digits: int | None) -> list[Line]:
+def _draw_reasons(task: TaskAudit, width: int, digits: int | None) -> Lines:
     rows: list[Sequence[Cell]] = []
     for reason in task.reasons:
         rows.append(

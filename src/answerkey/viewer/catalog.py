@@ -195,7 +195,8 @@ class Catalog:
     def describe(self, run_id: str, *, is_brief: bool = False) -> Plain:
         """Return the overview of a run, and how far it is; the brief one at once."""
         entry = self.find(run_id)
-        run, label = self.open(entry), entry.label
+        run = self.open(entry)
+        label = entry.label
         cache = self._brief if is_brief else self._overviews
         overview = cache.get(
             (run_id, entry.read_mark()),
@@ -217,7 +218,8 @@ class Catalog:
 
     def open_table(self, run_id: str, number: int) -> SampleTable:
         """Return the rows of a task."""
-        entry, task = self.find(run_id), self.open_task(run_id, number)
+        entry = self.find(run_id)
+        task = self.open_task(run_id, number)
         key = (run_id, task.key, entry.read_mark())
         return self._tables.get(key, lambda: SampleTable(self.open(entry), task))
 

@@ -79,7 +79,8 @@ def read_api(catalog: Catalog, address: HostAddress) -> object:
             return {"total": len(positions), "rows": rows}
         case ("api", "runs", run, "tasks", task, "rows", row):
             _require_only(query)
-            table, position = catalog.open_table(run, read_number(task)), read_number(row)
+            table = catalog.open_table(run, read_number(task))
+            position = read_number(row)
             if position >= len(table):
                 miss("there is no such row in this task")
             return view_sample(table, position)
@@ -96,7 +97,8 @@ def _find_sample(
     query: Mapping[str, str],
 ) -> dict[str, int | None]:
     """Return where a sample, or one trial of it, stands: in the run, and among the rows shown."""
-    trial, task_run = read_number(query.get("trial", "0")), catalog.open_task(run, task)
+    trial = read_number(query.get("trial", "0"))
+    task_run = catalog.open_task(run, task)
     first = find_position(task_run, query.get("id", ""))
     if first is None or trial >= count_trials(task_run):
         return {"p": None, "index": None}

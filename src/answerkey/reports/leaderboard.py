@@ -164,19 +164,23 @@ def _find_tasks(key: str, runs: Mapping[str, Run]) -> Tasks:
     """Return the task of each run with this key, or its only one."""
     tasks = {}
     for name, run in runs.items():
-        tasks[name] = run.tasks.get(key) or next(iter(run.tasks.values()))
+        only = next(iter(run.tasks.values()))
+        tasks[name] = run.tasks.get(key, only)
     return tasks
 
 
 def list_columns(runs: Mapping[str, Run], compared: Sequence[Compared]) -> list[Column]:
     """Return the tasks of the leaderboard: those that were compared, then all others."""
     columns: dict[str, dict[str, TaskRun]] = {}
-    pairs: dict[str, Mapping[Order, PairComparison]] = {}
+    pairs: dict[str, dict[Order, PairComparison]] = {}
     listed: set[tuple[str, str]] = set()
     for task, tasks in compared:
         labels = [side.label for side in task.runs]
         ids = dict(zip(labels, tasks, strict=True))
-        pairs[task.key] = {(ids[pair.first], ids[pair.second]): pair for pair in task.pairs}
+        pairs[task.key] = {}
+        for pair in task.pairs:
+            order = ids[pair.first], ids[pair.second]
+            pairs[task.key][order] = pair
         columns[task.key] = dict(tasks)
         for name, task_run in tasks.items():
             listed.add((name, task_run.key))
@@ -203,7 +207,8 @@ def build_leaderboard(
         rows.append(_build_row(name, run, labels[name], columns, ranks))
     tasks = []
     for number, column in enumerate(columns):
-        tasks.append(_build_heading(column, [row.cells[number] for row in rows]))
+        cells = [row.cells[number] for row in rows]
+        tasks.append(_build_heading(column, cells))
     if len(columns) > 1 and all(task.is_share for task in tasks):
         rows = [replace(row, mean=_average(row.cells)) for row in rows]
     rows.sort(key=_find_value, reverse=True)
@@ -356,13 +361,17 @@ def draw_leaderboard(runs: Sequence[Run], width: int) -> Lines:
         heads["mean"] = None
     rows = []
     for row in board.rows:
-        cells = [_say_cell(cell, is_share=bool(cell and cell.is_share)) for cell in row.cells]
-        rows.append([row.name, *cells])
+        cells = [row.name]
+        for cell in row.cells:
+            cells.append(_say_cell(cell, is_share=bool(cell and cell.is_share)))
         if row.mean:
-            rows[-1].append(_say_cell(row.mean, is_share=True))
+            cells.append(_say_cell(row.mean, is_share=True))
+        rows.append(cells)
     for label, status in unfinished:
         rows.append([label, *[status] * len(heads)])
-    lines = [line(Span("Comparison", "title")), *_draw_blocks(list(heads), rows, width), BLANK]
+    lines = [line(Span("Comparison", "title"))]
+    lines += _draw_blocks(list(heads), rows, width)
+    lines.append(BLANK)
     text = f"Each cell: the main metric (shares in %), its 95 % interval, rank. {note}"
     return lines + draw_text(text.rstrip(), width, role="dim")
 

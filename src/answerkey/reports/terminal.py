@@ -256,7 +256,8 @@ def _draw_facts(task: TaskView, layout: Layout) -> Lines:
     name = ""
     if task.display_name not in {"", task.key}:
         name = f"  {task.display_name}"
-    return [line(Span(task.key, "title"), name), *draw_facts(facts, layout.width)]
+    title = line(Span(task.key, "title"), name)
+    return [title, *draw_facts(facts, layout.width)]
 
 
 def _list_answerers(task: TaskView) -> list[tuple[str, Cell]]:
@@ -313,7 +314,8 @@ def _say_trials(trials: Mapping[str, Any]) -> str:
             function = function.replace("k", str(k), 1)
         meanings.setdefault(entry["score_name"], function)
     texts = [f"{score} is its {label}" for score, label in meanings.items()]
-    return f"{trials['num_trials']} of each sample; {'; '.join(texts) or 'values are their mean'}"
+    meaning = "; ".join(texts) or "values are their mean"
+    return f"{trials['num_trials']} of each sample; {meaning}"
 
 
 # ── the numbers
@@ -367,6 +369,12 @@ def _draw_metrics(task: TaskView, views: Sequence[MetricView], layout: Layout) -
         rows.append((label, number, interval, error, str(metric.n), scorer))
     header = ("", "value", "95 % interval", "std. error", "n", "scorer")
     lines = lay_out(Table(header, rows, "<>>>><", flexible=0), layout.width)
+    return lines + _draw_notes(views, layout)
+
+
+def _draw_notes(views: Sequence[MetricView], layout: Layout) -> Lines:
+    """Return what is to be said of metrics besides their numbers, each once."""
+    lines: Lines = []
     notes: dict[str, list[str]] = {}
     for view in views:
         for text in _say_notes(view.metric):
@@ -374,8 +382,8 @@ def _draw_metrics(task: TaskView, views: Sequence[MetricView], layout: Layout) -
     for text, labels in notes.items():
         which = ""
         if len(labels) < len(views):
-            more = " …" if len(labels) > MAX_NAMES else ""
-            which = f" ({', '.join(labels[:MAX_NAMES])}{more})"
+            shown = ", ".join(labels[:MAX_NAMES])
+            which = f" ({shown} …)" if len(labels) > MAX_NAMES else f" ({shown})"
         lines += layout.text(f"{text}{which}", "dim")
     return lines
 
@@ -407,11 +415,13 @@ def _draw_repeatability(
     shares = {view.metric.name: view.is_share for view in metrics}
     rows: list[Sequence[Cell]] = []
     for metric in repeated["metrics"]:
+        name = metric["name"]
         cells = []
-        for value in (metric["mean"], metric["std_dev"], *metric["values"][:MAX_RUNS]):
-            cells.append(layout.number(value, as_share=shares.get(metric["name"], False)))
+        for value in (metric["mean"], metric["std_dev"], *metric["values"]):
+            cells.append(layout.number(value, as_share=shares.get(name, False)))
         mean, spread, *values = cells
-        rows.append((Span(metric["name"], "strong"), mean, spread, ", ".join(values)))
+        shown = ", ".join(values[:MAX_RUNS])
+        rows.append((Span(name, "strong"), mean, spread, shown))
     header = (f"Over {repeated['num_runs']} runs", "mean", "std. dev.", "values")
     lines = layout.table(header, rows, "<>><", 3)
     for scorer, agreement in repeated["agreement"].items():
@@ -563,7 +573,10 @@ def _draw_values(
 ) -> Lines:
     """Return the best and the worst of a column, with a line about those between them."""
     rows: list[Sequence[Cell]] = []
-    for row in sorted(values, key=lambda row: (row.value is None, -(row.value or 0.0))):
+    valued = [row for row in values if row.value is not None]
+    valued.sort(key=lambda row: -(row.value or 0.0))
+    missing = [row for row in values if row.value is None]
+    for row in (*valued, *missing):
         number = layout.number(row.value, as_share=as_share)
         interval = layout.interval(row.interval, as_share=as_share)
         right = "" if row.correct is None else str(row.correct)
@@ -572,7 +585,8 @@ def _draw_values(
     hidden = len(rows) - 2 * size
     if hidden > 0:
         where = "`--json` has all" if layout.verbose else "`-v` shows more"
-        rows[size:-size] = [(Span(f"… {hidden} more; {where}", "dim"), "", "", "", "")]
+        gap = Span(f"… {hidden} more; {where}", "dim")
+        rows[size:-size] = [(gap, "", "", "", "")]
     if macro is not None:
         number = layout.number(macro.value, as_share=True)
         cells = (macro.label, number, layout.interval(macro.interval), "", "")
@@ -590,13 +604,14 @@ def _draw_calls(calls: Sequence[CallsView], layout: Layout) -> Lines:
     for view in calls:
         kind, _, key = view.purpose.partition(":")
         title = f"Calls of the {kind} {key}" if key else "Calls"
-        lines += [BLANK, line(f"  {title}"), *draw_facts(_list_call_facts(view), layout.width)]
+        lines += [BLANK, line(f"  {title}")]
+        lines += draw_facts(_list_call_facts(view).items(), layout.width)
         lines += _draw_call_reasons("Failed because", view.errors, layout)
         lines += _draw_call_reasons("Retried because", view.retried, layout)
     return lines
 
 
-def _list_call_facts(calls: CallsView) -> list[tuple[str, Cell]]:
+def _list_call_facts(calls: CallsView) -> dict[str, str]:
     made = f"{calls.calls} = {calls.asked} sent + {calls.cached} from the cache"
     prompts = f"{calls.prompt_tokens} prompt"
     completions = f"{calls.completion_tokens} completion"
@@ -604,16 +619,15 @@ def _list_call_facts(calls: CallsView) -> list[tuple[str, Cell]]:
         prompts += f" ({calls.cached_tokens} of them cached)"
     if calls.reasoning_tokens:
         completions += f" ({calls.reasoning_tokens} of them reasoning)"
-    facts: list[tuple[str, Cell]] = [
-        ("calls", f"{made}; {calls.failed} failed, {calls.retries} retried"),
-        ("tokens", f"{prompts} + {completions}"),
-    ]
+    facts = {
+        "calls": f"{made}; {calls.failed} failed, {calls.retries} retried",
+        "tokens": f"{prompts} + {completions}",
+    }
     if calls.cost is not None:
-        facts.append(("cost", format_cost(calls.cost)))
+        facts["cost"] = format_cost(calls.cost)
     if calls.latency:
-        facts.append(
-            ("latency", f"p50 {calls.latency['p50']:.2f} s, p95 {calls.latency['p95']:.2f} s")
-        )
+        median, slow = calls.latency["p50"], calls.latency["p95"]
+        facts["latency"] = f"p50 {median:.2f} s, p95 {slow:.2f} s"
     return facts
 
 
@@ -666,7 +680,8 @@ def draw_next_for_several(folder: str) -> Lines:
 
 def _draw_steps(steps: Sequence[tuple[str, str]]) -> Lines:
     rows = [(command, Span(f"# {purpose}", "dim")) for command, purpose in steps]
-    return [line(Span("Next", "title")), *lay_out(Table(("", ""), rows, "<<"), UNLIMITED)]
+    table = Table(("", ""), rows, "<<")
+    return [line(Span("Next", "title")), *lay_out(table, UNLIMITED)]
 
 
 # ── progress

@@ -326,8 +326,15 @@ def _view_category(label: str, entry: Mapping[str, int], *, is_repeated: bool) -
 def list_groups(groups: Groups) -> list[CategoryRow]:
     """Return the values of a metric by group."""
     rows = []
-    for value in groups.values:
-        rows.append(CategoryRow(str(value.group), None, value.n, value.value, value.interval))
+    for group in groups.values:
+        row = CategoryRow(
+            label=str(group.group),
+            correct=None,
+            n=group.n,
+            value=group.value,
+            interval=group.interval,
+        )
+        rows.append(row)
     return rows
 
 
@@ -467,7 +474,8 @@ def describe_run(run: Run) -> dict[str, Any]:
         about[name] = run.manifest.get(name)
     if "stopped" in run.manifest:
         about["stopped"] = run.manifest["stopped"]
-    described = {"run": about, "tasks": [_describe_task(task) for task in run.tasks.values()]}
+    tasks = [_describe_task(task) for task in run.tasks.values()]
+    described = {"run": about, "tasks": tasks}
     if run.gates:
         from answerkey.gates.rules import describe_run_gates
 
@@ -563,7 +571,8 @@ def list_folder(folder: str | Path) -> list[ListedRun]:
             rows.append(list_run(load_summary(place), str(place)))
         except RunError as error:
             rows.append(ListedRun(str(place), "unreadable", error=error.message))
-    return sorted(rows, key=lambda row: (row.started_at or "", row.path), reverse=True)
+    rows.sort(key=lambda row: (row.started_at or "", row.path), reverse=True)
+    return rows
 
 
 def list_run(run: Run, path: str) -> ListedRun:
@@ -613,18 +622,20 @@ def draw_listing(rows: Sequence[ListedRun], width: int) -> Lines:
     title = metrics.pop() if len(metrics) == 1 else None
     cells: list[Sequence[Cell]] = []
     for row in rows:
-        model = str(row.error or row.model or "")
-        if " SIMULATED" in model:  # it must not be what is cut off
-            model = f"SIMULATED {model.replace(' SIMULATED', '')}"
-        started = str(row.started_at or "")[:16].replace("T", " ")
-        role: Role = "good" if row.status == "complete" else "warn"
-        samples = "" if row.samples is None else str(row.samples)
         result = _say_result(row.tasks, with_metric=title is None)
-        path = Span(row.path, "strong")
-        status = Span(row.status, role)
-        cells.append((path, started, status, model, samples, result))
+        cells.append([*_list_cells(row), result])
     header = ("run", "started (UTC)", "status", "model", "n", title or "result")
     return lay_out(Table(header, cells, "<<<<><", flexible=3), width)
+
+
+def _list_cells(row: ListedRun) -> list[Cell]:
+    model = str(row.error or row.model or "")
+    if " SIMULATED" in model:  # it must not be what is cut off
+        model = f"SIMULATED {model.replace(' SIMULATED', '')}"
+    started = str(row.started_at or "")[:16].replace("T", " ")
+    role: Role = "good" if row.status == "complete" else "warn"
+    samples = "" if row.samples is None else str(row.samples)
+    return [Span(row.path, "strong"), started, Span(row.status, role), model, samples]
 
 
 def _say_result(tasks: Sequence[ListedTask], *, with_metric: bool) -> str:

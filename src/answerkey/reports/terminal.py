@@ -573,10 +573,9 @@ def _draw_values(
 ) -> Lines:
     """Return the best and the worst of a column, with a line about those between them."""
     rows: list[Sequence[Cell]] = []
-    valued = [row for row in values if row.value is not None]
-    valued.sort(key=lambda row: -(row.value or 0.0))
-    missing = [row for row in values if row.value is None]
-    for row in (*valued, *missing):
+    ordered = sorted(values, key=lambda row: -(row.value or 0.0))
+    ordered.sort(key=lambda row: row.value is None)
+    for row in ordered:
         number = layout.number(row.value, as_share=as_share)
         interval = layout.interval(row.interval, as_share=as_share)
         right = "" if row.correct is None else str(row.correct)

@@ -58,7 +58,8 @@ def read_api(catalog: Catalog, address: HostAddress) -> object:
     match address.parts:
         case ("api", "runs"):
             _require_only(query)
-            made = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+            now = datetime.now(UTC).isoformat(timespec="seconds")
+            made = now.replace("+00:00", "Z")
             return {"folder": catalog.folder.name, "runs": catalog.list(), "made": made}
         case ("api", "compare"):
             _require_only(query, "runs")
@@ -250,15 +251,17 @@ class ViewerApp:
         status = STATUSES.get(error.code, 500 if isinstance(error, RunError) else 400)
         if isinstance(error, ServeError):
             status = error.status
-        if error.code == "E704" and request is not None and request.target.partition("?")[0] == "/":
+        if error.code == "E704" and request is not None and _asks_for_page(request):
             # A browser that loads the page again goes on from there; to it, that is no failure.
             is_again = request.target == "/" and is_opening(request) and not is_foreign(request)
-            return self._respond(200 if is_again else status, LOCKED_PAGE.encode(), LOCKED_POLICY)
+            if is_again:
+                status = 200
+            return self._respond(status, LOCKED_PAGE.encode(), LOCKED_POLICY)
         # Who has the token may see file names, but not where the folder lies.
-        texts = []
-        for text in (error.message, error.hint or ""):
-            texts.append(text.replace(str(self.catalog.folder), self.catalog.folder.name))
-        return self._respond(status, _describe(error.code, *texts))
+        folder = self.catalog.folder
+        message = error.message.replace(str(folder), folder.name)
+        hint = (error.hint or "").replace(str(folder), folder.name)
+        return self._respond(status, _describe(error.code, message, hint))
 
     def _respond(self, status: int, content: object, policy: str = BARE_POLICY) -> Answer:
         """Return an answer with all its headers; bytes are a page, anything else becomes JSON."""
@@ -268,8 +271,13 @@ class ViewerApp:
             # ASCII, so that half a surrogate pair in a completion is no problem.
             text = json.dumps(clean_numbers(content), allow_nan=False, separators=(",", ":"))
             body = text.encode()
-        headers = [("Content-Type", f"{kind}; charset=utf-8"), ("Content-Security-Policy", policy)]
-        return Answer(status, body, (*headers, *HEADERS))
+        content_type = f"{kind}; charset=utf-8"
+        headers = (("Content-Type", content_type), ("Content-Security-Policy", policy), *HEADERS)
+        return Answer(status, body, headers)
+
+
+def _asks_for_page(request: PageRequest) -> bool:
+    return request.target.partition("?")[0] == "/"
 
 
 def _describe(code: str, message: str, hint: str = "") -> dict[str, object]:

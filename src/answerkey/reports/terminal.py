@@ -625,7 +625,8 @@ def _list_call_facts(calls: CallsView) -> dict[str, str]:
     if calls.cost is not None:
         facts["cost"] = format_cost(calls.cost)
     if calls.latency:
-        median, slow = calls.latency["p50"], calls.latency["p95"]
+        median = calls.latency["p50"]
+        slow = calls.latency["p95"]
         facts["latency"] = f"p50 {median:.2f} s, p95 {slow:.2f} s"
     return facts
 

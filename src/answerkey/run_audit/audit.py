@@ -105,8 +105,10 @@ def _reopen(run: Run, task_run: TaskRun, notices: list[Notice]) -> Reopened:
             raise
     gone = f"the dataset of `{task_run.key}` is gone"
     notices.append(Notice(f"{gone}: other harnesses' rules do not see the options"))
-    ids = kept.read(0, len(kept), ["sample_id"])["sample_id"].gather_every(task.num_trials)
-    dataset = Dataset.of(Samples.from_rows([{}] * len(ids), ids), name="samples")
+    table = kept.read(0, len(kept), ["sample_id"])
+    ids = table["sample_id"].gather_every(task.num_trials)
+    samples = Samples.from_rows([{}] * len(ids), ids)
+    dataset = Dataset.of(samples, name="samples")
     return Reopened(task, task_run, dataset, KeptCompletions(kept, task.num_trials))
 
 
@@ -132,8 +134,12 @@ def _audit_task(reopened: Reopened, most: int | None, progress: Progress) -> Tas
         if rule is not None:
             _count_readings(tally, chunk.table, rule)
         progress("audit", chunk.end, samples)
-    letters = {truth: tally.group("letter", truth) for truth in tally.group("truth")}
-    sizes = {int(size): count for size, count in tally.group("choices").items()}
+    letters = {}
+    for truth in tally.group("truth"):
+        letters[truth] = tally.group("letter", truth)
+    sizes = {}
+    for size, count in tally.group("choices").items():
+        sizes[int(size)] = count
     audit = TaskAudit(
         key=task_run.key,
         scorer=step.key if rule else None,
@@ -305,27 +311,29 @@ def _load_chunk(
 
 def _count_completions(tally: ReadingTally, chunk: _Chunk) -> None:
     """Count statuses, texts, prompts and signs that a completion was cut off."""
+    table = chunk.table
     for exclusion, count in chunk.left_out.items():
         tally.counts["left_out", exclusion] += count
     tally.counts["owners",] += chunk.owners
-    tally.counts["n",] += len(chunk.table)
-    tally.add_groups("status", chunk.table["status"])
+    tally.counts["n",] += len(table)
+    tally.add_groups("status", table["status"])
     text = pl.col("completion")
     reason = pl.col("reason")
     is_answered = pl.col("status") == CompletionStatus.OK.value
     # A long text is known by its length and its beginning.
     beginning = pl.format("{} {}", text.str.len_chars(), text.str.head(TEXT_CHARACTERS))
-    tally.add_groups("text", chunk.table.filter(is_answered).select(beginning).to_series(), TEXTS)
+    answered = table.filter(is_answered)
+    tally.add_groups("text", answered.select(beginning).to_series(), TEXTS)
     is_open = text.str.contains("<think>", literal=True)
     is_open &= ~text.str.contains("</think>", literal=True)
     is_open |= reason.eq_missing("TRUNCATED_THINKING")
     is_limited = pl.col("finish_reason") == "length"
-    is_cut_off = is_limited.fill_null(value=False) | is_open.fill_null(value=False)
-    tally.add("by_limit", rows=chunk.table.filter(is_limited))
-    tally.add("open_thought", rows=chunk.table.filter(is_open))
-    tally.add("cut_off", rows=chunk.table.filter(is_cut_off))
-    tally.add("cut_off_invalid", rows=chunk.table.filter(is_cut_off, reason.is_not_null()))
-    prompts = chunk.table["prompt"].drop_nulls()
+    cut_off = table.filter(pl.any_horizontal(is_limited, is_open))
+    tally.add("by_limit", rows=table.filter(is_limited))
+    tally.add("open_thought", rows=table.filter(is_open))
+    tally.add("cut_off", rows=cut_off)
+    tally.add("cut_off_invalid", rows=cut_off.filter(reason.is_not_null()))
+    prompts = table["prompt"].drop_nulls()
     tally.counts["prompts",] += len(prompts)
     for prompt in prompts:
         for placeholder in set(PLACEHOLDER.findall(prompt)):
@@ -342,12 +350,12 @@ def _count_readings(tally: ReadingTally, table: pl.DataFrame, rule: str) -> None
         tally.add_groups(("letter", str(letter)), rows[OWN].fill_null(INVALID))
     for name in (OWN, *_list_names(rule)):
         choice = pl.col(name)
-        is_changed = choice.ne_missing(own)
+        changed = table.filter(choice.ne_missing(own))
         tally.add(name, "correct", rows=table.filter(choice == truth))
         tally.add(name, "invalid", rows=table.filter(choice.is_null()))
-        tally.add(name, "changes", rows=table.filter(is_changed))
-        tally.add(name, "gains", rows=table.filter(is_changed, choice == truth))
-        tally.add(name, "losses", rows=table.filter(is_changed, own == truth))
+        tally.add(name, "changes", rows=changed)
+        tally.add(name, "gains", rows=changed.filter(choice == truth))
+        tally.add(name, "losses", rows=changed.filter(own == truth))
     table = table.with_columns(own.alias(rule))
     first = pl.col(FIRST)
     stated = pl.col(STATED)
@@ -359,9 +367,11 @@ def _count_readings(tally: ReadingTally, table: pl.DataFrame, rule: str) -> None
     tally.add("disagree", rows=disagreeing)
     tally.add("first_right", rows=disagreeing.filter(first == truth))
     tally.add("stated_right", rows=disagreeing.filter(stated == truth))
-    for (reason,), rows in table.filter(pl.col("reason").is_not_null()).group_by("reason"):
+    invalid = table.filter(pl.col("reason").is_not_null())
+    for (reason,), rows in invalid.group_by("reason", maintain_order=True):
         name = str(reason)
+        text = rows["completion"].str.head(TEXT_CHARACTERS)[0]
+        tally.first_texts.setdefault(name, text)
         tally.add("reason", name, rows=rows)
-        tally.first_texts.setdefault(name, rows["completion"].str.head(TEXT_CHARACTERS)[0])
         tally.add("stated", name, rows=rows.filter(stated.is_not_null()))
         tally.add("right", name, rows=rows.filter(stated == truth))

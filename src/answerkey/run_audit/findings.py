@@ -76,7 +76,10 @@ class ReadingTally:
             examples.extend(ids.head(SHOWN - len(examples)))
 
     def add_groups(
-        self, key: str | tuple[str, ...], values: pl.Series, most: int | None = None
+        self,
+        key: str | tuple[str, ...],
+        values: pl.Series,
+        most: int | None = None,
     ) -> None:
         """Count completions by a value that each has, or by the most frequent of the values."""
         start = (key,) if isinstance(key, str) else key

@@ -337,7 +337,8 @@ def _draw_task(task: TaskAudit, width: int, digits: int | None) -> Lines:
         lines += draw_letter_table(task.letters, width)
     lines += [BLANK, line(Span("Findings", "title"))]
     for number, finding in enumerate(task.findings, 1):
-        notes = {"Next: ": finding.step, "See: ": ", ".join(finding.examples)}
+        samples = ", ".join(finding.examples)
+        notes = {"Next: ": finding.step, "See: ": samples}
         lines += draw_finding(number, finding.sentence, notes, width)
     if not task.findings:
         lines.append(line("  nothing stands out"))
@@ -409,17 +410,10 @@ def _draw_readers(task: TaskAudit, width: int, digits: int | None) -> Lines:
 def _draw_reasons(task: TaskAudit, width: int, digits: int | None) -> Lines:
     rows: list[Sequence[Cell]] = []
     for reason in task.reasons:
-        rows.append(
-            (
-                reason.reason,
-                str(reason.count),
-                format_percent(reason.count / task.n, digits),
-                str(reason.stated),
-                str(reason.right),
-                shorten(reason.example, SHOWN_ID),
-                quote(reason.completion, width),
-            )
-        )
+        share = format_percent(reason.count / task.n, digits)
+        counts = (str(reason.count), share, str(reason.stated), str(reason.right))
+        sample = shorten(reason.example, SHOWN_ID)
+        rows.append((reason.reason, *counts, sample, quote(reason.completion, width)))
     if not rows:
         return []
     header = ("Invalid because", "count", "share", "state one", "right", "example", "completion")

@@ -499,15 +499,15 @@ def _count_right(task: TaskRun, metric: MetricValue) -> int | None:
 
 def _plot_invalid(view: TaskView, audit: TaskAudit) -> list[ReasonBar]:
     """Return INVALID completions by reason; what they state only where all were read again."""
-    stated = {}
+    read_again = {}
     if audit.drawn_from is None:
-        stated = {(reason.reason, reason.count): reason for reason in audit.reasons}
+        read_again = {(reason.reason, reason.count): reason for reason in audit.reasons}
     bars = []
     reasons = sorted(view.invalid, key=lambda reason: reason.name)
     reasons.sort(key=lambda reason: -reason.count)
     for reason in reasons:
         bar = ReasonBar(reason.name, reason.count)
-        if read := stated.get((reason.name, reason.count)):
+        if read := read_again.get((reason.name, reason.count)):
             bar = replace(bar, stated=read.stated, right=read.right)
         bars.append(bar)
     return bars

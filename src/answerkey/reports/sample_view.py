@@ -265,13 +265,13 @@ def _describe_sample(part: Excerpt, number: int) -> tuple[str | None, list[Named
 def _view_exchange(completion: Completion, readings: RowReadings | None) -> Exchange:
     text, offset = cut_reply(completion.text)
     rules: list[RuleView] = []
-    stated: list[StatementView] = []
+    statements: list[StatementView] = []
     if readings is not None:
         rules = readings.rules
         for choices, passage in readings.stated:
             span = _move(passage, offset)
             if span is not None:
-                stated.append({"choices": choices, "span": span})
+                statements.append({"choices": choices, "span": span})
     if offset:
         rules = [{**rule, "span": _move(rule["span"], offset)} for rule in rules]
     folded = []
@@ -295,7 +295,7 @@ def _view_exchange(completion: Completion, readings: RowReadings | None) -> Exch
             },
         },
         "span": rules[0]["span"] if rules else None,
-        "stated": stated,
+        "stated": statements,
         "folded": folded,
         "readings": rules,
     }
@@ -480,21 +480,21 @@ def _read_row(
     metadata = verdict["metadata"]
     truth = metadata.get("ground_truth_choice")
     rules = [_view_own(scorer.rule_name, text, metadata)]
-    told = None if scorer.options is None else options
+    rule_options = None if scorer.options is None else options
     for name in RULE_NAMES:
         if name != scorer.rule_name:
-            rules.append(_read_rule(name, text, labels, told, truth))
+            rules.append(_read_rule(name, text, labels, rule_options, truth))
     # A user's own pattern is no rule that others could be compared with.
     compared = rules if scorer.rule_name in RULE_NAMES else rules[1:]
     is_flipped = None
     if verdict["status"] == ScoreStatus.SCORED.value and "excluded_by" not in verdict:
         is_flipped = len({rule["choice"] for rule in compared}) > 1
-    stated: Sequence[tuple[Sequence[str], Span]] = ()
+    statements: Sequence[tuple[Sequence[str], Span]] = ()
     if not only_rules:
         rules += _read_extractors(passage, truth)
         if text is not None:
-            stated = list_statements(text, labels, options)
-    return RowReadings(is_flipped, rules, stated)
+            statements = list_statements(text, labels, options)
+    return RowReadings(is_flipped, rules, statements)
 
 
 def _read_extractors(passage: Passage, truth: object) -> Iterator[RuleView]:

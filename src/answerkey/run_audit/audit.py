@@ -342,7 +342,7 @@ def _count_completions(tally: ReadingTally, chunk: _Chunk) -> None:
 
 def _count_readings(tally: ReadingTally, table: pl.DataFrame, rule: str) -> None:
     """Count letters, what each reader reads, and the rows on which the rules disagree."""
-    own = pl.col(OWN)
+    own_choice = pl.col(OWN)
     truth = pl.col("truth")
     tally.add_groups("truth", table["truth"])
     tally.add_groups("choices", table["choices"])
@@ -350,28 +350,28 @@ def _count_readings(tally: ReadingTally, table: pl.DataFrame, rule: str) -> None
         tally.add_groups(("letter", str(letter)), rows[OWN].fill_null(INVALID))
     for name in (OWN, *_list_names(rule)):
         choice = pl.col(name)
-        changed = table.filter(choice.ne_missing(own))
+        changed = table.filter(choice.ne_missing(own_choice))
         tally.add(name, "correct", rows=table.filter(choice == truth))
         tally.add(name, "invalid", rows=table.filter(choice.is_null()))
         tally.add(name, "changes", rows=changed)
         tally.add(name, "gains", rows=changed.filter(choice == truth))
-        tally.add(name, "losses", rows=changed.filter(own == truth))
-    table = table.with_columns(own.alias(rule))
+        tally.add(name, "losses", rows=changed.filter(own_choice == truth))
+    table = table.with_columns(own_choice.alias(rule))
     first = pl.col(FIRST)
-    stated = pl.col(STATED)
+    stated_choice = pl.col(STATED)
     flips = [first.ne_missing(pl.col(name)) for name in RULE_NAMES]
     flipped = table.filter(pl.any_horizontal(flips))
     tally.add("flip", rows=flipped)
     tally.flipped_rows.extend(flipped["position"])
-    disagreeing = flipped.filter(first != stated)
+    disagreeing = flipped.filter(first != stated_choice)
     tally.add("disagree", rows=disagreeing)
     tally.add("first_right", rows=disagreeing.filter(first == truth))
-    tally.add("stated_right", rows=disagreeing.filter(stated == truth))
+    tally.add("stated_right", rows=disagreeing.filter(stated_choice == truth))
     invalid = table.filter(pl.col("reason").is_not_null())
     for (reason,), rows in invalid.group_by("reason", maintain_order=True):
         name = str(reason)
         text = rows["completion"].str.head(TEXT_CHARACTERS)[0]
         tally.first_texts.setdefault(name, text)
         tally.add("reason", name, rows=rows)
-        tally.add("stated", name, rows=rows.filter(stated.is_not_null()))
-        tally.add("right", name, rows=rows.filter(stated == truth))
+        tally.add("stated", name, rows=rows.filter(stated_choice.is_not_null()))
+        tally.add("right", name, rows=rows.filter(stated_choice == truth))

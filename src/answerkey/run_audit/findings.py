@@ -425,18 +425,18 @@ def _find_invalid(audit: TaskAudit, tally: ReadingTally) -> Iterator[Finding]:  
     reader = audit.own
     if reader is None or not audit.reasons or reader.invalid < INVALID_SHARE * reader.n:
         return
-    stated = sum(reason.stated for reason in audit.reasons)
+    stating = sum(reason.stated for reason in audit.reasons)
     right = sum(reason.right for reason in audit.reasons)
     first = audit.reasons[0]
     answers = "none states a single answer"
-    if stated:
-        answers = f"{stated:,} of them state an answer, {right:,} the right one"
+    if stating:
+        answers = f"{stating:,} of them state an answer, {right:,} the right one"
     yield Finding(
         "INVALID",
         f"{format_part(reader.invalid, reader.n)} completions are INVALID, {first.count:,} of them "
         f"{first.reason}; {answers}.",
         "ask for the letter alone in the prompt, or read them by another rule, see the table",
-        {"invalid": reader.invalid, "of": reader.n, "stated": stated, "right": right},
+        {"invalid": reader.invalid, "of": reader.n, "stated": stating, "right": right},
         tuple(reason.example for reason in audit.reasons),
     )
 
@@ -468,14 +468,14 @@ def _find_disagreement(audit: TaskAudit, tally: ReadingTally) -> Iterator[Findin
     if not count or {FIRST, STATED}.intersection(audit.unfit):
         return
     first = tally.count("first_right")
-    stated = tally.count("stated_right")
+    second = tally.count("stated_right")
     yield Finding(
         "FIRST_AND_STATED_DISAGREE",
         f"In {format_part(count, audit.n)} completions the first character is one choice and the "
-        f"text states another; the first is right in {first:,}, the stated one in {stated:,}.",
+        f"text states another; the first is right in {first:,}, the stated one in {second:,}.",
         "read some with `answerkey explain`; for texts that reason first, use `extraction: "
         "stated_answer`",
-        {"count": count, "first_right": first, "stated_right": stated},
+        {"count": count, "first_right": first, "stated_right": second},
         tally.shown("disagree"),
     )
 

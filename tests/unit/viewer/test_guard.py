@@ -240,9 +240,7 @@ def test_parameters_that_cannot_be_read_are_refused(query: str) -> None:
         [("Content-Length", "3, 3")],
     ],
 )
-def test_a_body_is_refused_however_its_length_is_stated(
-    headers: list[tuple[str, str]],
-) -> None:
+def test_a_body_is_refused_however_its_length_is_stated(headers: list[tuple[str, str]]) -> None:
     """Where a body ends must not be a matter of opinion."""
     assert refuse(make_request("/api/runs", *headers)) == ("E702", 400)
     GUARD.admit(make_request("/api/runs", ("Content-Length", "0")))

@@ -353,7 +353,7 @@ def test_a_pair_has_all_that_a_page_shows(make_run: MakeRun) -> None:
     (pair,) = task["pairs"]
     assert set(pair) == {
         "first", "second", "difference", "interval", "p", "p_adjusted", "test", "is_significant",
-        "first_only", "second_only", "left_out", "categories", "flips", "flips_total",
+        "first_only", "second_only", "left_out", "categories", "flips", "flips_total"
     }  # fmt: skip
     assert (pair["first"], pair["second"], pair["difference"]) == ("r0", "r1", -0.2)
     assert (pair["first_only"], pair["second_only"], pair["flips_total"]) == (1, 2, 3)

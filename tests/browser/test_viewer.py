@@ -118,24 +118,6 @@ def test_the_list_is_searched(stage: Stage) -> None:
     expect(stage.find("table.runs tbody tr")).to_contain_text("asked")
 
 
-def test_filters_and_drill_down_ask_the_server(stage: Stage) -> None:
-    """The same interface as in the report: filter, count, sample, deciding span, the way back."""
-    route = open_run(stage, "first")
-    stage.turn(f"{route}/samples")
-    stage.choose("INVALID")
-    expect(stage.find(".tally")).to_have_text("22 of 125 samples")
-    stage.page.get_by_label("Category").select_option("biology")
-    expect(stage.find(".tally")).to_have_text("7 of 125 samples")
-    stage.page.get_by_label("Search").fill("oxygen")
-    expect(stage.find(".tally")).to_have_text("1 of 125 samples")
-    stage.find("tr[data-index='0'] a").click()
-    expect(stage.find(".pane h2")).to_have_text("000005")
-    expect(stage.find(".decision")).to_contain_text("SEVERAL_CHOICES")
-    stage.photograph("sample", whole=True)
-    stage.page.get_by_role("button", name="Close").click()
-    expect(stage.find(".tally")).to_have_text("1 of 125 samples")
-
-
 def test_the_server_and_the_report_find_the_same_rows(
     stage: Stage, report: str, open_stage: OpenStage
 ) -> None:

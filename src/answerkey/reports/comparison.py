@@ -10,6 +10,7 @@ from answerkey.errors import AnswerkeyError
 from answerkey.evaluate.pairs import name_runs
 from answerkey.metrics.paired import CLUSTERED_TEST, EXACT_TEST, PAIRED_TEST
 from answerkey.reports.leaderboard import (
+    Compared,
     Leaderboard,
     Tasks,
     build_leaderboard,
@@ -120,7 +121,7 @@ def label_runs(runs: Sequence[Run]) -> list[str]:
 def build_comparison(runs: Mapping[str, Run], tables: Tables) -> ComparisonView:
     """Return the comparison of runs by their ids."""
     labels = dict(zip(runs, label_runs(list(runs.values())), strict=True))
-    compared: list[tuple[TaskComparison, Tasks]] = []
+    compared: list[Compared] = []
     notices: list[str] = []
     refused = None
     try:
@@ -142,10 +143,11 @@ def build_comparison(runs: Mapping[str, Run], tables: Tables) -> ComparisonView:
 
 def _rename(text: str, runs: Mapping[str, Run], labels: Mapping[str, str]) -> str:
     """Return a sentence with runs called as in the page, not by the folders of this machine."""
-    for (name, run), shown in zip(runs.items(), name_runs(list(runs.values())), strict=True):
-        text = text.replace(f"`{shown}`", f"`{labels[name]}`")
+    names = name_runs(list(runs.values()))
+    for name, run, label in zip(names, runs.values(), labels.values(), strict=True):
+        text = text.replace(f"`{name}`", f"`{label}`")
         if run.path:
-            text = text.replace(str(run.path), labels[name])
+            text = text.replace(str(run.path), label)
     return text
 
 
@@ -153,9 +155,13 @@ def list_flips(comparison: ComparisonView | None, run: str, task: int) -> list[i
     """Return the positions of the flipped samples that are listed, in one task of one run."""
     positions: set[int] = set()
     for view in comparison.tasks if comparison else ():
-        if any((side.id, side.task) == (run, task) for side in view.runs):
-            for pair in view.pairs:
-                positions.update(flip.p[run] for flip in pair.flips if run in flip.p)
+        sides = [(side.id, side.task) for side in view.runs]
+        if (run, task) not in sides:
+            continue
+        for pair in view.pairs:
+            for flip in pair.flips:
+                if run in flip.p:
+                    positions.add(flip.p[run])
     return sorted(positions)
 
 
@@ -173,14 +179,22 @@ def _build_task(
     sides = []
     for side, (name, task_run) in zip(task.runs, tasks.items(), strict=True):
         ids[side.label] = name
-        number = list(runs[name].tasks).index(task_run.key)
-        model = name_answerer(task_run.manifest, with_folder=False)
-        sides.append(ComparedRunView(name, number, labels[name], model, side.mean, side.n))
+        view = ComparedRunView(
+            id=name,
+            task=list(runs[name].tasks).index(task_run.key),
+            label=labels[name],
+            model=name_answerer(task_run.manifest, with_folder=False),
+            mean=side.mean,
+            n=side.n,
+        )
+        sides.append(view)
     listed = [_choose_flips(pair, limit) for pair in task.pairs]
-    flipped = [name for flips in listed for name, _ in flips]
+    samples: list[str] = []
+    for flips in listed:
+        samples += flips
     positions = {}
     for name, task_run in tasks.items():
-        positions[name] = tables[name][task_run.key].locate(flipped)
+        positions[name] = tables[name][task_run.key].locate(samples)
     pairs = []
     for pair, flips in zip(task.pairs, listed, strict=True):
         pairs.append(_build_pair(pair, ids, labels, flips, positions))
@@ -195,18 +209,18 @@ def _build_task(
     )
 
 
-def _choose_flips(pair: PairComparison, limit: int) -> list[tuple[str, str]]:
+def _choose_flips(pair: PairComparison, limit: int) -> dict[str, str]:
     """Return flipped samples with their side: as many of each side where there are too many."""
     first = pair.first_only[: max(limit // 2, limit - len(pair.second_only))]
     second = pair.second_only[: limit - len(first)]
-    return [(name, "first") for name in first] + [(name, "second") for name in second]
+    return dict.fromkeys(first, "first") | dict.fromkeys(second, "second")
 
 
 def _build_pair(
     pair: PairComparison,
     ids: Mapping[str, str],
     labels: Mapping[str, str],
-    flips: Sequence[tuple[str, str]],
+    flips: Mapping[str, str],
     positions: Mapping[str, Mapping[str, int]],
 ) -> PairView:
     evidence = pair.difference.evidence
@@ -223,7 +237,7 @@ def _build_pair(
         interval = value.evidence.interval
         categories.append(CategoryDifference(label, value.value, interval, value.n))
     views = []
-    for name, side in flips:
+    for name, side in flips.items():
         places = {run: positions[run][name] for run in sides if name in positions[run]}
         views.append(Flip(name, places, side))
     return PairView(

@@ -12,16 +12,15 @@ from answerkey.evaluate.pairs import AnyRun
 from answerkey.evaluate.reopen import find_task
 from answerkey.exporters import describe_verdict, to_json
 from answerkey.models.images import hide_images
-from answerkey.reports.messages import draw_block, draw_messages
+from answerkey.reports.preview import draw_block, draw_heading, draw_messages
 from answerkey.reports.sample_view import explain_score
-from answerkey.reports.samples import SampleSource, find_position
-from answerkey.reports.view import count_trials, show_path
+from answerkey.reports.samples import Excerpt, SampleSource, find_position
+from answerkey.reports.view import Lines, count_trials
 from answerkey.runs import Run, TaskRun, load_run
 from answerkey.text import (
     BLANK,
     INDENT,
     Drawn,
-    Line,
     Role,
     Span,
     join_blocks,
@@ -31,7 +30,7 @@ from answerkey.text import (
     show_place,
     wrap,
 )
-from answerkey.types import THEIR_SCHEMA, Completion
+from answerkey.types import THEIR_SCHEMA
 
 #: Texts that would look like other values.
 LIKE_JSON = frozenset({"", "null", "true", "false"})
@@ -45,7 +44,7 @@ class Explanation(Drawn):
 
     samples: tuple[Mapping[str, Any], ...]
 
-    def draw(self, width: int) -> list[Line]:
+    def draw(self, width: int) -> Lines:
         """Return its lines, each of at most `width` cells."""
         return draw_explanation(self, width)
 
@@ -85,7 +84,8 @@ def _refuse_sample(name: str, tasks: Sequence[TaskRun]) -> RunError:
 
 def describe_explained(explained: Mapping[str, Any]) -> dict[str, Any]:
     """Return the sample's way as `--json` prints it."""
-    described = {name: value for name, value in explained.items() if name != "scorers"}
+    described = {**explained}
+    del described["scorers"]
     # Through text once: dates and other values that JSON lacks become what they print as.
     plain: dict[str, Any] = json.loads(to_json(described))
     return plain
@@ -95,7 +95,7 @@ def _explain_row(run: Run, task: TaskRun, source: SampleSource, position: int) -
     part = next(source.read([position]))
     stored = part.scores.row(0, named=True)
     explained: dict[str, Any] = {
-        "run": show_path(run),
+        "run": None if run.path is None else str(run.path),
         "task": task.key,
         "sample_id": str(stored["sample_id"]),
     }
@@ -105,100 +105,130 @@ def _explain_row(run: Run, task: TaskRun, source: SampleSource, position: int) -
     if part.samples is not None:
         explained["where"] = show_place(part.samples.place(0)) or None
         explained["sample"] = dict(part.samples.row(0))
-    completion: Completion | None = None
-    explained |= dict.fromkeys(("prompt", "completion", "completion_status"))
-    theirs = {}
-    if part.completions is not None:
-        completion = next(part.completions.rows())
-        explained["prompt"] = completion.prompt and list(completion.prompt)
-        explained["completion"] = completion.text
-        explained["completion_status"] = completion.status.value
-        if completion.reasoning:
-            explained["reasoning"] = completion.reasoning
-        replies = part.completions.frame
-        theirs = {name: replies[name][0] for name in THEIR_SCHEMA if name in replies.columns}
+    explained |= _describe_completion(part)
     explained["scores"] = {}
     for step in source.task.scoring:
         if step.key in stored:
             verdict = describe_verdict(stored[step.key], source.encoded[step.key])
-            why = explain_score(step.scorer, verdict, completion, part.samples)
-            explained["scores"][step.key] = {**verdict, "why": why}
-    if theirs:
-        explained["theirs"] = theirs
-    explained["scorers"] = {entry["key"]: entry for entry in task.manifest.get("scorers") or []}
+            verdict["why"] = explain_score(step.scorer, verdict, part, 0)
+            explained["scores"][step.key] = verdict
+    verdicts = _describe_imported(part)
+    if verdicts:
+        explained["theirs"] = verdicts
+    explained["scorers"] = {}
+    for entry in task.manifest.get("scorers") or []:
+        explained["scorers"][entry["key"]] = entry
     return explained
+
+
+def _describe_completion(part: Excerpt) -> dict[str, Any]:
+    if part.completions is None:
+        return dict.fromkeys(("prompt", "completion", "completion_status"))
+    completion = part.completions.items[0]
+    described: dict[str, Any] = {
+        "prompt": completion.prompt and list(completion.prompt),
+        "completion": completion.text,
+        "completion_status": completion.status.value,
+    }
+    if completion.reasoning:
+        described["reasoning"] = completion.reasoning
+    return described
+
+
+def _describe_imported(part: Excerpt) -> dict[str, Any]:
+    """Return the verdict of the tool whose log was imported, if there is one."""
+    if part.completions is None:
+        return {}
+    table = part.completions.frame
+    names = [name for name in THEIR_SCHEMA if name in table.columns]
+    return table.select(names).row(0, named=True) if names else {}
 
 
 # ── as lines
 
 
-def draw_explanation(explanation: Explanation, width: int) -> list[Line]:
+def draw_explanation(explanation: Explanation, width: int) -> Lines:
     """Return all of it as lines, one way after the other."""
     return join_blocks(draw_explained(explained, width) for explained in explanation.samples)
 
 
-def draw_explained(explained: Mapping[str, Any], width: int) -> list[Line]:
+def draw_explained(explained: Mapping[str, Any], width: int) -> Lines:
     """Return the sample's way from its row to its scores, nothing cut."""
-    sample_id, task = explained["sample_id"], explained["task"]
+    title = f"Sample {explained['sample_id']}"
     trial = f", trial {explained['trial']}" if "trial" in explained else ""
-    lines = [line(Span(f"Sample {sample_id}", "title"), f" in task {task}{trial}")]
+    lines = [line(Span(title, "title"), f" in task {explained['task']}{trial}")]
     if explained["where"]:
         lines.append(line(Span("  --> ", "dim"), explained["where"]))
     if explained["missing"]:
         lines.append(line(Span("warning", "warn"), f": {explained['missing']}"))
     if explained["sample"] is not None:
-        lines += [BLANK, line(Span("Row", "title")), *_draw_pairs(explained["sample"], width)]
+        lines += draw_heading("Row")
+        lines += _draw_pairs(explained["sample"], width)
     if explained["completion_status"] is not None:
-        lines += draw_messages("Prompt", explained["prompt"] or ())
-        if "reasoning" in explained:
-            lines += [BLANK, line(Span("Thoughts", "title")), *draw_block(explained["reasoning"])]
-        lines += [BLANK, line(Span("Completion", "title"), f"  {explained['completion_status']}")]
-        text = explained["completion"]
-        if text:
-            lines += draw_block(text)
-        else:
-            lines.append(line(INDENT, Span("no text" if text is None else "empty text", "dim")))
+        lines += _draw_exchange(explained)
     for key, score in explained["scores"].items():
-        lines += [BLANK, *_draw_score(key, score, explained["scorers"].get(key, {}), width)]
+        about = explained["scorers"].get(key, {})
+        lines.append(BLANK)
+        lines += _draw_score(key, score, about, width)
     if "theirs" in explained:
-        lines += [BLANK, line(Span("Imported verdict", "title"))]
+        lines += draw_heading("Imported verdict")
         lines += _draw_pairs(explained["theirs"], width)
     return lines
 
 
+def _draw_exchange(explained: Mapping[str, Any]) -> Lines:
+    lines = draw_messages("Prompt", explained["prompt"] or ())
+    if "reasoning" in explained:
+        lines += draw_heading("Thoughts")
+        lines += draw_block(explained["reasoning"])
+    lines += draw_heading("Completion", f"  {explained['completion_status']}")
+    text = explained["completion"]
+    if text:
+        return lines + draw_block(text)
+    nothing = "no text" if text is None else "empty text"
+    lines.append(line(INDENT, Span(nothing, "dim")))
+    return lines
+
+
 def _draw_score(
-    key: str, score: Mapping[str, Any], about: Mapping[str, Any], width: int
-) -> list[Line]:
-    correct = score["values"].get("is_correct")
+    key: str,
+    score: Mapping[str, Any],
+    about: Mapping[str, Any],
+    width: int,
+) -> Lines:
+    values = score["values"]
+    metadata = score["metadata"]
     status = Span(score["status"], "strong")
-    if correct == 1:
+    if values.get("is_correct") == 1:
         status = Span("SCORED, correct", "good")
-    elif correct == 0:
-        is_invalid = score["metadata"].get("completion_validity") == "INVALID"
+    elif values.get("is_correct") == 0:
+        is_invalid = metadata.get("completion_validity") == "INVALID"
         role: Role = "warn" if is_invalid else "bad"
         status = Span("SCORED, not correct", role)
-    purpose = " (qa: not part of the score)" if about.get("purpose") == "qa" else ""
-    name = str(about.get("display_name") or key)
-    facts = {**score["values"], **score["metadata"]}
+    facts = {**values, **metadata}
     if score["status"] != "SCORED":
-        computed = {fact: value for fact, value in facts.items() if value is not None}
-        facts = {"reason": score["reason"], **computed}
+        facts = {"reason": score["reason"]}
+        for name, value in {**values, **metadata}.items():
+            if value is not None:
+                facts[name] = value
     if score.get("excluded_by"):
         facts["excluded by"] = f"action `{score['excluded_by']}`"
     if score["why"] is not None:
         facts["why"] = score["why"]
-    head = line(Span("Score", "title"), f" by {name}{purpose}  ", status)
+    scorer = str(about.get("display_name") or key)
+    purpose = " (qa: not part of the score)" if about.get("purpose") == "qa" else ""
+    head = line(Span("Score", "title"), f" by {scorer}{purpose}  ", status)
     return [head, *_draw_pairs(facts, width)]
 
 
-def _draw_pairs(pairs: Mapping[str, object], width: int) -> list[Line]:
+def _draw_pairs(pairs: Mapping[str, object], width: int) -> Lines:
     """Return names and values.
 
     Text as it is, what is no text or would look like something else as JSON.
     """
     names = [make_visible(str(name)) for name in pairs]
     room = max(map(measure_width, names), default=0)
-    lines: list[Line] = []
+    lines: Lines = []
     for name, value in zip(names, pairs.values(), strict=True):
         text = to_json(value)
         if isinstance(value, str) and value == value.strip() and value not in LIKE_JSON:

@@ -15,7 +15,7 @@ import random
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 from html import escape
@@ -92,23 +92,31 @@ def report(
     Return its file and size, and how many rows are in it. At most `max_samples` rows of each task
     are embedded. The file is there whole or not at all.
     """
-    named = _list_distinct(runs)
+    distinct = _list_distinct(runs)
     tables: dict[str, dict[str, SampleTable]] = {}
-    for name, run in named.items():
-        tables[name] = {key: SampleTable(run, task) for key, task in run.tasks.items()}
+    rows = 0
+    for name, run in distinct.items():
+        tables[name] = {}
+        for key, task in run.tasks.items():
+            tables[name][key] = SampleTable(run, task)
+            rows += len(task.stored_scores)
     embedded = 0
 
     def write(temporary: Path) -> None:
         nonlocal embedded
         with temporary.open("w", encoding="utf-8", newline="\n") as out:
             comparison = None
-            if len(named) > 1:
+            if len(distinct) > 1:
                 progress("comparing", 0, 1)
-                comparison = build_comparison(named, tables)
+                comparison = build_comparison(distinct, tables)
             overviews, selections = _build_overviews(
-                named, tables, comparison, max_samples, progress
+                distinct,
+                tables,
+                comparison,
+                max_samples,
+                progress,
             )
-            shown = title or _choose_title(list(named.values()))
+            shown = title or _choose_title(list(distinct.values()))
             made = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
             page = {
                 "mode": "report",
@@ -132,19 +140,20 @@ def report(
     return {
         "file": str(target),
         "bytes": target.stat().st_size,
-        "runs": len(named),
-        "rows": sum(len(table) for of_run in tables.values() for table in of_run.values()),
+        "runs": len(distinct),
+        "rows": rows,
         "embedded": embedded,
     }
 
 
 def _list_distinct(runs: AnyRun | Sequence[AnyRun]) -> dict[str, Run]:
     """Return the runs by their ids, each once."""
-    distinct: list[Run] = []
-    for run in map(load_run, runs if isinstance(runs, list | tuple) else [runs]):
-        if not any(is_same_run(run, listed) for listed in distinct):
-            distinct.append(run)
-    return {f"r{number}": run for number, run in enumerate(distinct)}
+    sources = runs if isinstance(runs, list | tuple) else [runs]
+    distinct: dict[str, Run] = {}
+    for run in map(load_run, sources):
+        if not any(is_same_run(run, listed) for listed in distinct.values()):
+            distinct[f"r{len(distinct)}"] = run
+    return distinct
 
 
 def _choose_title(runs: Sequence[Run]) -> str:
@@ -154,7 +163,7 @@ def _choose_title(runs: Sequence[Run]) -> str:
 
 
 def _build_overviews(
-    named: Mapping[str, Run],
+    distinct: Mapping[str, Run],
     tables: Tables,
     comparison: ComparisonView | None,
     max_samples: int,
@@ -163,11 +172,16 @@ def _build_overviews(
     """Return the overviews of all runs, and which rows are embedded, by block."""
     overviews = []
     selections: dict[str, RowSelection] = {}
-    labels = label_runs(list(named.values()))
-    for place, (name, run) in enumerate(named.items()):
-        progress("auditing", place, len(named))
+    labels = label_runs(list(distinct.values()))
+    for place, (name, run) in enumerate(distinct.items()):
+        progress("auditing", place, len(distinct))
         audits = {key: audit_task(table) for key, table in tables[name].items()}
-        overview = build_overview(run, audits=audits, run_id=name, label=labels[place])
+        overview = build_overview(
+            run,
+            audits=audits,
+            run_id=name,
+            label=labels[place],
+        )
         tasks = []
         for number, task in enumerate(overview.tasks):
             table = tables[name][task.key]
@@ -182,14 +196,15 @@ def _build_overviews(
 
 def _write_rows(selections: Mapping[str, RowSelection], progress: Progress) -> Iterator[str]:
     """Yield the blocks of samples and of rows, task by task."""
-    done, total = 0, sum(len(selection.positions) for selection in selections.values())
+    done = 0
+    total = sum(len(selection.positions) for selection in selections.values())
     room = MAX_IMAGES // max(1, total // CHUNK_SAMPLES)
     for place, selection in selections.items():
-        source, positions = selection.table.source, selection.positions
-        chunks = [
-            positions[offset : offset + CHUNK_SAMPLES]
-            for offset in range(0, len(positions), CHUNK_SAMPLES)
-        ]
+        source = selection.table.source
+        positions = selection.positions
+        chunks = []
+        for offset in range(0, len(positions), CHUNK_SAMPLES):
+            chunks.append(positions[offset : offset + CHUNK_SAMPLES])
         rows: list[SampleRow] = []
         blocks = 0
         embed = partial(embed_samples, source, room=room)
@@ -202,8 +217,8 @@ def _write_rows(selections: Mapping[str, RowSelection], progress: Progress) -> I
             done += len(part)
             progress("writing", done, total)
         columns = {}
-        for field in fields(SampleRow):
-            columns[field.name] = [getattr(row, field.name) for row in rows]
+        for name in SampleRow.__annotations__:
+            columns[name] = [row[name] for row in rows]  # type: ignore[literal-required]  # a field
         yield _wrap(f"ak-rows-{place}", write_content(to_json(columns, COMPACT)))
 
 
@@ -222,14 +237,16 @@ def embed_samples(
 
     The images have at most `room` bytes.
     """
-    rows, samples = [], []
+    rows = []
+    samples = []
     for part in source.read(positions):
         for row, view in view_samples(source, part, room):
             rows.append(row)
             samples.append(view)
     blocks = []
     for offset in range(0, len(samples), BLOCK_SAMPLES):
-        blocks.append(write_content(to_json(samples[offset : offset + BLOCK_SAMPLES], COMPACT)))
+        block = samples[offset : offset + BLOCK_SAMPLES]
+        blocks.append(write_content(to_json(block, COMPACT)))
     return rows, blocks
 
 
@@ -263,15 +280,16 @@ def _read_web(*, is_viewer: bool) -> tuple[str, str, str]:
     """Return HTML, style and script of the page."""
     folder = files("answerkey.reports").joinpath("web")
     scripts = [name for name in SCRIPTS if is_viewer or name not in VIEWER_ONLY]
-    page, style, *texts = (
-        folder.joinpath(name).read_text("utf-8") for name in ("page.html", "page.css", *scripts)
-    )
+    texts = [folder.joinpath(name).read_text("utf-8") for name in scripts]
+    page = folder.joinpath("page.html").read_text("utf-8")
+    style = folder.joinpath("page.css").read_text("utf-8")
     return page, style, "\n".join(texts)
 
 
 def hash_source(text: str) -> str:
     """Return how a policy names a script or style: the hash of its text."""
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"sha256-{base64.b64encode(digest).decode()}"
 
 
 # ── blocks of JSON
@@ -313,19 +331,20 @@ def select_rows(
     noun = "samples" if table.task_run.counts["samples"] == count else "rows"
     if not limit:
         return RowSelection(table, (), f"This file holds none of {count:,} {noun}.")
-    index, share = table.index, limit // SHARE
-    kinds: list[tuple[Sequence[int], int]] = [
-        (index["invalid"].arg_true().to_list(), share),
-        (table.flips.to_list(), share),
-        (index["wrong"].arg_true().to_list(), share),
-        (index["failed"].arg_true().to_list(), share // SHARE),
-        (flips, share // SHARE),
-    ]
-    chosen: set[int] = set()
-    for rows, most in kinds:
-        chosen.update(_draw(rows, min(most, len(rows))))
-    further = [row for row in _draw(range(count), limit, 1) if row not in chosen]
-    positions = sorted(chosen.union(further[: limit - len(chosen)]))
+    index = table.index
+    share = limit // SHARE
+    chosen = {
+        *_draw(index["invalid"].arg_true().to_list(), share),
+        *_draw(table.flips.to_list(), share),
+        *_draw(index["wrong"].arg_true().to_list(), share),
+        *_draw(index["failed"].arg_true().to_list(), share // SHARE),
+        *_draw(flips, share // SHARE),
+    }
+    for row in _draw(range(count), limit, seed=1):
+        if len(chosen) == limit:
+            break
+        chosen.add(row)
+    positions = sorted(chosen)
     sentence = (
         f"This file holds {len(positions):,} of {count:,} {noun}: some that are INVALID, wrong,"
         " without a score, or read differently by rules or in other runs, and others drawn at"
@@ -335,6 +354,7 @@ def select_rows(
     return RowSelection(table, positions, sentence)
 
 
-def _draw(rows: Sequence[int], count: int, seed: int = 0) -> list[int]:
+def _draw(rows: Sequence[int], most: int, seed: int = 0) -> list[int]:
     """Return some rows, always the same of the same."""
-    return random.Random(seed).sample(rows, count)  # noqa: S311 - for repeatability, not for secrets
+    draw = random.Random(seed)  # noqa: S311 - for repeatability, not for secrets
+    return draw.sample(rows, min(most, len(rows)))

@@ -19,11 +19,10 @@ from answerkey.comparison.compare import (
     compare,
 )
 from answerkey.errors import AnswerkeyError, RunError
-from answerkey.reports.view import Interval, label_metric
+from answerkey.reports.view import Interval, Lines, label_metric
 from answerkey.runs import Run, TaskRun, find_answerer, name_answerer
 from answerkey.text import (
     BLANK,
-    Line,
     Span,
     Table,
     draw_text,
@@ -70,12 +69,12 @@ class BoardCell:
 
     run: str
     task: int
-    metric: str | None
-    value: float | None
-    interval: Interval | None
-    n: int | None
-    is_share: bool
-    rank: Rank | None
+    metric: str | None = None
+    value: float | None = None
+    interval: Interval | None = None
+    n: int | None = None
+    is_share: bool = False
+    rank: Rank | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,76 +109,81 @@ class Leaderboard:
 
 # ── which tasks are compared
 
+#: A compared task, and the tasks of the runs that have it.
+Compared = tuple[TaskComparison, Tasks]
 
-def compare_tasks(
-    runs: Mapping[str, Run],
-) -> tuple[list[tuple[TaskComparison, Tasks]], list[str]]:
+
+def compare_tasks(runs: Mapping[str, Run]) -> tuple[list[Compared], list[str]]:
     """Return each compared task with the tasks of the runs that have it, and notices.
 
     If not all runs have the same tasks, each task is compared between the runs that have it.
     """
-    keys = dict.fromkeys(key for run in runs.values() for key in run.tasks)
+    keys: dict[str, None] = {}
+    for run in runs.values():
+        keys |= dict.fromkeys(run.tasks)
     try:
         comparison = compare(*runs.values())
     except AnswerkeyError:
         if len(keys) == 1:
             raise
         return _compare_each(runs, keys)
-    if len(comparison.tasks) < len(keys) and any(len(run.tasks) > 1 for run in runs.values()):
+    has_several = any(len(run.tasks) > 1 for run in runs.values())
+    if has_several and len(comparison.tasks) < len(keys):
         return _compare_each(runs, keys)
     compared = [(task, _find_tasks(task.key, runs)) for task in comparison.tasks]
     return compared, [notice.message for notice in comparison.notices]
 
 
-def _compare_each(
-    runs: Mapping[str, Run], keys: Iterable[str]
-) -> tuple[list[tuple[TaskComparison, Tasks]], list[str]]:
+def _compare_each(runs: Mapping[str, Run], keys: Iterable[str]) -> tuple[list[Compared], list[str]]:
     """Compare each task between the runs that have it."""
     compared: list[TaskComparison] = []
     tasks: list[Tasks] = []
-    notices: list[str] = []
-    problem: AnswerkeyError = RunError(
-        "E508", "no two runs have a task in common", hint="compare runs of one task"
-    )
+    notices: dict[str, None] = {}
+    hint = "compare runs of one task"
+    problem: AnswerkeyError = RunError("E508", "no two runs have a task in common", hint=hint)
     for key in keys:
-        having = {name: run for name, run in runs.items() if key in run.tasks}
-        if len(having) == 1:
+        sides = {name: run for name, run in runs.items() if key in run.tasks}
+        if len(sides) == 1:
             continue
         try:
-            comparison = compare(*having.values(), task=key)
+            comparison = compare(*sides.values(), task=key)
         except AnswerkeyError as error:
             problem = error
-            notices.append(f"`{key}` is not compared: {error.message}")
+            notices[f"`{key}` is not compared: {error.message}"] = None
             continue
         compared += comparison.tasks
-        tasks.append(_find_tasks(key, having))
-        notices += [notice.message for notice in comparison.notices]
+        tasks.append(_find_tasks(key, sides))
+        for notice in comparison.notices:
+            notices[notice.message] = None
     if not compared:
         raise problem
-    adjusted = adjust_pairs(compared)
-    return list(zip(adjusted, tasks, strict=True)), list(dict.fromkeys(notices))
+    return list(zip(adjust_pairs(compared), tasks, strict=True)), list(notices)
 
 
 def _find_tasks(key: str, runs: Mapping[str, Run]) -> Tasks:
     """Return the task of each run with this key, or its only one."""
     tasks = {}
     for name, run in runs.items():
-        tasks[name] = run.tasks.get(key) or next(iter(run.tasks.values()))
+        only = next(iter(run.tasks.values()))
+        tasks[name] = run.tasks.get(key, only)
     return tasks
 
 
-def list_columns(
-    runs: Mapping[str, Run], compared: Sequence[tuple[TaskComparison, Tasks]]
-) -> list[Column]:
+def list_columns(runs: Mapping[str, Run], compared: Sequence[Compared]) -> list[Column]:
     """Return the tasks of the leaderboard: those that were compared, then all others."""
     columns: dict[str, dict[str, TaskRun]] = {}
-    pairs: dict[str, Mapping[Order, PairComparison]] = {}
+    pairs: dict[str, dict[Order, PairComparison]] = {}
     listed: set[tuple[str, str]] = set()
     for task, tasks in compared:
-        ids = dict(zip((side.label for side in task.runs), tasks, strict=True))
-        pairs[task.key] = {(ids[pair.first], ids[pair.second]): pair for pair in task.pairs}
+        labels = [side.label for side in task.runs]
+        ids = dict(zip(labels, tasks, strict=True))
+        pairs[task.key] = {}
+        for pair in task.pairs:
+            order = ids[pair.first], ids[pair.second]
+            pairs[task.key][order] = pair
         columns[task.key] = dict(tasks)
-        listed.update((name, task_run.key) for name, task_run in tasks.items())
+        for name, task_run in tasks.items():
+            listed.add((name, task_run.key))
     for name, run in runs.items():
         for key, task_run in run.tasks.items():
             if (name, key) not in listed:
@@ -204,12 +208,7 @@ def build_leaderboard(
     tasks = []
     for number, column in enumerate(columns):
         cells = [row.cells[number] for row in rows]
-        first = next(filter(None, cells), None)
-        title = next(iter(column.tasks.values())).manifest.get("display_name")
-        metric, as_share = None, False
-        if first is not None:
-            metric, as_share = first.metric, first.is_share
-        tasks.append(BoardTask(column.key, title, metric, as_share, column.pairs is not None))
+        tasks.append(_build_heading(column, cells))
     if len(columns) > 1 and all(task.is_share for task in tasks):
         rows = [replace(row, mean=_average(row.cells)) for row in rows]
     rows.sort(key=_find_value, reverse=True)
@@ -217,15 +216,26 @@ def build_leaderboard(
     return Leaderboard(tasks, rows, comparisons)
 
 
+def _build_heading(column: Column, cells: Iterable[BoardCell | None]) -> BoardTask:
+    first = next(filter(None, cells), None)
+    task = next(iter(column.tasks.values()))
+    return BoardTask(
+        key=column.key,
+        name=task.manifest.get("display_name"),
+        metric=first.metric if first else None,
+        is_share=first.is_share if first else False,
+        is_ranked=column.pairs is not None,
+    )
+
+
 def rank_ties(names: Sequence[str], shown: Iterable[Order]) -> dict[str, Rank]:
     """Return the first and the last rank of each, by the pairs of better and worse."""
-    pairs = set(shown)
-    ranks = {}
-    for name in names:
-        better = sum(worse == name for _, worse in pairs)
-        worse = sum(winner == name for winner, _ in pairs)
-        ranks[name] = 1 + better, len(names) - worse
-    return ranks
+    firsts = dict.fromkeys(names, 1)
+    lasts = dict.fromkeys(names, len(names))
+    for better, worse in set(shown):
+        firsts[worse] += 1
+        lasts[better] -= 1
+    return {name: (firsts[name], lasts[name]) for name in names}
 
 
 def _rank_column(column: Column) -> dict[str, Rank]:
@@ -276,15 +286,21 @@ def _add_up(calls: Sequence[Mapping[str, Any]], name: str) -> Any:  # noqa: ANN4
     return sum(values) if values and None not in values else None
 
 
-def _build_cell(name: str, run: Run, task: TaskRun, rank: Rank | None) -> BoardCell:
-    number, metric = list(run.tasks).index(task.key), task.main_metric
+def _build_cell(
+    name: str,
+    run: Run,
+    task: TaskRun,
+    rank: Rank | None,
+) -> BoardCell:
+    cell = BoardCell(name, list(run.tasks).index(task.key), rank=rank)
+    metric = task.main_metric
     if metric is None:
-        return BoardCell(name, number, None, None, None, None, is_share=False, rank=rank)
-    value, interval = metric.value, metric.interval
-    if run.status != "complete":
-        value = interval = None
+        return cell
     label = label_metric(task, metric)
-    return BoardCell(name, number, label, value, interval, metric.n, is_share(metric), rank)
+    cell = replace(cell, metric=label, n=metric.n, is_share=is_share(metric))
+    if run.status != "complete":
+        return cell
+    return replace(cell, value=metric.value, interval=metric.interval)
 
 
 # ── the mean of several tasks
@@ -303,7 +319,8 @@ def _average(cells: Sequence[BoardCell | None]) -> BoardMean | None:
         else:
             low, high = cell.interval
             squares += ((high - low) / 2) ** 2
-    value, half = total / len(cells), math.sqrt(squares) / len(cells)
+    value = total / len(cells)
+    half = math.sqrt(squares) / len(cells)
     if not has_interval:
         return BoardMean(value, None)
     return BoardMean(value, (max(0.0, value - half), min(1.0, value + half)))
@@ -320,49 +337,71 @@ def _find_value(row: BoardRow) -> float:
 # ── on a terminal
 
 
-def draw_leaderboard(runs: Sequence[Run], width: int) -> list[Line]:
+def draw_leaderboard(runs: Sequence[Run], width: int) -> Lines:
     """Return one table, runs by tasks, the best first, in as many blocks as the width allows.
 
     A run that is not complete shows no number and has no rank.
     """
-    named = {str(number): run for number, run in enumerate(runs)}
-    complete = {name: run for name, run in named.items() if run.status == "complete"}
-    labels = {name: name_answerer(run.manifest["tasks"][0]) for name, run in named.items()}
-    note, compared = "", list[tuple[TaskComparison, Tasks]]()
-    if len(complete) > 1:
-        note = "Models share ranks unless their paired difference is shown (p < 0.05, corrected)."
-        try:
-            compared = compare_tasks(complete)[0]
-        except AnswerkeyError as error:
-            note = f"There are no ranks: {error.message}."
-    board = build_leaderboard(complete, labels, list_columns(complete, compared))
-    heads = [task.key for task in board.tasks]
+    labels = {}
+    complete = {}
+    heads: dict[str, None] = {}
+    unfinished = []
+    for number, run in enumerate(runs):
+        entries = run.manifest["tasks"]
+        labels[str(number)] = name_answerer(entries[0])
+        if run.status == "complete":
+            complete[str(number)] = run
+        else:
+            unfinished.append((name_answerer(entries[0]), run.status))
+            heads |= dict.fromkeys(entry["key"] for entry in entries)
+    board, note = _rank_runs(complete, labels)
+    if board.rows:
+        heads = dict.fromkeys(task.key for task in board.tasks)
     if any(row.mean for row in board.rows):
-        heads.append("mean")
+        heads["mean"] = None
     rows = []
     for row in board.rows:
-        cells = [_say_cell(cell, is_share=bool(cell and cell.is_share)) for cell in row.cells]
-        rows.append([row.name, *cells, _say_cell(row.mean, is_share=True)][: len(heads) + 1])
-    if not heads:
-        heads = list(dict.fromkeys(entry["key"] for run in runs for entry in run.manifest["tasks"]))
-    for name in sorted(named.keys() - complete.keys()):
-        rows.append([labels[name], *[named[name].status] * len(heads)])
-    lines = [line(Span("Comparison", "title")), *_draw_blocks(heads, rows, width), BLANK]
+        cells = [row.name]
+        for cell in row.cells:
+            cells.append(_say_cell(cell, is_share=bool(cell and cell.is_share)))
+        if row.mean:
+            cells.append(_say_cell(row.mean, is_share=True))
+        rows.append(cells)
+    for label, status in unfinished:
+        rows.append([label, *[status] * len(heads)])
+    lines = [line(Span("Comparison", "title"))]
+    lines += _draw_blocks(list(heads), rows, width)
+    lines.append(BLANK)
     text = f"Each cell: the main metric (shares in %), its 95 % interval, rank. {note}"
-    return [*lines, *draw_text(text.rstrip(), width, role="dim")]
+    return lines + draw_text(text.rstrip(), width, role="dim")
 
 
-def _draw_blocks(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> list[Line]:
+def _rank_runs(runs: Mapping[str, Run], labels: Mapping[str, str]) -> tuple[Leaderboard, str]:
+    """Return the table of runs, and a note about their ranks."""
+    note = ""
+    compared = list[Compared]()
+    if len(runs) > 1:
+        note = "Models share ranks unless their paired difference is shown (p < 0.05, corrected)."
+        try:
+            compared, _ = compare_tasks(runs)
+        except AnswerkeyError as error:
+            note = f"There are no ranks: {error.message}."
+    return build_leaderboard(runs, labels, list_columns(runs, compared)), note
+
+
+def _draw_blocks(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> Lines:
     """Return the columns in blocks that fit the width, each with the names of the models."""
-    widest = max(map(measure_width, heads))
+    names = [row[0] for row in rows]
+    texts = [*heads]
     for row in rows:
-        widest = max(widest, *map(measure_width, row[1:]))
-    room = width - 4 - max(measure_width(row[0]) for row in rows)
+        texts += row[1:]
+    widest = max(map(measure_width, texts))
+    room = width - 4 - max(map(measure_width, names))
     size = max(1, room // (widest + 2))
-    lines: list[Line] = []
-    for offset in range(0, len(heads), size):
-        header = ["model", *heads[offset : offset + size]]
-        block = [[row[0], *row[1 + offset : 1 + offset + size]] for row in rows]
+    lines: Lines = []
+    for start in range(1, len(heads) + 1, size):
+        header = ["model", *heads[start - 1 : start - 1 + size]]
+        block = [[row[0], *row[start : start + size]] for row in rows]
         align = "<" + ">" * (len(header) - 1)
         lines += [BLANK, *lay_out(Table(header, block, align, flexible=0), width)]
     return lines

@@ -10,7 +10,7 @@ from answerkey import text
 from answerkey.errors import AnswerkeyError
 from answerkey.gates.rules import WORDS, count_gates, judge_run, read_definition
 from answerkey.reports.terminal import SIMULATED, say_counts
-from answerkey.reports.view import GateView, MetricView, RunView, view_run
+from answerkey.reports.view import GateView, MetricView, RunView, TaskView, view_run
 from answerkey.runs import Run
 from answerkey.text import format_figure, format_interval, make_visible, shorten
 from answerkey.types import GateStatus
@@ -51,17 +51,25 @@ def write_markdown(runs: Sequence[Run]) -> str:
             lines += [f"{SIMULATED}.", ""]
         lines += _list_gates(view.gates)
         for task in view.tasks:
-            lines += [f"### {escape_markdown(task.name)}", ""]
-            texts = [f"Completions of {task.answerer}."]
-            if task.reused:
-                texts.append(f"{task.reused}.")
-            if not view.is_complete:
-                texts.append(task.incomplete)
-            texts.append(f"{'; '.join(say_counts(task.counts, 'sample'))}.")
-            lines += [escape_markdown(" ".join(texts), MAX_SENTENCE), ""]
-            if view.is_complete:
-                lines += _list_metrics(task.metrics)
+            lines += _list_task(task, is_complete=view.is_complete)
     return "".join(f"{line}\n" for line in lines)
+
+
+def _list_task(task: TaskView, *, is_complete: bool) -> list[str]:
+    name = task.key
+    if task.display_name not in {"", task.key}:
+        name += f": {task.display_name}"
+    texts = [f"Completions of {task.answerer}."]
+    if task.reused:
+        texts.append(f"{task.reused}.")
+    if not is_complete:
+        texts.append(task.incomplete)
+    texts.append(f"{'; '.join(say_counts(task.counts, 'sample'))}.")
+    about = escape_markdown(" ".join(texts), MAX_SENTENCE)
+    lines = [f"### {escape_markdown(name)}", "", about, ""]
+    if is_complete:
+        lines += _list_metrics(task.metrics)
+    return lines
 
 
 def write_summary_fault(error: AnswerkeyError) -> str:
@@ -90,14 +98,13 @@ def _list_gates(gates: Sequence[GateView]) -> list[str]:
 
 
 def _list_metrics(views: Sequence[MetricView]) -> list[str]:
-    rows = []
-    for view in views[:MAX_METRICS]:
-        metric, as_share = view.metric, view.is_share
-        number = format_figure(metric.value, as_share=as_share)
-        interval = format_interval(metric.interval, as_share=as_share)
-        rows.append((escape_markdown(view.label), number, escape_markdown(interval), str(metric.n)))
     lines = ["| metric | value | 95 % interval | n |", "|---|---:|---:|---:|"]
-    lines += [f"| {' | '.join(row)} |" for row in rows]
+    for view in views[:MAX_METRICS]:
+        metric = view.metric
+        label = escape_markdown(view.label)
+        number = format_figure(metric.value, as_share=view.is_share)
+        interval = format_interval(metric.interval, as_share=view.is_share)
+        lines.append(f"| {label} | {number} | {escape_markdown(interval)} | {metric.n} |")
     if len(views) > MAX_METRICS:
         lines.append(f"| and {len(views) - MAX_METRICS} more | | | |")
     return [*lines, ""]
@@ -129,17 +136,22 @@ def _build_suite(view: RunView) -> Element:
         causes = [f"task `{task.key}`: {task.cause}" for task in view.tasks]
         reason = view.stopped or "; ".join(causes)
         _add_problem(case, "error", f"the run is {view.status}", [reason])
-    for gate_view in view.gates:
-        gate = gate_view.gate
-        case = _add_case(suite, f"{key}.{gate.policy}", gate.display_name or gate.rule)
-        if gate.status is not GateStatus.PASS:
-            need = read_definition(gate.definition).need
-            lines = [f"rule {gate.policy}/{gate.rule}: {need}", *gate_view.sentences]
-            if gate_view.advice:
-                lines.append(f"what to do: {gate_view.advice}")
-            message = f"{WORDS[gate.status]}: {gate_view.sentences[0]}"
-            _add_problem(case, TAGS[gate.status], message, lines)
+    for gate in view.gates:
+        _add_gate(suite, key, gate)
     return suite
+
+
+def _add_gate(suite: Element, key: str, view: GateView) -> None:
+    gate = view.gate
+    case = _add_case(suite, f"{key}.{gate.policy}", gate.display_name or gate.rule)
+    if gate.status is GateStatus.PASS:
+        return
+    need = read_definition(gate.definition).need
+    lines = [f"rule {gate.policy}/{gate.rule}: {need}", *view.sentences]
+    if view.advice:
+        lines.append(f"what to do: {view.advice}")
+    message = f"{WORDS[gate.status]}: {view.sentences[0]}"
+    _add_problem(case, TAGS[gate.status], message, lines)
 
 
 def write_junit_fault(error: AnswerkeyError) -> str:
@@ -161,17 +173,23 @@ def _add_case(suite: Element, classname: str, name: str) -> Element:
     return SubElement(suite, "testcase", names, time="0")
 
 
-def _add_problem(case: Element, tag: str, message: str, lines: Iterable[str]) -> None:
-    SubElement(case, tag, message=clean_xml(message)).text = "\n".join(map(clean_xml, lines))
+def _add_problem(
+    case: Element,
+    tag: str,
+    message: str,
+    lines: Iterable[str],
+) -> None:
+    problem = SubElement(case, tag, message=clean_xml(message))
+    problem.text = "\n".join(map(clean_xml, lines))
 
 
 def _finish(suites: Sequence[Element]) -> str:
     root = Element("testsuites", name="answerkey")
     root.extend(suites)
     for element in (*suites, root):
-        cases = list(element.iter("testcase"))
-        element.set("tests", str(len(cases)))
+        element.set("tests", str(len(element.findall(".//testcase"))))
         for tag, name in COUNTED.items():
-            element.set(name, str(sum(case.find(tag) is not None for case in cases)))
+            problems = element.findall(f".//testcase/{tag}")
+            element.set(name, str(len(problems)))
     indent(root)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{tostring(root, encoding="unicode")}\n'

@@ -8,6 +8,7 @@ known, numbers finite, shares from 0 to 1.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -45,7 +46,7 @@ from answerkey.run_audit.text import (
 )
 from answerkey.runs import Run, TaskRun, name_answerer
 from answerkey.text import clean_numbers
-from answerkey.types import GateStatus, Validity
+from answerkey.types import GateStatus, MetricValue, Validity
 
 #: How a gate was decided; one that is skipped or not decided neither passes nor fails.
 DECIDED = {GateStatus.PASS: True, GateStatus.FAIL: False}
@@ -56,7 +57,11 @@ INVALID = Validity.INVALID.value
 # ── the classes, whose fields the front end reads
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(
+    frozen=True,
+    slots=True,
+    kw_only=True,
+)
 class Headline:
     """The number that a reader wants first; no value unless the run is complete.
 
@@ -223,7 +228,7 @@ def dump(view: Any) -> dict[str, Any]:  # noqa: ANN401 - any dataclass
 def build_overview(
     run: Run,
     *,
-    audits: Mapping[str, Audited] | None = None,
+    audits: dict[str, Audited] | None = None,
     run_id: str = "r0",
     label: str | None = None,
     is_brief: bool = False,
@@ -234,10 +239,13 @@ def build_overview(
     itself counted has to do.
     """
     view = view_run(run)
-    if is_brief:
-        audits = {key: _count_readings(task) for key, task in run.tasks.items()}
-    elif audits is None:
-        audits = {key: audit_task(SampleTable(run, task)) for key, task in run.tasks.items()}
+    if audits is None:
+        audits = {}
+        for key, task in run.tasks.items():
+            if is_brief:
+                audits[key] = _count_readings(task)
+            else:
+                audits[key] = audit_task(SampleTable(run, task))
     gates = []
     for gate in view.gates:
         sentence = "; ".join(gate.sentences)
@@ -264,10 +272,7 @@ def _list_notices(view: RunView, audits: Mapping[str, Audited]) -> Iterator[str]
     for key in view.unfinished:
         yield f"task `{key}` is not finished"
     for notice in view.notices:
-        # A page travels, files do not: no place is named.
-        lines = [line.strip() for line in notice.removeprefix("warning: ").split("\n")]
-        parts = [line.removeprefix("= help: ") for line in lines if not line.startswith("--> ")]
-        yield "; ".join(parts)
+        yield _shorten_notice(notice)
     for audited in audits.values():
         yield from audited.notices
     for task in view.tasks:
@@ -275,6 +280,16 @@ def _list_notices(view: RunView, audits: Mapping[str, Audited]) -> Iterator[str]
             yield f"`{task.key}`: {task.reused}"
         if task.task.repetitions:
             yield f"`{task.key}` was run several times: what is shown is the first run"
+
+
+def _shorten_notice(notice: str) -> str:
+    """Return a warning on one line, without its place: a page travels, files do not."""
+    parts = []
+    for line in notice.removeprefix("warning: ").split("\n"):
+        text = line.strip().removeprefix("= help: ")
+        if not text.startswith("--> "):
+            parts.append(text)
+    return "; ".join(parts)
 
 
 # ── how completions are read by other rules, and what stands out
@@ -337,7 +352,8 @@ def _count_readings(task: TaskRun) -> Audited:
 
 
 def _build_task(run: RunView, view: TaskView, audited: Audited) -> TaskOverview:
-    task, audit = view.task, audited.audit
+    task = view.task
+    audit = audited.audit
     plots = Plots(_plot_invalid(view, audit) or None, _plot_letters(task))
     findings = []
     for finding in audit.findings:
@@ -388,14 +404,20 @@ def _list_metrics(view: TaskView, *, is_complete: bool) -> list[MetricLine]:
             is_share=entry.is_share,
         )
         if not is_complete:
-            line = replace(line, value=None, interval=None, note="the run is not complete")
+            line = replace(
+                line,
+                value=None,
+                interval=None,
+                note="the run is not complete",
+            )
         lines.append(line)
     return lines
 
 
 def _list_choices(view: TaskView, *, has_flips: bool) -> RowChoices:
     task = view.task
-    count, reasons = len(task.stored_scores), set[str]()
+    count = len(task.stored_scores)
+    reasons = set[str]()
     for group in ("invalid", "failed", "errors"):
         reasons.update(task.totals.get(group) or {})
     categories: Mapping[str, Mapping[str, int]] = task.totals.get("categories") or {}
@@ -423,27 +445,36 @@ def _name_scorer(view: TaskView) -> str | None:
 
 
 def _build_headline(view: TaskView, audit: TaskAudit, *, is_complete: bool) -> Headline:
-    task, metric = view.task, view.task.main_metric
+    task = view.task
+    metric = view.task.main_metric
     if metric is None:
-        return Headline(name="no metric", n=0, is_share=False, note="This task has no metric.")
+        return Headline(
+            name="no metric",
+            n=0,
+            is_share=False,
+            note="This task has no metric.",
+        )
     main = next(entry for entry in view.metrics if entry.metric is metric)
-    headline = Headline(name=main.label, n=metric.n, is_share=main.is_share, note=None)
+    headline = Headline(
+        name=main.label,
+        n=metric.n,
+        is_share=main.is_share,
+        note=None,
+    )
     if not is_complete:
         return replace(headline, note=view.incomplete)
-    details, is_accuracy = metric.details, task.is_accuracy(metric)
     chance = right = above_chance = None
-    if is_accuracy:
+    if task.is_accuracy(metric):
         chance = describe_whole(task, "").chance or audit.chance
-        # Of trials and orders, completions are counted.
-        if "counts" not in details and details.get("of") == task.counts["scored"]:
-            right = int(str(details["count"]))
+        right = _count_right(task, metric)
     if metric.value is not None and chance is not None:
         above_chance = correct_for_chance(metric.value, chance)
     notes = say_fallbacks(task) + say_doubted(task)
+    clusters = metric.details.get("cluster_by")
     if metric.value is None:
         notes.insert(0, f"There is no value: {metric.note or 'nothing to compute it from'}.")
-    elif details.get("cluster_by"):
-        notes.insert(0, f"The interval is clustered by `{details['cluster_by']}`.")
+    elif clusters:
+        notes.insert(0, f"The interval is clustered by `{clusters}`.")
     return replace(
         headline,
         value=metric.value,
@@ -455,18 +486,28 @@ def _build_headline(view: TaskView, audit: TaskAudit, *, is_complete: bool) -> H
     )
 
 
+def _count_right(task: TaskRun, metric: MetricValue) -> int | None:
+    """Return how many samples are right; None for trials and orders, which count completions."""
+    details = metric.details
+    if "counts" in details or details.get("of") != task.counts["scored"]:
+        return None
+    return int(str(details["count"]))
+
+
 # ── the plots of a task
 
 
 def _plot_invalid(view: TaskView, audit: TaskAudit) -> list[ReasonBar]:
     """Return INVALID completions by reason; what they state only where all were read again."""
-    stated = {}
+    read_again = {}
     if audit.drawn_from is None:
-        stated = {(reason.reason, reason.count): reason for reason in audit.reasons}
+        read_again = {(reason.reason, reason.count): reason for reason in audit.reasons}
     bars = []
-    for reason in sorted(view.invalid, key=lambda reason: (-reason.count, reason.name)):
+    reasons = sorted(view.invalid, key=lambda reason: reason.name)
+    reasons.sort(key=lambda reason: -reason.count)
+    for reason in reasons:
         bar = ReasonBar(reason.name, reason.count)
-        if read := stated.get((reason.name, reason.count)):
+        if read := read_again.get((reason.name, reason.count)):
             bar = replace(bar, stated=read.stated, right=read.right)
         bars.append(bar)
     return bars
@@ -500,12 +541,16 @@ def _list_letters(task: TaskRun) -> list[str]:
 
 
 def _plot_letters(task: TaskRun) -> LetterSquare | None:
-    counted, letters = task.totals.get("letters"), _list_letters(task)
+    counted = task.totals.get("letters")
+    letters = _list_letters(task)
     if not counted or len(letters) > MAX_SQUARE:
         return None
     predicted = [*letters, INVALID]
     true = [letter for letter in letters if letter in counted]
-    counts = [[counted[letter].get(answer, 0) for answer in predicted] for letter in true]
+    counts = []
+    for letter in true:
+        row = counted[letter]
+        counts.append([row.get(answer, 0) for answer in predicted])
     return LetterSquare(true, predicted, counts)
 
 
@@ -516,7 +561,8 @@ def _plot_recalls(view: TaskView) -> Recalls | None:
         return None
     rows = []
     for letter, value in sorted(recalls.items()):
-        n, right = sum(counted[letter].values()), counted[letter].get(letter, 0)
+        n = sum(counted[letter].values())
+        right = counted[letter].get(letter, 0)
         interval = None if view.row_counts else wilson(right, n)
         rows.append(CategoryRow(letter, right, n, value, interval))
     return Recalls(rows, measure_rstd(list(recalls.values())))
@@ -524,14 +570,16 @@ def _plot_recalls(view: TaskView) -> Recalls | None:
 
 def _plot_categories(view: TaskView) -> Categories | None:
     """Return the main metric by group, or the accuracy by category; the best first."""
-    metric, categories = view.task.main_metric, view.categories
+    metric = view.task.main_metric
+    categories = view.categories
     if metric is not None and metric.groups:
         groups = metric.groups[0]
         categories = Categories(groups.column, "n", list_groups(groups), None)
     if categories is None or all(row.value is None for row in categories.rows):
         return None
     largest = sorted(categories.rows, key=lambda row: -row.n)[:MAX_CATEGORIES]
-    largest.sort(key=lambda row: (row.value is None, -(row.value or 0.0), row.label))
+    largest.sort(key=lambda row: row.label)
+    largest.sort(key=lambda row: -math.inf if row.value is None else row.value, reverse=True)
     return replace(categories, rows=largest)
 
 

@@ -1,22 +1,24 @@
-"""What commands show before there is a run: `check`, `doctor`, `--dry-run`, `tasks`, `import`."""
+"""What commands show before there is a run: `check`, `doctor`, `--dry-run`, `tasks`, `import`.
+
+Prompts and completions in full, which `explain` shows as well, are at the end.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
 
 from answerkey.errors import hide_secrets
-from answerkey.evaluate.dry_run import Checked, DryRun, PlannedTask
-from answerkey.importers.imports import Imported, ImportedTask
-from answerkey.reports.messages import draw_messages
+from answerkey.exporters import to_json
+from answerkey.models import images
 from answerkey.reports.terminal import UNLIMITED, format_cost
-from answerkey.spec.ready_made import ReadyMade
+from answerkey.reports.view import Lines
 from answerkey.text import (
     BLANK,
     GAP,
     INDENT,
-    Line,
     Role,
     Span,
     Table,
@@ -30,17 +32,24 @@ from answerkey.text import (
     format_percent,
     lay_out,
     line,
+    make_visible,
 )
+
+if TYPE_CHECKING:  # each command has loaded what it shows
+    from answerkey.evaluate.dry_run import Checked, DryRun, PlannedTask
+    from answerkey.importers.imports import Imported, ImportedTask
+    from answerkey.spec.ready_made import ReadyMade
 
 # ── check
 
 
-def draw_check(checked: Checked, width: int) -> list[Line]:
+def draw_check(checked: Checked, width: int) -> Lines:
     """Return every error, every warning, and the count."""
-    lines: list[Line] = []
-    for block in (draw_problems(checked.errors, width), *map(draw_notice, checked.notices)):
-        if block:
-            lines += [*block, BLANK]
+    lines: Lines = []
+    if checked.errors:
+        lines += [*draw_problems(checked.errors, width), BLANK]
+    for notice in checked.notices:
+        lines += [*draw_notice(notice), BLANK]
     errors = format_count(len(checked.errors), "error")
     warnings = format_count(len(checked.notices), "warning")
     tasks = format_count(len(checked.tasks), "task")
@@ -68,15 +77,20 @@ def describe_check(checked: Checked, file: str) -> dict[str, Any]:
 # ── doctor
 
 _SIGNS = {"good": "✓", "note": "·", "warning": "!", "failed": "✗"}
-_ROLES: dict[str, Role] = {"good": "good", "note": "dim", "warning": "warn", "failed": "bad"}
+_ROLES: dict[str, Role] = {
+    "good": "good",
+    "note": "dim",
+    "warning": "warn",
+    "failed": "bad",
+}
 
 
-def draw_examination(found: Mapping[str, Any], width: int) -> list[Line]:
+def draw_examination(examined: Mapping[str, Any], width: int) -> Lines:
     """Return each check with what was seen, what it means and what to do, then the count."""
-    about = f"task {found['task']}" if found["task"] else "built-in questions"
-    lines = [line(Span(found["model"], "title"), f": {about}")]
-    longest = max(len(check["check"]) for check in found["checks"])
-    for check in found["checks"]:
+    about = f"task {examined['task']}" if examined["task"] else "built-in questions"
+    lines = [line(Span(examined["model"], "title"), f": {about}")]
+    longest = max(len(check["check"]) for check in examined["checks"])
+    for check in examined["checks"]:
         status = check["status"]
         head = f"{INDENT}{_SIGNS[status]} {status:<7}{GAP}{check['check']:<{longest}}{GAP}"
         texts = [check["seen"]]
@@ -84,29 +98,31 @@ def draw_examination(found: Mapping[str, Any], width: int) -> list[Line]:
             texts.append(f"means: {check['means']}")
         if check["advice"]:
             texts.append(f"do: {check['advice']}")
-        drawn: list[Line] = []
+        drawn: Lines = []
         for text in texts:
             drawn += draw_text(text, width, indent=" " * len(head))
-        first, *further = drawn
-        lines += [line(Span(head, _ROLES[status]), first[0].text.lstrip()), *further]
-    counts = Counter(check["status"] for check in found["checks"])
-    text = f": {counts['failed']} failed, {format_count(counts['warning'], 'warning')}; "
-    text += f"{format_count(found['calls'], 'call')}, "
-    text += f"{found['prompt_tokens']} + {found['completion_tokens']} tokens"
-    if found["cost"] is not None:
-        text += f", {found['cost']:.5f} USD"
-    text += f", {found['seconds']:.1f} s"
-    return [*lines, line(_say_good(is_good=found["good"]), text)]
+        seen = drawn[0][0].text.lstrip()
+        drawn[0] = line(Span(head, _ROLES[status]), seen)
+        lines += drawn
+    counts = Counter(check["status"] for check in examined["checks"])
+    warnings = format_count(counts["warning"], "warning")
+    calls = format_count(examined["calls"], "call")
+    tokens = f"{examined['prompt_tokens']} + {examined['completion_tokens']} tokens"
+    text = f": {counts['failed']} failed, {warnings}; {calls}, {tokens}"
+    if examined["cost"] is not None:
+        text += f", {examined['cost']:.5f} USD"
+    text += f", {examined['seconds']:.1f} s"
+    return [*lines, line(_say_good(is_good=examined["good"]), text)]
 
 
 # ── dry run
 
 
-def draw_plan(plan: DryRun) -> list[Line]:
+def draw_plan(plan: DryRun) -> Lines:
     """Return what a run would ask, task by task, with the first prompt in full."""
     lines = [line(Span("Dry run", "title"), ": no model was called, nothing was written")]
     for task in plan.tasks:
-        lines += [BLANK, line(Span(task.key, "title"))]
+        lines += draw_heading(task.key)
         lines += draw_facts(_list_facts(task).items(), UNLIMITED)
         lines += draw_messages("First prompt", task.first_prompt or ())
     return lines
@@ -117,7 +133,8 @@ def _list_facts(task: PlannedTask) -> dict[str, str]:
         "model": task.model or "none: completions are recorded",
         "samples": str(task.samples),
     }
-    if task.model and task.prompts != task.samples:
+    is_repeated = task.prompts != task.samples
+    if task.model and is_repeated:
         each = f"{task.prompts / max(task.samples, 1):.4g} for each sample (orders and trials)"
         facts["prompts"] = f"{task.prompts}: {each}"
     facts["calls"] = str(task.calls)
@@ -147,29 +164,25 @@ def describe_plan(plan: DryRun) -> dict[str, Any]:
 # ── ready-made tasks
 
 
-def draw_ready_made(tasks: Sequence[ReadyMade], width: int) -> list[Line]:
+def draw_ready_made(tasks: Sequence[ReadyMade], width: int) -> Lines:
     """Return the list of ready-made tasks."""
     rows = []
     for task in tasks:
         about = task.about
-        rows.append(
-            (
-                Span(task.name, "strong"),
-                "" if about.rows is None else f"{about.rows:,}",
-                about.options,
-                "" if about.chance is None else format_percent(about.chance),
-                " ".join(about.languages),
-                about.licence,
-            )
-        )
+        name = Span(task.name, "strong")
+        questions = "" if about.rows is None else f"{about.rows:,}"
+        chance = "" if about.chance is None else format_percent(about.chance)
+        languages = " ".join(about.languages)
+        rows.append((name, questions, about.options, chance, languages, about.licence))
     header = ("task", "questions", "options", "chance", "language", "licence")
     return lay_out(Table(header, rows, "<>>><<", flexible=5), width)
 
 
-def draw_ready_made_task(ready: ReadyMade, width: int) -> list[Line]:
+def draw_ready_made_task(ready: ReadyMade, width: int) -> Lines:
     """Return all that is to be known of a ready-made task, and how it is run."""
     lines = [line(Span(ready.name, "title"), f"  {ready.about.title}")]
-    lines += [*draw_text(ready.about.summary, width, indent=""), BLANK]
+    lines += draw_text(ready.about.summary, width, indent="")
+    lines.append(BLANK)
     lines += draw_facts(_list_properties(ready), UNLIMITED)
     lines += [BLANK, line(Span("Files that are read with `--dataset`", "head"))]
     for form in ready.forms:
@@ -177,10 +190,14 @@ def draw_ready_made_task(ready: ReadyMade, width: int) -> list[Line]:
     lines += [BLANK, line(Span("Config values", "head"))]
     rows = []
     for key, value, text in ready.parameters:
-        rows.append((key, "" if value is None else str(value), text))
-    lines += lay_out(Table(("name", "default", "meaning"), rows, "<<<", flexible=2), width)
+        default = "" if value is None else str(value)
+        rows.append((key, default, text))
+    table = Table(("name", "default", "meaning"), rows, "<<<", flexible=2)
+    lines += lay_out(table, width)
     lines += [BLANK, line(Span("Run it", "head"))]
-    return [*lines, *(line(f"  {command}") for command in list_commands(ready))]
+    for command in list_commands(ready):
+        lines.append(line(f"  {command}"))
+    return lines
 
 
 def _list_properties(ready: ReadyMade) -> Iterator[tuple[str, str]]:
@@ -218,13 +235,16 @@ def list_commands(ready: ReadyMade) -> list[str]:
 
 def describe_ready_made(tasks: Sequence[ReadyMade]) -> dict[str, Any]:
     """Return ready-made tasks as plain values."""
-    return {"tasks": [{**task.describe(), "commands": list_commands(task)} for task in tasks]}
+    described = []
+    for task in tasks:
+        described.append({**task.describe(), "commands": list_commands(task)})
+    return {"tasks": described}
 
 
 # ── the log of another tool
 
 
-def draw_import(imported: Imported, width: int) -> list[Line]:
+def draw_import(imported: Imported, width: int) -> Lines:
     """Return what was read, how much of it, what the tool says of it, and where it lies now."""
     lines = [line(Span("Imported", "title"))]
     facts = {"log": f"{imported.title} ({imported.kind})"}
@@ -253,12 +273,60 @@ def _list_imported(task: ImportedTask) -> dict[str, str]:
     if statuses:
         facts["completions"] = ", ".join(statuses)
     if task.judged:
-        verdict = f"`{about.score}`: " if about.score else ""
-        if task.their_mean is not None:
-            verdict += f"{format_percent(task.their_mean)} right, "
-        verdict += f"{task.judged} judged"
-        reported = [f"{name} {value:.6g}" for name, value in list(about.reported.items())[:3]]
-        if reported:
-            verdict += f"; the log reports {', '.join(reported)}"
-        facts["their verdict"] = verdict
+        facts["their verdict"] = _say_verdict(task)
     return facts
+
+
+def _say_verdict(task: ImportedTask) -> str:
+    about = task.description
+    verdict = f"`{about.score}`: " if about.score else ""
+    if task.their_mean is not None:
+        verdict += f"{format_percent(task.their_mean)} right, "
+    verdict += f"{task.judged} judged"
+    reported = [f"{name} {value:.6g}" for name, value in about.reported.items()]
+    if reported:
+        verdict += f"; the log reports {', '.join(reported[:3])}"
+    return verdict
+
+
+# ── prompts and completions in full
+
+#: How many blank lines in a row are shown as they are.
+MAX_BLANK = 20
+
+
+def draw_heading(title: str, note: str = "") -> Lines:
+    """Return a title below a blank line."""
+    return [BLANK, line(Span(title, "title"), note)]
+
+
+def draw_messages(title: str, messages: Sequence[Mapping[str, object]]) -> Lines:
+    """Return messages in full under a title; nothing for none."""
+    lines = draw_heading(title) if messages else []
+    for message in messages:
+        role = str(message.get("role", "?"))
+        lines.append(line(INDENT, Span(role, "dim")))
+        lines += draw_block(write_value(message.get("content")))
+    return lines
+
+
+def draw_block(text: str) -> Lines:
+    """Return the lines of a text; a long run of blank ones is told as a count."""
+    lines: Lines = []
+    margin = Span("  | ", "dim")
+    texts = make_visible(text, keep_lines=True).split("\n")
+    for is_blank, group in groupby(texts, key=lambda text: not text.strip()):
+        alike = list(group)
+        if is_blank and len(alike) > MAX_BLANK:
+            lines.append(line(margin, Span(f"({len(alike):,} blank lines)", "dim")))
+        else:
+            lines += [line(margin, text) for text in alike]
+    return lines
+
+
+def write_value(value: object) -> str:
+    """Return a value as text, with images told in words."""
+    text = images.write_content(value)
+    if text is not None:
+        return text
+    return images.hide_images(value if isinstance(value, str) else to_json(value))

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
+
+import polars as pl
 
 from answerkey.dataset_audit.questions import AuditedQuestion, read_questions, strip_labels
 from answerkey.errors import Place
@@ -20,7 +23,7 @@ from answerkey.reader import EXTRACTORS
 from answerkey.reader.characters import LONGEST_CHARACTER, WHITE_SPACE, measure_character
 from answerkey.reader.markup import find_thoughts
 from answerkey.reader.stated_answer import list_statements
-from answerkey.reports.messages import write_value
+from answerkey.reports.preview import write_value
 from answerkey.reports.samples import (
     PREDICTIONS,
     TRUTHS,
@@ -33,24 +36,8 @@ from answerkey.reports.samples import (
 from answerkey.scorers import Scorer, StringEqualsMcqa, explain_verdict, reads_choices
 from answerkey.scorers.extraction import find_rule
 from answerkey.scorers.question import Labels
-from answerkey.scorers.rereading import (
-    FIRST,
-    LITERAL,
-    Passage,
-    list_labels,
-    list_passages,
-    list_texts,
-)
-from answerkey.types import (
-    RULE_NAMES,
-    Completion,
-    Sample,
-    Samples,
-    Score,
-    Scores,
-    ScoreStatus,
-    Validity,
-)
+from answerkey.scorers.rereading import FIRST, LITERAL, Passage, list_texts
+from answerkey.types import RULE_NAMES, Completion, Score, ScoreStatus, Validity
 
 #: How much of a question, a completion, and a truth or an answer stands in the table.
 MAX_QUESTION, MAX_COMPLETION, MAX_LABEL = 160, 160, 80
@@ -68,8 +55,7 @@ Span = Sequence[int]
 Fields = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class SampleRow:
+class SampleRow(TypedDict):
     """A line of the table; `said` is the completion before, at and after what decided."""
 
     p: int
@@ -87,36 +73,32 @@ class SampleRow:
     head: str
 
 
-@dataclass(frozen=True, slots=True)
-class RuleView:
+class RuleView(TypedDict):
     """What the run's own rule, another rule or another harness reads, and where."""
 
     name: str
     kind: str
     choice: str | None
     is_right: bool | None
-    part: str | None = None
-    span: Span | None = None
+    part: str | None
+    span: Span | None
 
 
-@dataclass(frozen=True, slots=True)
-class NamedText:
+class NamedText(TypedDict):
     """A field of the sample."""
 
     name: str
     text: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(TypedDict):
     """A message of the prompt."""
 
     role: str
     text: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class ChoiceView:
+class ChoiceView(TypedDict):
     """A choice with the text of its option."""
 
     label: str
@@ -125,29 +107,26 @@ class ChoiceView:
     is_predicted: bool
 
 
-@dataclass(frozen=True, slots=True)
-class CompletionView:
+class CompletionView(TypedDict):
     """What came back."""
 
-    text: str | None = None
-    status: str = UNKNOWN
-    finish_reason: str | None = None
-    reasoning: str | None = None
-    error: str | None = None
-    latency: float | None = None
-    tokens: Mapping[str, int | None] | None = None
+    text: str | None
+    status: str
+    finish_reason: str | None
+    reasoning: str | None
+    error: str | None
+    latency: float | None
+    tokens: Mapping[str, int | None] | None
 
 
-@dataclass(frozen=True, slots=True)
-class StatementView:
+class StatementView(TypedDict):
     """A passage that states an answer, and the choices it names."""
 
     choices: Sequence[str]
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class VerdictView:
+class VerdictView(TypedDict):
     """The verdict of one scorer, and why."""
 
     scorer: str
@@ -159,44 +138,68 @@ class VerdictView:
     why: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class ImageView:
+class ImageView(TypedDict):
     """An image of the prompt; no data where it is gone or too large."""
 
     name: str
     data: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SampleView:
+class Exchange(TypedDict):
+    """The prompt, the completion, and the passages in it that rules look at."""
+
+    prompt: Sequence[Message] | None
+    completion: CompletionView
+    span: Span | None
+    stated: Sequence[StatementView]
+    folded: Sequence[Span]
+    readings: Sequence[RuleView]
+
+
+class SampleView(Exchange):
     """All there is to say of one row."""
 
     p: int
     id: str
     trial: int | None
-    where: str | None = None
-    fields: Sequence[NamedText] = ()
+    where: str | None
+    fields: Sequence[NamedText]
     question: str | None
     choices: Sequence[ChoiceView]
-    prompt: Sequence[Message] | None = None
-    completion: CompletionView = field(default_factory=CompletionView)
-    span: Span | None = None
-    stated: Sequence[StatementView] = ()
-    folded: Sequence[Span] = ()
-    readings: Sequence[RuleView] = ()
     verdicts: Sequence[VerdictView]
     missing: str | None
-    images: Sequence[ImageView] = ()
+    images: Sequence[ImageView]
+
+
+NO_COMPLETION = CompletionView(
+    text=None,
+    status=UNKNOWN,
+    finish_reason=None,
+    reasoning=None,
+    error=None,
+    latency=None,
+    tokens=None,
+)
+NO_EXCHANGE = Exchange(
+    prompt=None,
+    completion=NO_COMPLETION,
+    span=None,
+    stated=(),
+    folded=(),
+    readings=(),
+)
 
 
 def view_rows(table: SampleTable, positions: Iterable[int]) -> list[SampleRow]:
     """Return the lines of the table for some rows, in the order given."""
+    source = table.source
     order = list(positions)
     rows: dict[int, SampleRow] = {}
-    for part in table.source.read(set(order)):
-        readings = read_rows(table.source, part, only_rules=True)
-        for row in _build_rows(table.source, part, readings):
-            rows[row.p] = row
+    for part in source.read(set(order)):
+        verdicts = _decode_verdicts(source, part)
+        readings = _read_rows(source, part, verdicts, only_rules=True)
+        for row in _build_rows(source, part, readings):
+            rows[row["p"]] = row
     return [rows[position] for position in order]
 
 
@@ -215,105 +218,104 @@ def view_samples(
     """
     completions: Sequence[Completion | None] = [None] * len(part)
     if part.completions is not None:
-        completions = list(part.completions.rows())
+        completions = part.completions.items
     questions: Sequence[AuditedQuestion | None] = [None] * len(part)
     if part.samples is not None and source.fields is not None:
-        questions = list(read_questions(part.samples, source.fields))
-    readings = read_rows(source, part)
-    rows = _build_rows(source, part, readings)
-    scores = _decode_scores(source, part)
+        questions = read_questions(part.samples, source.fields)
+    verdicts = _decode_verdicts(source, part)
+    readings = _read_rows(source, part, verdicts)
     pictures = _list_pictures(source, part, completions, room)
     views = []
-    for number, row in enumerate(rows):
-        completion, question = completions[number], questions[number]
-        verdicts = {key: column[number] for key, column in scores.items()}
-        facts: dict[str, Any] = {}
+    for number, row in enumerate(_build_rows(source, part, readings)):
+        completion = completions[number]
+        question = questions[number]
+        where, texts = _describe_sample(part, number)
+        exchange = NO_EXCHANGE
         if completion is not None:
-            facts = _describe_completion(completion, readings[number])
-        if part.samples is not None:
-            sample = part.samples.items[number]
-            facts |= {"where": _name_place(sample), "fields": _list_fields(sample)}
-        view = SampleView(
-            p=row.p,
-            id=row.id,
-            trial=row.trial,
-            question=None if question is None else cut(question.text),
-            choices=_list_choices(_choose_metadata(verdicts), question),
-            verdicts=_build_verdicts(source, part, number, verdicts, completion, row),
-            missing=source.missing,
-            images=pictures[number],
-            **facts,
-        )
+            exchange = _view_exchange(completion, readings[number])
+        view: SampleView = {
+            "p": row["p"],
+            "id": row["id"],
+            "trial": row["trial"],
+            "where": where,
+            "fields": texts,
+            "question": None if question is None else cut(question.text),
+            "choices": _list_choices(_choose_metadata(verdicts, number), question),
+            **exchange,
+            "verdicts": _list_verdicts(source, part, number, verdicts, row),
+            "missing": source.missing,
+            "images": pictures[number],
+        }
         views.append((row, view))
     return views
 
 
-def _describe_completion(completion: Completion, readings: RowReadings | None) -> dict[str, Any]:
-    """Return the prompt, the completion, and the passages in it that rules look at."""
+def _describe_sample(part: Excerpt, number: int) -> tuple[str | None, list[NamedText]]:
+    """Return where a row stands, and its fields; nothing without the dataset."""
+    texts: list[NamedText] = []
+    if part.samples is None:
+        return None, texts
+    sample = part.samples.items[number]
+    for name, value in sample.fields.items():
+        texts.append({"name": name, "text": cut(write_value(value))})
+    file = sample.file and Path(sample.file).name  # without its folder, for a page travels
+    return str(Place(file=file, line=sample.line)) or None, texts
+
+
+def _view_exchange(completion: Completion, readings: RowReadings | None) -> Exchange:
     text, offset = cut_reply(completion.text)
-    rules: Sequence[RuleView] = ()
-    stated = []
+    rules: list[RuleView] = []
+    statements: list[StatementView] = []
     if readings is not None:
         rules = readings.rules
-        if offset:
-            rules = [replace(rule, span=_move(rule.span, offset)) for rule in rules]
-        for labels, passage in readings.stated:
+        for choices, passage in readings.stated:
             span = _move(passage, offset)
             if span is not None:
-                stated.append(StatementView(labels, span))
+                statements.append({"choices": choices, "span": span})
+    if offset:
+        rules = [{**rule, "span": _move(rule["span"], offset)} for rule in rules]
     folded = []
     for begin, end in find_thoughts(text or ""):
         if end - begin >= MIN_FOLDED:
             folded.append((begin, end))
-    prompt = None
-    if completion.prompt is not None:
-        prompt = []
-        for message in completion.prompt:
-            content = cut(write_value(message.get("content")))
-            prompt.append(Message(str(message.get("role", "?")), content))
     return {
-        "prompt": prompt,
-        "completion": _view_completion(completion, text),
-        "span": rules[0].span if rules else None,
-        "stated": stated,
+        "prompt": _view_prompt(completion),
+        "completion": {
+            "text": text,
+            "status": completion.status.value,
+            "finish_reason": completion.finish_reason,
+            "reasoning": cut(completion.reasoning),
+            "error": cut(completion.error),
+            "latency": completion.latency,
+            "tokens": {
+                "prompt": completion.prompt_tokens,
+                "completion": completion.completion_tokens,
+                "reasoning": completion.reasoning_tokens,
+                "cached": completion.cached_tokens,
+            },
+        },
+        "span": rules[0]["span"] if rules else None,
+        "stated": statements,
         "folded": folded,
         "readings": rules,
     }
 
 
-def _view_completion(completion: Completion, text: str | None) -> CompletionView:
-    tokens = {
-        "prompt": completion.prompt_tokens,
-        "completion": completion.completion_tokens,
-        "reasoning": completion.reasoning_tokens,
-        "cached": completion.cached_tokens,
-    }
-    return CompletionView(
-        text=text,
-        status=completion.status.value,
-        finish_reason=completion.finish_reason,
-        reasoning=cut(completion.reasoning),
-        error=cut(completion.error),
-        latency=completion.latency,
-        tokens=tokens,
-    )
-
-
-def _name_place(sample: Sample) -> str | None:
-    """Return where a row stands; the file without its folder, for a page travels."""
-    file = sample.file and Path(sample.file).name
-    return str(Place(file=file, line=sample.line)) or None
-
-
-def _list_fields(sample: Sample) -> list[NamedText]:
-    fields = []
-    for name, value in sample.fields.items():
-        fields.append(NamedText(name, cut(write_value(value))))
-    return fields
+def _view_prompt(completion: Completion) -> list[Message] | None:
+    if completion.prompt is None:
+        return None
+    messages: list[Message] = []
+    for message in completion.prompt:
+        text = cut(write_value(message.get("content")))
+        messages.append({"role": str(message.get("role", "?")), "text": text})
+    return messages
 
 
 def _list_pictures(
-    source: SampleSource, part: Excerpt, completions: Iterable[Completion | None], room: int
+    source: SampleSource,
+    part: Excerpt,
+    completions: Iterable[Completion | None],
+    room: int,
 ) -> list[Sequence[ImageView]]:
     """Return the images in the prompt of each row, as far as there is room."""
     stored = []
@@ -326,13 +328,16 @@ def _list_pictures(
     limit = room // IMAGE_PART
     views: list[Sequence[ImageView]] = []
     for entries in stored:
-        shown = []
+        shown: list[ImageView] = []
         for entry in entries:
-            image, data = pictures.get(str(entry.get("sha256"))), None
-            if image is not None and int(str(image["size"])) <= min(limit, room):
-                data = image.address
-                room -= int(str(image["size"]))
-            shown.append(ImageView(images.describe_image(entry), data))
+            image = pictures.get(str(entry.get("sha256")))
+            data = None
+            if image is not None:
+                size = int(str(image["size"]))
+                if size <= min(limit, room):
+                    data = image.address
+                    room -= size
+            shown.append({"name": images.describe_image(entry), "data": data})
         views.append(shown)
     return views
 
@@ -349,30 +354,34 @@ def _build_rows(
     texts: Sequence[str | None] = [None] * len(part)
     if part.completions is not None:
         texts = part.completions.frame["completion"].to_list()
-    categories = source.label_categories(part).to_list()
-    ids, trials = part.scores["sample_id"].to_list(), part.scores["trial"].to_list()
+    table = source.tabulate(part).with_columns(
+        id=part.scores["sample_id"].cast(pl.String),
+        trial=part.scores["trial"],
+        category=source.label_categories(part),
+    )
     rows = []
-    for number, verdict in enumerate(source.tabulate(part).iter_rows(named=True)):
-        reading, is_flipped, span = readings[number], None, None
+    for number, line in enumerate(table.iter_rows(named=True)):
+        is_flipped, span = None, None
+        reading = readings[number]
         if reading is not None:
-            is_flipped, span = reading.is_flipped, reading.rules[0].span
-        rows.append(
-            SampleRow(
-                p=part.positions[number],
-                id=str(ids[number]),
-                trial=trials[number] if source.num_trials > 1 else None,
-                category=categories[number],
-                truth=_shorten(verdict["truth"]),
-                predicted=_shorten(verdict["predicted"]),
-                status=verdict["status"],
-                value=verdict["value"],
-                validity=verdict["validity"],
-                reason=verdict["reason"],
-                flipped=is_flipped,
-                said=show_decision(texts[number], span),
-                head=(questions[number] or "")[:MAX_QUESTION],
-            )
+            is_flipped = reading.is_flipped
+            span = reading.rules[0]["span"]
+        row = SampleRow(
+            p=part.positions[number],
+            id=line["id"],
+            trial=line["trial"] if source.num_trials > 1 else None,
+            category=line["category"],
+            truth=_shorten(line["truth"]),
+            predicted=_shorten(line["predicted"]),
+            status=line["status"],
+            value=line["value"],
+            validity=line["validity"],
+            reason=line["reason"],
+            flipped=is_flipped,
+            said=show_decision(texts[number], span),
+            head=(questions[number] or "")[:MAX_QUESTION],
         )
+        rows.append(row)
     return rows
 
 
@@ -389,7 +398,8 @@ def show_decision(text: str | None, span: Span | None) -> Sequence[str] | None:
     if text is None:
         return None
     if span is None:
-        beginning, end = text[:MAX_BEFORE], text[MAX_BEFORE:]
+        beginning = text[:MAX_BEFORE]
+        end = text[MAX_BEFORE:]
         if len(end) > MAX_END:
             end = f" … {end[-MAX_END:]}"
         return [_join_lines(beginning + end).strip(), "", ""]
@@ -419,12 +429,16 @@ class RowReadings:
     """
 
     is_flipped: bool | None
-    rules: Sequence[RuleView]
+    rules: list[RuleView]
     stated: Sequence[tuple[Sequence[str], Span]]
 
 
-def read_rows(
-    source: SampleSource, part: Excerpt, *, only_rules: bool = False
+def _read_rows(
+    source: SampleSource,
+    part: Excerpt,
+    verdicts: Verdicts,
+    *,
+    only_rules: bool = False,
 ) -> list[RowReadings | None]:
     """Return what every rule, and the extractors of other harnesses, read in each row.
 
@@ -433,67 +447,73 @@ def read_rows(
     given the texts of the options.
     """
     readings: list[RowReadings | None] = [None] * len(part)
-    scorer, completions, samples = source.reader, part.completions, part.samples
-    if scorer is None or completions is None:
+    scorer = source.reader
+    samples = part.samples
+    if scorer is None or part.completions is None:
         return readings
-    scores = Scores(part.scores[source.reading].struct.unnest(), source.encoded[source.reading])
-    choices = scores.column("choices")
-    if choices is None or (samples is None and scorer.options is not None):
+    if samples is None and scorer.options is not None:
         return readings
-    rows = choices.is_not_null().arg_true()
-    scores, completions = scores.take(rows), completions.take(rows)
-    passages: Iterable[Passage]
+    rows = []
+    for number, verdict in enumerate(verdicts[source.reading]):
+        if verdict["metadata"].get("choices") is not None:
+            rows.append(number)
+    options: Sequence[Labels | None] = [None] * len(rows)
     if samples is not None:
-        passages = list_passages(scorer, samples.take(rows), completions, scores)
-    else:
-        nothing = [None] * len(rows)
-        passages = zip(list_texts(completions), list_labels(scores), nothing, strict=True)
-    table = zip(rows, passages, scores.rows(), scores.counted(), strict=True)
-    for number, passage, score, is_counted in table:
-        row = _read_row(scorer, passage, score, only_rules=only_rules)
-        if not is_counted:
-            row = replace(row, is_flipped=None)
-        readings[number] = row
+        options = scorer.option_texts(samples.take(rows))
+    texts = list_texts(part.completions)
+    for number, row_options in zip(rows, options, strict=True):
+        verdict = verdicts[source.reading][number]
+        labels = tuple(verdict["metadata"]["choices"])
+        passage = texts[number], labels, row_options
+        readings[number] = _read_row(scorer, passage, verdict, only_rules=only_rules)
     return readings
 
 
 def _read_row(
-    scorer: StringEqualsMcqa, passage: Passage, score: Score, *, only_rules: bool
+    scorer: StringEqualsMcqa,
+    passage: Passage,
+    verdict: Fields,
+    *,
+    only_rules: bool,
 ) -> RowReadings:
     text, labels, options = passage
-    truth = score.metadata.get("ground_truth_choice")
-    shown = None if scorer.options is None else options
-    rules = [_view_own(scorer.rule_name, text, score)]
+    metadata = verdict["metadata"]
+    truth = metadata.get("ground_truth_choice")
+    rules = [_view_own(scorer.rule_name, text, metadata)]
+    rule_options = None if scorer.options is None else options
     for name in RULE_NAMES:
         if name != scorer.rule_name:
-            rules.append(_read_rule(name, text, labels, shown, truth))
+            rules.append(_read_rule(name, text, labels, rule_options, truth))
     # A user's own pattern is no rule that others could be compared with.
     compared = rules if scorer.rule_name in RULE_NAMES else rules[1:]
-    is_flipped = len({rule.choice for rule in compared}) > 1
-    if only_rules or text is None:
-        stated: Sequence[tuple[Labels, Span]] = ()
-    else:
-        stated = list_statements(text, labels, options)
+    is_flipped = None
+    if verdict["status"] == ScoreStatus.SCORED.value and "excluded_by" not in verdict:
+        is_flipped = len({rule["choice"] for rule in compared}) > 1
+    statements: Sequence[tuple[Sequence[str], Span]] = ()
     if not only_rules:
-        rules += _read_extractors(text, labels, options, truth)
-    return RowReadings(is_flipped, rules, stated)
+        rules += _read_extractors(passage, truth)
+        if text is not None:
+            statements = list_statements(text, labels, options)
+    return RowReadings(is_flipped, rules, statements)
 
 
-def _judge(choice: str | None, truth: object) -> bool | None:
-    return None if choice is None else choice == truth
+def _read_extractors(passage: Passage, truth: object) -> Iterator[RuleView]:
+    text, labels, options = passage
+    for name, extractor in EXTRACTORS.items():
+        choice = None
+        if text is not None:
+            choice = extractor.read(text, labels, options)
+        yield _view_reading(name, "lens", choice, truth)
 
 
-def _view_own(name: str, text: str | None, score: Score) -> RuleView:
-    metadata = score.metadata
-    choice: Any = metadata.get("predicted_choice")
+def _view_own(name: str, text: str | None, metadata: Fields) -> RuleView:
     span: Any = metadata.get("answer_span")
     rule = str(metadata.get("extraction_rule") or name)
     if span is None:
         span = find_first(rule, text)
     part = None if rule == name else rule.partition("/")[2] or None
-    return RuleView(
-        name, "own", choice, _judge(choice, metadata.get("ground_truth_choice")), part, span
-    )
+    choice: Any = metadata.get("predicted_choice")
+    return _view_reading(name, "own", choice, metadata.get("ground_truth_choice"), part, span)
 
 
 def _read_rule(
@@ -504,23 +524,28 @@ def _read_rule(
     truth: object,
 ) -> RuleView:
     if text is None:
-        return RuleView(name, "rule", None, None)
+        return _view_reading(name, "rule", None, truth)
     reading = find_rule(name).read(text, labels, options)
     span = reading.span or find_first(name, text)
-    return RuleView(name, "rule", reading.choice, _judge(reading.choice, truth), reading.part, span)
+    return _view_reading(name, "rule", reading.choice, truth, reading.part, span)
 
 
-def _read_extractors(
-    text: str | None,
-    labels: Labels,
-    options: Labels | None,
+def _view_reading(
+    name: str,
+    kind: str,
+    choice: str | None,
     truth: object,
-) -> Iterator[RuleView]:
-    for name, extractor in EXTRACTORS.items():
-        choice = None
-        if text is not None:
-            choice = extractor.read(text, labels, options if extractor.reads_options else None)
-        yield RuleView(name, "lens", choice, _judge(choice, truth))
+    part: str | None = None,
+    span: Span | None = None,
+) -> RuleView:
+    return {
+        "name": name,
+        "kind": kind,
+        "choice": choice,
+        "is_right": None if choice is None else choice == truth,
+        "part": part,
+        "span": span,
+    }
 
 
 def find_first(rule: str, text: str | None) -> Span | None:
@@ -536,44 +561,54 @@ def find_first(rule: str, text: str | None) -> Span | None:
 
 # ── choices and verdicts
 
+#: The verdicts by scorer, row for row.
+Verdicts = Mapping[str, Sequence[Fields]]
 
-def _decode_scores(source: SampleSource, part: Excerpt) -> dict[str, list[Fields]]:
-    """Return the verdicts of each scorer, row for row, the main scorer first."""
-    scores: dict[str, list[Fields]] = {}
+
+def _decode_verdicts(source: SampleSource, part: Excerpt) -> Verdicts:
+    """Return the verdicts of each scorer, the main scorer first."""
+    verdicts: dict[str, Sequence[Fields]] = {}
     for step in (source.main, *source.task.scoring):
-        if step.key in part.scores.columns and step.key not in scores:
+        if step.key in part.scores.columns and step.key not in verdicts:
             encoded = source.encoded[step.key]
-            verdicts = part.scores[step.key].to_list()
-            scores[step.key] = [describe_verdict(verdict, encoded) for verdict in verdicts]
-    return scores
+            stored = part.scores[step.key].to_list()
+            verdicts[step.key] = [describe_verdict(verdict, encoded) for verdict in stored]
+    return verdicts
 
 
-def _choose_metadata(verdicts: Mapping[str, Fields]) -> Fields:
-    """Return the metadata of the scorer that says what the choices are."""
-    metadata: list[Fields] = [verdict["metadata"] for verdict in verdicts.values()]
-    for fields in metadata:
-        if isinstance(fields.get("choices"), list):
-            return fields
+def _choose_metadata(verdicts: Verdicts, number: int) -> Fields:
+    """Return the metadata of the scorer that says what the choices are, or of the main one."""
+    metadata: list[Fields] = []
+    for column in verdicts.values():
+        metadata.append(column[number]["metadata"])
+        if isinstance(metadata[-1].get("choices"), list):
+            return metadata[-1]
     return metadata[0]
 
 
 def _list_choices(metadata: Fields, question: AuditedQuestion | None) -> list[ChoiceView]:
     """Return the choices with their texts, which of them is the truth, and which was predicted."""
     labels = list(map(str, metadata.get("choices") or ()))
-    truth, predicted = _find_name(metadata, TRUTHS), _find_name(metadata, PREDICTIONS)
-    texts: Sequence[str | None] = [None] * len(labels)
+    truth = _find_name(metadata, TRUTHS)
+    predicted = _find_name(metadata, PREDICTIONS)
+    texts: Sequence[str | None] = ()
     if question is not None:
         labels = labels or list(question.labels)
-        texts = [None] * len(labels)
+        if truth is None and question.truth is not None:
+            truth = dict(enumerate(labels)).get(question.truth)
         # Options that fit no label are not guessed at, nor are labels shown twice.
         if len(question.options) == len(labels) and list(question.options) != labels:
             texts = strip_labels(question.options, labels)
-        if truth is None and question.truth is not None and question.truth < len(labels):
-            truth = labels[question.truth]
-    choices = []
-    for label, text in zip(labels, texts, strict=True):
+    choices: list[ChoiceView] = []
+    for label, text in zip_longest(labels, texts):
         names = {label, text} - {None}
-        choices.append(ChoiceView(label, cut(text), truth in names, predicted in names))
+        choice = ChoiceView(
+            label=label,
+            text=cut(text),
+            is_truth=truth in names,
+            is_predicted=predicted in names,
+        )
+        choices.append(choice)
     return choices
 
 
@@ -584,12 +619,11 @@ def _find_name(metadata: Fields, names: Sequence[str]) -> str | None:
     return None
 
 
-def _build_verdicts(
+def _list_verdicts(
     source: SampleSource,
     part: Excerpt,
     number: int,
-    verdicts: Mapping[str, Fields],
-    completion: Completion | None,
+    verdicts: Verdicts,
     row: SampleRow,
 ) -> list[VerdictView]:
     """Return the verdicts of all scorers; what the main one leaves open is as in the table."""
@@ -597,11 +631,10 @@ def _build_verdicts(
     for step in source.task.scoring:
         if step.key not in verdicts:
             continue
-        verdict = verdicts[step.key]
+        verdict = verdicts[step.key][number]
         metadata = verdict["metadata"]
-        samples = part.samples and part.samples.take([number])
-        reasons = [explain_score(step.scorer, verdict, completion, samples)]
-        if verdict.get("excluded_by"):
+        reasons = [explain_score(step.scorer, verdict, part, number)]
+        if "excluded_by" in verdict:
             reasons.append(f"kept out of the metrics by action `{verdict['excluded_by']}`")
         view = VerdictView(
             scorer=step.display_name or step.key,
@@ -612,29 +645,33 @@ def _build_verdicts(
             value=read_number(verdict["values"].get(source.values[step.key])),
             why="; ".join(filter(None, reasons)) or None,
         )
-        if step.key == source.main.key and view.validity is None:
-            view = replace(view, validity=row.validity, reason=row.reason)
+        if step.key == source.main.key and view["validity"] is None:
+            view["validity"] = row["validity"]
+            view["reason"] = row["reason"]
         views.append(view)
     return views
 
 
-def explain_score(
-    scorer: Scorer, verdict: Fields, completion: Completion | None, samples: Samples | None
-) -> str | None:
-    """Return why a verdict is what it is, in a sentence; `samples` is the one row."""
-    metadata, values = verdict["metadata"], verdict["values"]
-    if verdict["status"] == ScoreStatus.FAILED.value and samples is not None:
-        problems, _ = scorer.check_rows(samples)
+def explain_score(scorer: Scorer, verdict: Fields, part: Excerpt, number: int) -> str | None:
+    """Return why the verdict on one row of the excerpt is what it is, in a sentence."""
+    metadata = verdict["metadata"]
+    values = verdict["values"]
+    if verdict["status"] == ScoreStatus.FAILED.value and part.samples is not None:
+        problems, _ = scorer.check_rows(part.samples.take([number]))
         if problems:
             return problems[0].error.message
     if verdict["status"] != ScoreStatus.SCORED.value:
         return _find_name(metadata, ("judge_error", "fallback_error"))
     if reads_choices(scorer):
-        if completion is None and metadata["completion_validity"] != Validity.VALID.value:
-            return None
         score = Score(ScoreStatus.SCORED, verdict["reason"], values, metadata)
-        return explain_verdict(completion, metadata["choices"], score)
-    answer, truth = _find_name(metadata, PREDICTIONS), _find_name(metadata, TRUTHS)
+        if part.completions is not None:
+            completion = part.completions.items[number]
+            return explain_verdict(completion, metadata["choices"], score)
+        if metadata["completion_validity"] == Validity.VALID.value:
+            return explain_verdict(None, metadata["choices"], score)
+        return None
+    answer = _find_name(metadata, PREDICTIONS)
+    truth = _find_name(metadata, TRUTHS)
     if answer is not None and truth is not None:
         return f"the answer is {answer!r}, the ground truth {truth!r}"
     label = _find_name({**values, **metadata}, ("label",))
@@ -664,5 +701,6 @@ def _move(span: Span | None, offset: int) -> Span | None:
     """Return where a passage stands in the text shown; None if it was cut off."""
     if span is None or not offset:
         return span
-    begin, end = span[0] + offset, span[1] + offset
+    begin = span[0] + offset
+    end = span[1] + offset
     return None if begin < 0 else (begin, end)

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields
-from functools import cached_property, lru_cache, reduce
-from operator import or_
+from dataclasses import dataclass, fields, replace
+from functools import cached_property, lru_cache
 from typing import Any, Literal, get_args
 
 import polars as pl
@@ -29,7 +28,6 @@ from answerkey.metrics.trials import label_rows
 from answerkey.models import images
 from answerkey.reports.view import count_trials
 from answerkey.run_audit.audit import audit, find_reading_step
-from answerkey.run_audit.findings import TaskAudit
 from answerkey.run_audit.text import Audit
 from answerkey.runs import Run, TaskRun
 from answerkey.scorers import reads_choices
@@ -77,6 +75,16 @@ class Excerpt:
     def __len__(self) -> int:
         return len(self.positions)
 
+    def take(self, places: Sequence[int]) -> Excerpt:
+        """Return the rows at these places of the tables; `positions` are theirs already."""
+        rows = pl.Series(places, dtype=pl.UInt32)
+        return replace(
+            self,
+            scores=self.scores[rows],
+            samples=self.samples and self.samples.take(rows),
+            completions=self.completions and self.completions.take(rows),
+        )
+
 
 class SampleSource:
     """Where the rows of a task lie, and how they are read; small enough to be sent to a worker.
@@ -92,87 +100,79 @@ class SampleSource:
         self.main = self.task.main_step
         self.examples = task_run.source.get("examples")
         self.scores = task_run.stored_scores
+        self.kept = task_run.stored_completions
         self.num_trials = count_trials(task_run)
         step = find_reading_step(self.task)
         self.reading = step.key
         self.reader = step.scorer if reads_choices(step.scorer) else None
         first = self.scores.read(0, 1)
+        encoded = task_run.manifest.get("encoded") or {}
         self.values: dict[str, str | None] = {}
         self.encoded: dict[str, frozenset[str]] = {}
         for step in self.task.scoring:
-            encoded = (task_run.manifest.get("encoded") or {}).get(step.key, ())
-            self.encoded[step.key] = frozenset(encoded)
+            self.encoded[step.key] = frozenset(encoded.get(step.key, ()))
             self.values[step.key] = _find_value_name(step, first)
         names = Scores(first[self.main.key].struct.unnest()).metadata_names
         self.says_validity = "completion_validity" in names
-        self.kept = task_run.stored_completions
         self.missing: str | None = None
         self.category: str | None = None
         self.fields: QuestionFields | None = None
         self.chunk = CHUNK_ROWS
         self.opened: Reopened | None = None
         try:
-            self.opened = reopen(run, task_run.key)
+            self._open(reopen(run, task_run.key))
         except RunError as error:
             if error.code != "E505":
                 raise
             # No path, for the sentence may travel further than the files.
             texts = "its texts" if len(self.kept) else "its texts and completions"
-            self.missing = (
-                f"The dataset of this run is gone or has changed since, so that {texts} are "
-                "not shown."
-            )
-            return
-        rows = self.opened.dataset.rows
-        self.chunk = max(1, fit_rows(rows, self.opened.recorded) // self.num_trials)
-        category = task_run.totals.get("category_column")
+            gone = "The dataset of this run is gone or has changed since"
+            self.missing = f"{gone}, so that {texts} are not shown."
+
+    def _open(self, opened: Reopened) -> None:
+        self.opened = opened
+        rows = opened.dataset.rows
+        self.chunk = max(1, fit_rows(rows, opened.recorded) // self.num_trials)
+        category = opened.task_run.totals.get("category_column")
         if category in rows.columns:
             self.category = category
         with suppress(AnswerkeyError):
             self.fields = find_fields(rows, self.reader)
 
-    @property
-    def question_columns(self) -> frozenset[str] | None:
-        """The columns that the question is read from; None for all."""
-        columns: frozenset[str] = frozenset()
-        for template in self.fields.questions if self.fields else ():
-            if template.columns is None:
-                return None
-            columns |= template.columns
-        return columns
-
     def read(
         self,
         positions: Collection[int] | None = None,
-        columns: frozenset[str] | None = None,
         scorers: Sequence[str] | None = None,
         *,
+        samples: bool = True,
         completions: bool = True,
     ) -> Iterator[Excerpt]:
         """Yield the rows at these positions, in their own order, some at a time.
 
-        Only these columns of the dataset and these scorers are read; None stands for all.
+        Only these scorers are read, and samples and completions only where they are wanted; None
+        stands for all.
         """
         size = self.num_trials
         names = None if scorers is None else ["sample_id", "trial", *scorers]
         for stretch in self._cut(positions):
-            first, last = stretch[0] // size, stretch[-1] // size + 1
-            offset, length = first * size, (last - first) * size
-            scores = self.scores.read(offset, length, names)
-            samples, replies = None, None
-            if self.opened is not None and (completions or columns != frozenset()):
+            first = stretch[0] // size
+            last = stretch[-1] // size + 1
+            offset = first * size
+            length = (last - first) * size
+            excerpt = Excerpt(stretch, self.scores.read(offset, length, names), None, None)
+            if self.opened is None:
+                if completions and len(self.kept):
+                    replies = Completions.from_frame(self.kept.read(offset, length))
+                    excerpt = replace(excerpt, completions=replies)
+            elif samples or completions:
                 loaded = self.opened.dataset.rows.slice(first, last - first).load()
-                samples = loaded.repeat(size)
+                excerpt = replace(excerpt, samples=loaded.repeat(size))
                 if completions:
                     replies = self.opened.recorded.slice(first, last - first).read(loaded)
-            elif completions and self.opened is None and len(self.kept):
-                replies = Completions.from_frame(self.kept.read(offset, length))
+                    excerpt = replace(excerpt, completions=replies)
             if len(stretch) < length:
-                places = pl.Series([position - offset for position in stretch], dtype=pl.UInt32)
-                scores = scores[places]
-                samples = samples and samples.take(places)
-                replies = replies and replies.take(places)
-            yield Excerpt(stretch, scores, samples, replies)
+                excerpt = excerpt.take([position - offset for position in stretch])
+            yield excerpt
 
     def _cut(self, positions: Collection[int] | None) -> Iterator[Sequence[int]]:
         """Yield positions that are read together: near each other, and in the same chunk."""
@@ -200,18 +200,21 @@ class SampleSource:
         """
         key = self.main.key
         scores = Scores(part.scores[key].struct.unnest(), self.encoded[key])
-        nothing = pl.repeat(None, len(part), dtype=pl.String, eager=True)
-        statuses, is_known = nothing, self.says_validity
-        if not self.says_validity and part.completions is not None:
-            statuses, is_known = part.completions.frame["status"], True
+        statuses = pl.repeat(None, len(part), dtype=pl.String, eager=True)
+        is_known = self.says_validity
+        if not is_known and part.completions is not None:
+            statuses = part.completions.frame["status"]
+            is_known = True
         invalid = find_invalid_reasons(scores, statuses)
         is_scored = scores.frame["status"] == ScoreStatus.SCORED.value
-        valid, not_valid = pl.lit(Validity.VALID.value), pl.lit(Validity.INVALID.value)
+        valid = pl.lit(Validity.VALID.value)
+        not_valid = pl.lit(Validity.INVALID.value)
         validity = pl.when(invalid.is_null()).then(valid).otherwise(not_valid)
         reason = pl.when(is_scored).then(invalid)
         value = pl.lit(None, pl.Float64)
         field = self.values[key] or ""
-        if (column := scores.column(field)) is not None:
+        column = scores.column(field)
+        if column is not None:
             numbers = read_numbers(column, is_encoded=field in scores.encoded)
             value = pl.when(is_scored).then(numbers)
         return pl.select(
@@ -225,19 +228,24 @@ class SampleSource:
 
     def build_index(self) -> pl.DataFrame:
         """Return what filters look at, of all rows; texts that come again are stored once."""
-        parts = []
+        tables = []
         needs_completions = not self.says_validity
-        for part in self.read(None, frozenset(), [self.main.key], completions=needs_completions):
-            parts.append(self.tabulate(part).with_columns(pl.col(INDEXED).cast(pl.Categorical)))
-        return pl.concat(parts).with_columns(**_list_kinds())
+        for part in self.read(
+            scorers=[self.main.key],
+            samples=False,
+            completions=needs_completions,
+        ):
+            table = self.tabulate(part)
+            tables.append(table.with_columns(pl.col(INDEXED).cast(pl.Categorical)))
+        return pl.concat(tables).with_columns(**_list_kinds())
 
     def read_categories(self) -> pl.Series:
         """Return the category of each row."""
-        parts = [pl.Series([], dtype=pl.String)]
-        columns = frozenset({self.category} if self.category else ())
-        for part in self.read(None, columns, (), completions=False):
-            parts.append(self.label_categories(part))
-        return pl.concat(parts)
+        columns = [pl.Series([], dtype=pl.String)]
+        has_categories = self.category is not None
+        for part in self.read(scorers=(), samples=has_categories, completions=False):
+            columns.append(self.label_categories(part))
+        return pl.concat(columns)
 
     def label_categories(self, part: Excerpt) -> pl.Series:
         """Return the category of some rows; null without the dataset."""
@@ -248,8 +256,8 @@ class SampleSource:
     def search(self, text: str) -> pl.Series:
         """Return which rows have a text in their id, question or completion."""
         term = text.lower()
-        parts = [pl.Series([], dtype=pl.Boolean)]
-        for part in self.read(None, self.question_columns, ()):
+        masks = [pl.Series([], dtype=pl.Boolean)]
+        for part in self.read(scorers=()):
             texts = [part.scores["sample_id"].cast(pl.String)]
             if part.completions is not None:
                 texts.append(part.completions.frame["completion"])
@@ -257,23 +265,30 @@ class SampleSource:
                 for template in self.fields.questions:
                     values = map(show_value, template.values(part.samples))
                     texts.append(pl.Series(list(values), dtype=pl.String))
-            hits = [column.str.to_lowercase().str.contains(term, literal=True) for column in texts]
-            parts.append(reduce(or_, (hit.fill_null(value=False) for hit in hits)))
-        return pl.concat(parts)
+            mask = pl.repeat(False, len(part), dtype=pl.Boolean, eager=True)  # noqa: FBT003 - the value
+            for column in texts:
+                hits = column.str.to_lowercase().str.contains(term, literal=True)
+                mask |= hits.fill_null(value=False)
+            masks.append(mask)
+        return pl.concat(masks)
 
     def find_images(self, samples: Samples) -> dict[str, images.Image]:
         """Return the images of the prompts of samples by their hash, unless files are gone."""
-        found: dict[str, images.Image] = {}
+        pictures: dict[str, images.Image] = {}
+        solver = self.task.solver
+        if solver is None:
+            return pictures
         with suppress(AnswerkeyError):
             examples = None
             if self.examples:
                 examples = open_dataset(source_from(self.examples), name="examples").samples()
-            solver = self.task.solver
-            for prompt in solver.build_prompts(samples, examples) if solver else ():
-                for image in images.list_images(prompt) if isinstance(prompt, list) else ():
+            for prompt in solver.build_prompts(samples, examples):
+                if not isinstance(prompt, list):
+                    continue
+                for image in images.list_images(prompt):
                     if "sha256" in image:
-                        found[str(image["sha256"])] = image
-        return found
+                        pictures[str(image["sha256"])] = image
+        return pictures
 
 
 def _find_value_name(step: ScoringStep, first: pl.DataFrame) -> str | None:
@@ -381,21 +396,22 @@ class SampleTable:
     @cached_property
     def audit(self) -> Audit:
         """All completions, or some drawn at random, read by every rule; E505 if they are gone."""
-        key, opened = self.task_run.key, self.source.opened
-        return audit(self.run, task=key, most=MAX_REREAD, opened=opened)
-
-    @property
-    def task_audit(self) -> TaskAudit | None:
-        """What the audit says of the task; None if completions cannot be read again."""
-        with suppress(AnswerkeyError):
-            return self.audit.tasks[0]
-        return None
+        key = self.task_run.key
+        opened = self.source.opened
+        return audit(
+            self.run,
+            task=key,
+            most=MAX_REREAD,
+            opened=opened,
+        )
 
     @property
     def flips(self) -> pl.Series:
-        """The positions of completions that not all rules read alike."""
-        rows = None if self.task_audit is None else self.task_audit.flipped_rows
-        return pl.Series([] if rows is None else rows, dtype=pl.UInt32)
+        """The positions of completions that not all rules read alike; none if they are gone."""
+        rows: Sequence[int] = ()
+        with suppress(AnswerkeyError):
+            rows = self.audit.tasks[0].flipped_rows
+        return pl.Series(rows, dtype=pl.UInt32)
 
     def find(self, query: Query) -> pl.Series:
         """Return the positions of the rows that a query asks for, in the order asked for.
@@ -407,24 +423,28 @@ class SampleTable:
         return self._search(query)
 
     def _find(self, query: Query) -> pl.Series:
-        mask = pl.repeat(True, len(self), dtype=pl.Boolean, eager=True)  # noqa: FBT003 - the value
+        rows = pl.int_range(len(self), dtype=pl.UInt32, eager=True)
+        masks: list[pl.Series] = []
         if query.show == "flipped":
-            mask = pl.int_range(len(self), dtype=pl.UInt32, eager=True).is_in(self.flips.implode())
+            masks.append(rows.is_in(self.flips.implode()))
         elif query.show != "all":
-            mask = self.index[query.show]
+            masks.append(self.index[query.show])
         for name in ("reason", "truth", "predicted"):
             text = getattr(query, name)
             if text is not None:
-                mask &= (self.index[name].cast(pl.String) == text).fill_null(value=False)
+                masks.append(self.index[name].cast(pl.String) == text)
         if query.category is not None:
-            mask &= (self.categories == query.category).fill_null(value=False)
+            masks.append(self.categories == query.category)
         if query.text:
-            mask &= self.source.search(query.text)
-        positions = mask.arg_true().cast(pl.UInt32)
+            masks.append(self.source.search(query.text))
+        table = pl.DataFrame({"p": rows})
+        if query.sort != "position":
+            table = table.with_columns(self._get_keys(query.sort).alias("key"))
+        table = table.filter(*masks)
         if query.sort == "position":
-            return positions.reverse() if query.descending else positions
-        keys = pl.DataFrame({"p": positions, "key": self._get_keys(query.sort).gather(positions)})
-        return keys.sort("key", "p", descending=[query.descending, False], nulls_last=True)["p"]
+            return table["p"].reverse() if query.descending else table["p"]
+        order = [query.descending, False]
+        return table.sort("key", "p", descending=order, nulls_last=True)["p"]
 
     def _get_keys(self, name: Sort) -> pl.Series:
         """Return what rows are sorted by."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from answerkey.reports.view import (
     CallsView,
     CategoryRow,
+    Lines,
     MetricView,
     ReasonView,
     RunView,
@@ -71,14 +72,18 @@ class Layout:
     is_complete: bool
 
     def table(
-        self, header: Sequence[str], rows: Rows, align: str, flexible: int | None = None
-    ) -> list[Line]:
+        self,
+        header: Sequence[str],
+        rows: Rows,
+        align: str,
+        flexible: int | None = None,
+    ) -> Lines:
         """Return a table below a blank line; nothing without rows."""
         if not rows:
             return []
         return [BLANK, *lay_out(Table(header, rows, align, flexible), self.width)]
 
-    def text(self, text: str, role: Role = "plain") -> list[Line]:
+    def text(self, text: str, role: Role = "plain") -> Lines:
         """Return a text in indented lines."""
         return draw_text(text, self.width, role)
 
@@ -92,8 +97,12 @@ class Layout:
 
 
 def draw_summary(
-    run: Run, width: int, *, verbose: bool = False, digits: int | None = None
-) -> list[Line]:
+    run: Run,
+    width: int,
+    *,
+    verbose: bool = False,
+    digits: int | None = None,
+) -> Lines:
     """Return the summary of a run: the number first and last; `verbose` adds the tables behind it.
 
     A run that is not complete shows no accuracy.
@@ -115,12 +124,14 @@ def draw_summary(
         from answerkey.gates.rules import draw_gates
 
         lines += draw_gates(run, width)
-    return [*lines, *_draw_notices(view.notices), *_draw_headlines(view, layout)]
+    if view.notices:
+        lines += _draw_notices(view.notices)
+    return lines + _draw_headlines(view, layout)
 
 
-def _draw_head(view: RunView, layout: Layout) -> list[Line]:
-    status = Span(view.status, "good" if view.is_complete else "warn")
-    lines = [line(Span(view.title, "title"), "  ", status)]
+def _draw_head(view: RunView, layout: Layout) -> Lines:
+    role: Role = "good" if view.is_complete else "warn"
+    lines = [line(Span(view.title, "title"), "  ", Span(view.status, role))]
     if view.path is not None:
         lines.append(line(Span("run ", "dim"), shorten_path(view.path)))
     if not view.can_go_on:
@@ -131,63 +142,64 @@ def _draw_head(view: RunView, layout: Layout) -> list[Line]:
     if view.status == "running":
         when = "to go on, unless it is still at work: "
     command = f"answerkey resume {shlex.quote(str(view.path))}"
-    return [*lines, line(Span(when, "dim"), command)]
+    lines.append(line(Span(when, "dim"), command))
+    return lines
 
 
-def _draw_task(task: TaskView, layout: Layout) -> list[Line]:
+def _draw_task(task: TaskView, layout: Layout) -> Lines:
     lines = [BLANK, *_draw_facts(task, layout), BLANK]
-    if layout.is_complete:
-        lines += _draw_numbers(task, layout)
-    else:
+    if not layout.is_complete:
         lines += layout.text(task.incomplete, "warn")
         if task.advice:
             lines += layout.text(task.advice, "warn")
-    lines += [BLANK, *_draw_counts(task)]
-    if layout.is_complete:
-        lines += _draw_rules(task, layout)
-    lines += _draw_lost(task, layout)
-    if layout.is_complete:
+        lines += [BLANK, *_draw_counts(task), *_draw_lost(task, layout)]
+    else:
+        lines += _draw_numbers(task, layout)
+        lines += [BLANK, *_draw_counts(task)]
+        if task.task.totals.get("readings"):
+            from answerkey.run_audit.text import draw_both_rules
+
+            lines += draw_both_rules(task.task, layout.width, layout.digits)
+        lines += _draw_lost(task, layout)
         lines += _draw_groups(task, layout)
     if layout.verbose:
         letters = task.task.totals["letters"]
         lines += draw_letter_table(letters, layout.width, with_shares=layout.is_complete)
-    return [*lines, *_draw_audit(task, layout), *_draw_calls(task.calls, layout)]
+    lines += _draw_audit(task, layout)
+    if task.calls:
+        lines += _draw_calls(task.calls, layout)
+    return lines
 
 
-def _draw_rules(task: TaskView, layout: Layout) -> list[Line]:
-    """Return the accuracy by the two most usual rules."""
-    if not task.task.totals.get("readings"):
-        return []
-    from answerkey.run_audit.text import draw_both_rules
-
-    return draw_both_rules(task.task, layout.width, layout.digits)
-
-
-def _draw_audit(task: TaskView, layout: Layout) -> list[Line]:
+def _draw_audit(task: TaskView, layout: Layout) -> Lines:
     """Return what other rules read, how another tool judged, what a fallback was asked, and what
     is doubted.
     """
-    totals, shown = task.task.totals, (task.task, layout.width, layout.digits)
+    totals = task.task.totals
+    shown = (task.task, layout.width, layout.digits)
+    lines: Lines = []
     if not any(totals.get(name) for name in ("readings", "theirs", "fallback", "doubted")):
-        return []
+        return lines
     from answerkey.run_audit import text as audit
 
-    lines = audit.draw_imported_verdicts(*shown, with_shares=layout.is_complete)
+    if layout.verbose and layout.is_complete:
+        lines += audit.draw_readings(*shown)
+    if totals.get("theirs"):
+        lines += audit.draw_imported_verdicts(*shown, with_shares=layout.is_complete)
     if not layout.is_complete:
         return lines
-    if layout.verbose:
-        lines = [*audit.draw_readings(*shown), *lines]
-    remarks = audit.say_fallbacks(task.task, layout.digits)
-    remarks += audit.say_doubted(task.task, layout.digits)
+    remarks = []
+    if totals.get("fallback"):
+        remarks += audit.say_fallbacks(task.task, layout.digits)
+    if totals.get("doubted"):
+        remarks += audit.say_doubted(task.task, layout.digits)
     for sentence in remarks:
         lines += [BLANK, *layout.text(sentence)]
     return lines
 
 
-def _draw_notices(notices: Sequence[str]) -> list[Line]:
-    if not notices:
-        return []
-    lines: list[Line] = [BLANK]
+def _draw_notices(notices: Sequence[str]) -> Lines:
+    lines: Lines = [BLANK]
     for notice in notices:
         first, *further = make_visible(notice, keep_lines=True).split("\n")
         lines.append(line(Span("warning", "warn"), f": {first.removeprefix('warning: ')}"))
@@ -195,30 +207,34 @@ def _draw_notices(notices: Sequence[str]) -> list[Line]:
     return lines
 
 
-def _draw_headlines(view: RunView, layout: Layout) -> list[Line]:
+def _draw_headlines(view: RunView, layout: Layout) -> Lines:
     """Return the number of each task once more, as the last lines: people look there first."""
-    lines: list[Line] = []
+    lines: Lines = [BLANK]
     for task in view.tasks:
         name = f"{task.key}: " if len(view.tasks) > 1 else ""
-        metrics = _list_shown(task.metrics)
         if not view.is_complete:
             lines.append(line(Span(f"{name}INCOMPLETE, no accuracy", "warn")))
-        elif metrics:
-            first = metrics[0]
-            details, right = first.metric.details, ""
-            if "of" in details:
-                right = f"  {details['count']} of {details['of']} right"
-            number = layout.number(first.metric.value, as_share=first.is_share)
-            interval = layout.interval(first.metric.interval, as_share=first.is_share)
-            text = f"{name}{first.label} {number} {interval}".rstrip()
+            continue
+        for entry in task.metrics:
+            if entry.is_about_order:
+                continue
+            metric = entry.metric
+            as_share = entry.is_share
+            right = ""
+            if "of" in metric.details:
+                right = f"  {metric.details['count']} of {metric.details['of']} right"
+            number = layout.number(metric.value, as_share=as_share)
+            interval = layout.interval(metric.interval, as_share=as_share)
+            text = f"{name}{entry.label} {number} {interval}".rstrip()
             lines.append(line(Span(text, "title"), right))
-    return [BLANK, *lines] if lines else []
+            break
+    return lines if len(lines) > 1 else []
 
 
 # ── what was evaluated
 
 
-def _draw_facts(task: TaskView, layout: Layout) -> list[Line]:
+def _draw_facts(task: TaskView, layout: Layout) -> Lines:
     """Return the title of a task, and what was evaluated."""
     facts = _list_answerers(task)
     facts.append(("dataset", _say_dataset(task)))
@@ -240,7 +256,8 @@ def _draw_facts(task: TaskView, layout: Layout) -> list[Line]:
     name = ""
     if task.display_name not in {"", task.key}:
         name = f"  {task.display_name}"
-    return [line(Span(task.key, "title"), name), *draw_facts(facts, layout.width)]
+    title = line(Span(task.key, "title"), name)
+    return [title, *draw_facts(facts, layout.width)]
 
 
 def _list_answerers(task: TaskView) -> list[tuple[str, Cell]]:
@@ -291,35 +308,38 @@ def _say_trials(trials: Mapping[str, Any]) -> str:
     """Return how many trials there were, and what stands for them in each score."""
     meanings: dict[str, str] = {}
     for entry in trials["score_aggregators"]:
-        function, k = entry["aggregator"]["function"], entry["aggregator"]["k"]
+        function = entry["aggregator"]["function"]
+        k = entry["aggregator"]["k"]
         if k:
             function = function.replace("k", str(k), 1)
         meanings.setdefault(entry["score_name"], function)
     texts = [f"{score} is its {label}" for score, label in meanings.items()]
-    return f"{trials['num_trials']} of each sample; {'; '.join(texts) or 'values are their mean'}"
+    meaning = "; ".join(texts) or "values are their mean"
+    return f"{trials['num_trials']} of each sample; {meaning}"
 
 
 # ── the numbers
 
 
-def _list_shown(metrics: Iterable[MetricView]) -> list[MetricView]:
-    return [metric for metric in metrics if not metric.is_about_order]
-
-
-def _draw_numbers(task: TaskView, layout: Layout) -> list[Line]:
+def _draw_numbers(task: TaskView, layout: Layout) -> Lines:
     """Return the metrics of a task: those that count for the score, then the quality checks."""
     scored: list[MetricView] = []
     checks: list[MetricView] = []
-    for view in _list_shown(task.metrics):
-        group = scored if view.metric.purpose == "score" else checks
-        group.append(view)
+    about_order = []
+    for view in task.metrics:
+        if view.is_about_order:
+            about_order.append(view)
+        elif view.metric.purpose == "score":
+            scored.append(view)
+        else:
+            checks.append(view)
     lines = [line("  This task has no metric.")]
     if scored:
         lines = _draw_metrics(task, scored, layout)
     if checks:
         lines += [BLANK, line("  Quality checks (purpose qa), not part of the score")]
         lines += _draw_metrics(task, checks, layout)
-    if any(view.is_about_order for view in task.metrics):
+    if about_order:
         from answerkey.robustness.choice_order import draw_choice_order
 
         lines += draw_choice_order(task.task, layout.width, layout.digits)
@@ -328,33 +348,33 @@ def _draw_numbers(task: TaskView, layout: Layout) -> list[Line]:
     return lines
 
 
-def _draw_metrics(task: TaskView, views: Sequence[MetricView], layout: Layout) -> list[Line]:
-    # A single scorer is worth a mention only by the name that the user gave it.
-    names = {view.metric.scorer: "" for view in views}
-    if len(names) > 1:
-        names = {scorer: scorer for scorer in names}
-    names |= task.scorer_names
+def _draw_metrics(task: TaskView, views: Sequence[MetricView], layout: Layout) -> Lines:
+    scorers = {view.metric.scorer for view in views}
     is_clustered = any(view.metric.details.get("cluster_by") for view in views)
     has_errors = layout.verbose or layout.digits is not None or is_clustered
     rows: list[Sequence[Cell]] = []
     for view in views:
-        metric, as_share = view.metric, view.is_share
+        metric = view.metric
+        as_share = view.is_share
+        role: Role = "dim" if metric.value is None else "strong"
+        number = Span(layout.number(metric.value, as_share=as_share), role)
+        interval = layout.interval(metric.interval, as_share=as_share)
         error = ""
         if has_errors:
             error = format_error(metric.std_error, as_share=as_share, digits=layout.digits)
-        role: Role = "dim" if metric.value is None else "strong"
-        rows.append(
-            [
-                Span(view.label, "strong"),
-                Span(layout.number(metric.value, as_share=as_share), role),
-                layout.interval(metric.interval, as_share=as_share),
-                error,
-                str(metric.n),
-                Span(names[metric.scorer], "dim"),
-            ]
-        )
+        # A single scorer is worth a mention only by the name that the user gave it.
+        key = metric.scorer if len(scorers) > 1 else ""
+        scorer = Span(task.scorer_names.get(metric.scorer, key), "dim")
+        label = Span(view.label, "strong")
+        rows.append((label, number, interval, error, str(metric.n), scorer))
     header = ("", "value", "95 % interval", "std. error", "n", "scorer")
     lines = lay_out(Table(header, rows, "<>>>><", flexible=0), layout.width)
+    return lines + _draw_notes(views, layout)
+
+
+def _draw_notes(views: Sequence[MetricView], layout: Layout) -> Lines:
+    """Return what is to be said of metrics besides their numbers, each once."""
+    lines: Lines = []
     notes: dict[str, list[str]] = {}
     for view in views:
         for text in _say_notes(view.metric):
@@ -362,7 +382,8 @@ def _draw_metrics(task: TaskView, views: Sequence[MetricView], layout: Layout) -
     for text, labels in notes.items():
         which = ""
         if len(labels) < len(views):
-            which = f" ({', '.join(labels[:MAX_NAMES])}{' …' if len(labels) > MAX_NAMES else ''})"
+            shown = ", ".join(labels[:MAX_NAMES])
+            which = f" ({shown} …)" if len(labels) > MAX_NAMES else f" ({shown})"
         lines += layout.text(f"{text}{which}", "dim")
     return lines
 
@@ -375,11 +396,12 @@ def _say_notes(metric: MetricValue) -> Iterator[str]:
         yield f"left out: {', '.join(counts)}"
     if metric.note:
         yield metric.note
-    if metric.value is not None and details.get("cluster_by"):
-        clusters = f"{details.get('clusters')} clusters, corrected by C/(C-1)"
-        yield f"standard error clustered by {details['cluster_by']}: {clusters}"
-    if metric.value is not None and metric.interval_note:
-        yield f"no interval: {metric.interval_note}"
+    if metric.value is not None:
+        if details.get("cluster_by"):
+            clusters = f"{details.get('clusters')} clusters, corrected by C/(C-1)"
+            yield f"standard error clustered by {details['cluster_by']}: {clusters}"
+        if metric.interval_note:
+            yield f"no interval: {metric.interval_note}"
     if details.get("counts") == "trials":
         yield f"counted per trial, {details.get('num_trials')} of each sample"
     if details.get("counts") == "orders":
@@ -388,16 +410,18 @@ def _say_notes(metric: MetricValue) -> Iterator[str]:
 
 def _draw_repeatability(
     repeated: Mapping[str, Any], metrics: Sequence[MetricView], layout: Layout
-) -> list[Line]:
+) -> Lines:
     """Return how far the metrics, and the scores of single samples, are the same in every run."""
     shares = {view.metric.name: view.is_share for view in metrics}
     rows: list[Sequence[Cell]] = []
     for metric in repeated["metrics"]:
+        name = metric["name"]
         cells = []
-        for value in (metric["mean"], metric["std_dev"], *metric["values"][:MAX_RUNS]):
-            cells.append(layout.number(value, as_share=shares.get(metric["name"], False)))
+        for value in (metric["mean"], metric["std_dev"], *metric["values"]):
+            cells.append(layout.number(value, as_share=shares.get(name, False)))
         mean, spread, *values = cells
-        rows.append((Span(metric["name"], "strong"), mean, spread, ", ".join(values)))
+        shown = ", ".join(values[:MAX_RUNS])
+        rows.append((Span(name, "strong"), mean, spread, shown))
     header = (f"Over {repeated['num_runs']} runs", "mean", "std. dev.", "values")
     lines = layout.table(header, rows, "<>><", 3)
     for scorer, agreement in repeated["agreement"].items():
@@ -415,17 +439,17 @@ def _draw_repeatability(
 # ── counts, and what was lost
 
 
-def _draw_counts(task: TaskView) -> list[Line]:
+def _draw_counts(task: TaskView) -> Lines:
     """Return the counts as sums: every sample is somewhere, and it shows."""
     totals = task.task.totals
-    lines = [line(f"  {text}") for text in say_counts(task.counts, "sample")]
+    texts = [*say_counts(task.counts, "sample")]
     if task.row_counts is not None:
         noun = "row" if "orders" in totals else "trial"
-        lines.append(line(f"  (a sample counts as its worst {noun})"))
-        lines += [line(f"  {text}") for text in say_counts(task.row_counts, noun)]
+        texts.append(f"(a sample counts as its worst {noun})")
+        texts += say_counts(task.row_counts, noun)
     for key, count in totals["excluded"].items():
-        text = f"{format_count(count, 'scored sample')} kept out by action `{key}`"
-        lines.append(line(f"  {text}"))
+        texts.append(f"{format_count(count, 'scored sample')} kept out by action `{key}`")
+    lines = [line(f"  {text}") for text in texts]
     warnings = []
     if cut_off := totals.get("cut_off"):
         warnings.append(f"cut off by the token limit: {cut_off}")
@@ -447,41 +471,41 @@ def say_counts(counts: Mapping[str, int], noun: str) -> tuple[str, str]:
     return f"{format_count(counts['samples'], noun)} = {parts}", f"scored = {valid}"
 
 
-def _draw_lost(task: TaskView, layout: Layout) -> list[Line]:
+def _draw_lost(task: TaskView, layout: Layout) -> Lines:
     """Return INVALID completions and samples without a score by reason, and failed scorers."""
     lines = _draw_invalid(task, layout)
     rows: list[Sequence[Cell]] = []
     for kind, reasons in (("failed", task.failed), ("errors", task.errors)):
         for reason in reasons:
-            sample = shorten(reason.example.sample_id, MAX_ID)
+            sample = shorten(reason.example["sample_id"], MAX_ID)
             rows.append((kind, reason.name, str(reason.count), sample))
     lines += layout.table(("No score", "reason", "count", "example"), rows, "<<><", 1)
     rows = []
-    raised: list[Line] = []
-    for failures in task.failures:
-        for reason in failures.reasons:
-            sample = shorten(reason.example.sample_id, MAX_ID)
-            if failures.scorer != task.task.main_scorer:  # whose rows stand in the table above
-                rows.append((failures.name, reason.name, str(reason.count), sample))
-            raised += _draw_traceback(sample, reason.example.traceback or "", layout)
+    raised: Lines = []
+    for scorer, reasons in task.failures.items():
+        name = task.scorer_names.get(scorer, scorer)
+        for reason in reasons:
+            sample = shorten(reason.example["sample_id"], MAX_ID)
+            if scorer != task.task.main_scorer:  # whose rows stand in the table above
+                rows.append((name, reason.name, str(reason.count), sample))
+            raised += _draw_traceback(sample, reason.example.get("traceback") or "", layout)
     lines += layout.table(("Failed scorer", "reason", "count", "example"), rows, "<<><", 1)
     return lines + raised
 
 
-def _draw_invalid(task: TaskView, layout: Layout) -> list[Line]:
+def _draw_invalid(task: TaskView, layout: Layout) -> Lines:
     rows = []
+    scored = (task.row_counts or task.counts)["scored"]
     for reason in task.invalid:
-        share = ""
-        if layout.is_complete:
-            share = format_percent(reason.count / (task.row_counts or task.counts)["scored"])
-        completion = quote(reason.example.completion, layout.width)
-        sample = shorten(reason.example.sample_id, MAX_ID)
+        share = format_percent(reason.count / scored) if layout.is_complete else ""
+        completion = quote(reason.example.get("completion"), layout.width)
+        sample = shorten(reason.example["sample_id"], MAX_ID)
         rows.append((reason.name, str(reason.count), share, sample, completion))
     header = ("Invalid because", "count", "share", "example", "completion")
     return layout.table(header, rows, "<>><<", 4)
 
 
-def _draw_traceback(sample: str, traceback: str, layout: Layout) -> list[Line]:
+def _draw_traceback(sample: str, traceback: str, layout: Layout) -> Lines:
     """Return the last place in the user's code, and what was raised there."""
     texts = [text.strip() for text in traceback.strip().splitlines()]
     if not texts:
@@ -496,16 +520,17 @@ def _draw_traceback(sample: str, traceback: str, layout: Layout) -> list[Line]:
 # ── groups and categories
 
 
-def _draw_groups(task: TaskView, layout: Layout) -> list[Line]:
+def _draw_groups(task: TaskView, layout: Layout) -> Lines:
     """Return for each column the first metric by group, with averages of all; or the accuracy by
     category.
     """
-    lines: list[Line] = []
+    lines: Lines = []
     if task.categories:
         macro = None
         if task.categories.macro:
             macro = CategoryRow("macro average", None, 0, *task.categories.macro)
-        column, rows = task.categories.column, task.categories.rows
+        column = task.categories.column
+        rows = task.categories.rows
         lines += _draw_values(column, "accuracy", rows, layout, macro=macro)
     columns: dict[str, list[tuple[MetricView, Groups]]] = {}
     for view in task.metrics:
@@ -515,22 +540,25 @@ def _draw_groups(task: TaskView, layout: Layout) -> list[Line]:
         view, groups = grouped[0]
         rows = list_groups(groups)
         lines += _draw_values(column, view.label, rows, layout, as_share=view.is_share)
-        cells = []
-        for view, groups in grouped:
-            average, as_share = groups.macro, view.is_share
-            cells.append(
-                (
-                    view.label,
-                    layout.number(view.metric.value, as_share=as_share),
-                    layout.number(average.value, as_share=as_share),
-                    layout.interval(average.interval, as_share=as_share),
-                    str(average.n),
-                )
-            )
-        header = (f"Averages by {column}", "micro", "macro", "95 % of macro", "groups")
-        lines += layout.table(header, cells, "<>>>>", 0)
-        if groups.macro.note:
-            lines += layout.text(groups.macro.note, "dim")
+        lines += _draw_averages(column, grouped, layout)
+    return lines
+
+
+def _draw_averages(
+    column: str, grouped: Sequence[tuple[MetricView, Groups]], layout: Layout
+) -> Lines:
+    rows = []
+    for view, groups in grouped:
+        average = groups.macro
+        as_share = view.is_share
+        micro = layout.number(view.metric.value, as_share=as_share)
+        macro = layout.number(average.value, as_share=as_share)
+        interval = layout.interval(average.interval, as_share=as_share)
+        rows.append((view.label, micro, macro, interval, str(average.n)))
+    header = (f"Averages by {column}", "micro", "macro", "95 % of macro", "groups")
+    lines = layout.table(header, rows, "<>>>>", 0)
+    if groups.macro.note:
+        lines += layout.text(groups.macro.note, "dim")
     return lines
 
 
@@ -542,10 +570,12 @@ def _draw_values(
     *,
     as_share: bool = True,
     macro: CategoryRow | None = None,
-) -> list[Line]:
+) -> Lines:
     """Return the best and the worst of a column, with a line about those between them."""
     rows: list[Sequence[Cell]] = []
-    for row in sorted(values, key=lambda row: (row.value is None, -(row.value or 0.0))):
+    ordered = sorted(values, key=lambda row: -(row.value or 0.0))
+    ordered.sort(key=lambda row: row.value is None)
+    for row in ordered:
         number = layout.number(row.value, as_share=as_share)
         interval = layout.interval(row.interval, as_share=as_share)
         right = "" if row.correct is None else str(row.correct)
@@ -554,7 +584,8 @@ def _draw_values(
     hidden = len(rows) - 2 * size
     if hidden > 0:
         where = "`--json` has all" if layout.verbose else "`-v` shows more"
-        rows[size:-size] = [(Span(f"… {hidden} more; {where}", "dim"), "", "", "", "")]
+        gap = Span(f"… {hidden} more; {where}", "dim")
+        rows[size:-size] = [(gap, "", "", "", "")]
     if macro is not None:
         number = layout.number(macro.value, as_share=True)
         cells = (macro.label, number, layout.interval(macro.interval), "", "")
@@ -566,43 +597,45 @@ def _draw_values(
 # ── calls
 
 
-def _draw_calls(calls: Sequence[CallsView], layout: Layout) -> list[Line]:
+def _draw_calls(calls: Sequence[CallsView], layout: Layout) -> Lines:
     """Return what a task asked of its models, by purpose."""
-    lines: list[Line] = []
+    lines: Lines = []
     for view in calls:
         kind, _, key = view.purpose.partition(":")
         title = f"Calls of the {kind} {key}" if key else "Calls"
-        lines += [BLANK, line(f"  {title}"), *draw_facts(_list_call_facts(view), layout.width)]
+        lines += [BLANK, line(f"  {title}")]
+        lines += draw_facts(_list_call_facts(view).items(), layout.width)
         lines += _draw_call_reasons("Failed because", view.errors, layout)
         lines += _draw_call_reasons("Retried because", view.retried, layout)
     return lines
 
 
-def _list_call_facts(calls: CallsView) -> list[tuple[str, Cell]]:
+def _list_call_facts(calls: CallsView) -> dict[str, str]:
     made = f"{calls.calls} = {calls.asked} sent + {calls.cached} from the cache"
-    prompts, completions = f"{calls.prompt_tokens} prompt", f"{calls.completion_tokens} completion"
+    prompts = f"{calls.prompt_tokens} prompt"
+    completions = f"{calls.completion_tokens} completion"
     if calls.cached_tokens:
         prompts += f" ({calls.cached_tokens} of them cached)"
     if calls.reasoning_tokens:
         completions += f" ({calls.reasoning_tokens} of them reasoning)"
-    facts: list[tuple[str, Cell]] = [
-        ("calls", f"{made}; {calls.failed} failed, {calls.retries} retried"),
-        ("tokens", f"{prompts} + {completions}"),
-    ]
+    facts = {
+        "calls": f"{made}; {calls.failed} failed, {calls.retries} retried",
+        "tokens": f"{prompts} + {completions}",
+    }
     if calls.cost is not None:
-        facts.append(("cost", format_cost(calls.cost)))
+        facts["cost"] = format_cost(calls.cost)
     if calls.latency:
-        facts.append(
-            ("latency", f"p50 {calls.latency['p50']:.2f} s, p95 {calls.latency['p95']:.2f} s")
-        )
+        median = calls.latency["p50"]
+        slow = calls.latency["p95"]
+        facts["latency"] = f"p50 {median:.2f} s, p95 {slow:.2f} s"
     return facts
 
 
-def _draw_call_reasons(title: str, reasons: Sequence[ReasonView], layout: Layout) -> list[Line]:
+def _draw_call_reasons(title: str, reasons: Sequence[ReasonView], layout: Layout) -> Lines:
     rows = []
     for reason in reasons[:MAX_REASONS]:
-        sample = shorten(reason.example.sample_id, MAX_ID)
-        text = shorten(reason.example.error, layout.width)
+        sample = shorten(reason.example["sample_id"], MAX_ID)
+        text = shorten(reason.example.get("error", ""), layout.width)
         rows.append((reason.name, str(reason.count), sample, text))
     return layout.table((title, "count", "example", "what was said"), rows, "<><<", 3)
 
@@ -616,7 +649,7 @@ def format_cost(cost: float) -> str:
 # ── what to do next
 
 
-def draw_next_steps(run: Run, more: Sequence[tuple[str, str]] = ()) -> list[Line]:
+def draw_next_steps(run: Run, more: Sequence[tuple[str, str]] = ()) -> Lines:
     """Return what to try next, as commands; `more` are commands and their purpose.
 
     Each works as it stands, but for `compare`, which needs another run.
@@ -634,7 +667,7 @@ def draw_next_steps(run: Run, more: Sequence[tuple[str, str]] = ()) -> list[Line
     return _draw_steps((*steps, *more))
 
 
-def draw_next_for_several(folder: str) -> list[Line]:
+def draw_next_for_several(folder: str) -> Lines:
     """Return what to try next with several runs below a folder."""
     name = shlex.quote(folder)
     return _draw_steps(
@@ -645,9 +678,10 @@ def draw_next_for_several(folder: str) -> list[Line]:
     )
 
 
-def _draw_steps(steps: Sequence[tuple[str, str]]) -> list[Line]:
+def _draw_steps(steps: Sequence[tuple[str, str]]) -> Lines:
     rows = [(command, Span(f"# {purpose}", "dim")) for command, purpose in steps]
-    return [line(Span("Next", "title")), *lay_out(Table(("", ""), rows, "<<"), UNLIMITED)]
+    table = Table(("", ""), rows, "<<")
+    return [line(Span("Next", "title")), *lay_out(table, UNLIMITED)]
 
 
 # ── progress
@@ -672,7 +706,13 @@ class RunProgress:
     is_over: bool = False
 
 
-def draw_bar(name: str, done: int, total: int, *, bar: str = BAR) -> Line:
+def draw_bar(
+    name: str,
+    done: int,
+    total: int,
+    *,
+    bar: str = BAR,
+) -> Line:
     """Return a bar with its name and count."""
     full = _BAR_CELLS * done // total if total else 0
     return line(
@@ -683,15 +723,15 @@ def draw_bar(name: str, done: int, total: int, *, bar: str = BAR) -> Line:
     )
 
 
-def draw_progress(progress: CallProgress, width: int, *, bar: str = BAR) -> list[Line]:
+def draw_progress(progress: CallProgress, width: int, *, bar: str = BAR) -> Lines:
     """Return a bar, then how the calls go, in lines of at most `width` cells."""
     head = draw_bar(_name_progress(progress), progress.done, progress.total, bar=bar)
     return [head, *draw_text(", ".join(_say_progress(progress)), width)]
 
 
-def draw_runs(runs: Sequence[RunProgress], width: int, *, bar: str = BAR) -> list[Line]:
+def draw_runs(runs: Sequence[RunProgress], width: int, *, bar: str = BAR) -> Lines:
     """Return a bar for each of several runs, each with a line of how its calls go."""
-    lines: list[Line] = []
+    lines: Lines = []
     for run in runs:
         lines.append(draw_bar(run.name, run.done, run.total, bar=bar))
         lines += draw_text(shorten(_say_run(run), width - len(INDENT)), width, "dim")

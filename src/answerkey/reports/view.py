@@ -13,13 +13,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from answerkey.datasets.storage import is_stored
 from answerkey.errors import RunError, suggest
 from answerkey.metrics import MODEL_CALL_FAILED, STOPPED_EARLY, average_counts, wilson
 from answerkey.runs import (
     Run,
+    RunPlace,
     TaskRun,
     find_place,
     is_run,
@@ -31,6 +32,7 @@ from answerkey.runs import (
 from answerkey.text import (
     Cell,
     Line,
+    Role,
     Span,
     Table,
     clean_numbers,
@@ -52,61 +54,31 @@ MAX_NAMED = 20
 RUNS = "runs"
 
 Interval = tuple[float, float]
+Lines = list[Line]
 Entry = Mapping[str, Any]
-T = TypeVar("T")
-
-
-def pick(cls: type[T], entry: Entry) -> T:
-    """Return a dataclass filled from the entries of the same names."""
-    names = {field.name for field in fields(cls)}  # type: ignore[arg-type]  # a dataclass
-    values = {name: value for name, value in entry.items() if name in names}
-    return cls(**values)
 
 
 @dataclass(frozen=True, slots=True)
 class MetricView:
-    """A metric and what it is called."""
+    """A metric and what it is called.
+
+    `is_share` is whether it is best read as a percentage, `is_about_order` whether it is shown in
+    the table about the order of the options.
+    """
 
     metric: MetricValue
     label: str
-
-    @property
-    def is_share(self) -> bool:
-        """Whether it is best read as a percentage."""
-        return is_share(self.metric)
-
-    @property
-    def is_about_order(self) -> bool:
-        """Whether it is shown in the table about the order of the options."""
-        return self.metric.type in ORDER_TYPES
-
-
-@dataclass(frozen=True, slots=True)
-class ExampleView:
-    """The first sample that something happened to, and what is known of it."""
-
-    sample_id: str
-    completion: str | None = None
-    traceback: str | None = None
-    error: str = ""
+    is_share: bool
+    is_about_order: bool
 
 
 @dataclass(frozen=True, slots=True)
 class ReasonView:
-    """How often something happened for one reason."""
+    """How often something happened for one reason; `example` is the first sample, as stored."""
 
     name: str
     count: int
-    example: ExampleView
-
-
-@dataclass(frozen=True, slots=True)
-class ScorerFailures:
-    """Why one scorer could not score samples."""
-
-    scorer: str
-    name: str
-    reasons: Sequence[ReasonView]
+    example: Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +127,8 @@ class TaskView:
     """One task of a run: what was evaluated, the counts that add up, every metric.
 
     `task` is the task itself, which the features that draw their own part are given. `row_counts`
-    are the counts of completions where a sample has several. `cause` and `advice` are of a run
-    that is not complete.
+    are the counts of completions where a sample has several. `failures` says by scorer why it could
+    not score samples. `cause` and `advice` are of a run that is not complete.
     """
 
     task: TaskRun
@@ -175,18 +147,11 @@ class TaskView:
     invalid: Sequence[ReasonView]
     failed: Sequence[ReasonView]
     errors: Sequence[ReasonView]
-    failures: Sequence[ScorerFailures]
+    failures: Mapping[str, Sequence[ReasonView]]
     categories: Categories | None
     calls: Sequence[CallsView]
     cause: str
     advice: str | None
-
-    @property
-    def name(self) -> str:
-        """The key, and the display name where it says more."""
-        if self.display_name in {"", self.key}:
-            return self.key
-        return f"{self.key}: {self.display_name}"
 
     @property
     def incomplete(self) -> str:
@@ -209,15 +174,16 @@ class GateView:
 class RunView:
     """A run: what ran, how far it came, its tasks, gates and notices.
 
+    Shares are shown only if it `is_complete`: every call was answered and every sample scored.
     `unfinished` are the calls of tasks that have no result yet.
     """
 
     run: Run
     title: str
     status: str
+    is_complete: bool
     path: str | None
     started_at: str | None
-    seconds: float | None
     stopped: str | None
     can_go_on: bool
     tasks: Sequence[TaskView]
@@ -226,9 +192,14 @@ class RunView:
     notices: Sequence[str]
 
     @property
-    def is_complete(self) -> bool:
-        """Whether every call was answered and every sample scored; only then are shares shown."""
-        return self.status == "complete"
+    def seconds(self) -> float | None:
+        """How long the run took; None if its times are unknown."""
+        try:
+            started = datetime.fromisoformat(str(self.started_at))
+            ended = datetime.fromisoformat(str(self.run.manifest.get("ended_at")))
+        except ValueError:
+            return None
+        return max(0.0, (ended - started).total_seconds())
 
     @property
     def is_simulated(self) -> bool:
@@ -241,46 +212,52 @@ class RunView:
 
 def view_run(run: Run) -> RunView:
     """Return what people are shown of a run; numbers stay as they are, infinite ones as well."""
-    entries: Sequence[Entry] = run.manifest["tasks"]
+    manifest = run.manifest
+    is_complete = run.status == "complete"
     unfinished = {}
-    for entry in entries:
+    for entry in manifest["tasks"]:
         if entry["key"] not in run.tasks:
             unfinished[str(entry["key"])] = _view_calls(entry)
+    gates = []
+    if run.gates:
+        from answerkey.gates.rules import tell_gates  # a feature is imported where a run uses it
+
+        gates = [GateView(*gate) for gate in tell_gates(run)]
     return RunView(
         run=run,
-        title=str(run.manifest.get("display_name") or run.key),
+        title=str(manifest.get("display_name") or run.key),
         status=run.status,
-        path=show_path(run),
-        started_at=run.manifest.get("started_at"),
-        seconds=measure_seconds(run),
-        stopped=(run.manifest.get("stopped") or {}).get("message"),
-        can_go_on=_can_go_on(run),
-        tasks=[
-            view_task(task, is_complete=run.status == "complete") for task in run.tasks.values()
-        ],
+        is_complete=is_complete,
+        path=None if run.path is None else str(run.path),
+        started_at=manifest.get("started_at"),
+        stopped=(manifest.get("stopped") or {}).get("message"),
+        can_go_on=not is_complete and _can_go_on(run),
+        tasks=[view_task(task, is_complete=is_complete) for task in run.tasks.values()],
         unfinished=unfinished,
-        gates=_view_gates(run),
-        notices=list(map(str, run.manifest["notices"])),
+        gates=gates,
+        notices=list(map(str, manifest["notices"])),
     )
-
-
-def _view_gates(run: Run) -> list[GateView]:
-    if not run.gates:
-        return []
-    from answerkey.gates.rules import tell_gates  # a feature is imported where a run uses it
-
-    return [GateView(*gate) for gate in tell_gates(run)]
 
 
 def view_task(task: TaskRun, *, is_complete: bool) -> TaskView:
     """Return what people are shown of one task."""
-    manifest, totals = task.manifest, task.totals
+    manifest = task.manifest
+    totals = task.totals
     model: Entry = manifest.get("model") or {}
     calls = manifest.get("calls") or {}
     rows = totals.get("orders") or totals.get("trials") or {}
+    metrics = []
+    for value in task.metrics.values():
+        is_about_order = value.type in ORDER_TYPES
+        label = label_metric(task, value)
+        metrics.append(MetricView(value, label, is_share(value), is_about_order))
+    failures = {}
+    for key, counted in totals.get("failures", {}).items():
+        failures[key] = list_reasons(counted)[:MAX_NAMED]
     cause, advice = "", None
     if not is_complete:
-        cause, advice = find_cause(task), _find_advice(task)
+        cause = find_cause(task)
+        advice = _find_advice(task)
     return TaskView(
         task=task,
         key=task.key,
@@ -293,12 +270,12 @@ def view_task(task: TaskRun, *, is_complete: bool) -> TaskView:
         reused=say_reused(calls.values()),
         counts=task.counts,
         row_counts=rows.get("counts"),
-        metrics=[MetricView(value, label_metric(task, value)) for value in task.metrics.values()],
+        metrics=metrics,
         scorer_names=list_scorer_names(task),
-        invalid=list_reasons(totals.get("invalid") or {}),
+        invalid=list_reasons(totals.get("invalid", {})),
         failed=list_reasons(totals["failed"]),
         errors=list_reasons(totals["errors"]),
-        failures=_list_failures(task),
+        failures=failures,
         categories=_view_categories(task),
         calls=_view_calls(manifest),
         cause=cause,
@@ -309,17 +286,9 @@ def view_task(task: TaskRun, *, is_complete: bool) -> TaskView:
 def list_reasons(counted: Entry) -> list[ReasonView]:
     """Return reasons, the most frequent first."""
     reasons = []
-    for name, entry in sorted(counted.items(), key=lambda pair: -pair[1]["count"]):
-        reasons.append(ReasonView(name, entry["count"], pick(ExampleView, entry["example"])))
-    return reasons
-
-
-def _list_failures(task: TaskRun) -> list[ScorerFailures]:
-    failures = []
-    for key, counted in (task.totals.get("failures") or {}).items():
-        reasons = list_reasons(counted)[:MAX_NAMED]
-        failures.append(ScorerFailures(key, name_scorer(task, key), reasons))
-    return failures
+    for name, entry in counted.items():
+        reasons.append(ReasonView(name, entry["count"], entry["example"]))
+    return sorted(reasons, key=lambda reason: -reason.count)
 
 
 def _view_categories(task: TaskRun) -> Categories | None:
@@ -330,52 +299,58 @@ def _view_categories(task: TaskRun) -> Categories | None:
     """
     counted: Mapping[str, Mapping[str, int]] = task.totals["categories"]
     column = task.totals["category_column"]
-    grouped = {groups.column for value in task.metrics.values() for groups in value.groups}
+    grouped: set[str] = set()
+    for metric in task.metrics.values():
+        grouped.update(groups.column for groups in metric.groups)
     if not counted or column in grouped:
         return None
     is_repeated = bool(task.totals.get("trials") or task.totals.get("orders"))
     rows = []
     for label, entry in counted.items():
-        correct, n = entry["correct"], entry["n"]
-        value, interval = None, None
-        if not entry["partial"]:  # where answers are right in part, only the count is certain
-            value = correct / n
-            interval = None if is_repeated else wilson(correct, n)
-        rows.append(CategoryRow(label, correct, n, value, interval))
+        rows.append(_view_category(label, entry, is_repeated=is_repeated))
     macro = None
     if len(rows) > 1 and all(row.interval for row in rows):
         macro = average_counts([(entry["correct"], entry["n"]) for entry in counted.values()])
     return Categories(column, "rows" if is_repeated else "n", rows, macro)
 
 
+def _view_category(label: str, entry: Mapping[str, int], *, is_repeated: bool) -> CategoryRow:
+    correct = entry["correct"]
+    n = entry["n"]
+    if entry["partial"]:  # where answers are right in part, only the count is certain
+        return CategoryRow(label, correct, n, None, None)
+    interval = None if is_repeated else wilson(correct, n)
+    return CategoryRow(label, correct, n, correct / n, interval)
+
+
 def list_groups(groups: Groups) -> list[CategoryRow]:
     """Return the values of a metric by group."""
     rows = []
-    for value in groups.values:
-        rows.append(CategoryRow(str(value.group), None, value.n, value.value, value.interval))
+    for group in groups.values:
+        row = CategoryRow(
+            label=str(group.group),
+            correct=None,
+            n=group.n,
+            value=group.value,
+            interval=group.interval,
+        )
+        rows.append(row)
     return rows
 
 
 def _view_calls(entry: Entry) -> list[CallsView]:
+    names = {field.name for field in fields(CallsView)}
     views = []
     for purpose, counted in (entry.get("calls") or {}).items():
-        values = {
-            **counted,
-            "purpose": purpose,
-            "errors": _view_call_reasons(counted.get("errors") or ()),
-            "retried": _view_call_reasons(counted.get("retried") or ()),
-        }
-        views.append(pick(CallsView, values))
+        values = {name: value for name, value in counted.items() if name in names}
+        values["purpose"] = purpose
+        for group in ("errors", "retried"):
+            values[group] = []
+            for reason in counted.get(group) or ():
+                view = ReasonView(reason["reason"], reason["count"], reason["example"])
+                values[group].append(view)
+        views.append(CallsView(**values))
     return views
-
-
-def _view_call_reasons(entries: Iterable[Entry]) -> list[ReasonView]:
-    reasons = []
-    for entry in entries:
-        reasons.append(
-            ReasonView(entry["reason"], entry["count"], pick(ExampleView, entry["example"]))
-        )
-    return reasons
 
 
 # ── why a run is not complete
@@ -383,7 +358,8 @@ def _view_call_reasons(entries: Iterable[Entry]) -> list[ReasonView]:
 
 def find_cause(task: TaskRun) -> str:
     """Return why a task is not complete: missing completions or scores, or judges that failed."""
-    counts, unscored = task.counts, task.totals.get("unscored", 0)
+    counts = task.counts
+    unscored = task.totals.get("unscored", 0)
     samples = format_count(counts["samples"], "sample")
     calls = _count_failed_calls(task)
     if counts["errors"] and ("ERROR" in task.totals["completion_statuses"] or not calls):
@@ -393,7 +369,7 @@ def find_cause(task: TaskRun) -> str:
     if not unscored:
         return "the rest of the run is not complete"
     reasons = []
-    for key, counted in (task.totals.get("failures") or {}).items():
+    for key, counted in task.totals.get("failures", {}).items():
         for reason, entry in counted.items():
             if reason != STOPPED_EARLY:
                 reasons.append((entry["count"], f"scorer `{key}`: {reason}"))
@@ -404,7 +380,7 @@ def find_cause(task: TaskRun) -> str:
 def _count_failed_calls(task: TaskRun) -> int:
     """Return how many calls to judges and fallbacks failed permanently."""
     count = 0
-    for reasons in (task.totals.get("failures") or {}).values():
+    for reasons in task.totals.get("failures", {}).values():
         for reason in MODEL_CALL_FAILED:
             count += reasons.get(reason, {}).get("count", 0)
     return count
@@ -427,12 +403,12 @@ def _lacks_calls(task: TaskRun) -> bool:
 
 
 def _can_go_on(run: Run) -> bool:
-    """Return whether `resume` has something left to do.
+    """Return whether `resume` has something left to do on a run that is not complete.
 
     Recorded completions stay as they are, and so do samples that a scorer cannot score once all
     calls are answered.
     """
-    if run.path is None or run.status == "complete":
+    if run.path is None:
         return False
     entries: Sequence[Entry] = run.manifest["tasks"]
     if "rescored_from" in run.manifest and not any(map(list_judges, entries)):
@@ -444,11 +420,6 @@ def _can_go_on(run: Run) -> bool:
 
 
 # ── names and single facts
-
-
-def show_path(run: Run) -> str | None:
-    """Return the folder or address of a run; None for a run in memory."""
-    return None if run.path is None else str(run.path)
 
 
 def list_judges(entry: Entry, role: str | None = None) -> list[str]:
@@ -468,11 +439,6 @@ def list_scorer_names(task: TaskRun) -> dict[str, str]:
         if scorer.get("display_name"):
             names[scorer["key"]] = str(scorer["display_name"])
     return names
-
-
-def name_scorer(task: TaskRun, key: str) -> str:
-    """Return a scorer's display name, or its key if it has none."""
-    return list_scorer_names(task).get(key, key)
 
 
 def label_metric(task: TaskRun, value: MetricValue) -> str:
@@ -497,27 +463,19 @@ def count_trials(task: TaskRun) -> int:
     return int((task.manifest.get("trials") or {}).get("num_trials", 1))
 
 
-def measure_seconds(run: Run) -> float | None:
-    """Return how long a run took; None if its times are unknown."""
-    try:
-        started = datetime.fromisoformat(str(run.manifest.get("started_at")))
-        ended = datetime.fromisoformat(str(run.manifest.get("ended_at")))
-    except ValueError:
-        return None
-    return max(0.0, (ended - started).total_seconds())
-
-
 # ── as JSON
 
 
 def describe_run(run: Run) -> dict[str, Any]:
     """Return the run as `--json` prints it; numbers that are not finite become null."""
-    about: dict[str, Any] = {"path": show_path(run), "status": run.status}
+    path = None if run.path is None else str(run.path)
+    about: dict[str, Any] = {"path": path, "status": run.status}
     for name in ("key", "display_name", "answerkey_version", "started_at", "ended_at"):
         about[name] = run.manifest.get(name)
     if "stopped" in run.manifest:
         about["stopped"] = run.manifest["stopped"]
-    described = {"run": about, "tasks": [_describe_task(task) for task in run.tasks.values()]}
+    tasks = [_describe_task(task) for task in run.tasks.values()]
+    described = {"run": about, "tasks": tasks}
     if run.gates:
         from answerkey.gates.rules import describe_run_gates
 
@@ -613,13 +571,16 @@ def list_folder(folder: str | Path) -> list[ListedRun]:
             rows.append(list_run(load_summary(place), str(place)))
         except RunError as error:
             rows.append(ListedRun(str(place), "unreadable", error=error.message))
-    return sorted(rows, key=lambda row: (row.started_at or "", row.path), reverse=True)
+    rows.sort(key=lambda row: (row.started_at or "", row.path), reverse=True)
+    return rows
 
 
 def list_run(run: Run, path: str) -> ListedRun:
     """Return a run as lists show it."""
     tasks = []
+    samples = None
     for task in run.tasks.values():
+        samples = (samples or 0) + task.counts["samples"]
         listed = ListedTask(
             key=task.key,
             name=task.manifest.get("display_name"),
@@ -638,66 +599,77 @@ def list_run(run: Run, path: str) -> ListedRun:
                 is_share=is_share(metric),
             )
         tasks.append(listed)
-    models = dict.fromkeys(
-        name_answerer(entry, with_folder=False) for entry in run.manifest["tasks"]
-    )
-    samples = [task.counts["samples"] for task in run.tasks.values()]
+    models = {}
+    for entry in run.manifest["tasks"]:
+        models[name_answerer(entry, with_folder=False)] = True
     return ListedRun(
         path=path,
         status=run.status,
         started_at=run.manifest.get("started_at"),
         key=run.key,
         model=", ".join(models) or None,
-        samples=sum(samples) if samples else None,
+        samples=samples,
         tasks=tasks,
     )
 
 
-def draw_listing(rows: Sequence[ListedRun], width: int) -> list[Line]:
+def draw_listing(rows: Sequence[ListedRun], width: int) -> Lines:
     """Return the list of runs as a table: which, when, the model and the number."""
-    metrics = {task.metric for row in rows for task in row.tasks[:1]} - {None}
+    metrics: set[str | None] = set()
+    for row in rows:
+        metrics.update(task.metric for task in row.tasks[:1])
+    metrics.discard(None)
     title = metrics.pop() if len(metrics) == 1 else None
     cells: list[Sequence[Cell]] = []
     for row in rows:
-        model, result = row.error or row.model or "", ""
-        if " SIMULATED" in model:  # it must not be what is cut off
-            model = f"SIMULATED {model.replace(' SIMULATED', '')}"
-        for task in row.tasks[:1]:
-            if task.metric is not None:
-                number = format_figure(task.value, as_share=task.is_share)
-                interval = format_interval(task.interval, as_share=task.is_share)
-                result = f"{number} {interval}".rstrip()
-                if title is None:
-                    result = f"{task.metric} {result}"
-        if len(row.tasks) > 1:
-            result += f" and {format_count(len(row.tasks) - 1, 'more task')}"
-        cells.append(
-            [
-                Span(row.path, "strong"),
-                (row.started_at or "")[:16].replace("T", " "),
-                Span(row.status, "good" if row.status == "complete" else "warn"),
-                model,
-                "" if row.samples is None else str(row.samples),
-                result,
-            ]
-        )
+        result = _say_result(row.tasks, with_metric=title is None)
+        cells.append([*_list_cells(row), result])
     header = ("run", "started (UTC)", "status", "model", "n", title or "result")
     return lay_out(Table(header, cells, "<<<<><", flexible=3), width)
+
+
+def _list_cells(row: ListedRun) -> list[Cell]:
+    model = str(row.error or row.model or "")
+    if " SIMULATED" in model:  # it must not be what is cut off
+        model = f"SIMULATED {model.replace(' SIMULATED', '')}"
+    started = str(row.started_at or "")[:16].replace("T", " ")
+    role: Role = "good" if row.status == "complete" else "warn"
+    samples = "" if row.samples is None else str(row.samples)
+    return [Span(row.path, "strong"), started, Span(row.status, role), model, samples]
+
+
+def _say_result(tasks: Sequence[ListedTask], *, with_metric: bool) -> str:
+    """Return the number of the first task, and how many more there are."""
+    result = ""
+    for task in tasks[:1]:
+        if task.metric is not None:
+            number = format_figure(task.value, as_share=task.is_share)
+            interval = format_interval(task.interval, as_share=task.is_share)
+            name = f"{task.metric} " if with_metric else ""
+            result = f"{name}{number} {interval}".rstrip()
+    if len(tasks) > 1:
+        result += f" and {format_count(len(tasks) - 1, 'more task')}"
+    return result
 
 
 def find_runs(names: Iterable[str]) -> list[Run]:
     """Return the runs that names stand for; a folder of runs stands for all of them."""
     runs: list[Run] = []
     for name in names:
-        for place in (name, f"{RUNS}/{name}"):
-            is_there = is_stored(place) or Path(place).is_dir()
-            below = list_places(place) if is_there and not is_run(find_place(place)) else []
-            if below:
-                runs += map(load_run, below)
-                break
+        below = _list_below(name) or _list_below(f"{RUNS}/{name}")
+        if below:
+            runs += map(load_run, below)
         else:
             runs.append(find_run(name))
     return runs
+
+
+def _list_below(place: str) -> list[RunPlace]:
+    """Return the runs below a folder or address; none if it is a run itself, or is not there."""
+    is_there = is_stored(place) or Path(place).is_dir()
+    if not is_there or is_run(find_place(place)):
+        return []
+    return list_places(place)
 
 
 def find_run(name: str) -> Run:
@@ -711,13 +683,18 @@ def find_run(name: str) -> Run:
         if (folder / "run.json").is_file():
             return load_run(folder)
     below = path if path.is_dir() else Path(RUNS)
-    runs = [row.path for row in list_folder(below)] if below.is_dir() else []
+    runs = list_folder(below) if below.is_dir() else []
     if name == "latest" and runs:
-        return load_run(runs[0])
-    if path.exists() and (path.is_file() or not runs):  # perhaps the log of another tool
+        return load_run(runs[0].path)
+    if path.is_file() or (path.is_dir() and not runs):  # perhaps the log of another tool
         return load_run(path)
+    raise _refuse_name(name, [run.path for run in runs])
+
+
+def _refuse_name(name: str, runs: Sequence[str]) -> RunError:
+    """Return E501 for a name that no run has, with the names that are near."""
     hint = "`answerkey runs` lists the runs of a folder; `answerkey run FILE` makes one"
-    names = ["latest", *runs, *(Path(run).name for run in runs)]
     if runs:
+        names = ["latest", *runs, *(Path(run).name for run in runs)]
         hint = suggest(name, names) or f"the newest run is `{runs[0]}`"
-    raise RunError("E501", f"there is no run `{name}`", hint=hint)
+    return RunError("E501", f"there is no run `{name}`", hint=hint)

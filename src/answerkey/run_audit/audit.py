@@ -7,11 +7,10 @@ out becomes a finding: a sentence with its numbers and a next step.
 from __future__ import annotations
 
 import re
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from operator import eq
+from functools import partial
 from typing import Literal
 
 import polars as pl
@@ -39,9 +38,9 @@ from answerkey.run_audit.findings import (
 from answerkey.run_audit.text import Audit, say_doubted
 from answerkey.runs import KeptCompletions, Run, RunPlace, TaskRun, load_run
 from answerkey.scorers import choose_audited, find_audited_rows, reads_choices
-from answerkey.scorers.rereading import OWN, Passage, list_labels, list_passages, reread
+from answerkey.scorers.rereading import OWN, Passage, list_passages, reread
 from answerkey.spec import ScoringStep, Task, task_from_source
-from answerkey.types import RULE_NAMES, Completions, CompletionStatus, Notice, Samples, Scores
+from answerkey.types import RULE_NAMES, CompletionStatus, Notice, Samples, Scores
 
 #: How many completions are read together.
 BLOCK = 32_768
@@ -64,7 +63,7 @@ def audit(
     *,
     task: str | None = None,
     most: int | None = None,
-    progress: Progress | None = None,
+    progress: Progress = ignore_progress,
     opened: Reopened | None = None,
 ) -> Audit:
     """Read all completions of a run by every rule and extractor, and return what stands out.
@@ -79,17 +78,16 @@ def audit(
     if loaded.status != "complete":
         what = "what is said of the completions that are there is not said of all"
         notices.append(Notice(f"the run is {loaded.status}: {what}"))
+    if not task_runs:
+        notices.append(Notice("no task of this run is finished"))
     for task_run in task_runs:
         if task_run.repetitions:
             what = f"of the repetitions of `{task_run.key}` the first is looked at"
             notices.append(Notice(what))
-    if not task_runs:
-        notices.append(Notice("no task of this run is finished"))
     reopened = [opened or _reopen(loaded, task_run, notices) for task_run in task_runs]
-    progress = progress or ignore_progress
-    tasks = [_audit_task(task, most, progress) for task in reopened]
+    tasks = tuple(_audit_task(task, most, progress) for task in reopened)
     path = None if loaded.path is None else str(loaded.path)
-    return Audit(path, loaded.status, tuple(tasks), tuple(notices))
+    return Audit(path, loaded.status, tasks, tuple(notices))
 
 
 def _reopen(run: Run, task_run: TaskRun, notices: list[Notice]) -> Reopened:
@@ -107,8 +105,10 @@ def _reopen(run: Run, task_run: TaskRun, notices: list[Notice]) -> Reopened:
             raise
     gone = f"the dataset of `{task_run.key}` is gone"
     notices.append(Notice(f"{gone}: other harnesses' rules do not see the options"))
-    ids = kept.read(0, len(kept), ["sample_id"])["sample_id"].gather_every(task.num_trials)
-    dataset = Dataset.of(Samples.from_rows([{}] * len(ids), ids), name="samples")
+    table = kept.read(0, len(kept), ["sample_id"])
+    ids = table["sample_id"].gather_every(task.num_trials)
+    samples = Samples.from_rows([{}] * len(ids), ids)
+    dataset = Dataset.of(samples, name="samples")
     return Reopened(task, task_run, dataset, KeptCompletions(kept, task.num_trials))
 
 
@@ -121,34 +121,38 @@ def find_reading_step(task: Task) -> ScoringStep:
 
 
 def _audit_task(reopened: Reopened, most: int | None, progress: Progress) -> TaskAudit:
-    task_run, samples = reopened.task_run, len(reopened.dataset)
+    task_run = reopened.task_run
+    samples = len(reopened.dataset)
     step = find_reading_step(reopened.task)
-    scorer = step.scorer if reads_choices(step.scorer) else None
-    rule = scorer.rule_name if scorer else None
+    rule = step.scorer.rule_name if reads_choices(step.scorer) else None
     audited = None
     if most is not None and len(reopened) > most:
         audited = choose_audited(samples, max(1, most // reopened.task.num_trials))
     tally = ReadingTally()
-    for chunk, readings in _read_chunks(reopened, step, audited):
+    for chunk in _read_chunks(reopened, step, audited):
         _count_completions(tally, chunk)
-        if scorer is not None:
-            _count_readings(tally, chunk, readings, scorer.rule_name)
+        if rule is not None:
+            _count_readings(tally, chunk.table, rule)
         progress("audit", chunk.end, samples)
-    letters = {truth: tally.group("letter", truth) for truth in tally.group("truth")}
-    sizes = {int(size): count for size, count in tally.group("choices").items()}
+    letters = {}
+    for truth in tally.group("truth"):
+        letters[truth] = tally.group("letter", truth)
+    sizes = {}
+    for size, count in tally.group("choices").items():
+        sizes[int(size)] = count
     audit = TaskAudit(
         key=task_run.key,
-        scorer=step.key if scorer else None,
+        scorer=step.key if rule else None,
         rule=rule,
         n=tally.count("n"),
         left_out=dict(sorted(tally.group("left_out").items())),
         num_trials=reopened.task.num_trials,
         samples=tally.count("owners"),
-        readers=_list_readers(tally, rule),
+        readers=tuple(_list_readers(tally, rule)),
         flips=tally.count("flip"),
         flipped=tally.shown("flip"),
-        flipped_rows=pl.Series(tally.flipped_rows, dtype=pl.UInt32) if scorer else None,
-        reasons=_list_reasons(tally),
+        flipped_rows=tally.flipped_rows,
+        reasons=tuple(_list_reasons(tally)),
         letters=sort_keys(letters),
         choice_counts=dict(sorted(sizes.items())),
         drawn_from=None if audited is None else len(reopened),
@@ -167,10 +171,11 @@ def _find_doubted(task_run: TaskRun) -> Iterator[Finding]:
         yield Finding("DOUBTED", sentence, step, dict(task_run.totals["doubted"]))
 
 
-def _list_readers(tally: ReadingTally, rule: str | None) -> tuple[ReaderCounts, ...]:
-    """Return the counts of each reader, the run's own reading first."""
-    readers = []
-    for name in (OWN, *_other_readers(rule)) if rule else ():
+def _list_readers(tally: ReadingTally, rule: str | None) -> Iterator[ReaderCounts]:
+    """Yield the counts of each reader, the run's own reading first."""
+    if rule is None:
+        return
+    for name in (OWN, *_list_names(rule)):
         kind: Literal["own", "rule", "lens"] = "lens" if name in EXTRACTORS else "rule"
         reader = ReaderCounts(
             name,
@@ -185,26 +190,26 @@ def _list_readers(tally: ReadingTally, rule: str | None) -> tuple[ReaderCounts, 
             gained=tally.shown(name, "gains"),
             lost=tally.shown(name, "losses"),
         )
-        if name == OWN:
-            reader = replace(reader, name=str(rule), kind="own")
-        readers.append(reader)
-    return tuple(readers)
+        yield replace(reader, name=rule, kind="own") if name == OWN else reader
 
 
-def _other_readers(rule: str) -> list[str]:
+def _list_names(rule: str) -> list[str]:
+    """Return the names of all rules and extractors but the run's own."""
     return [name for name in (*RULE_NAMES, *EXTRACTORS) if name != rule]
 
 
-def _list_reasons(tally: ReadingTally) -> tuple[ReasonCounts, ...]:
-    """Return why completions are INVALID, the most frequent reason first."""
-    reasons = []
-    for reason, count in sorted(
-        tally.group("reason").items(), key=lambda item: (-item[1], item[0])
-    ):
-        stated, right = tally.count("stated", reason), tally.count("right", reason)
-        sample, text = tally.shown("reason", reason)[0], tally.first_texts[reason]
-        reasons.append(ReasonCounts(reason, count, stated, right, sample, text))
-    return tuple(reasons)
+def _list_reasons(tally: ReadingTally) -> Iterator[ReasonCounts]:
+    """Yield why completions are INVALID, the most frequent reason first."""
+    counts = tally.group("reason")
+    for reason in sorted(counts, key=lambda reason: (-counts[reason], reason)):
+        yield ReasonCounts(
+            reason,
+            counts[reason],
+            stated=tally.count("stated", reason),
+            right=tally.count("right", reason),
+            example=tally.shown("reason", reason)[0],
+            completion=tally.first_texts[reason],
+        )
 
 
 # Reading and counting
@@ -214,58 +219,46 @@ def _list_reasons(tally: ReadingTally) -> tuple[ReasonCounts, ...]:
 class _Chunk:
     """Some rows that are audited; `left_out` counts those that no metric sees.
 
-    `numbers` are the positions of the rows, `end` is the number of samples up to here.
+    `table` has the completions, verdicts and readings, `owners` is the number of samples behind
+    them, and `end` the number of samples up to here.
     """
 
-    samples: Samples
-    completions: Completions
-    scores: Scores
-    numbers: list[int]
+    table: pl.DataFrame
     left_out: Mapping[str, int]
+    owners: int
     end: int
-
-    @cached_property
-    def reasons(self) -> list[str | None]:
-        """Why each completion is INVALID; None for one that is not."""
-        return find_invalid_reasons(self.scores, self.completions.frame["status"]).to_list()
-
-
-Readings = dict[str, list[str | None]]
 
 
 def _read_chunks(
     reopened: Reopened, step: ScoringStep, audited: Sequence[int] | None
-) -> Iterator[tuple[_Chunk, Readings]]:
-    """Yield the rows of a task with what each reader reads in them, the run's own reading first.
+) -> Iterator[_Chunk]:
+    """Yield the rows of a task with what each reader reads in them.
 
     They are read in worker processes where that pays.
     """
-    rows, recorded = reopened.dataset.rows, reopened.recorded
-    length = min(BLOCK, fit_rows(rows, recorded)) // reopened.task.num_trials
-    offsets = range(0, len(rows), max(1, length))
-    first = reopened.read(0, FEWEST_ROWS).completions.frame["completion"]
+    rows = reopened.dataset.rows
+    size = reopened.task.num_trials
+    length = max(1, min(BLOCK, fit_rows(rows, reopened.recorded)) // size)
     waiting: deque[_Chunk] = deque()
 
     def list_chunks() -> Iterator[list[Passage]]:
-        for offset in offsets:
-            chunk = _load_chunk(reopened, step, audited, offset, offsets.step)
+        for offset in range(0, len(rows), length):
+            chunk, passages = _load_chunk(reopened, step, audited, offset, length)
             waiting.append(chunk)
-            if reads_choices(step.scorer):
-                yield list_passages(step.scorer, chunk.samples, chunk.completions, chunk.scores)
-            else:
-                yield []
+            yield passages
 
     names: list[str] = []
     is_told = False
     if reads_choices(step.scorer):
-        names = _other_readers(step.scorer.rule_name)
+        names = _list_names(step.scorer.rule_name)
         is_told = step.scorer.options is not None
     read = partial(reread, names=names, is_told=is_told)
-    spread = choose_spread(first, len(reopened))
+    first = reopened.read(0, FEWEST_ROWS).completions.frame["completion"]
+    count = len(reopened) if audited is None else len(audited) * size
+    spread = choose_spread(first, count)
     for columns in open_engine().map(read, list_chunks(), spread=spread):
         chunk = waiting.popleft()
-        readings = {name: column.to_list() for name, column in columns.items()}
-        yield chunk, {OWN: chunk.scores.text("predicted_choice").to_list(), **readings}
+        yield replace(chunk, table=chunk.table.with_columns(columns.values()))
 
 
 def choose_spread(texts: pl.Series, count: int) -> Spread:
@@ -276,125 +269,109 @@ def choose_spread(texts: pl.Series, count: int) -> Spread:
 
 
 def _load_chunk(
-    reopened: Reopened, step: ScoringStep, audited: Sequence[int] | None, offset: int, length: int
-) -> _Chunk:
-    """Return the rows of `length` samples that count; `audited` are the samples that are read."""
+    reopened: Reopened,
+    step: ScoringStep,
+    audited: Sequence[int] | None,
+    offset: int,
+    length: int,
+) -> tuple[_Chunk, list[Passage]]:
+    """Return the rows of `length` samples that count, and what rules are to read in them.
+
+    `audited` are the samples that are read.
+    """
     size = reopened.task.num_trials
     excerpt = reopened.read(offset, length)
     encoded = (reopened.task_run.manifest.get("encoded") or {}).get(step.key, ())
     scores = Scores(excerpt.scores[step.key].struct.unnest(), frozenset(encoded))
     end = offset + len(scores) // size
-    positions = list(range(len(scores)))
+    positions: Sequence[int] = range(len(scores))
     if audited is not None:
         positions = find_audited_rows(audited, range(offset, end), size)
-    left_out = count_left_out(scores.take(pl.Series(positions, dtype=pl.UInt32)))
-    is_counted = scores.counted().to_list()
-    positions = [position for position in positions if is_counted[position]]
     rows = pl.Series(positions, dtype=pl.UInt32)
-    return _Chunk(
-        excerpt.samples.take(rows),
-        excerpt.completions.take(rows),
-        scores.take(rows),
-        [offset * size + position for position in positions],
-        left_out,
-        end,
+    left_out = count_left_out(scores.take(rows))
+    rows = rows.filter(scores.counted().gather(rows))
+    samples = excerpt.samples.take(rows)
+    completions = excerpt.completions.take(rows)
+    scores = scores.take(rows)
+    frame = completions.frame.select("completion", "status", "finish_reason", "prompt")
+    table = frame.with_columns(
+        samples.ids.alias("id"),
+        (rows + offset * size).alias("position"),
+        find_invalid_reasons(scores, frame["status"]).alias("reason"),
+        scores.text("ground_truth_choice").alias("truth"),
+        scores.text("predicted_choice").alias(OWN),
     )
+    passages: list[Passage] = []
+    if reads_choices(step.scorer):
+        passages = list_passages(step.scorer, samples, completions, scores)
+        sizes = [str(len(labels)) for _, labels, _ in passages]
+        table = table.with_columns(pl.Series("choices", sizes, dtype=pl.String))
+    return _Chunk(table, left_out, find_owners(samples).n_unique(), end), passages
 
 
 def _count_completions(tally: ReadingTally, chunk: _Chunk) -> None:
     """Count statuses, texts, prompts and signs that a completion was cut off."""
+    table = chunk.table
     for exclusion, count in chunk.left_out.items():
         tally.counts["left_out", exclusion] += count
-    tally.counts["owners",] += find_owners(chunk.samples).n_unique()
-    frame = chunk.completions.frame.select("completion", "status", "finish_reason", "prompt")
-    texts: Counter[str] = Counter()
-    rows = zip(chunk.samples.ids, chunk.reasons, frame.iter_rows(), strict=True)
-    for sample, reason, (text, status, finish_reason, prompt) in rows:
-        tally.add("n")
-        tally.add("status", status)
-        if text is not None and status == CompletionStatus.OK.value:
-            texts[f"{len(text)} {text[:TEXT_CHARACTERS]}"] += 1
-        _count_cut_off(tally, sample, text or "", finish_reason, reason)
-        if prompt is not None:
-            tally.add("prompts")
-            for placeholder in set(PLACEHOLDER.findall(prompt)):
-                tally.add("placeholder", placeholder)
-    for beginning, count in texts.most_common(TEXTS):
-        tally.counts["text", beginning] += count
+    tally.counts["owners",] += chunk.owners
+    tally.counts["n",] += len(table)
+    tally.add_groups("status", table["status"])
+    text = pl.col("completion")
+    reason = pl.col("reason")
+    is_answered = pl.col("status") == CompletionStatus.OK.value
+    # A long text is known by its length and its beginning.
+    beginning = pl.format("{} {}", text.str.len_chars(), text.str.head(TEXT_CHARACTERS))
+    answered = table.filter(is_answered)
+    tally.add_groups("text", answered.select(beginning).to_series(), TEXTS)
+    is_open = text.str.contains("<think>", literal=True)
+    is_open &= ~text.str.contains("</think>", literal=True)
+    is_open |= reason.eq_missing("TRUNCATED_THINKING")
+    is_limited = pl.col("finish_reason") == "length"
+    cut_off = table.filter(pl.any_horizontal(is_limited, is_open))
+    tally.add("by_limit", rows=table.filter(is_limited))
+    tally.add("open_thought", rows=table.filter(is_open))
+    tally.add("cut_off", rows=cut_off)
+    tally.add("cut_off_invalid", rows=cut_off.filter(reason.is_not_null()))
+    prompts = table["prompt"].drop_nulls()
+    tally.counts["prompts",] += len(prompts)
+    for prompt in prompts:
+        for placeholder in set(PLACEHOLDER.findall(prompt)):
+            tally.counts["placeholder", placeholder] += 1
 
 
-def _count_cut_off(
-    tally: ReadingTally, sample: str, text: str, finish_reason: str | None, reason: str | None
-) -> None:
-    is_cut = finish_reason == "length"
-    if is_cut:
-        tally.add("by_limit")
-    if reason == "TRUNCATED_THINKING" or ("<think>" in text and "</think>" not in text):
-        tally.add("open_thought")
-        is_cut = True
-    if is_cut:
-        tally.add("cut_off", example=sample)
-        if reason is not None:
-            tally.add("cut_off_invalid")
-
-
-def _count_readings(tally: ReadingTally, chunk: _Chunk, readings: Readings, rule: str) -> None:
+def _count_readings(tally: ReadingTally, table: pl.DataFrame, rule: str) -> None:
     """Count letters, what each reader reads, and the rows on which the rules disagree."""
-    ids = chunk.samples.ids.to_list()
-    truths = chunk.scores.text("ground_truth_choice").to_list()
-    labels = list_labels(chunk.scores)
-    for truth, choice, options in zip(truths, readings[OWN], labels, strict=True):
-        tally.add("truth", truth)
-        tally.add("letter", truth, choice or INVALID)
-        tally.add("choices", str(len(options)))
-    _compare_with_own(tally, ids, truths, readings)
-    _count_flips(tally, chunk, ids, truths, readings | {rule: readings[OWN]})
-    stated = readings[OWN if rule == STATED else STATED]
-    texts = chunk.completions.frame["completion"].str.head(TEXT_CHARACTERS).to_list()
-    for row, reason in enumerate(chunk.reasons):
-        if reason is not None:
-            tally.add("reason", reason, example=ids[row])
-            tally.first_texts.setdefault(reason, texts[row])
-            if stated[row] is not None:
-                tally.add("stated", reason)
-            if stated[row] == truths[row]:
-                tally.add("right", reason)
-
-
-def _compare_with_own(
-    tally: ReadingTally, ids: Sequence[str], truths: Sequence[str], readings: Readings
-) -> None:
-    """Count for each reader how often it is right, reads nothing, and differs from the run."""
-    for name, choices in readings.items():
-        tally.counts[name, "correct"] += sum(map(eq, choices, truths))
-        tally.counts[name, "invalid"] += choices.count(None)
-        for row, (choice, before) in enumerate(zip(choices, readings[OWN], strict=True)):
-            if choice != before:
-                tally.add(name, "changes")
-                if choice == truths[row]:
-                    tally.add(name, "gains", example=ids[row])
-                elif before == truths[row]:
-                    tally.add(name, "losses", example=ids[row])
-
-
-def _count_flips(
-    tally: ReadingTally,
-    chunk: _Chunk,
-    ids: Sequence[str],
-    truths: Sequence[str],
-    readings: Readings,
-) -> None:
-    """Count the completions that the rules do not read alike."""
-    columns = [readings[name] for name in RULE_NAMES]
-    for row, choices in enumerate(zip(*columns, strict=True)):
-        if len(set(choices)) == 1:
-            continue
-        tally.add("flip", example=ids[row])
-        tally.flipped_rows.append(chunk.numbers[row])
-        first, stated = readings[FIRST][row], readings[STATED][row]
-        if first is not None and stated is not None and first != stated:
-            tally.add("disagree", example=ids[row])
-            if first == truths[row]:
-                tally.add("first_right")
-            if stated == truths[row]:
-                tally.add("stated_right")
+    own_choice = pl.col(OWN)
+    truth = pl.col("truth")
+    tally.add_groups("truth", table["truth"])
+    tally.add_groups("choices", table["choices"])
+    for (letter,), rows in table.group_by("truth"):
+        tally.add_groups(("letter", str(letter)), rows[OWN].fill_null(INVALID))
+    for name in (OWN, *_list_names(rule)):
+        choice = pl.col(name)
+        changed = table.filter(choice.ne_missing(own_choice))
+        tally.add(name, "correct", rows=table.filter(choice == truth))
+        tally.add(name, "invalid", rows=table.filter(choice.is_null()))
+        tally.add(name, "changes", rows=changed)
+        tally.add(name, "gains", rows=changed.filter(choice == truth))
+        tally.add(name, "losses", rows=changed.filter(own_choice == truth))
+    table = table.with_columns(own_choice.alias(rule))
+    first = pl.col(FIRST)
+    stated_choice = pl.col(STATED)
+    flips = [first.ne_missing(pl.col(name)) for name in RULE_NAMES]
+    flipped = table.filter(pl.any_horizontal(flips))
+    tally.add("flip", rows=flipped)
+    tally.flipped_rows.extend(flipped["position"])
+    disagreeing = flipped.filter(first != stated_choice)
+    tally.add("disagree", rows=disagreeing)
+    tally.add("first_right", rows=disagreeing.filter(first == truth))
+    tally.add("stated_right", rows=disagreeing.filter(stated_choice == truth))
+    invalid = table.filter(pl.col("reason").is_not_null())
+    for (reason,), rows in invalid.group_by("reason", maintain_order=True):
+        name = str(reason)
+        text = rows["completion"].str.head(TEXT_CHARACTERS)[0]
+        tally.first_texts.setdefault(name, text)
+        tally.add("reason", name, rows=rows)
+        tally.add("stated", name, rows=rows.filter(stated_choice.is_not_null()))
+        tally.add("right", name, rows=rows.filter(stated_choice == truth))

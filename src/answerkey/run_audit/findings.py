@@ -6,7 +6,7 @@ The short form is part of every summary, so nothing here reads a completion, a t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -67,13 +67,25 @@ class ReadingTally:
     first_texts: dict[str, str | None] = field(default_factory=dict)
     flipped_rows: list[int] = field(default_factory=list)
 
-    def add(self, *key: str, example: str | None = None) -> None:
-        """Count a completion; `example` is kept if it is among the first."""
-        self.counts[key] += 1
-        if example is not None:
-            examples = self.examples.setdefault(key, [])
-            if len(examples) < SHOWN and example not in examples:
-                examples.append(example)
+    def add(self, *key: str, rows: pl.DataFrame) -> None:
+        """Count rows of completions, and keep the ids of the first samples."""
+        self.counts[key] += len(rows)
+        examples = self.examples.setdefault(key, [])
+        if len(examples) < SHOWN:
+            ids = rows["id"].unique(maintain_order=True)
+            examples.extend(ids.head(SHOWN - len(examples)))
+
+    def add_groups(
+        self,
+        key: str | tuple[str, ...],
+        values: pl.Series,
+        most: int | None = None,
+    ) -> None:
+        """Count completions by a value that each has, or by the most frequent of the values."""
+        start = (key,) if isinstance(key, str) else key
+        counts = values.drop_nulls().value_counts(sort=True)
+        for value, count in counts.head(most or len(counts)).iter_rows():
+            self.counts[*start, value] += count
 
     def count(self, *key: str) -> int:
         """Return how many completions were counted."""
@@ -185,7 +197,7 @@ class TaskAudit:
     choice_counts: Mapping[int, int] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
     drawn_from: int | None = None
-    flipped_rows: pl.Series | None = field(default=None, compare=False, repr=False)
+    flipped_rows: Sequence[int] = field(default=(), compare=False, repr=False)
 
     @property
     def own(self) -> ReaderCounts | None:
@@ -324,45 +336,45 @@ def _find_alike(audit: TaskAudit, tally: ReadingTally) -> Iterator[Finding]:  # 
 
 
 def _find_chance(audit: TaskAudit, tally: ReadingTally) -> Iterator[Finding]:  # noqa: ARG001
-    reader, chance = audit.own, audit.chance
-    if reader is None or reader.reach is None or reader.accuracy is None:
+    reader = audit.own
+    chance = audit.chance
+    if reader is None or reader.reach is None or chance is None:
         return
     low, high = reader.reach
-    if reader.n < LEAST or chance is None:
+    if reader.n < LEAST or low > chance:
         return
-    if low > chance:
-        return
+    share = reader.correct / reader.n
     word = "below" if high < chance else "not above"
     if 2 * reader.invalid > reader.n - reader.correct:
         meaning = "most of what is wrong is INVALID."
         step = "see below what the completions state"
     elif high < chance:
-        meaning = (
-            "a model that knew nothing would do better; are the letters shifted against the key?"
-        )
+        shifted = "are the letters shifted against the key?"
+        meaning = f"a model that knew nothing would do better; {shifted}"
         step = "check the truths with `answerkey audit-dataset`, samples with `answerkey explain`"
     else:
         meaning = "guessing would do as well."
         step = "look at the prompt of a sample; else try a stronger model"
-    accuracy = f"{format_short_percent(reader.accuracy)} [{100 * low:.1f}, {100 * high:.1f}]"
+    accuracy = f"{format_short_percent(share)} [{100 * low:.1f}, {100 * high:.1f}]"
     yield Finding(
         "CHANCE_LEVEL",
         f"The accuracy of {accuracy} is {word} the chance level of "
         f"{format_short_percent(chance)}: {meaning}",
         step,
-        {"accuracy": reader.accuracy, "chance": chance},
+        {"accuracy": share, "chance": chance},
     )
 
 
 def _find_format(audit: TaskAudit, tally: ReadingTally) -> Iterator[Finding]:  # noqa: ARG001
     reader = audit.own
-    if reader is None or reader.reach is None or reader.accuracy is None:
+    outsider = find_outsider(audit)
+    if reader is None or outsider is None:
         return
-    outsider = _find_outside(audit, reader.reach)
-    if outsider is None or outsider.accuracy is None:
-        return
-    before, after = format_short_percent(reader.accuracy), format_short_percent(outsider.accuracy)
-    if outsider.accuracy > reader.accuracy:
+    accuracy = reader.accuracy or 0.0
+    outside = outsider.accuracy or 0.0
+    before = format_short_percent(accuracy)
+    after = format_short_percent(outside)
+    if outside > accuracy:
         rule = "the first character" if audit.rule == FIRST else f"`{audit.rule}`"
         better = f"`{outsider.name}`"
         if outsider.name == STATED:
@@ -383,19 +395,21 @@ def _find_format(audit: TaskAudit, tally: ReadingTally) -> Iterator[Finding]:  #
         examples = outsider.lost
     numbers: dict[str, str | float] = {
         "rule": outsider.name,
-        "accuracy": reader.accuracy,
-        "other": outsider.accuracy,
+        "accuracy": accuracy,
+        "other": outside,
         "gains": outsider.gains,
     }
     yield Finding("FORMAT", sentence, step, numbers, examples)
 
 
-def _find_outside(audit: TaskAudit, interval: tuple[float, float]) -> ReaderCounts | None:
-    """Return the best rule whose accuracy is outside the interval.
+def find_outsider(audit: TaskAudit) -> ReaderCounts | None:
+    """Return the best rule whose accuracy is outside the interval of the run's own.
 
     The literal rule is no advice: it gains by reading "Answer" as an A.
     """
-    low, high = interval
+    if audit.own is None or audit.own.reach is None:
+        return None
+    low, high = audit.own.reach
     best = None
     for reader in audit.readers:
         if reader.kind != "rule" or reader.name == LITERAL or not reader.reads_half:
@@ -411,24 +425,25 @@ def _find_invalid(audit: TaskAudit, tally: ReadingTally) -> Iterator[Finding]:  
     reader = audit.own
     if reader is None or not audit.reasons or reader.invalid < INVALID_SHARE * reader.n:
         return
-    stated = sum(reason.stated for reason in audit.reasons)
+    stating = sum(reason.stated for reason in audit.reasons)
     right = sum(reason.right for reason in audit.reasons)
     first = audit.reasons[0]
     answers = "none states a single answer"
-    if stated:
-        answers = f"{stated:,} of them state an answer, {right:,} the right one"
+    if stating:
+        answers = f"{stating:,} of them state an answer, {right:,} the right one"
     yield Finding(
         "INVALID",
         f"{format_part(reader.invalid, reader.n)} completions are INVALID, {first.count:,} of them "
         f"{first.reason}; {answers}.",
         "ask for the letter alone in the prompt, or read them by another rule, see the table",
-        {"invalid": reader.invalid, "of": reader.n, "stated": stated, "right": right},
+        {"invalid": reader.invalid, "of": reader.n, "stated": stating, "right": right},
         tuple(reason.example for reason in audit.reasons),
     )
 
 
 def _find_cut_off(audit: TaskAudit, tally: ReadingTally) -> Iterator[Finding]:
-    count, invalid = tally.count("cut_off"), tally.count("cut_off_invalid")
+    count = tally.count("cut_off")
+    invalid = tally.count("cut_off_invalid")
     if not count or not audit.n:
         return
     reasons = []
@@ -452,14 +467,15 @@ def _find_disagreement(audit: TaskAudit, tally: ReadingTally) -> Iterator[Findin
     count = tally.count("disagree")
     if not count or {FIRST, STATED}.intersection(audit.unfit):
         return
-    first, stated = tally.count("first_right"), tally.count("stated_right")
+    first = tally.count("first_right")
+    second = tally.count("stated_right")
     yield Finding(
         "FIRST_AND_STATED_DISAGREE",
         f"In {format_part(count, audit.n)} completions the first character is one choice and the "
-        f"text states another; the first is right in {first:,}, the stated one in {stated:,}.",
+        f"text states another; the first is right in {first:,}, the stated one in {second:,}.",
         "read some with `answerkey explain`; for texts that reason first, use `extraction: "
         "stated_answer`",
-        {"count": count, "first_right": first, "stated_right": stated},
+        {"count": count, "first_right": first, "stated_right": second},
         tally.shown("disagree"),
     )
 
@@ -469,12 +485,11 @@ def _find_favoured_letter(audit: TaskAudit, tally: ReadingTally) -> Iterator[Fin
     valid = predicted.total()
     if valid < LEAST or _are_alike(tally):
         return
-    # INVALID rows are left out: they would make every letter look neglected.
-    true = {
-        letter: sum(row.values()) - row.get(INVALID, 0) for letter, row in audit.letters.items()
-    }
-    excess = {letter: count - true.get(letter, 0) for letter, count in predicted.items()}
-    letter = max(sorted(excess), key=excess.__getitem__)
+    excess = Counter(predicted)
+    for letter, row in audit.letters.items():
+        # INVALID rows are left out: they would make every letter look neglected.
+        excess[letter] -= sum(row.values()) - row.get(INVALID, 0)
+    letter = max(sorted(predicted), key=excess.__getitem__)
     count = predicted[letter]
     if excess[letter] < max(FAVOURED * valid, FAVOURED_COUNT):
         return

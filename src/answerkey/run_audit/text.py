@@ -18,6 +18,7 @@ from answerkey.run_audit.findings import (
     ReaderCounts,
     TaskAudit,
     find_format,
+    find_outsider,
 )
 from answerkey.runs import TaskRun
 from answerkey.text import (
@@ -44,8 +45,9 @@ from answerkey.text import (
 )
 from answerkey.types import RULE_NAMES, Notice
 
-#: How much of a sample's id, and of another tool's answer, is shown.
-SHOWN_ID, SHOWN_ANSWER = 40, 16
+Lines = list[Line]
+#: How much of a sample's id is shown.
+SHOWN_ID = 40
 #: What the run itself read, among the counts by rule.
 OWN = "own"
 
@@ -59,7 +61,7 @@ class Audit(Drawn):
     tasks: tuple[TaskAudit, ...]
     notices: tuple[Notice, ...] = ()
 
-    def draw(self, width: int) -> list[Line]:
+    def draw(self, width: int) -> Lines:
         """Return its lines, each of at most `width` cells."""
         return draw_audit(self, width)
 
@@ -83,13 +85,13 @@ def describe_whole(task: TaskRun, rule: str) -> TaskAudit:
     samples = min(n, task.counts["samples"])
     sizes = task.totals.get("choice_counts") or {}
     return TaskAudit(
-        task.key,
-        task.main_scorer,
-        rule,
-        n,
-        {},
-        1,
-        samples,
+        key=task.key,
+        scorer=task.main_scorer,
+        rule=rule,
+        n=n,
+        left_out={},
+        num_trials=1,
+        samples=samples,
         readers=(ReaderCounts(rule, "own", n, right, invalid, samples),),
         letters=letters,
         choice_counts={int(size): count for size, count in sizes.items()},
@@ -101,19 +103,27 @@ def describe_counted(task: TaskRun) -> TaskAudit | None:
     totals: Mapping[str, Any] = task.totals.get("readings") or {}
     if not totals.get("n"):
         return None
-    n, samples = totals["n"], totals["samples"]
+    n = totals["n"]
+    samples = totals["samples"]
+    counts = totals["rules"]
     rule = str(next(iter(totals["own_rule"])))
-    readers = [ReaderCounts(rule, "own", n, **totals["rules"][OWN], samples=samples)]
+    readers = [ReaderCounts(rule, "own", n, **counts[OWN], samples=samples)]
     for name in RULE_NAMES:
-        if name in totals["rules"]:
-            counts = totals["rules"][name]
-            readers.append(ReaderCounts(name, "rule", n, **counts, samples=samples))
-    total = describe_whole(task, rule).n
-    audit = TaskAudit(task.key, task.main_scorer, rule, n, {}, 1, samples, readers=tuple(readers))
-    return replace(audit, drawn_from=total) if n < total else audit
+        if name in counts:
+            readers.append(ReaderCounts(name, "rule", n, **counts[name], samples=samples))
+    whole = describe_whole(task, rule)
+    return replace(
+        whole,
+        n=n,
+        samples=samples,
+        readers=tuple(readers),
+        letters={},
+        choice_counts={},
+        drawn_from=whole.n if n < whole.n else None,
+    )
 
 
-def draw_both_rules(task: TaskRun, width: int, digits: int | None = None) -> list[Line]:
+def draw_both_rules(task: TaskRun, width: int, digits: int | None = None) -> Lines:
     """Return one line with the accuracy by the run's own rule, by `first_character` and by
     `stated_answer`; a warning where another rule moves the number out of its interval.
     """
@@ -123,17 +133,18 @@ def draw_both_rules(task: TaskRun, width: int, digits: int | None = None) -> lis
     parts = []
     for reader in audit.readers:
         if reader.kind == "own" or reader.name in {FIRST, STATED}:
-            parts.append(f"by {reader.name} {_say_share(reader.accuracy, digits)}")
+            accuracy = format_figure(reader.accuracy, as_share=True, digits=digits)
+            parts.append(f"by {reader.name} {accuracy}")
     text = f"accuracy {', '.join(parts)}"
     if audit.drawn_from is not None:
         text = f"on {audit.samples:,} samples drawn at random, {text}"
-    if any(find_format(audit)):
+    if find_outsider(audit) is not None:
         advice = "always report the extraction rule together with the accuracy"
         return draw_text(f"{text}; {advice}", width, "warn")
     return draw_text(text, width)
 
 
-def draw_readings(task: TaskRun, width: int, digits: int | None = None) -> list[Line]:
+def draw_readings(task: TaskRun, width: int, digits: int | None = None) -> Lines:
     """Return what other rules would read, and a warning where they really differ."""
     audit = describe_counted(task)
     if audit is None:
@@ -156,14 +167,22 @@ def describe_fallbacks(task: TaskRun) -> dict[str, dict[str, Any]]:
     for scorer in task.manifest.get("scorers") or []:
         models[scorer["key"]] = (scorer.get("model") or {}).get("name")
     for key, counts in (task.totals.get("fallback") or {}).items():
-        n, named, right = counts["n"], counts["named"], counts["correct"]
+        n = counts["n"]
+        read = counts["named"]
+        correct = counts["correct"]
+        right = counts["right"]
+        invalid = counts["invalid"]
         described[key] = {
             "model": models.get(key),
-            **{name: counts[name] for name in ("n", "asked", "named", "correct", "failed")},
+            "n": n,
+            "asked": counts["asked"],
+            "named": read,
+            "correct": correct,
+            "failed": counts["failed"],
             "share": counts["asked"] / n if n else None,
-            "accuracy": right / named if named else None,
-            "with_it": _describe_reading(counts["right"], n, counts["invalid"]),
-            "without_it": _describe_reading(counts["right"] - right, n, counts["invalid"] + named),
+            "accuracy": correct / read if read else None,
+            "with_it": _describe_reading(right, n, invalid),
+            "without_it": _describe_reading(right - correct, n, invalid + read),
         }
     return described
 
@@ -181,12 +200,12 @@ def say_fallbacks(task: TaskRun, digits: int | None = None) -> list[str]:
         if not fallback["n"]:
             continue
         share = format_percent(fallback["share"], digits)
-        asked = f"{fallback['asked']:,} of {format_count(fallback['n'], 'completion')} ({share})"
-        named = f"named a choice in {fallback['named']:,}, the right one in {fallback['correct']:,}"
+        extent = f"{fallback['asked']:,} of {format_count(fallback['n'], 'completion')} ({share})"
+        read = f"named a choice in {fallback['named']:,}, the right one in {fallback['correct']:,}"
         accuracy = format_percent(fallback["with_it"]["accuracy"], digits)
         without = format_percent(fallback["without_it"]["accuracy"], digits)
         sentences.append(
-            f"Fallback {fallback['model']}: asked about {asked}, it {named}."
+            f"Fallback {fallback['model']}: asked about {extent}, it {read}."
             f" Accuracy is {accuracy} with it and {without} without it."
         )
     return sentences
@@ -205,18 +224,6 @@ def say_doubted(task: TaskRun, digits: int | None = None) -> list[str]:
     return [f"{sentence} Accuracy is {without} without them and {accepted} if they were accepted."]
 
 
-def say_unfit(audit: TaskAudit) -> list[str]:
-    """Return a sentence about the readers that findings ignore, if there are any."""
-    if not audit.unfit:
-        return []
-    what = "that read less than half of the completions are left out of the findings"
-    return [f"rules {what}: {', '.join(audit.unfit)}"]
-
-
-def _say_share(share: float | None, digits: int | None) -> str:
-    return format_figure(share, as_share=True, digits=digits)
-
-
 # ── another tool's verdicts
 
 SIDES = {
@@ -226,20 +233,25 @@ SIDES = {
 
 
 def draw_imported_verdicts(
-    task: TaskRun, width: int, digits: int | None = None, *, with_shares: bool = True
-) -> list[Line]:
+    task: TaskRun,
+    width: int,
+    digits: int | None = None,
+    *,
+    with_shares: bool = True,
+) -> Lines:
     """Return how another tool's verdicts compare with ours."""
     totals: Mapping[str, Any] = task.totals.get("theirs") or {}
     if not totals:
         return []
     lines = [BLANK, line(Span("  Imported verdicts and ours", "strong"))]
-    n, right = totals["compared"], totals["both_right"]
+    n = totals["compared"]
+    right = totals["both_right"]
     if n and with_shares:
         alike = format_percent((right + totals["both_wrong"]) / n, digits)
-        theirs = format_percent((right + totals["only_theirs"]) / n, digits)
+        imported = format_percent((right + totals["only_theirs"]) / n, digits)
         ours = format_percent((right + totals["only_ours"]) / n, digits)
         text = f"the same in {alike} of {format_count(n, 'completion')}"
-        verdicts = f"right by the imported verdicts {theirs}, by ours {ours}"
+        verdicts = f"right by the imported verdicts {imported}, by ours {ours}"
         lines += draw_text(f"{text}; {verdicts}", width)
     skipped = [f"{name} {count}" for name, count in totals["not_compared"].items()]
     if skipped:
@@ -301,12 +313,12 @@ def _describe_task(task: TaskAudit) -> dict[str, Any]:
     }
 
 
-def draw_audit(audit: Audit, width: int, digits: int | None = None) -> list[Line]:
+def draw_audit(audit: Audit, width: int, digits: int | None = None) -> Lines:
     """Return the whole audit."""
     return join_blocks(_draw_task(task, width, digits) for task in audit.tasks)
 
 
-def _draw_task(task: TaskAudit, width: int, digits: int | None) -> list[Line]:
+def _draw_task(task: TaskAudit, width: int, digits: int | None) -> Lines:
     by = f"  by {task.scorer}, extraction {task.rule}" if task.scorer else ""
     lines = [line(Span(task.key, "title"), by), line(Span(_say_extent(task), "dim")), BLANK]
     if task.own is None:
@@ -325,7 +337,8 @@ def _draw_task(task: TaskAudit, width: int, digits: int | None) -> list[Line]:
         lines += draw_letter_table(task.letters, width)
     lines += [BLANK, line(Span("Findings", "title"))]
     for number, finding in enumerate(task.findings, 1):
-        notes = {"Next: ": finding.step, "See: ": ", ".join(finding.examples)}
+        samples = ", ".join(finding.examples)
+        notes = {"Next: ": finding.step, "See: ": samples}
         lines += draw_finding(number, finding.sentence, notes, width)
     if not task.findings:
         lines.append(line("  nothing stands out"))
@@ -353,7 +366,8 @@ def _list_facts(task: TaskAudit, digits: int | None) -> dict[str, Span]:
         interval = format_interval(task.own.interval, digits=digits)
         facts["accuracy"] = f"{format_percent(task.own.accuracy, digits)}  {interval}"
     if task.chance is not None:
-        low, high = min(task.choice_counts), max(task.choice_counts)
+        low = min(task.choice_counts)
+        high = max(task.choice_counts)
         choices = f"({low} choices each)"
         if low < high:
             choices = f"(mean of 1/K; {low} to {high} choices)"
@@ -361,13 +375,14 @@ def _list_facts(task: TaskAudit, digits: int | None) -> dict[str, Span]:
     if task.corrected is not None:
         facts["corrected for chance"] = format_percent(task.corrected, digits)
     if task.kappa is not None:
-        facts["Cohen's kappa"] = f"{task.kappa:.{4 if digits is None else digits}f}"
+        decimals = 4 if digits is None else digits
+        facts["Cohen's kappa"] = f"{task.kappa:.{decimals}f}"
     if task.spread is not None:
         facts["RStd"] = f"{task.spread:.2f} points, the standard deviation of the letters' recalls"
     return {name: Span(text, "strong") for name, text in facts.items()}
 
 
-def _draw_readers(task: TaskAudit, width: int, digits: int | None) -> list[Line]:
+def _draw_readers(task: TaskAudit, width: int, digits: int | None) -> Lines:
     """Return what each rule, and each extractor of another harness, reads."""
     rows: list[Sequence[Cell]] = []
     for reader in task.readers:
@@ -379,46 +394,26 @@ def _draw_readers(task: TaskAudit, width: int, digits: int | None) -> list[Line]
         differences = ("", "", "")
         if reader.changes:
             differences = (str(reader.changes), f"+{reader.gains}", f"-{reader.losses}")
-        rows.append(
-            (
-                name,
-                _say_share(reader.accuracy, digits),
-                format_interval(reader.interval, digits=digits),
-                _say_share(reader.invalid_share, digits),
-                str(reader.read),
-                *differences,
-            )
-        )
-    header = [
-        "Read by",
-        "accuracy",
-        "95 % interval",
-        "INVALID",
-        "read",
-        "changed",
-        "gained",
-        "lost",
-    ]
+        accuracy = format_figure(reader.accuracy, as_share=True, digits=digits)
+        interval = format_interval(reader.interval, digits=digits)
+        invalid = format_figure(reader.invalid_share, as_share=True, digits=digits)
+        rows.append((name, accuracy, interval, invalid, str(reader.read), *differences))
+    counts = ("read", "changed", "gained", "lost")
+    header = ("Read by", "accuracy", "95 % interval", "INVALID", *counts)
     lines = [BLANK, *lay_out(Table(header, rows, "<>>>>>>>", flexible=0), width)]
-    for note in say_unfit(task):
-        lines += draw_text(note, width, "dim")
+    if task.unfit:
+        what = "that read less than half of the completions are left out of the findings"
+        lines += draw_text(f"rules {what}: {', '.join(task.unfit)}", width, "dim")
     return lines
 
 
-def _draw_reasons(task: TaskAudit, width: int, digits: int | None) -> list[Line]:
+def _draw_reasons(task: TaskAudit, width: int, digits: int | None) -> Lines:
     rows: list[Sequence[Cell]] = []
     for reason in task.reasons:
-        rows.append(
-            (
-                reason.reason,
-                str(reason.count),
-                format_percent(reason.count / task.n, digits),
-                str(reason.stated),
-                str(reason.right),
-                shorten(reason.example, SHOWN_ID),
-                quote(reason.completion, width),
-            )
-        )
+        share = format_percent(reason.count / task.n, digits)
+        counts = (str(reason.count), share, str(reason.stated), str(reason.right))
+        sample = shorten(reason.example, SHOWN_ID)
+        rows.append((reason.reason, *counts, sample, quote(reason.completion, width)))
     if not rows:
         return []
     header = ("Invalid because", "count", "share", "state one", "right", "example", "completion")

@@ -79,18 +79,19 @@ class RunFolder:
         if run.status == "complete":
             return {"status": run.status, "progress": None}
         counts = self.count_done()
-        total: int | None = 0
+        total = 0
+        is_known = True
         for entry in run.manifest["tasks"]:
             trials = (entry.get("trials") or {}).get("num_trials", 1)
             times = (entry.get("repeatability") or {}).get("num_runs", 1)
+            total += int(entry["dataset"]["samples"]) * int(trials) * int(times)
             if entry.get("choice_order"):
-                total = None
-            if total is not None:
-                total += int(entry["dataset"]["samples"]) * int(trials) * int(times)
+                is_known = False
         status = run.status
         if status == "running" and not is_under_way(self.path):
             status = "incomplete"
-        return {"status": status, "progress": {"total": total, **counts}}
+        progress = {"total": total if is_known else None, **counts}
+        return {"status": status, "progress": progress}
 
     def count_done(self) -> dict[str, int]:
         """Return how many questions are answered, and how many calls were made and failed.
@@ -101,8 +102,8 @@ class RunFolder:
         with suppress(sqlite3.Error, OSError):
             for is_solved, is_failed, count in self._count_calls():
                 calls += count
-                answered += count if is_solved else 0
-                failed += count if is_failed else 0
+                answered += count * is_solved
+                failed += count * is_failed
         rows = {"completions": 0, "scores": 0}
         store = FolderStore(self.path)
         with suppress(OSError, RunError):
@@ -141,8 +142,11 @@ def is_under_way(folder: Path) -> bool:
         return False
     if holder.isdecimal() and is_alive(int(holder)):
         return True
-    times = [path.stat().st_mtime for path in folder.glob(f"{JOURNAL_NAME}*") if path.exists()]
-    return bool(times) and time.time() - max(times) < FRESH_SECONDS
+    since = time.time() - FRESH_SECONDS
+    for path in folder.glob(f"{JOURNAL_NAME}*"):
+        if path.exists() and path.stat().st_mtime > since:
+            return True
+    return False
 
 
 class Cache(Generic[T]):
@@ -174,15 +178,15 @@ class Catalog:
             raise RunError("E501", f"`{folder}` is not a folder", hint=hint)
         self._runs: Cache[Run] = Cache(KEPT_RUNS)
         self._listed: Cache[ListedRun] = Cache(100 * KEPT_RUNS)
-        self._brief: Cache[Plain] = Cache(KEPT_RUNS)
-        self._overviews: Cache[Plain] = Cache(KEPT_RUNS)
+        self._overviews: Cache[Plain] = Cache(2 * KEPT_RUNS)
         self._tables: Cache[SampleTable] = Cache(KEPT_ROWS)
         self._comparisons: Cache[Plain] = Cache(KEPT_COMPARISONS)
 
     def list(self) -> list[Plain]:
         """Return the runs as the list shows them, newest first."""
         runs = [self._describe_listed(entry) for entry in self._scan().values()]
-        return sorted(runs, key=lambda run: (run["started_at"] or "", run["label"]), reverse=True)
+        runs.sort(key=lambda run: (run["started_at"] or "", run["label"]), reverse=True)
+        return runs
 
     def find(self, run_id: str) -> RunFolder:
         """Return the run of an id; E703 when there is none."""
@@ -195,22 +199,31 @@ class Catalog:
     def describe(self, run_id: str, *, is_brief: bool = False) -> Plain:
         """Return the overview of a run, and how far it is; the brief one at once."""
         entry = self.find(run_id)
-        run, label = self.open(entry), entry.label
-        cache = self._brief if is_brief else self._overviews
-        overview = cache.get(
-            (run_id, entry.read_mark()),
-            lambda: dump(build_overview(run, run_id=run_id, label=label, is_brief=is_brief)),
-        )
-        return {**overview, **entry.describe_state(run)}
+        run = self.open(entry)
+
+        def build() -> Plain:
+            overview = build_overview(
+                run,
+                run_id=run_id,
+                label=entry.label,
+                is_brief=is_brief,
+            )
+            return dump(overview)
+
+        overview = self._overviews.get((run_id, entry.read_mark(), is_brief), build)
+        return overview | entry.describe_state(run)
 
     def open_task(self, run_id: str, number: int) -> TaskRun:
         """Return the task of a number in a run; E703 when there is none."""
-        tasks = list(self.open(self.find(run_id)).tasks.values())
-        return tasks[number] if number < len(tasks) else miss("there is no such task in this run")
+        run = self.open(self.find(run_id))
+        if number >= len(run.tasks):
+            miss("there is no such task in this run")
+        return list(run.tasks.values())[number]
 
     def open_table(self, run_id: str, number: int) -> SampleTable:
         """Return the rows of a task."""
-        entry, task = self.find(run_id), self.open_task(run_id, number)
+        entry = self.find(run_id)
+        task = self.open_task(run_id, number)
         key = (run_id, task.key, entry.read_mark())
         return self._tables.get(key, lambda: SampleTable(self.open(entry), task))
 
@@ -219,16 +232,17 @@ class Catalog:
         entries = [self.find(run_id) for run_id in run_ids]
 
         def compare() -> Plain:
-            runs = {entry.id: self.open(entry) for entry in entries}
+            runs = {}
             tables: dict[str, dict[str, SampleTable]] = {}
-            for run_id, run in runs.items():
-                tables[run_id] = {}
-                for number, key in enumerate(run.tasks):
-                    tables[run_id][key] = self.open_table(run_id, number)
+            for entry in entries:
+                runs[entry.id] = self.open(entry)
+                tables[entry.id] = {}
+                for number, key in enumerate(runs[entry.id].tasks):
+                    tables[entry.id][key] = self.open_table(entry.id, number)
             return dump(build_comparison(runs, tables))
 
-        key = tuple((entry.id, entry.read_mark()) for entry in entries)
-        return self._comparisons.get(key, compare)
+        marks = tuple((entry.id, entry.read_mark()) for entry in entries)
+        return self._comparisons.get(marks, compare)
 
     def _scan(self) -> dict[str, RunFolder]:
         """Return the runs that are there now, by their ids."""
@@ -246,10 +260,8 @@ class Catalog:
         """Return one run of the list; of a run that cannot be read, what went wrong."""
         state: Plain = {"id": entry.id, "label": entry.label, "progress": None}
         try:
-            mark = entry.read_mark()
-            row = self._listed.get(
-                (entry.id, mark), lambda: list_run(load_summary(entry.path), entry.label)
-            )
+            key = entry.id, entry.read_mark()
+            row = self._listed.get(key, lambda: list_run(load_summary(entry.path), entry.label))
             if row.status != "complete":
                 state |= entry.describe_state(self.open(entry))
         except AnswerkeyError as error:

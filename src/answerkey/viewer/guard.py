@@ -41,10 +41,13 @@ class PageRequest:
 
     def find(self, name: str) -> str | None:
         """Return the one header of a name, or None; E702 when it is there twice."""
-        values = [value for header, value in self.headers if header.lower() == name.lower()]
+        values = []
+        for header, value in self.headers:
+            if header.lower() == name.lower():
+                values.append(value.strip())
         if len(values) > 1:
             refuse(f"the header `{name}` is there {len(values)} times")
-        return values[0].strip() if values else None
+        return values[0] if values else None
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,8 @@ class Guard:
         # A foreign page may neither ask nor frame; a link to the page may stand anywhere.
         if is_foreign(request) and not (is_page and is_opening(request)):
             _forbid_other_site()
-        return HostAddress(() if is_page else tuple(path.split("/")[1:]), query)
+        _, *parts = path.split("/")
+        return HostAddress(() if is_page else tuple(parts), query)
 
     def _check_origin(self, request: PageRequest) -> None:
         """Refuse a request for another host, or from another site."""
@@ -131,7 +135,10 @@ def _parse_target(target: str) -> tuple[str, dict[str, str]]:
     path, _, text = target.partition("?")
     try:
         pairs = parse_qsl(
-            text, keep_blank_values=True, errors="strict", max_num_fields=MOST_PARAMETERS
+            text,
+            keep_blank_values=True,
+            errors="strict",
+            max_num_fields=MOST_PARAMETERS,
         )
     except ValueError:
         refuse("the parameters cannot be read")

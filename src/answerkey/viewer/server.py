@@ -23,7 +23,6 @@ from typing import Any
 from answerkey.errors import AnswerkeyError, RunError, ServeError, SpecError, hide_secrets
 from answerkey.reports.html import build_page as build_html
 from answerkey.reports.html import hash_source
-from answerkey.reports.overview import dump
 from answerkey.reports.sample_view import view_rows, view_sample
 from answerkey.reports.samples import Query, find_position
 from answerkey.reports.view import count_trials
@@ -59,7 +58,8 @@ def read_api(catalog: Catalog, address: HostAddress) -> object:
     match address.parts:
         case ("api", "runs"):
             _require_only(query)
-            made = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+            now = datetime.now(UTC).isoformat(timespec="seconds")
+            made = now.replace("+00:00", "Z")
             return {"folder": catalog.folder.name, "runs": catalog.list(), "made": made}
         case ("api", "compare"):
             _require_only(query, "runs")
@@ -77,13 +77,14 @@ def read_api(catalog: Catalog, address: HostAddress) -> object:
             table = catalog.open_table(run, read_number(task))
             positions = table.find(_parse_query(query))
             rows = view_rows(table, positions.slice(offset, limit))
-            return {"total": len(positions), "rows": list(map(dump, rows))}
+            return {"total": len(positions), "rows": rows}
         case ("api", "runs", run, "tasks", task, "rows", row):
             _require_only(query)
-            table, position = catalog.open_table(run, read_number(task)), read_number(row)
+            table = catalog.open_table(run, read_number(task))
+            position = read_number(row)
             if position >= len(table):
                 miss("there is no such row in this task")
-            return dump(view_sample(table, position))
+            return view_sample(table, position)
         case ("api", "runs", run, "tasks", task, "find"):
             _require_only(query, "id", "trial", *FILTERS)
             return _find_sample(catalog, run, read_number(task), query)
@@ -91,10 +92,14 @@ def read_api(catalog: Catalog, address: HostAddress) -> object:
 
 
 def _find_sample(
-    catalog: Catalog, run: str, task: int, query: Mapping[str, str]
+    catalog: Catalog,
+    run: str,
+    task: int,
+    query: Mapping[str, str],
 ) -> dict[str, int | None]:
     """Return where a sample, or one trial of it, stands: in the run, and among the rows shown."""
-    trial, task_run = read_number(query.get("trial", "0")), catalog.open_task(run, task)
+    trial = read_number(query.get("trial", "0"))
+    task_run = catalog.open_task(run, task)
     first = find_position(task_run, query.get("id", ""))
     if first is None or trial >= count_trials(task_run):
         return {"p": None, "index": None}
@@ -246,15 +251,17 @@ class ViewerApp:
         status = STATUSES.get(error.code, 500 if isinstance(error, RunError) else 400)
         if isinstance(error, ServeError):
             status = error.status
-        if error.code == "E704" and request is not None and request.target.partition("?")[0] == "/":
+        if error.code == "E704" and request is not None and _asks_for_page(request):
             # A browser that loads the page again goes on from there; to it, that is no failure.
             is_again = request.target == "/" and is_opening(request) and not is_foreign(request)
-            return self._respond(200 if is_again else status, LOCKED_PAGE.encode(), LOCKED_POLICY)
+            if is_again:
+                status = 200
+            return self._respond(status, LOCKED_PAGE.encode(), LOCKED_POLICY)
         # Who has the token may see file names, but not where the folder lies.
-        texts = []
-        for text in (error.message, error.hint or ""):
-            texts.append(text.replace(str(self.catalog.folder), self.catalog.folder.name))
-        return self._respond(status, _describe(error.code, *texts))
+        folder = self.catalog.folder
+        message = error.message.replace(str(folder), folder.name)
+        hint = (error.hint or "").replace(str(folder), folder.name)
+        return self._respond(status, _describe(error.code, message, hint))
 
     def _respond(self, status: int, content: object, policy: str = BARE_POLICY) -> Answer:
         """Return an answer with all its headers; bytes are a page, anything else becomes JSON."""
@@ -264,8 +271,13 @@ class ViewerApp:
             # ASCII, so that half a surrogate pair in a completion is no problem.
             text = json.dumps(clean_numbers(content), allow_nan=False, separators=(",", ":"))
             body = text.encode()
-        headers = [("Content-Type", f"{kind}; charset=utf-8"), ("Content-Security-Policy", policy)]
-        return Answer(status, body, (*headers, *HEADERS))
+        content_type = f"{kind}; charset=utf-8"
+        headers = (("Content-Type", content_type), ("Content-Security-Policy", policy), *HEADERS)
+        return Answer(status, body, headers)
+
+
+def _asks_for_page(request: PageRequest) -> bool:
+    return request.target.partition("?")[0] == "/"
 
 
 def _describe(code: str, message: str, hint: str = "") -> dict[str, object]:

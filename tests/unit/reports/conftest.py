@@ -11,16 +11,8 @@ import pytest
 from answerkey.runs import Run, start_run
 from answerkey.types import MetricValue
 
-COUNTS = {
-    "samples": 10,
-    "scored": 9,
-    "valid": 6,
-    "invalid": 3,
-    "refused": 1,
-    "declined": 0,
-    "failed": 1,
-    "errors": 0,
-}
+COUNTED = ("samples", "scored", "valid", "invalid", "refused", "declined", "failed", "errors")
+COUNTS = dict(zip(COUNTED, (10, 9, 6, 3, 1, 0, 1, 0), strict=True))
 HOSTILE = {"sample_id": "000003", "completion": "\x1b[31mThe\nanswer is \u202eB"}
 TOTALS: dict[str, Any] = {
     "counts": COUNTS,

@@ -23,6 +23,8 @@ from answerkey.runs import Run
 from answerkey.text import measure_width, plain_text
 from answerkey.types import Groups, GroupValue, MetricValue
 
+from .conftest import COUNTED
+
 MakeRun = Callable[..., Run]
 ACCURACY = MetricValue(
     "Accuracy", 0.85, 100, {}, (0.77, 0.91), "wilson", std_error=0.0359, is_share=True
@@ -67,16 +69,9 @@ CATEGORIES = {
 }
 SAID = {"source": "recorded", "file": "said.jsonl", "column": "completions.x"}
 RECORDED = {"model": None, "completions": SAID}
-ERRORS = {
-    "samples": 10,
-    "scored": 7,
-    "valid": 7,
-    "invalid": 0,
-    "refused": 0,
-    "declined": 0,
-    "failed": 0,
-    "errors": 3,
-}
+ERRORS = dict(zip(COUNTED, (10, 7, 7, 0, 0, 0, 0, 3), strict=True))
+BAD_REQUEST = {"sample_id": "s1", "error": "HTTP 400: \x1b[2J"}
+TIMEOUT = {"sample_id": "s9", "error": "timeout: " + "long " * 40}
 CALLS: dict[str, Any] = {
     "calls": 120,
     "asked": 100,
@@ -87,20 +82,8 @@ CALLS: dict[str, Any] = {
     "completion_tokens": 100,
     "cost": 0.0123,
     "latency": {"p50": 0.4, "p95": 1.25},
-    "errors": [
-        {
-            "reason": "HTTP 400",
-            "count": 2,
-            "example": {"sample_id": "s1", "error": "HTTP 400: \x1b[2J"},
-        }
-    ],
-    "retried": [
-        {
-            "reason": "timeout",
-            "count": 7,
-            "example": {"sample_id": "s9", "error": "timeout: " + "long " * 40},
-        }
-    ],
+    "errors": [{"reason": "HTTP 400", "count": 2, "example": BAD_REQUEST}],
+    "retried": [{"reason": "timeout", "count": 7, "example": TIMEOUT}],
 }
 UNKNOWN = CALLS | {"cost": None, "latency": None, "errors": [], "retried": []}
 INVALID = """\

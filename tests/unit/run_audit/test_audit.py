@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,10 @@ from answerkey.errors import RunError
 from answerkey.reader import EXTRACTORS
 from answerkey.run_audit import audit as auditing
 from answerkey.run_audit.findings import ReaderCounts, TaskAudit
+from answerkey.run_audit.text import draw_both_rules, draw_imported_verdicts
 from answerkey.runs import Run
+from answerkey.text import plain_text
+from answerkey.types import RULE_NAMES
 
 LETTERS = ["A", "B", "C", "D"]
 SHARED = Path(__file__).parents[4] / "shared/data/helm_mmlu"
@@ -73,13 +77,7 @@ def test_every_rule_and_every_lens_reads_every_completion() -> None:
     and between all rules.
     """
     task = audit_only(score("BBCA", ["B", "Answer: B", " C", None]))
-    names = [
-        "first_character",
-        "first_character_literal",
-        "leading_label",
-        "stated_answer",
-        *EXTRACTORS,
-    ]
+    names = [*RULE_NAMES, *EXTRACTORS]
     assert [one.name for one in task.readers] == names
     assert [one.kind for one in task.readers] == ["own", *["rule"] * 3, *["lens"] * len(EXTRACTORS)]
     assert {one.n for one in task.readers} == {4}
@@ -90,12 +88,8 @@ def test_every_rule_and_every_lens_reads_every_completion() -> None:
     assert counts["deepeval"] == (1, 3, 0, 1)
     task = audit_only(score("BBBB", ["B", "Answer: B", "(B)", "B."]))
     stated = find_reader(task, "stated_answer")
-    assert (stated.changes, stated.gains, stated.gained, stated.lost) == (
-        2,
-        2,
-        ("000002", "000003"),
-        (),
-    )
+    assert (stated.changes, stated.gains, stated.lost) == (2, 2, ())
+    assert stated.gained == ("000002", "000003")
     assert (task.flips, task.flipped) == (2, ("000002", "000003"))
 
 
@@ -144,18 +138,18 @@ def test_parts_and_processes_change_nothing(
 
     So does one of a draw.
     """
-    texts = [
+    texts: list[str | None] = [
         "A",
         "B",
         "Answer: C",
         "(D)",
-        None,
         "A or B",
         "B.",
         " C",
         "nothing",
         "The answer is D.",
-    ] * 7
+    ]
+    texts = [*texts, None] * 7
     run = score("ABCDABCDAB" * 7, texts)
     whole = ak.audit(run, most=most)
     for name, value in settings.items():
@@ -207,58 +201,25 @@ LETTERS_OF_100 = "A" * 25 + "B" * 25 + "C" * 25 + "D" * 25
 CUT = {"cut_off": 3, "of": 30, "invalid": 3}
 
 
+DUE = [f"A. Due to {number}" for number in range(40)]
+MOVED = [*"A" * 40, *"B" * 10, *"C" * 25, *"D" * 25]
+CUT_OFF = ["<think> so if we look"] * 3 + ["A"] * 27
+ALIKE = "All 40 completions are the same: 'A'."
+NOT_ABOVE = "[14.2, 40.2] is not above the chance level of 25.0 %: guess"
+SPREAD = "The recalls of the letters spread by 26.0 points (RStd)."
+BY_TEXT = "100.0 % by the answers that the texts state: the"
+
+
 @pytest.mark.parametrize(
     ("answers", "texts", "kind", "told", "numbers"),
     [
-        (
-            "B" * 40,
-            [STATED] * 20 + ["B"] * 20,
-            "FORMAT",
-            "100.0 % by the answers that the texts state: the",
-            {},
-        ),
-        (
-            EVEN,
-            ["A"] * 40,
-            "COMPLETIONS_ALIKE",
-            "All 40 completions are the same: 'A'.",
-            {"same": 40, "of": 40},
-        ),
-        (
-            EVEN,
-            ["A"] * 40,
-            "CHANCE_LEVEL",
-            "[14.2, 40.2] is not above the chance level of 25.0 %: guess",
-            {},
-        ),
-        (
-            EVEN,
-            ["B", "C", "D", "A"] * 10,
-            "CHANCE_LEVEL",
-            "is below the chance level",
-            {"accuracy": 0.0},
-        ),
-        (
-            EVEN,
-            [f"A. Due to {one}" for one in range(40)],
-            "FAVOURED_LETTER",
-            "",
-            {"predicted": 40, "true": 10},
-        ),
-        (
-            LETTERS_OF_100,
-            [*"A" * 40, *"B" * 10, *"C" * 25, *"D" * 25],
-            "FAVOURED_LETTER",
-            "The recalls of the letters spread by 26.0 points (RStd).",
-            {"letter": "A", "predicted": 40, "true": 25},
-        ),
-        (
-            "A" * 30,
-            ["<think> so if we look"] * 3 + ["A"] * 27,
-            "CUT_OFF",
-            "a thought that was never",
-            CUT,
-        ),
+        ("B" * 40, [STATED] * 20 + ["B"] * 20, "FORMAT", BY_TEXT, {}),
+        (EVEN, ["A"] * 40, "COMPLETIONS_ALIKE", ALIKE, {"same": 40, "of": 40}),
+        (EVEN, ["A"] * 40, "CHANCE_LEVEL", NOT_ABOVE, {}),
+        (EVEN, ["B", "C", "D", "A"] * 10, "CHANCE_LEVEL", "is below the chance", {"accuracy": 0.0}),
+        (EVEN, DUE, "FAVOURED_LETTER", "", {"predicted": 40, "true": 10}),
+        (LETTERS_OF_100, MOVED, "FAVOURED_LETTER", SPREAD, {"letter": "A", "true": 25}),
+        ("A" * 30, CUT_OFF, "CUT_OFF", "a thought that was never", CUT),
     ],
 )
 def test_what_stands_out_is_said_with_its_numbers(
@@ -333,20 +294,66 @@ def test_known_values_of_real_completions(tmp_path: Path) -> None:
         out=tmp_path / "run",
     )
     task = audit_only(run)
-    assert [find_reader(task, name).correct for name in ("stated_answer", "HELM")] == [
-        11_918,
-        11_918,
-    ]
+    assert {find_reader(task, name).correct for name in ("stated_answer", "HELM")} == {11_918}
     assert task.chance == 0.25
 
 
 def test_an_audit_shows_itself() -> None:
     """It has the run's status and all findings; in a notebook nothing comes unescaped from data."""
     found = ak.audit(score("ABCD" * 10, ["<b>A</b>"] * 40))
-    assert (found.path, found.status, found.findings[0].kind) == (
-        None,
-        "complete",
-        "COMPLETIONS_ALIKE",
-    )
+    assert (found.path, found.status) == (None, "complete")
+    assert found.findings[0].kind == "COMPLETIONS_ALIKE"
     assert "Findings" in str(found)
     assert "&lt;b&gt;A" in found._repr_html_()
+
+
+# ── what summaries say of readings
+
+VERDICTS: dict[str, Any] = {"compared": 10, "both_right": 5, "both_wrong": 1, "only_theirs": 3}
+VERDICTS |= {"only_ours": 1, "not_compared": {"NOT_JUDGED": 2}}
+DRAWN = """
+  Imported verdicts and ours
+  the same in 60.00 % of 10 completions; right by the imported verdicts 80.00 %, by ours 60.00 %
+  not compared: NOT_JUDGED 2
+  They say right, we say wrong: 3 completions
+  We say right, they say wrong: 1 completion
+"""
+
+
+def test_their_verdicts_and_ours_are_compared() -> None:
+    """No share in a run that is not complete, nothing without them."""
+    task = score("A", ["A"]).tasks["small"]
+    assert draw_imported_verdicts(task, 100) == []
+    task = replace(task, totals={**task.totals, "theirs": VERDICTS})
+    assert plain_text(draw_imported_verdicts(task, 100)) == DRAWN
+    assert "%" not in plain_text(draw_imported_verdicts(task, 100, with_shares=False))
+
+
+FIRST, STATES = "by first_character 25.00 %", "by stated_answer 50.00 %"
+
+
+@pytest.mark.parametrize(
+    ("fields", "line"),
+    [
+        ({}, f"accuracy {FIRST}, {STATES}"),
+        ({"extraction": "stated_answer"}, f"accuracy {STATES}, {FIRST}"),
+        ({"extraction": {"pattern": "^([AB])"}}, f"accuracy by pattern 25.00 %, {FIRST}, {STATES}"),
+    ],
+)
+def test_every_summary_has_the_number_by_both_rules(fields: dict[str, Any], line: str) -> None:
+    """The run's own first; what neither rule is comes beside both."""
+    run = score("AAAA", ["A", "The answer is A.", "B", "Who knows?"], **fields)
+    assert plain_text(draw_both_rules(run.tasks["small"], 100)) == f"  {line}\n"
+    assert f"\n  {line}\n" in str(run)
+
+
+def test_a_number_of_some_samples_says_so() -> None:
+    """All rules are compared on the same samples.
+
+    Without a choice that is read there is no line.
+    """
+    task = score("A" * 1_001, ["A"] * 1_001).tasks["small"]
+    pair = "accuracy by first_character 100.00 %, by stated_answer 100.00 %"
+    drawn = f"on 1,000 samples drawn at random, {pair}"
+    assert plain_text(draw_both_rules(task, 100)) == f"  {drawn}\n"
+    assert draw_both_rules(replace(task, totals={**task.totals, "readings": {}}), 100) == []

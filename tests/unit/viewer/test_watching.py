@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +13,6 @@ import pytest
 from answerkey.models.calls import Call
 from answerkey.models.store import CallStore
 from answerkey.runs import forget_journal
-from answerkey.runs.lock import FolderLock
 from answerkey.types import Completion, CompletionStatus
 from answerkey.viewer.catalog import RunFolder, is_under_way
 
@@ -26,13 +23,8 @@ ERROR = Completion(None, CompletionStatus.ERROR, error="HTTP 500", attempts=5)
 def make_call(key: str) -> Call:
     """Return a call; one with the key `judged` is that of a judge."""
     purpose = "judge:x" if key == "judged" else "solve"
-    return Call(
-        key=key,
-        sample_id=key,
-        trial=0,
-        messages=[{"role": "user", "content": "?"}],
-        purpose=purpose,
-    )
+    messages = [{"role": "user", "content": "?"}]
+    return Call(key=key, sample_id=key, trial=0, messages=messages, purpose=purpose)
 
 
 def state(done: int, calls: int, failed: int) -> dict[str, int]:
@@ -95,17 +87,6 @@ def test_the_writer_is_never_held_up(tmp_path: Path) -> None:
     forget_journal(tmp_path)
     reader.close()
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_run_is_under_way_while_its_process_lives(tmp_path: Path) -> None:
-    """By the number in the lock file, which is not locked to find out; a dead process is gone."""
-    assert not is_under_way(tmp_path)
-    with closing(FolderLock(tmp_path)):
-        assert is_under_way(tmp_path)
-    assert not is_under_way(tmp_path)
-    command = [sys.executable, "-c", "import os; print(os.getpid())"]
-    (tmp_path / "lock").write_bytes(subprocess.run(command, capture_output=True, check=True).stdout)
-    assert not is_under_way(tmp_path)
 
 
 def test_a_journal_that_grows_is_worked_on_wherever_that_is(tmp_path: Path) -> None:

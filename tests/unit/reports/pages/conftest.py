@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from answerkey.reports.overview import dump
+from answerkey.exporters import to_json
 from answerkey.reports.sample_view import view_rows, view_sample
 from answerkey.reports.samples import SampleTable
 from answerkey.runs import Run, load_run
@@ -93,11 +93,11 @@ class PlainTable(SampleTable):
 
     def list(self, positions: Iterable[int]) -> Sequence[dict[str, Any]]:
         """Return the lines of the table for some rows."""
-        return [dump(row) for row in view_rows(self, positions)]
+        return [json.loads(to_json(row)) for row in view_rows(self, positions)]
 
     def describe(self, position: int) -> dict[str, Any]:
         """Return all there is to say of one row."""
-        return dump(view_sample(self, position))
+        return dict(json.loads(to_json(view_sample(self, position))))
 
 
 def open_table(run: Run) -> PlainTable:

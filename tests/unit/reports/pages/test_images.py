@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from answerkey.reports import html, sample_view
-from answerkey.reports.overview import dump
 from answerkey.runs import Run, load_run
 
 from .conftest import open_table
@@ -45,7 +44,7 @@ def find_images(run: Run, room: int = sample_view.ROOM) -> list[Any]:
     found = [
         pair for part in source.read() for pair in sample_view.view_samples(source, part, room)
     ]
-    return [dump(sample).get("images") for _, sample in found]
+    return [sample["images"] for _, sample in found]
 
 
 def test_an_image_is_shown_with_its_sample(make: Callable[[], Run]) -> None:

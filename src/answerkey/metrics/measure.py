@@ -54,12 +54,14 @@ from answerkey.metrics.trials import (
     name_groups,
     number_samples,
 )
-from answerkey.types import Groups, GroupValue, MetricValue, Scores
+from answerkey.types import Groups, GroupValue, MetricValue, Scores, ScoreStatus
 
 #: More groups than that are no breakdown for people; they are counted, and not listed.
 MOST_GROUPS = 10_000
 #: With fewer clusters there is a standard error, but no interval: it would miss too often.
 FEWEST_CLUSTERS = 5
+
+STATUSES = pl.Enum(ScoreStatus)
 
 
 @dataclass(frozen=True)
@@ -223,7 +225,8 @@ def _list_fields(metrics: Sequence[KeyedMetric]) -> set[str] | None:
 def shrink_scores(metrics: Sequence[KeyedMetric], frame: pl.DataFrame) -> pl.DataFrame:
     """Return the scores of one scorer as they are kept in memory.
 
-    Metadata that no metric and no count reads becomes null.
+    Texts become categories, `choices` their number. Metadata that no metric and no count reads
+    becomes null.
     """
     names = _list_fields(metrics)
     if names is None:
@@ -232,8 +235,18 @@ def shrink_scores(metrics: Sequence[KeyedMetric], frame: pl.DataFrame) -> pl.Dat
     kept = names | COUNTED_FIELDS
     if "fallback_text" in metadata.columns:
         kept |= {"extraction_rule"}
-    changed = [pl.lit(None).alias(name) for name in metadata.columns if name not in kept]
-    return frame.with_columns(metadata.with_columns(changed).to_struct("metadata"))
+    unread = [name for name in metadata.columns if name not in kept]
+    metadata = metadata.with_columns(pl.lit(None).alias(name) for name in unread)
+    if metadata.schema.get("choices") == pl.List(pl.String) and "choices" not in names:
+        metadata = metadata.with_columns(pl.col("choices").list.len().cast(pl.UInt16))
+    values = frame["values"].struct.unnest()
+    texts = pl.selectors.string()
+    return frame.select(
+        pl.col("status").cast(STATUSES),
+        pl.col("reason", "excluded_by").cast(pl.Categorical),
+        values.with_columns(texts.cast(pl.Categorical)).to_struct("values"),
+        metadata.with_columns(texts.cast(pl.Categorical)).to_struct("metadata"),
+    )
 
 
 def compute_metrics(

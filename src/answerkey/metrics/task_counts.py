@@ -424,9 +424,13 @@ def count_letters(scores: Scores) -> dict[str, dict[str, int]]:
 def count_choices(scores: Scores) -> dict[str, int]:
     """Return number of choices (as text) → count, of rows that count."""
     choices = scores.column("choices")
-    if choices is None or not isinstance(choices.dtype, pl.List):
+    if choices is None or choices.dtype == pl.Null:
         return {}
-    return _count_each(choices.list.len().filter(scores.counted()))
+    if isinstance(choices.dtype, pl.List):
+        choices = choices.list.len()
+    if not choices.dtype.is_integer():
+        return {}
+    return _count_each(choices.filter(scores.counted()))
 
 
 def _count_categories(labels: pl.Series, scores: Scores) -> dict[str, dict[str, int]]:

@@ -370,7 +370,7 @@ def split_counts(
     split = {}
     for label in [*combinations, *left_out]:
         split[label] = ValueCounts(
-            combinations.get(label, []), left_out.get(label, {}), scores.names
+            combinations.get(label, []), left_out.get(label, {}), list(scores.columns)
         )
     return split
 

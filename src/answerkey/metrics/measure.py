@@ -45,11 +45,9 @@ from answerkey.metrics.trials import (
     Trials,
     aggregate_scores,
     average_orders,
-    find_extra_rows,
     find_first_rows,
     holds_other,
     holds_shares,
-    is_ordered,
     name_clusters,
     name_groups,
     number_samples,
@@ -183,13 +181,13 @@ class _Tables:
                 owners = number_samples(rows, len(scores), self.trials.num_trials)
                 clusters[cluster_by] = name_clusters(rows[f"label:{cluster_by}"], owners)
         self.by_row = _ScoreTable(scores, groups, clusters)
-        self.is_aggregated = trials is not None or is_ordered(rows)
+        self.is_aggregated = trials is not None or "base_sample_id" in rows.columns
 
     @cached_property
     def by_owner(self) -> _ScoreTable:
         """The rows, of which those of a sample are a cluster."""
         size = self.trials.num_trials
-        if size == 1 and not is_ordered(self._rows):
+        if size == 1 and "base_sample_id" not in self._rows.columns:
             return self.by_row
         owners = number_samples(self._rows, len(self.by_row.scores), size)
         return replace(self.by_row, owners=owners)
@@ -203,7 +201,7 @@ class _Tables:
             firsts = pl.int_range(0, len(table.scores), size, eager=True)
             scores = aggregate_scores(table.scores, self.trials)
             table = replace(table.take(firsts), scores=scores)
-        if is_ordered(self._rows):
+        if "base_sample_id" in self._rows.columns:
             owners = self._rows["base_sample_id"].gather_every(size)
             firsts = find_first_rows(owners)
             scores = average_orders(table.scores, owners.rle_id())
@@ -260,9 +258,8 @@ def compute_metrics(
     `rows` says what is known of each row of the scores, see `RowFacts`.
     """
     tables = everything = _Tables(metrics, scores, rows, trials)
-    is_extra = find_extra_rows(rows)
-    if is_extra is not None:
-        kept = (~is_extra).arg_true()
+    if "is_extra" in rows.columns:
+        kept = (~rows["is_extra"]).arg_true()
         tables = _Tables(metrics, scores.take(kept), rows[kept], trials)
     computed = []
     for metric in metrics:

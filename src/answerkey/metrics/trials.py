@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -43,7 +43,9 @@ class Aggregator:
     @property
     def label(self) -> str:
         """The name with `k` filled in: `mean`, `pass@3`, `pass^3_plugin`."""
-        return self.function if self.k is None else self.function.replace("k", str(self.k), 1)
+        if self.k is None:
+            return self.function
+        return self.function.replace("k", str(self.k), 1)
 
     def apply(self, values: Sequence[object]) -> float | None:
         """Return the aggregate of one sample, in whatever order its trials are given; rounded once.
@@ -56,33 +58,40 @@ class Aggregator:
             return None
         if not all(map(is_finite, numbers)):
             return math.nan
-        aggregate = self._compute([Fraction(number) for number in numbers])
-        return None if aggregate is None else float(aggregate)
+        if self.function == "min":
+            return float(min(numbers))
+        if self.function == "max":
+            return float(max(numbers))
+        total = sum(map(Fraction, numbers), Fraction())
+        share = total / len(numbers)
+        if self.function == "mean":
+            return float(share)
+        if self.function not in UNBIASED:
+            return self._estimate_pass(share)
+        if not {0, 1}.issuperset(numbers):
+            return None
+        return self._count_pass(int(total), len(numbers))
 
-    def _compute(self, values: Sequence[Fraction]) -> Fraction | None:
-        n = len(values)
+    def _estimate_pass(self, share: Fraction) -> float | None:
+        """Return the plug-in form, with the mean as the chance of a success."""
+        if not 0 <= share <= 1:
+            return None
         k = self.k or 1
-        total = sum(values, Fraction())
-        share = total / n
-        if self.function in UNBIASED and (k > n or not {0, 1}.issuperset(values)):
+        if self.function == "pass^k_plugin":
+            return float(share**k)
+        return float(1 - (1 - share) ** k)
+
+    def _count_pass(self, successes: int, n: int) -> float | None:
+        """Return the chance that k trials, drawn without putting back, are successes, or hold
+        one.
+        """
+        k = self.k or 1
+        if k > n:
             return None
-        if self.function in WITH_K - UNBIASED and not 0 <= share <= 1:
-            return None
-        match self.function:
-            case "mean":
-                return share
-            case "min":
-                return min(values)
-            case "max":
-                return max(values)
-            case "pass@k":  # the chance that k trials, drawn without putting back, hold a success
-                return 1 - Fraction(math.comb(n - int(total), k), math.comb(n, k))
-            case "pass^k":  # the chance that they are all successes
-                return Fraction(math.comb(int(total), k), math.comb(n, k))
-            case "pass@k_plugin":  # 1 - (1-p)^k with the mean as p
-                return 1 - (1 - share) ** k
-            case "pass^k_plugin":
-                return share**k
+        draws = math.comb(n, k)
+        if self.function == "pass^k":
+            return float(Fraction(math.comb(successes, k), draws))
+        return float(1 - Fraction(math.comb(n - successes, k), draws))
 
 
 #: What stands for a score that no aggregator is given for.
@@ -122,56 +131,17 @@ class Trials:
         return names
 
 
-# What is known of each row of scores besides the score: its sample, its order, and its labels
+# Labels of rows, and the samples that they belong to
 
 #: How samples without a group are called.
 NO_GROUP = "(none)"
 
-_ORDER_COLUMNS = ("base_sample_id", "left_in_place", "is_extra")
-
-#: A row that shows what a reason means: by the kind of reason and the reason.
-Examples = Mapping[tuple[str, str], Mapping[str, str | None]]
-
-
-@dataclass(frozen=True)
-class RowFacts:
-    """What the metrics and counts need to know of rows besides their scores.
-
-    `table` has a row for each sample and trial, in the order of the scores. Where options are shown
-    in several orders it has `base_sample_id`, `left_in_place` and `is_extra`; a column of the
-    dataset `x` is there as text in `label:x`; then come the columns of `describe_rows`.
-    """
-
-    table: pl.DataFrame
-    examples: Examples = field(default_factory=dict)
-
-    @classmethod
-    def join(cls, chunks: Sequence[RowFacts]) -> RowFacts:
-        """Return the facts of all chunks; of several examples the first one stays."""
-        examples: dict[tuple[str, str], Mapping[str, str | None]] = {}
-        for chunk in reversed(chunks):
-            examples |= chunk.examples
-        table = pl.concat([chunk.table for chunk in chunks], how="diagonal_relaxed")
-        return cls(table, examples)
-
-
-def describe_samples(samples: Samples, columns: Iterable[str]) -> pl.DataFrame:
-    """Return what is known of these rows, with the labels in these columns of the dataset."""
-    series = []
-    if samples.orders is not None:
-        for name in _ORDER_COLUMNS:
-            if name in samples.orders.columns:
-                series.append(samples.orders[name])
-    for column in dict.fromkeys(columns):
-        labels = label_rows(samples, column).cast(pl.Categorical)
-        series.append(labels.alias(f"label:{column}"))
-    return pl.DataFrame(series)
-
 
 def label_rows(samples: Samples, column: str) -> pl.Series:
     """Return a column of the dataset as text, as metrics write values; null stays null."""
-    labels: list[str | None] = []
-    for value in samples.values(column):
+    labels = []
+    for sample in samples:
+        value = sample.fields[column]
         labels.append(None if value is None else write_label(value))
     return pl.Series(column, labels, dtype=pl.String)
 
@@ -194,26 +164,16 @@ def name_clusters(labels: pl.Series, owners: pl.Series) -> pl.Series:
 
 def find_owners(samples: Samples) -> pl.Series:
     """Return the id of the sample that each row is of, in whatever order its options stand."""
-    return samples.ids if samples.orders is None else samples.orders["base_sample_id"]
-
-
-def is_ordered(rows: pl.DataFrame) -> bool:
-    """Whether options are shown in other orders than in the file."""
-    return "base_sample_id" in rows.columns
+    if samples.orders is None:
+        return samples.ids
+    return samples.orders["base_sample_id"]
 
 
 def number_samples(rows: pl.DataFrame, size: int, num_trials: int) -> pl.Series:
     """Return a number for each of `size` rows, the same for all rows of a sample."""
-    if is_ordered(rows):
+    if "base_sample_id" in rows.columns:
         return rows["base_sample_id"].rle_id()
     return pl.int_range(size, eager=True) // num_trials
-
-
-def find_extra_rows(rows: pl.DataFrame) -> pl.Series | None:
-    """Return which rows are there only to estimate a prior; None if there are no such rows."""
-    if "is_extra" not in rows.columns or not rows["is_extra"].any():
-        return None
-    return rows["is_extra"]
 
 
 # Which rows belong together

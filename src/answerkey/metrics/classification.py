@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import ClassVar
@@ -17,7 +17,6 @@ from answerkey.metrics.base import (
     NOTHING_COUNTED,
     NULL,
     CountingMetric,
-    Coverage,
     RatioMetric,
     ValueCounts,
     ValueNames,
@@ -34,7 +33,6 @@ from answerkey.metrics.intervals import (
     Ratio,
     average_shares,
     bound_value,
-    exact,
 )
 from answerkey.types import MetricValue
 
@@ -73,8 +71,8 @@ class _CountMetric(RatioMetric):
         numbers = counts.take_numbers(fields, values, rows, at_least_0=fields)
         if numbers is None:
             return None
-        hits = self.hit_factor * exact(numbers[0])
-        return hits, sum(map(exact, numbers[1:]), hits)
+        hits = self.hit_factor * numbers[0]
+        return hits, hits + sum(numbers[1:])
 
 
 @dataclass(frozen=True)
@@ -112,15 +110,15 @@ class F1Score(_CountMetric):
 
     type: ClassVar[str] = "f1_score"
     hit_factor: ClassVar[int] = 2
+    outcomes: ClassVar[Collection[tuple[Exact, Exact]]] = ((0, 0), (0, 1), (2, 2))
     empty: ClassVar[str] = "0/0: there are no positives among predictions or truths"
 
-    def is_outcome(self, top: Exact, bottom: Exact) -> bool:
-        """Whether a sample is a single hit or miss, or neither."""
-        return (top, bottom) in {(2, 2), (0, 1), (0, 0)}
-
-    def state_outcomes(self, share: Counts, coverage: Coverage) -> MetricValue:
-        """Return F1 of single hits and misses."""
-        return self.state_f1(self.value_name, share, coverage, self.empty)
+    def state_ratio(self, counts: ValueCounts, sums: Ratio) -> MetricValue:
+        """Return F1, with the interval of single hits and misses where all samples are that."""
+        if sums.several:
+            return super().state_ratio(counts, sums)
+        share = (int(sums.top), int(sums.bottom))
+        return self.state_f1(self.value_name, share, counts, self.empty)
 
 
 # How often each value occurs
@@ -142,9 +140,9 @@ class Frequency(CountingMetric[Counter[str]]):
         labels: Counter[str] = Counter()
         for (value,), rows in counts.counts:
             if value is None:
-                counts.leave_out(NULL, rows)
+                counts.left_out[NULL] += rows
             elif isinstance(value, float) and not is_finite(value):
-                counts.leave_out(NOT_FINITE, rows)
+                counts.left_out[NOT_FINITE] += rows
             else:
                 counts.n += rows
                 labels[write_label(value)] += rows
@@ -245,9 +243,9 @@ class _Classification(CountingMetric[Confusion], ABC):
         for (truth, predicted), rows in counts.counts:
             label = write_label(truth)
             if truth is None:
-                counts.leave_out(NULL, rows)
+                counts.left_out[NULL] += rows
             elif self.truths and label not in self.truths:
-                counts.leave_out(NEITHER_ANSWER, rows)
+                counts.left_out[NEITHER_ANSWER] += rows
             else:
                 counts.n += rows
                 prediction = None if predicted is None else write_label(predicted)
@@ -467,10 +465,9 @@ class Calibration(CountingMetric[Bins]):
                 continue
             if min(numbers) < 0 or max(numbers) > 1:
                 counts.n -= rows
-                counts.leave_out(_OUTSIDE, rows)
+                counts.left_out[_OUTSIDE] += rows
                 continue
-            confidence = Fraction(numbers[0])
-            right = Fraction(numbers[1])
+            confidence, right = numbers
             for size in self.bins:
                 cell = bins[size][find_bin(confidence, size)]
                 cell.n += rows
@@ -509,7 +506,7 @@ class Calibration(CountingMetric[Bins]):
         return self.state(name, value, counts, details={"bins": curve}, margin=margin)
 
 
-def find_bin(confidence: float | Fraction, size: int) -> int:
+def find_bin(confidence: float | Exact, size: int) -> int:
     """Return the bin of a confidence: the first holds 0 to 1/size, both included, the next up to
     2/size.
     """

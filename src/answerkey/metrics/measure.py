@@ -26,6 +26,7 @@ from answerkey.metrics.base import (
     Metric,
     ValueCounts,
     count_left_out,
+    sort_keys,
     split_counts,
 )
 from answerkey.metrics.intervals import (
@@ -651,7 +652,7 @@ def _find_value(value: MetricValue, keyed: KeyedMetric, group: _Measured) -> Met
         )
     note = "it does not occur in this group"
     return MetricValue(
-        value.name, None, n, group.coverage.sorted_left_out, note=note, type=value.type
+        value.name, None, n, sort_keys(group.coverage.left_out), note=note, type=value.type
     )
 
 

@@ -19,7 +19,7 @@ from typing import Any, Literal
 import polars as pl
 
 from answerkey.metrics.base import is_finite, read_column, write_label
-from answerkey.metrics.intervals import Ratio, exact
+from answerkey.metrics.intervals import Ratio
 from answerkey.types import EMPTY_STRUCT_FIELD, MetricValue, Samples, Scores, ScoreStatus
 
 AggregatorName = Literal["mean", "min", "max", "pass@k", "pass^k", "pass@k_plugin", "pass^k_plugin"]
@@ -332,7 +332,7 @@ def _compare_value(
     numbers = [number for number in values if number is not None]
     ratio = Ratio()
     for number in numbers:
-        ratio.add(exact(number), 1)
+        ratio.add(Fraction(number), 1)
     return {
         "name": value.name,
         "type": value.type,

@@ -28,7 +28,7 @@ from answerkey.metrics.classification import (
     MulticlassClassification,
     Precision,
 )
-from answerkey.metrics.intervals import Ratio, average, exact, root
+from answerkey.metrics.intervals import Ratio, average, root
 from answerkey.metrics.moments import Max, Min, StdDev, WeightedAverage
 from answerkey.metrics.python import PythonMetric
 from answerkey.types import MetricValue
@@ -235,7 +235,7 @@ def test_root_gives_the_deviation_of_the_standard_library() -> None:
     numbers = [0.1, 0.7, 0.35, 1e-9, 12.5]
     ratio = Ratio()
     for number in numbers:
-        ratio.add(exact(number), 1)
+        ratio.add(Fraction(number), 1)
     assert ratio.std_dev == statistics.stdev(numbers)
 
 

@@ -44,6 +44,8 @@ NOT_FINITE, NO_WEIGHT, NEITHER_ANSWER = "not_finite", "no_weight", "neither_answ
 
 NOTHING_COUNTED = "no sample counts towards it"
 
+#: How many rows are grouped at a time.
+SLICE_ROWS = 500_000
 #: How many examples of unsuitable values an error shows.
 SHOWN_EXAMPLES = 3
 
@@ -107,7 +109,7 @@ class BaseMetric:
             name=name,
             value=value,
             n=coverage.n,
-            n_excluded=sort_keys(coverage.left_out),
+            n_excluded=dict(sorted(coverage.left_out.items())),
             note="; ".join(notes) or None,
             type=self.type,
             details=details or {},
@@ -356,8 +358,8 @@ def split_counts(
     for place, name in enumerate(fields):
         columns.append(read_column(scores, name).alias(str(place)))
     is_counted = scores.counted()
-    table = pl.DataFrame([*label_columns, *columns]).filter(is_counted)
-    groups = table.group_by(pl.all()).len()
+    table = pl.DataFrame([*label_columns, *columns, is_counted])
+    groups = count_combinations(table).filter("counted")
     cells = []
     for place, name in enumerate(fields):
         cells.append(_list_cells(groups[str(place)], is_encoded=name in scores.encoded))
@@ -377,6 +379,20 @@ def split_counts(
     for label in [*combinations, *left_out]:
         split[label] = ValueCounts(combinations[label], left_out[label], scores.columns)
     return split
+
+
+def count_combinations(table: pl.DataFrame) -> pl.DataFrame:
+    """Return the distinct rows of a table in the order in which they first occur, and `len`.
+
+    Slice by slice, since grouping takes several times the memory of the rows.
+    """
+    parts = []
+    for rows in table.iter_slices(SLICE_ROWS):
+        parts.append(rows.group_by(pl.all(), maintain_order=True).len())
+    if len(parts) == 1:
+        return parts[0]
+    groups = pl.concat(parts or [table.with_columns(len=0)])
+    return groups.group_by(pl.exclude("len"), maintain_order=True).agg(pl.col("len").sum())
 
 
 def _list_cells(column: pl.Series, *, is_encoded: bool) -> list[Any]:

@@ -133,6 +133,10 @@ def shrink_scores(metrics: Sequence[KeyedMetric], frame: pl.DataFrame) -> pl.Dat
         names.update(fields)
     as_categories = pl.selectors.string().cast(pl.Categorical)
     values = frame["values"].struct.unnest().with_columns(as_categories)
+    for column in values.select(pl.selectors.float()):
+        half = column.cast(pl.Float32)
+        if half.cast(column.dtype).equals(column):  # as it is of zeros and ones
+            values = values.with_columns(half)
     metadata = frame["metadata"].struct.unnest()
     kept = names | COUNTED_FIELDS
     if "fallback_text" in metadata.columns:
@@ -144,9 +148,14 @@ def shrink_scores(metrics: Sequence[KeyedMetric], frame: pl.DataFrame) -> pl.Dat
     if is_counted and "choices" not in names:
         size = pl.col("choices").list.len()
         metadata = metadata.with_columns(size.cast(pl.UInt16))
+    columns = []
+    for name in ("reason", "excluded_by"):
+        column = frame[name]
+        dtype = pl.Categorical if column.count() else pl.Null
+        columns.append(column.cast(dtype))
     return frame.select(
         pl.col("status").cast(_STATUSES),
-        pl.col("reason", "excluded_by").cast(pl.Categorical),
+        *columns,
         values.to_struct("values"),
         metadata.with_columns(as_categories).to_struct("metadata"),
     )

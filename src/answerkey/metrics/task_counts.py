@@ -46,7 +46,7 @@ from typing import Any
 
 import polars as pl
 
-from answerkey.metrics.base import sort_keys
+from answerkey.metrics.base import count_combinations, sort_keys
 from answerkey.metrics.trials import (
     NO_GROUP,
     SEVERITY,
@@ -204,14 +204,18 @@ def find_invalid_reasons(scores: Scores, calls: pl.Series) -> pl.Series:
 
     By its status if no scorer says so.
     """
-    reasons = calls
-    is_invalid = calls != CompletionStatus.OK.value
-    validity = scores.column("completion_validity")
-    if validity is not None:
-        is_invalid = validity == Validity.INVALID.value
-        reasons = scores.columns.get("validity_reason", validity)
-        reasons = reasons.fill_null(Validity.INVALID.value)
+    is_invalid, reasons = _find_validity(scores, calls)
+    reasons = reasons.fill_null(Validity.INVALID.value)
     return pl.select(pl.when(is_invalid).then(reasons)).to_series()
+
+
+def _find_validity(scores: Scores, calls: pl.Series) -> tuple[pl.Series, pl.Series]:
+    """Return which completions are invalid, and the series that has the reasons."""
+    validity = scores.columns.get("completion_validity")
+    if validity is None:
+        return calls != CompletionStatus.OK.value, calls
+    is_invalid = validity == Validity.INVALID.value
+    return is_invalid, scores.columns.get("validity_reason", validity)
 
 
 def _list_reasons(scores: Scores, calls: pl.Series) -> dict[str, pl.DataFrame]:
@@ -220,27 +224,27 @@ def _list_reasons(scores: Scores, calls: pl.Series) -> dict[str, pl.DataFrame]:
     A failure of the scorer itself is a row that is FAILED, or one whose own call failed although
     there is a completion.
     """
-    table = pl.DataFrame(
-        [
-            scores.frame["status"],
-            scores.frame["reason"].fill_null("UNKNOWN"),
-            find_invalid_reasons(scores, calls).alias("invalid"),
-            calls.alias("call"),
-        ]
-    ).with_row_index("row")
-    invalid = pl.col("invalid").alias("reason")
-    is_scored = pl.col("status") == ScoreStatus.SCORED.value
-    failed = table.filter(pl.col("status") == ScoreStatus.FAILED.value)
-    errors = table.filter(pl.col("status") == ScoreStatus.ERROR.value)
-    own_errors = errors.filter(pl.col("call") != CompletionStatus.ERROR.value)
-    failures = pl.concat([failed, own_errors]).sort("row")
-    group = pl.col("reason").cast(pl.String).str.extract(_REASON_GROUP).str.strip_chars()
+    status = scores.frame["status"]
+    reasons = scores.frame["reason"]
+    is_invalid, validity_reasons = _find_validity(scores, calls)
+    is_invalid &= status == ScoreStatus.SCORED.value
+    is_failed = status == ScoreStatus.FAILED.value
+    is_error = status == ScoreStatus.ERROR.value
+    is_failure = is_failed | (is_error & (calls != CompletionStatus.ERROR.value))
+    failures = _select_reasons(is_failure, reasons, "UNKNOWN")
+    group = pl.col("reason").cast(pl.String).str.extract(_REASON_GROUP)
     return {
-        "invalid": table.filter(is_scored, invalid.is_not_null()).select("row", invalid),
-        "failed": failed,
-        "errors": errors,
-        "failures": failures.with_columns(group),
+        "invalid": _select_reasons(is_invalid, validity_reasons, Validity.INVALID.value),
+        "failed": _select_reasons(is_failed, reasons, "UNKNOWN"),
+        "errors": _select_reasons(is_error, reasons, "UNKNOWN"),
+        "failures": failures.with_columns(group.str.strip_chars()),
     }
+
+
+def _select_reasons(is_chosen: pl.Series, reasons: pl.Series, default: str) -> pl.DataFrame:
+    is_chosen = is_chosen.fill_null(value=False)
+    chosen = reasons.filter(is_chosen).fill_null(default)
+    return pl.DataFrame({"row": is_chosen.arg_true(), "reason": chosen})
 
 
 def _find_first(rows: pl.DataFrame) -> Iterable[tuple[int, str]]:
@@ -252,7 +256,7 @@ def _find_first(rows: pl.DataFrame) -> Iterable[tuple[int, str]]:
 def _count_reasons(kind: str, rows: pl.DataFrame, examples: Examples) -> dict[str, dict[str, Any]]:
     """Return count and example of each reason, in the order in which they first occur."""
     counted = {}
-    for reason, count in rows.group_by("reason", maintain_order=True).len().iter_rows():
+    for reason, count in count_combinations(rows.select("reason")).iter_rows():
         example = examples.get((kind, reason), {})
         counted[reason] = {"count": count, "example": dict(example)}
     return counted
@@ -443,9 +447,9 @@ def count_letters(scores: Scores) -> dict[str, dict[str, int]]:
     predicted = scores.column("predicted_choice")
     if truth is None or predicted is None:
         return {}
-    letters = pl.DataFrame({"true": truth, "predicted": predicted}).filter(scores.counted())
-    groups = letters.drop_nulls("true").group_by("true", "predicted").len()
-    groups = groups.with_columns(pl.col("true", "predicted").cast(pl.String))
+    letters = pl.DataFrame({"true": truth, "predicted": predicted, "counted": scores.counted()})
+    groups = count_combinations(letters).filter("counted").drop("counted")
+    groups = groups.drop_nulls("true").with_columns(pl.col("true", "predicted").cast(pl.String))
     groups = groups.with_columns(pl.col("predicted").fill_null(Validity.INVALID.value))
     counts: dict[str, dict[str, int]] = {}
     for true, letter, count in groups.sort("true", "predicted").iter_rows():

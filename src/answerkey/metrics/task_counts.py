@@ -319,7 +319,6 @@ def count_task(
         verdicts = {key: scores.take(kept) for key, scores in verdicts.items()}
     counts = count_rows(facts, verdicts[main], category)
     counts["failures"] = find_failures(facts, verdicts)
-    counts["readings"] = {}
     is_failed = pl.repeat(value=False, n=rows.height, dtype=pl.Boolean, eager=True)
     fallback = {}
     for key, scores in verdicts.items():
@@ -327,6 +326,7 @@ def count_task(
         if "fallback_text" in scores.columns:
             fallback[key] = _count_fallback(scores)
     counts["unscored"] = int(is_failed.sum())
+    counts["readings"] = {}
     if fallback:
         counts["fallback"] = fallback
     if "their_score" in rows.columns:

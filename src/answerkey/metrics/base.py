@@ -34,8 +34,11 @@ from answerkey.types import MetricValue, Purpose, Scores, ScoreStatus
 
 #: How samples of one group or cluster are labelled, by one column or several.
 Labels = tuple[Any, ...]
-#: The values of some fields in a sample, and in how many samples they are the same.
-Combination = tuple[tuple[object, ...], int]
+#: The values of some fields in a sample, and with the number of samples that have them.
+Cells = tuple[object, ...]
+Combination = tuple[Cells, int]
+#: What a sample adds to the two sums of a ratio.
+Addition = tuple[Exact, Exact]
 
 #: Why a sample is left out, in `n_excluded`; excluded by an action is `excluded:` and the action's
 #: key.
@@ -228,7 +231,7 @@ class RatioMetric(CountingMetric[Ratio]):
     empty: ClassVar[str] = NOTHING_COUNTED
     method: ClassVar[str] = STUDENT
     score_method: ClassVar[str | None] = None
-    outcomes: ClassVar[Collection[tuple[Exact, Exact]]] = ((0, 0), (0, 1), (1, 1))
+    outcomes: ClassVar[tuple[Addition, ...]] = ((0, 0), (0, 1), (1, 1))
     name: str | None
 
     @property
@@ -237,9 +240,7 @@ class RatioMetric(CountingMetric[Ratio]):
         """What the value is called."""
 
     @abstractmethod
-    def weigh(
-        self, counts: ValueCounts, values: tuple[object, ...], rows: int
-    ) -> tuple[Exact, Exact] | None:
+    def weigh(self, counts: ValueCounts, values: Cells, rows: int) -> Addition | None:
         """Return what a sample with these values adds to the two sums.
 
         None when it is left out or unsuitable, which is then noted.
@@ -364,7 +365,8 @@ def split_counts(
     for place, name in enumerate(fields):
         cells.append(_list_cells(groups[str(place)], is_encoded=name in scores.encoded))
     combinations: defaultdict[Labels, list[Combination]] = defaultdict(list)
-    for row, values in zip(groups.iter_rows(), zip(*cells, strict=True), strict=True):
+    rows_of_cells = zip(*cells, strict=True)
+    for row, values in zip(groups.iter_rows(), rows_of_cells, strict=True):
         label = row[: len(labels)]
         combinations[label].append((values, row[-1]))
     missing = pl.DataFrame([*label_columns, scores.frame["status"], scores.frame["excluded_by"]])
@@ -407,12 +409,19 @@ def _list_cells(column: pl.Series, *, is_encoded: bool) -> list[Any]:
     cells = column.to_list()
     if not is_encoded:
         return cells
-    cells = [None if text is None else json.loads(text) for text in cells]
-    if any(isinstance(cell, float) for cell in cells):
-        for row, cell in enumerate(cells):
-            if type(cell) in {int, float} and is_finite(cell) and float(cell) == cell:
-                cells[row] = cell + 0.0
-    return cells
+    decoded = [text and json.loads(text) for text in cells]
+    kinds = {type(cell) for cell in decoded}
+    if float in kinds:
+        return [_make_float(cell) for cell in decoded]
+    return decoded
+
+
+def _make_float(cell: Any) -> Any:  # noqa: ANN401 - whatever JSON can hold
+    """Return a number as a float, if there is one that is the same."""
+    is_number = type(cell) in {int, float}
+    if is_number and is_finite(cell) and float(cell) == cell:
+        return cell + 0.0
+    return cell
 
 
 def read_column(scores: Scores, name: str) -> pl.Series:
@@ -457,9 +466,14 @@ def is_finite(number: float) -> bool:
 
 def write_label(value: object) -> str:
     """Return a value as text: as Python prints numbers and booleans, nested values as JSON."""
-    if isinstance(value, list | dict):
-        return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
-    return str(value)
+    if not isinstance(value, list | dict):
+        return str(value)
+    return json.dumps(
+        value,
+        ensure_ascii=False,
+        sort_keys=True,
+        default=str,
+    )
 
 
 def sort_keys(mapping: Mapping[str, Any]) -> dict[str, Any]:
@@ -468,7 +482,9 @@ def sort_keys(mapping: Mapping[str, Any]) -> dict[str, Any]:
     """
     ordered = {}
     for key, value in sorted(mapping.items()):
-        ordered[key] = sort_keys(value) if isinstance(value, dict) else value
+        if isinstance(value, dict):
+            value = sort_keys(value)  # noqa: PLW2901 - the same, in order
+        ordered[key] = value
     return ordered
 
 
@@ -539,7 +555,8 @@ def name_values(groups: Sequence[ValueGroup]) -> list[MetricValue]:
         if place not in names:
             longest = f"{value.scorer}_{value.metric}_{value.name}"
             names[place] = _number_name(longest, names.values())
-    return [replace(value, name=names[place]) for place, value in enumerate(values)]
+        values[place] = replace(value, name=names[place])
+    return values
 
 
 def _number_name(name: str, taken: Collection[str]) -> str:

@@ -8,6 +8,7 @@ Clusters are samples that are not independent: questions on one passage, or the 
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -125,12 +126,10 @@ def shrink_scores(metrics: Sequence[KeyedMetric], frame: pl.DataFrame) -> pl.Dat
     Texts become categories, `choices` their number. Metadata that no metric and no count reads
     becomes null.
     """
-    names: set[str] = set()
-    for keyed in metrics:
-        fields = keyed.metric.fields()
-        if not fields:
-            return frame  # which fields it reads is not known
-        names.update(fields)
+    fields = [keyed.metric.fields() for keyed in metrics]
+    if not all(fields):
+        return frame  # which fields one of them reads is not known
+    names = set(itertools.chain.from_iterable(fields))
     as_categories = pl.selectors.string().cast(pl.Categorical)
     values = frame["values"].struct.unnest().with_columns(as_categories)
     for column in values.select(pl.selectors.float()):
@@ -141,9 +140,8 @@ def shrink_scores(metrics: Sequence[KeyedMetric], frame: pl.DataFrame) -> pl.Dat
     kept = names | COUNTED_FIELDS
     if "fallback_text" in metadata.columns:
         kept |= {"extraction_rule"}
-    for name in metadata.columns:
-        if name not in kept:
-            metadata = metadata.with_columns(pl.lit(None).alias(name))
+    unread = set(metadata.columns) - kept
+    metadata = metadata.with_columns(pl.lit(None).alias(name) for name in unread)
     is_counted = metadata.schema.get("choices") == pl.List(pl.String)
     if is_counted and "choices" not in names:
         size = pl.col("choices").list.len()
@@ -262,24 +260,31 @@ def _compute_metric(keyed: KeyedMetric, tables: _Tables) -> list[MetricValue]:
         return _compute_values(keyed, table)
     names = keyed.metric.fields()
     trials = tables.trials or Trials(num_trials=1)
+    has_trials = trials.num_trials > 1
     details: dict[str, object] = {"num_trials": trials.num_trials}
     if any(holds_other(table.scores, name) for name in names):
-        is_by_owner = trials.num_trials > 1 or tables.is_ordered
-        table = replace(table, is_by_owner=is_by_owner)
-        details["counts"] = "trials" if trials.num_trials > 1 else "orders"
+        table = replace(table, is_by_owner=has_trials or tables.is_ordered)
+        details["counts"] = "trials" if has_trials else "orders"
     else:
         is_share = all(holds_shares(table.scores, name) for name in names)
         table = replace(tables.by_sample, is_share=is_share)
         details["counts"] = "samples"
-        bare_names = [name for name in names if "." not in name]
-        if bare_names:
-            details["aggregates"] = {
-                name: trials.aggregators_of(name)[0].label for name in bare_names
-            }
+        aggregates = _list_aggregates(names, trials)
+        if aggregates:
+            details["aggregates"] = aggregates
     values = []
     for value in _compute_values(keyed, table):
         values.append(replace(value, details={**value.details, **details}))
     return values
+
+
+def _list_aggregates(names: Sequence[str], trials: Trials) -> dict[str, str]:
+    """Return what the bare names of values stand for under trials."""
+    aggregates = {}
+    for name in names:
+        if "." not in name:
+            aggregates[name] = trials.aggregators_of(name)[0].label
+    return aggregates
 
 
 Bounded = TypeVar("Bounded", MetricValue, GroupValue)

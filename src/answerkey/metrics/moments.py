@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
@@ -12,13 +12,15 @@ from answerkey.errors import SpecError
 from answerkey.metrics.base import (
     NO_WEIGHT,
     NULL,
+    Addition,
+    Cells,
     RatioMetric,
     ValueCounts,
     ValueNames,
     read_number,
     write_label,
 )
-from answerkey.metrics.intervals import RATIO_STUDENT, STUDENT, Exact, Margin, Ratio, Scale
+from answerkey.metrics.intervals import RATIO_STUDENT, STUDENT, Margin, Ratio, Scale
 from answerkey.types import MetricValue
 
 NO_INTERVAL = "answerkey computes none for a standard deviation"
@@ -44,9 +46,7 @@ class _FieldMetric(RatioMetric):
         score_name = self.field.partition(".")[0]
         return ValueNames((self.value_name,), is_share=score_name == "is_correct")
 
-    def weigh(
-        self, counts: ValueCounts, values: tuple[object, ...], rows: int
-    ) -> tuple[Exact, Exact] | None:
+    def weigh(self, counts: ValueCounts, values: Cells, rows: int) -> Addition | None:
         """Return the number, and 1."""
         numbers = counts.take_numbers([self.field], values, rows)
         if numbers is None:
@@ -141,7 +141,7 @@ class WeightedAverage(RatioMetric):
     needs: ClassVar[str] = "numbers, and weights of 0 or more"
     empty: ClassVar[str] = "all weights are 0"
     #: Weights are no outcomes, even those that are 0 or 1.
-    outcomes: ClassVar[Collection[tuple[Exact, Exact]]] = ()
+    outcomes: ClassVar[tuple[Addition, ...]] = ()
 
     def __post_init__(self) -> None:
         if not self.weights:
@@ -175,9 +175,7 @@ class WeightedAverage(RatioMetric):
             return RATIO_STUDENT
         return STUDENT
 
-    def weigh(
-        self, counts: ValueCounts, values: tuple[object, ...], rows: int
-    ) -> tuple[Exact, Exact] | None:
+    def weigh(self, counts: ValueCounts, values: Cells, rows: int) -> Addition | None:
         """Return weight times value, and weight; a weight out of the table is a value of weight
         1.
         """

@@ -369,11 +369,12 @@ def split_counts(
     for row, values in zip(groups.iter_rows(), rows_of_cells, strict=True):
         label = row[: len(labels)]
         combinations[label].append((values, row[-1]))
-    missing = pl.DataFrame([*label_columns, scores.frame["status"], scores.frame["excluded_by"]])
-    missing = missing.filter(~is_counted)
+    status = scores.frame.select("status", "excluded_by")
+    missing = pl.DataFrame([*label_columns, *status]).filter(~is_counted)
     names = [series.name for series in label_columns]
     left_out: defaultdict[Labels, dict[str, int]] = defaultdict(dict)
-    for *label_parts, reason, rows in missing.group_by(*names, name_left_out()).len().iter_rows():
+    reasons = missing.group_by(*names, name_left_out()).len()
+    for *label_parts, reason, rows in reasons.iter_rows():
         left_out[tuple(label_parts)][reason] = rows
     split = {}
     if not labels:
@@ -393,8 +394,10 @@ def count_combinations(table: pl.DataFrame) -> pl.DataFrame:
         parts.append(rows.group_by(pl.all(), maintain_order=True).len())
     if len(parts) == 1:
         return parts[0]
-    groups = pl.concat(parts or [table.with_columns(len=0)])
-    return groups.group_by(pl.exclude("len"), maintain_order=True).agg(pl.col("len").sum())
+    if not parts:
+        return table.with_columns(len=0)
+    groups = pl.concat(parts).group_by(pl.exclude("len"), maintain_order=True)
+    return groups.agg(pl.col("len").sum())
 
 
 def _list_cells(column: pl.Series, *, is_encoded: bool) -> list[Any]:

@@ -38,7 +38,7 @@ when all are. The others are of rows.
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -105,7 +105,9 @@ _RIGHT_OR_WRONG = (0.0, 1.0)
 
 TaskCounts = dict[str, Any]
 #: A row that shows what a reason means: by the kind of reason and the reason.
-Examples = Mapping[tuple[str, str], Mapping[str, str | None]]
+Examples = dict[tuple[str, str], dict[str, str | None]]
+#: How often something went wrong for each reason, with an example.
+Reasons = dict[str, dict[str, Any]]
 
 
 # What is kept of rows, chunk by chunk
@@ -127,11 +129,11 @@ class RowFacts:
     @classmethod
     def join(cls, chunks: Sequence[RowFacts]) -> RowFacts:
         """Return the facts of all chunks; of several examples the first one stays."""
-        examples: dict[tuple[str, str], Mapping[str, str | None]] = {}
-        for chunk in reversed(chunks):
-            examples |= chunk.examples
-        table = pl.concat([chunk.table for chunk in chunks], how="diagonal_relaxed")
-        return cls(table, examples)
+        examples: Examples = {}
+        for chunk in chunks:
+            examples = chunk.examples | examples
+        tables = [chunk.table for chunk in chunks]
+        return cls(pl.concat(tables, how="diagonal_relaxed"), examples)
 
 
 def describe_samples(samples: Samples, columns: Iterable[str]) -> pl.DataFrame:
@@ -178,7 +180,7 @@ def describe_rows(
     if their_scores.null_count() < len(their_scores):
         described.append(their_scores)
     ids = completions.column("sample_id")
-    examples: dict[tuple[str, str], Mapping[str, str | None]] = {}
+    examples: Examples = {}
     for key, scores in verdicts.items():
         reasons = _list_reasons(scores, calls)
         if key == main:
@@ -253,18 +255,17 @@ def _find_first(rows: pl.DataFrame) -> Iterable[tuple[int, str]]:
     return first.select("row", "reason").iter_rows()
 
 
-def _count_reasons(kind: str, rows: pl.DataFrame, examples: Examples) -> dict[str, dict[str, Any]]:
+def _count_reasons(kind: str, rows: pl.DataFrame, examples: Examples) -> Reasons:
     """Return count and example of each reason, in the order in which they first occur."""
     counted = {}
-    for reason, count in count_combinations(rows.select("reason")).iter_rows():
+    groups = count_combinations(rows.select("reason"))
+    for reason, count in groups.iter_rows():
         example = examples.get((kind, reason), {})
-        counted[reason] = {"count": count, "example": dict(example)}
+        counted[reason] = {"count": count, "example": example}
     return counted
 
 
-def find_failures(
-    facts: RowFacts, verdicts: Mapping[str, Scores]
-) -> dict[str, dict[str, dict[str, Any]]]:
+def find_failures(facts: RowFacts, verdicts: Mapping[str, Scores]) -> dict[str, Reasons]:
     """Return which scorers failed, on how many rows, and how: scorer key → reason → count and first
     example.
 
@@ -319,7 +320,7 @@ def count_task(
         verdicts = {key: scores.take(kept) for key, scores in verdicts.items()}
     counts = count_rows(facts, verdicts[main], category)
     counts["failures"] = find_failures(facts, verdicts)
-    is_failed = pl.repeat(value=False, n=rows.height, dtype=pl.Boolean, eager=True)
+    is_failed = pl.repeat(value=False, n=rows.height, eager=True)
     fallback = {}
     for key, scores in verdicts.items():
         is_failed |= scores.frame["status"] == ScoreStatus.FAILED.value
@@ -358,7 +359,8 @@ def _count_samples(
         (reasons == CompletionStatus.REFUSED.value).cast(pl.Int8) * 2,
     )
     worst = find_worst_rows(pl.select(severity).to_series(), owners)
-    of_samples = count_rows(RowFacts(rows[worst], facts.examples), scores.take(worst))
+    worst_facts = RowFacts(rows[worst], facts.examples)
+    of_samples = count_rows(worst_facts, scores.take(worst))
     for name in _OF_SAMPLES:
         counts[name] = of_samples[name]
     if num_trials > 1:
@@ -375,7 +377,10 @@ def _count_samples(
 def find_category_column(columns: Iterable[str]) -> str | None:
     """Return the column that holds categories, or None."""
     present = set(columns)
-    return next((name for name in CATEGORY_COLUMNS if name in present), None)
+    for name in CATEGORY_COLUMNS:
+        if name in present:
+            return name
+    return None
 
 
 def count_rows(facts: RowFacts, scores: Scores, category: str | None = None) -> TaskCounts:
@@ -385,7 +390,9 @@ def count_rows(facts: RowFacts, scores: Scores, category: str | None = None) -> 
     counted = {}
     for kind in _KINDS:
         counted[kind] = _count_reasons(kind, reasons[kind], facts.examples)
-    invalid = Counter({reason: entry["count"] for reason, entry in counted["invalid"].items()})
+    invalid: Counter[str] = Counter()
+    for reason, entry in counted["invalid"].items():
+        invalid[reason] = entry["count"]
     is_scored = scores.frame["status"] == ScoreStatus.SCORED.value
     num_scored = int(is_scored.sum())
     counts: TaskCounts = {
@@ -431,14 +438,16 @@ def _count_doubted(scores: Scores) -> dict[str, int]:
     )
     doubted = table.filter(scores.counted()).drop_nulls("doubted")
     doubted = doubted.filter(pl.col("validity") == Validity.INVALID.value)
-    is_right = doubted["doubted"].cast(pl.String) == doubted["true"]
-    return {"count": doubted.height, "correct": int(is_right.sum())}
+    is_right = pl.col("doubted").cast(pl.String) == pl.col("true")
+    right = doubted.filter(is_right)
+    return {"count": doubted.height, "correct": right.height}
 
 
 def _count_each(values: pl.Series) -> dict[str, int]:
     """Return how often each value occurs, null left out."""
-    counts = values.drop_nulls().value_counts(name="count")
-    return dict(sorted((str(value), count) for value, count in counts.iter_rows()))
+    groups = count_combinations(values.to_frame()).drop_nulls()
+    counts = {str(value): count for value, count in groups.iter_rows()}
+    return dict(sorted(counts.items()))
 
 
 def count_letters(scores: Scores) -> dict[str, dict[str, int]]:
@@ -447,14 +456,18 @@ def count_letters(scores: Scores) -> dict[str, dict[str, int]]:
     predicted = scores.column("predicted_choice")
     if truth is None or predicted is None:
         return {}
-    letters = pl.DataFrame({"true": truth, "predicted": predicted, "counted": scores.counted()})
-    groups = count_combinations(letters).filter("counted").drop("counted")
-    groups = groups.drop_nulls("true").with_columns(pl.col("true", "predicted").cast(pl.String))
-    groups = groups.with_columns(pl.col("predicted").fill_null(Validity.INVALID.value))
-    counts: dict[str, dict[str, int]] = {}
-    for true, letter, count in groups.sort("true", "predicted").iter_rows():
-        counts.setdefault(true, {})[letter] = count
-    return counts
+    letters = [truth.alias("true"), predicted.alias("predicted"), scores.counted()]
+    groups = count_combinations(pl.DataFrame(letters)).filter("counted")
+    predictions = pl.col("predicted").cast(pl.String)
+    groups = groups.drop_nulls("true").select(
+        pl.col("true").cast(pl.String),
+        predictions.fill_null(Validity.INVALID.value),
+        "len",
+    )
+    counts: dict[str, dict[str, int]] = defaultdict(dict)
+    for letter, prediction, count in groups.sort("true", "predicted").iter_rows():
+        counts[letter][prediction] = count
+    return dict(counts)
 
 
 def count_choices(scores: Scores) -> dict[str, int]:
@@ -480,7 +493,8 @@ def _count_categories(labels: pl.Series, scores: Scores) -> dict[str, dict[str, 
         return {}
     right = pl.col("right")
     is_partial = ~right.is_in(_RIGHT_OR_WRONG)
-    table = pl.DataFrame({"category": labels, "right": correct.cast(pl.Float64)})
+    numbers = correct.cast(pl.Float64)
+    table = pl.DataFrame({"category": labels, "right": numbers})
     groups = (
         table.filter(scores.counted())
         .drop_nulls("right")

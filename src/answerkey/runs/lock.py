@@ -25,6 +25,8 @@ HOLDER_NAME = "holder"
 BEAT = 15.0
 GONE = 90.0
 _MAX_BYTES = 10_000
+#: What a lock on object storage says of the process that has it.
+Holder = Mapping[str, Any]
 
 
 def remove_empty(folder: Path) -> None:
@@ -83,7 +85,8 @@ class FolderLock(RunLock):
         try:
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             with suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(self._handle), self._file.stat()):
+                locked = os.fstat(self._handle)
+                if os.path.samestat(locked, self._file.stat()):
                     os.ftruncate(self._handle, 0)
                     os.write(self._handle, f"{os.getpid()}\n".encode())
                     self.is_held = True
@@ -129,12 +132,18 @@ class ObjectLock(RunLock):
             self._take(note)
             self._after = undo.pop_all()
         self.is_held = True
-        self._thread = threading.Thread(target=self._beat, name="answerkey-lock", daemon=True)
+        self._thread = threading.Thread(
+            target=self._beat,
+            name="answerkey-lock",
+            daemon=True,
+        )
         self._thread.start()
 
     def _take(self, note: Path) -> None:
         holder = self._read()
-        is_dead = note.is_file() and note.read_text(encoding="ascii") == holder.get("token")
+        is_dead = False
+        if note.is_file():
+            is_dead = note.read_text(encoding="ascii") == holder.get("token")
         if holder and not is_dead and _find_age(holder) <= GONE:
             raise self._refuse(holder)
         note.write_text(self._token, encoding="ascii")
@@ -177,10 +186,10 @@ class ObjectLock(RunLock):
                     return
                 put_object(self._url, self._describe())
 
-    def _is_ours(self, holder: Mapping[str, Any]) -> bool:
+    def _is_ours(self, holder: Holder) -> bool:
         return holder.get("token") == self._token
 
-    def _read(self) -> Mapping[str, Any]:
+    def _read(self) -> Holder:
         stored = find_object(self._url)
         if stored is None or stored.size > _MAX_BYTES:
             return {}
@@ -199,7 +208,7 @@ class ObjectLock(RunLock):
         }
         return json.dumps(holder).encode()
 
-    def _refuse(self, holder: Mapping[str, Any]) -> RunError:
+    def _refuse(self, holder: Holder) -> RunError:
         process = holder.get("process")
         host = holder.get("host")
         age = int(_find_age(holder))
@@ -213,7 +222,7 @@ class ObjectLock(RunLock):
         return RunError("E506", message, where=Place(file=self._url), hint=hint)
 
 
-def _find_age(holder: Mapping[str, Any]) -> float:
+def _find_age(holder: Holder) -> float:
     beat = holder.get("beat_at")
     if not isinstance(beat, int | float):
         return GONE + 1

@@ -85,7 +85,12 @@ class StoredTable:
         """Yield part by part; one is in memory at a time."""
         return map(self.store.read_rows, self.parts)
 
-    def read(self, offset: int, length: int, columns: Sequence[str] | None = None) -> pl.DataFrame:
+    def read(
+        self,
+        offset: int,
+        length: int,
+        columns: Sequence[str] | None = None,
+    ) -> pl.DataFrame:
         """Return at most `length` rows from `offset` on, with all columns or with some."""
         frames = []
         start = 0
@@ -212,7 +217,8 @@ class TaskRun:
         return name == RIGHT and (function or usual) == "mean"
 
     def _find_field(self, metric: MetricValue) -> str:
-        definition = self.source.get("task", {}).get("definition", {})
+        task = self.source.get("task", {})
+        definition = task.get("definition", {})
         for scorer in definition.get("scorers") or ():
             if scorer["key"] != metric.scorer:
                 continue
@@ -422,13 +428,16 @@ def list_places(folder: str | RunPlace) -> list[RunPlace]:
     below = find_place(folder)
     if isinstance(below, StoredFolder):
         with reaching_storage():
-            paths = [stored.url[len(below.url) + 1 :] for stored in list_objects(below.url)]
+            objects = list_objects(below.url)
+        paths = [stored.url.removeprefix(f"{below.url}/") for stored in objects]
     elif not below.is_dir():
         hint = "name the folder that holds your runs"
         raise RunError("E501", f"`{below}` is not a folder", hint=hint)
     else:
-        files = [*below.glob("*/run.json"), *below.glob("*/*/run.json")]
-        paths = [file.relative_to(below).as_posix() for file in files]
+        paths = []
+        for pattern in ("*/run.json", "*/*/run.json"):
+            for file in below.glob(pattern):
+                paths.append(file.relative_to(below).as_posix())
     names = set()
     for path in paths:
         match = re.fullmatch(r"([^/]+(?:/[^/]+)?)/run\.json", path)
@@ -489,10 +498,14 @@ def read_run(
     if listed is not None:
         files = require_listed(store, listed, files)
         if is_compared:
-            tables = [file for name, file in files.items() if name.endswith(".parquet")]
+            tables = []
+            for name, file in files.items():
+                if name.endswith(".parquet"):
+                    tables.append(file)
             digests = store.map(store.digest, tables)
             for file, digest in zip(tables, digests, strict=True):
-                require_digest(store.show(file.name), digest, listed[file.name]["sha256"])
+                listed_digest = listed[file.name]["sha256"]
+                require_digest(store.show(file.name), digest, listed_digest)
     reader = _TaskReader(store, files, listed)
     finished = []
     for entry in manifest["tasks"]:
@@ -519,11 +532,11 @@ class _TaskReader:
             self._require_counts(entry, task.counts)
         pattern = re.compile(rf"{re.escape(base)}/{REPETITIONS}/(\d+)/metrics\.json")
         matches = map(pattern.fullmatch, self.files)
-        numbers = [int(match[1]) for match in matches if match]
+        numbers = sorted(int(match[1]) for match in matches if match)
         if not numbers:
             return task
         repetitions = []
-        for number in sorted(numbers):
+        for number in numbers:
             folder = f"{base}/{REPETITIONS}/{number}"
             repetitions.append(self._read_folder(entry, folder, base))
         repeatability = None
@@ -604,7 +617,10 @@ def refuse_missing(store: RunStore, name: str) -> RunError:
 
 
 def read_json(
-    store: RunStore, file: FolderFile | None, name: str, listed: Listed | None
+    store: RunStore,
+    file: FolderFile | None,
+    name: str,
+    listed: Listed | None,
 ) -> JsonObject:
     """Return a JSON file; E503 when it is missing, or has not the SHA-256 of the list."""
     if file is None:
@@ -627,7 +643,7 @@ def describe_gates(gates: Sequence[Gate]) -> list[JsonObject]:
 
 
 def _drop_unknown(fields: Iterable[tuple[str, Any]]) -> JsonObject:
-    return {name: value for name, value in fields if value not in (None, {})}
+    return {name: value for name, value in fields if value is not None and value != {}}
 
 
 def leave_open(policy: str, rule: Json, note: str) -> Gate:

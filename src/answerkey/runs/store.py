@@ -41,6 +41,8 @@ from answerkey.runs.lock import LOCK_NAME, FolderLock, ObjectLock, RunLock
 #: An object of a JSON file, which is read, or which is made.
 Json = Mapping[str, Any]
 JsonObject = dict[str, Any]
+#: Gives a table that is read as far as it is collected.
+OpenedTable = AbstractContextManager[pl.LazyFrame]
 A = TypeVar("A")
 B = TypeVar("B")
 #: What is written before `run.json`.
@@ -191,6 +193,10 @@ class FolderFile:
     mark: str = ""
 
 
+#: Files by their names.
+Files = dict[str, FolderFile]
+
+
 class RunStore(ABC):
     """The files of one run.
 
@@ -205,7 +211,7 @@ class RunStore(ABC):
         return None
 
     @abstractmethod
-    def list_files(self, under: str) -> dict[str, FolderFile]:
+    def list_files(self, under: str) -> Files:
         """Return the files below a folder by name, without hidden ones.
 
         E503 for what is no plain file.
@@ -258,7 +264,7 @@ class RunStore(ABC):
         self.write_bytes(name, buffer.getvalue())
 
     @abstractmethod
-    def scan(self, file: FolderFile) -> AbstractContextManager[pl.LazyFrame]:
+    def scan(self, file: FolderFile) -> OpenedTable:
         """Give a Parquet file as a table that is read as far as it is collected."""
 
     @contextmanager
@@ -277,7 +283,8 @@ class RunStore(ABC):
         file of a stranger may hold a billion rows in a thousand bytes.
         """
         with self._open_table(file) as table:
-            rows = int(table.select(pl.len()).collect().item())
+            size = table.select(pl.len()).collect()
+            rows = int(size.item())
             if rows > FREE_ROWS + ROWS_PER_BYTE * file.size:
                 raise ValueError(f"{rows:,} rows cannot be in so small a file")
             return rows
@@ -330,8 +337,11 @@ class RunStore(ABC):
                 names.append(name)
         if not names:
             return
-        is_started = names == ["tasks"]
-        if not is_started or not all(map(_FIRST_FILE.fullmatch, self.list_files("tasks"))):
+        is_started = False
+        if names == ["tasks"]:
+            files = self.list_files("tasks")
+            is_started = all(map(_FIRST_FILE.fullmatch, files))
+        if not is_started:
             message = f"`{self.place}` is there already and not empty"
             raise RunError("E502", message, hint="choose a new folder with `--out`")
 
@@ -361,7 +371,7 @@ class FolderStore(RunStore):
         """The folder itself has the journal."""
         return self.place
 
-    def list_files(self, under: str) -> dict[str, FolderFile]:
+    def list_files(self, under: str) -> Files:
         files = {}
         for folder, _, names in os.walk(self.place / under):
             for file_name in names:
@@ -388,7 +398,7 @@ class FolderStore(RunStore):
             path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, lambda draft: draft.write_bytes(content))
 
-    def scan(self, file: FolderFile) -> AbstractContextManager[pl.LazyFrame]:
+    def scan(self, file: FolderFile) -> OpenedTable:
         path = _require_plain(self.place / file.name)
         return nullcontext(pl.scan_parquet(path, glob=False))
 
@@ -418,7 +428,7 @@ class ObjectStore(RunStore):
         digest = sha256(self.place.url.encode()).hexdigest()
         return open_cache_folder("runs") / digest[:32]
 
-    def list_files(self, under: str) -> dict[str, FolderFile]:
+    def list_files(self, under: str) -> Files:
         with reaching_storage():
             objects = list_objects(self.show(under))
         files = {}
@@ -488,7 +498,7 @@ class MemoryStore(RunStore):
     content: dict[str, bytes] = field(default_factory=dict)
     place: None = field(default=None, init=False)
 
-    def list_files(self, under: str) -> dict[str, FolderFile]:
+    def list_files(self, under: str) -> Files:
         files = {}
         for name in sorted(self.content):
             if name.startswith(f"{under}/"):
@@ -506,8 +516,9 @@ class MemoryStore(RunStore):
     def write_bytes(self, name: str, content: bytes) -> None:
         self.content[name] = content
 
-    def scan(self, file: FolderFile) -> AbstractContextManager[pl.LazyFrame]:
-        return nullcontext(pl.scan_parquet(BytesIO(self.content[file.name])))
+    def scan(self, file: FolderFile) -> OpenedTable:
+        content = BytesIO(self.content[file.name])
+        return nullcontext(pl.scan_parquet(content))
 
     def remove(self, names: Iterable[str]) -> None:
         for name in names:
@@ -528,16 +539,18 @@ def open_store(place: RunPlace | None) -> RunStore:
 
 def _require_plain(path: Path) -> Path:
     """Refuse a link, a pipe or a device: it is not what a run writes, and may never end."""
-    if path.exists() and (path.is_symlink() or not path.is_file()):
+    is_plain = path.is_file() and not path.is_symlink()
+    if path.exists() and not is_plain:
         message = f"`{path}` is not a plain file"
         raise RunError("E503", message, hint="answerkey did not write this run folder")
     return path
 
 
 def _parse_object(raw: bytes) -> JsonObject:
-    if sum(map(raw.count, (b"[", b"{", b","))) > MAX_JSON_VALUES:
+    signs = raw.count(b"[") + raw.count(b"{") + raw.count(b",")
+    if signs > MAX_JSON_VALUES:
         raise ValueError("it holds more values than any run writes")
-    content = json.loads(raw.decode("utf-8"), parse_constant=_refuse_constant)
+    content = json.loads(raw.decode(), parse_constant=_refuse_constant)
     if not isinstance(content, dict):
         raise ValueError("it does not hold a JSON object")  # noqa: TRY004 - the file is wrong
     return content

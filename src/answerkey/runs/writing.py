@@ -208,9 +208,9 @@ class RunWriter:
     lock: RunLock = field(repr=False)
     lost_records: int = 0
     made: Sequence[Path] = ()
-    is_resumed: bool = field(default=False, init=False)
-    _journal: CallStore | None = field(default=None, init=False, repr=False)
-    _copies: JournalCopies | None = field(default=None, init=False, repr=False)
+    is_resumed: bool = False
+    _journal: CallStore | None = None
+    _copies: JournalCopies | None = None
 
     def restart(self, changes: Json) -> None:
         """Say in `run.json` that the run goes on, with these changes.
@@ -278,8 +278,9 @@ class RunWriter:
 
     def add_notices(self, notices: Iterable[Notice]) -> None:
         """Add notices to `run.json`, each text once."""
-        texts = [*self.manifest["notices"], *map(str, notices)]
-        self.manifest["notices"] = list(dict.fromkeys(texts))
+        texts = dict.fromkeys(self.manifest["notices"])
+        texts |= dict.fromkeys(map(str, notices))
+        self.manifest["notices"] = list(texts)
 
     def read_source(self, key: str) -> JsonObject:
         """Return a task's `task.json`."""
@@ -292,7 +293,8 @@ class RunWriter:
         lost.
         """
         self.lock.require_held()
-        if self._copies is not None and self.manifest["status"] != "complete":
+        is_complete = self.manifest["status"] == "complete"
+        if self._copies is not None and not is_complete:
             self._copies.publish()
         self.store.write_json("run.json", self.manifest)
 
@@ -418,7 +420,8 @@ def unify_parts(store: RunStore, folder: str) -> None:
     if all(schema == schemas[0] for schema in schemas):
         return
     try:
-        common = join_parts([pl.DataFrame(schema=schema) for schema in schemas])
+        empty_parts = [pl.DataFrame(schema=schema) for schema in schemas]
+        common = join_parts(empty_parts)
         for part, schema in zip(parts, schemas, strict=True):
             if schema != common.schema:
                 frame = join_parts([common, store.read_rows(part)])
@@ -444,7 +447,11 @@ class JournalCopies:
         self._end = threading.Event()
         self._turn = threading.Lock()
         self._published: int | None = None
-        self._thread = threading.Thread(target=self._go_on, name="answerkey-journal", daemon=True)
+        self._thread = threading.Thread(
+            target=self._go_on,
+            name="answerkey-journal",
+            daemon=True,
+        )
         self._thread.start()
 
     def publish(self) -> None:

@@ -20,11 +20,15 @@ __all__ = [
 ]  # and `inspect_scorer`, which wants Inspect
 
 
+Texts = Sequence[str]
+Messages = Sequence[Mapping[str, Any]]
+
+
 def reward(
-    completions: Sequence[str | Sequence[Mapping[str, Any]]],
-    choices: Sequence[str] | Sequence[Sequence[str]],
-    answer: str | Sequence[str],
-    options: Sequence[str] | Sequence[Sequence[str] | None] | None = None,
+    completions: Sequence[str | Messages],
+    choices: Texts | Sequence[Texts],
+    answer: str | Texts,
+    options: Texts | Sequence[Texts | None] | None = None,
     **_columns: object,
 ) -> list[float]:
     """Return 1.0 for each completion that states the answer and 0.0 for each other one.
@@ -35,17 +39,20 @@ def reward(
     an answer is not one of its choices.
     """
     count = len(completions)
+    answers = [answer] * count if isinstance(answer, str) else answer
     rows = zip(
         completions,
         _list_each(choices, count),
-        [answer] * count if isinstance(answer, str) else answer,
+        answers,
         _list_each(options, count),
         strict=True,
     )
-    return [
-        float(_judge(_read_text(completion), list(labels), texts, {truth})[0])
-        for completion, labels, truth, texts in rows
-    ]
+    rewards = []
+    for completion, labels, truth, texts in rows:
+        text = _read_text(completion)
+        is_correct, _ = _judge(text, list(labels), texts, {truth})
+        rewards.append(float(is_correct))
+    return rewards
 
 
 class LmEvalFilter:
@@ -59,7 +66,7 @@ class LmEvalFilter:
     def __init__(
         self,
         options: str | None = "choices",
-        choices: str | Sequence[str] | None = None,
+        choices: str | Texts | None = None,
         fallback: str = "[invalid]",
     ) -> None:
         self._options = options
@@ -70,20 +77,26 @@ class LmEvalFilter:
         self, resps: Iterable[Sequence[Any]], docs: Sequence[Mapping[str, Any]]
     ) -> list[list[str]]:
         """Return a list of choices for each document, in the order of its responses."""
-        return [
-            [reading.choice or self._fallback for reading in self._read(responses, doc)]
-            for responses, doc in zip(resps, docs, strict=True)
-        ]
+        choices = []
+        for responses, doc in zip(resps, docs, strict=True):
+            readings = self._read(responses, doc)
+            choices.append([reading.choice or self._fallback for reading in readings])
+        return choices
 
     def _read(self, responses: Sequence[Any], doc: Mapping[str, Any]) -> list[Reading]:
-        options = None if self._options is None else list(_get_field(doc, self._options))
-        choices = (
-            _get_field(doc, self._choices) if isinstance(self._choices, str) else self._choices
-        )
-        labels = list(_label(options or ()) if choices is None else choices)
-        # A call that failed has no text.
-        texts = [response if isinstance(response, str) else "" for response in responses]
-        return read_many(texts, labels, options)
+        options = None
+        if self._options is not None:
+            options = list(_get_field(doc, self._options))
+        choices = self._choices
+        if choices is None:
+            choices = _label(options or ())
+        elif isinstance(choices, str):
+            choices = _get_field(doc, choices)
+        texts = []
+        for response in responses:
+            # A call that failed has no text.
+            texts.append(response if isinstance(response, str) else "")
+        return read_many(texts, list(choices), options)
 
 
 def lighteval_metric(name: str = "stated_answer") -> Any:  # noqa: ANN401 - a class of lighteval
@@ -105,12 +118,15 @@ def lighteval_metric(name: str = "stated_answer") -> Any:  # noqa: ANN401 - a cl
             labels = _label(doc.choices)
             texts = [choice.strip() for choice in doc.choices]
             options = None if texts == labels else texts
-            golds = [doc.gold_index] if isinstance(doc.gold_index, int) else doc.gold_index
+            golds = doc.gold_index
+            if isinstance(golds, int):
+                golds = [golds]
             truths = {labels[at] for at in golds}
-            verdicts = [
-                _judge(text, labels, options, truths)[0] for text in model_response.final_text
-            ]
-            return sum(verdicts) / len(verdicts)
+            right = 0
+            for text in model_response.final_text:
+                is_correct, _ = _judge(text, labels, options, truths)
+                right += is_correct
+            return right / len(model_response.final_text)
 
     return SampleLevelMetric(
         metric_name=name,
@@ -130,7 +146,7 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - a class of Inspect
     from inspect_ai.scorer import CORRECT, INCORRECT, Score, accuracy, scorer, stderr
 
     @scorer(metrics=[accuracy(), stderr()], name="stated_answer")  # type: ignore[untyped-decorator]
-    def inspect_scorer(choices: Sequence[str] | None = None) -> Any:  # noqa: ANN401
+    def inspect_scorer(choices: Texts | None = None) -> Any:  # noqa: ANN401
         """Score the choice that a completion states.
 
         `choices` are labels for samples that list none.
@@ -144,18 +160,22 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - a class of Inspect
                     "`multiple_choice(shuffle=…)` rewrites completions: use the "
                     "dataset's `shuffle_choices`"
                 )
-            labels = _label(options) if choices is None else list(choices)
-            truth = target.text.strip() if choices else target.text.strip().upper()
-            is_correct, reading = _judge(state.output.completion, labels, options or None, {truth})
+            labels = list(choices or _label(options))
+            truth = target.text.strip()
+            if not choices:
+                truth = truth.upper()
+            text = state.output.completion
+            is_correct, reading = _judge(text, labels, options or None, {truth})
+            metadata = {
+                "validity_reason": reading.reason,
+                "part": reading.part,
+                "span": reading.span,
+            }
             return Score(
                 value=CORRECT if is_correct else INCORRECT,
                 answer=reading.choice,
-                explanation=state.output.completion,
-                metadata={
-                    "validity_reason": reading.reason,
-                    "part": reading.part,
-                    "span": reading.span,
-                },
+                explanation=text,
+                metadata=metadata,
             )
 
         return score
@@ -165,7 +185,10 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - a class of Inspect
 
 
 def _judge(
-    text: str, choices: Sequence[str], options: Sequence[str] | None, truths: Collection[str]
+    text: str,
+    choices: Texts,
+    options: Texts | None,
+    truths: Collection[str],
 ) -> tuple[bool, Reading]:
     """Return whether a text states a right choice, and what was read."""
     for truth in truths:
@@ -175,13 +198,13 @@ def _judge(
     return reading.choice in truths, reading
 
 
-def _label(options: Sequence[str]) -> list[str]:
+def _label(options: Texts) -> list[str]:
     """Return A, B, …: a letter for each option."""
-    if not 0 < len(options) <= len(ascii_uppercase):
-        raise ValueError(
-            f"there are letters for 1 to {len(ascii_uppercase)} options, not for {len(options)}"
-        )
-    return list(ascii_uppercase[: len(options)])
+    most = len(ascii_uppercase)
+    size = len(options)
+    if not 0 < size <= most:
+        raise ValueError(f"there are letters for 1 to {most} options, not for {size}")
+    return list(ascii_uppercase[:size])
 
 
 def _list_each(texts: Any, count: int) -> Sequence[Any]:  # noqa: ANN401 - texts, or lists of them
@@ -191,7 +214,7 @@ def _list_each(texts: Any, count: int) -> Sequence[Any]:  # noqa: ANN401 - texts
     return texts  # type: ignore[no-any-return]
 
 
-def _read_text(completion: str | Sequence[Mapping[str, Any]]) -> str:
+def _read_text(completion: str | Messages) -> str:
     """Return the text of a completion: of chat messages, what the assistant said last.
 
     "" for none.
@@ -204,7 +227,8 @@ def _read_text(completion: str | Sequence[Mapping[str, Any]]) -> str:
             content = message["content"]
     if content is None or isinstance(content, str):
         return content or ""
-    return "\n".join(part["text"] for part in content if part.get("type") == "text")
+    texts = [part["text"] for part in content if part.get("type") == "text"]
+    return "\n".join(texts)
 
 
 def _get_field(doc: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401 - whatever a dataset holds

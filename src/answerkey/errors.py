@@ -23,7 +23,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from functools import partial
 from urllib.parse import unquote
 
 from answerkey import features
@@ -104,13 +103,18 @@ class Place:
     field: str | None = None
 
     def __str__(self) -> str:
-        steps = (self.file or None, self.line, self.column)
-        parts = [":".join(str(step) for step in steps if step is not None)]
-        if self.sample and not parts[0]:
+        steps = []
+        for step in (self.file or None, self.line, self.column):
+            if step is not None:
+                steps.append(str(step))
+        parts = []
+        if steps:
+            parts.append(":".join(steps))
+        elif self.sample:
             parts.append(f"sample `{self.sample}`")
         if self.field:
             parts.append(f"column `{self.field}`")
-        return ", ".join(filter(None, parts))
+        return ", ".join(parts)
 
     def without_secrets(self) -> Place:
         """Return the place as it may be shown: a file may be an address with a secret in it."""
@@ -125,7 +129,12 @@ class AnswerkeyError(Exception):
     exit_code = 2
 
     def __init__(
-        self, code: str, message: str, *, where: Place | None = None, hint: str | None = None
+        self,
+        code: str,
+        message: str,
+        *,
+        where: Place | None = None,
+        hint: str | None = None,
     ) -> None:
         self.code = code
         self.message = hide_secrets(message)
@@ -138,11 +147,8 @@ class AnswerkeyError(Exception):
         return features.draw_error(self)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return partial(_build_again, where=self.where, hint=self.hint), (
-            type(self),
-            self.code,
-            self.message,
-        )
+        facts = (self.code, self.message, self.where, self.hint)
+        return _build_again, (type(self), *facts)
 
     def describe(self) -> dict[str, object]:
         """Return the error as plain values, as `--json` prints it."""
@@ -195,7 +201,12 @@ class ServeError(AnswerkeyError):
     status: int = 400
 
     def __init__(
-        self, code: str, message: str, *, status: int = 400, hint: str | None = None
+        self,
+        code: str,
+        message: str,
+        *,
+        status: int = 400,
+        hint: str | None = None,
     ) -> None:
         super().__init__(code, message, hint=hint)
         self.status = status
@@ -213,9 +224,17 @@ class Problems(AnswerkeyError):  # noqa: N818 - it holds errors, it is not one m
     def __init__(self, errors: Iterable[AnswerkeyError]) -> None:
         flat: list[AnswerkeyError] = []
         for error in errors:
-            flat.extend(error.errors if isinstance(error, Problems) else [error])
+            if isinstance(error, Problems):
+                flat.extend(error.errors)
+            else:
+                flat.append(error)
         first = flat[0]
-        super().__init__(first.code, first.message, where=first.where, hint=first.hint)
+        super().__init__(
+            first.code,
+            first.message,
+            where=first.where,
+            hint=first.hint,
+        )
         self.errors: tuple[AnswerkeyError, ...] = tuple(flat)
         self.exit_code = max(error.exit_code for error in flat)
 
@@ -224,7 +243,11 @@ class Problems(AnswerkeyError):  # noqa: N818 - it holds errors, it is not one m
 
 
 def _build_again(
-    kind: type[AnswerkeyError], code: str, message: str, *, where: Place | None, hint: str | None
+    kind: type[AnswerkeyError],
+    code: str,
+    message: str,
+    where: Place | None,
+    hint: str | None,
 ) -> AnswerkeyError:
     """Return an error as it was before it travelled between processes."""
     error = kind.__new__(kind)
@@ -242,30 +265,40 @@ def raise_all(errors: Sequence[AnswerkeyError]) -> None:
 
 def distinct(errors: Iterable[AnswerkeyError]) -> list[AnswerkeyError]:
     """Return errors in their order, each once."""
-    unique = {(error.code, error.message, error.where, error.hint): error for error in errors}
+    unique: dict[object, AnswerkeyError] = {}
+    for error in errors:
+        key = (error.code, error.message, error.where, error.hint)
+        unique[key] = error
     return list(unique.values())
 
 
 #: Everyday words for what has another name here, of which the first that exists is meant; none for
 #: something that does not exist.
 ALIASES: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("accuracy", "acc"), ("mean", "is_correct", "string_equals_mcqa")),
-    **dict.fromkeys(("avg", "average"), ("mean",)),
+    "accuracy": ("mean", "is_correct", "string_equals_mcqa"),
+    "acc": ("mean", "is_correct", "string_equals_mcqa"),
+    "avg": ("mean",),
+    "average": ("mean",),
     "median": (),
     "f1": ("f1_score",),
     "binary": ("binary-classification",),
     "multiclass": ("multiclass-classification",),
-    **dict.fromkeys(("mcqa", "multiplechoice"), ("string_equals_mcqa",)),
+    "mcqa": ("string_equals_mcqa",),
+    "multiplechoice": ("string_equals_mcqa",),
     "exactmatch": ("string_equals",),
-    **dict.fromkeys(("answer", "target", "truth", "label"), ("ground_truth_choice",)),
+    "answer": ("ground_truth_choice",),
+    "target": ("ground_truth_choice",),
+    "truth": ("ground_truth_choice",),
+    "label": ("ground_truth_choice",),
     "integer": ("int",),
 }
 
 
 def suggest(name: str, names: Iterable[str]) -> str | None:
     """Return the hint "did you mean `x`?" for the nearest of the names, or None."""
-    near = find_near(name, names)
-    return f"did you mean `{near[0]}`?" if near else None
+    for near in find_near(name, names):
+        return f"did you mean `{near}`?"
+    return None
 
 
 def find_near(name: str, names: Iterable[str], *, most: int = 1) -> list[str]:
@@ -296,7 +329,10 @@ def _fold(name: str) -> str:
 
 
 def refuse_column(
-    message: str, name: str, columns: Iterable[str], where: Place | None = None
+    message: str,
+    name: str,
+    columns: Iterable[str],
+    where: Place | None = None,
 ) -> DataError:
     """Return E206 for a column that does not exist, with a hint to the nearest one, or to all."""
     names = list(columns)
@@ -343,7 +379,9 @@ def hide_secrets(text: str) -> str:
         text = text.replace(secret, HIDDEN)
     if "@" in text:
         text = _USER.sub(rf"\1\2{HIDDEN}@", text)
-    return _PARAMETER.sub(rf"\1={HIDDEN}", text) if "=" in text else text
+    if "=" in text:
+        text = _PARAMETER.sub(rf"\1={HIDDEN}", text)
+    return text
 
 
 #: The value after the name of a secret in a line of a file, unless it only refers to one.

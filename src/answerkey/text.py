@@ -44,7 +44,6 @@ _HIDDEN = re.compile(f"[\x00-\x1f{_HIDDEN_RANGES}]")
 _HIDDEN_IN_LINES = re.compile(f"[\x00-\x09\x0b-\x1f{_HIDDEN_RANGES}]")
 # JSON writes the first thirty-two itself.
 _HIDDEN_IN_JSON = re.compile(f"[{_HIDDEN_RANGES}]")
-_NAMED = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
 def make_visible(text: str, *, keep_lines: bool = False) -> str:
@@ -53,16 +52,14 @@ def make_visible(text: str, *, keep_lines: bool = False) -> str:
     With `keep_lines` line feeds stay and tabs become four spaces, for text that is printed as a
     block.
     """
-    pattern = _HIDDEN
     if keep_lines:
-        pattern, text = _HIDDEN_IN_LINES, text.replace("\t", "    ")
-    return pattern.sub(lambda match: _NAMED.get(match[0]) or _write_out(ord(match[0])), text)
+        text = text.replace("\t", "    ")
+        return _HIDDEN_IN_LINES.sub(_write_out, text)
+    return _HIDDEN.sub(_write_out, text)
 
 
-def _write_out(code: int) -> str:
-    if code <= 0xFF:  # noqa: PLR2004  the three escape lengths of Python strings
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"  # noqa: PLR2004  same
+def _write_out(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape").decode("ascii")
 
 
 def escape_json(text: str) -> str:
@@ -72,33 +69,41 @@ def escape_json(text: str) -> str:
 
 def measure_width(text: str) -> int:
     """Return how many terminal cells the text takes."""
-    return len(text) if text.isascii() else sum(map(_measure_character, text))
+    if text.isascii():
+        return len(text)
+    return sum(map(_measure_character, text))
 
 
 def _measure_character(character: str) -> int:
     if unicodedata.category(character) in {"Mn", "Me", "Cf"}:
         return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+    if unicodedata.east_asian_width(character) in "WF":
+        return 2
+    return 1
 
 
 def shorten(text: str, width: int) -> str:
     """Return the text made visible on one line, cut to `width` cells; a cut is marked by `…`."""
     # A huge completion is cut before it is looked at: at most `width` characters of it can show.
-    shown = make_visible(text[: 4 * width + 4])
-    if measure_width(shown) <= width and len(text) <= 4 * width + 4:
+    most = 4 * width + 4
+    shown = make_visible(text[:most])
+    if measure_width(shown) <= width and len(text) <= most:
         return shown
-    cells, kept = 0, 0
+    kept = ""
+    cells = 1
     for character in shown:
         cells += _measure_character(character)
-        if cells > width - 1:
+        if cells > width:
             break
-        kept += 1
-    return shown[:kept] + "…"
+        kept += character
+    return f"{kept}…"
 
 
 def quote(completion: str | None, width: int) -> str:
     """Return a completion on one line in quotation marks; `none` when there is no text."""
-    return "none" if completion is None else f'"{shorten(completion, width)}"'
+    if completion is None:
+        return "none"
+    return f'"{shorten(completion, width)}"'
 
 
 #: Real path to path of the files and folders that the command line names.
@@ -109,10 +114,13 @@ def remember_paths(words: Iterable[str]) -> None:
     """Show files from now on as these words name them, or the folders that they are in."""
     _given.clear()
     for word in words:
-        path = word.partition("=")[2] if word.startswith("--") else word
+        path = word
+        if word.startswith("--"):
+            path = word.partition("=")[2]
         with suppress(OSError, ValueError, RuntimeError):
             if path and Path(path).exists():
-                _given[str(Path(path).resolve())] = path
+                real_path = str(Path(path).resolve())
+                _given[real_path] = path
 
 
 def shorten_path(path: str) -> str:
@@ -121,14 +129,15 @@ def shorten_path(path: str) -> str:
     """
     if path in _given:
         return _given[path]
-    for parent in Path(path).parents if Path(path).is_absolute() else ():
-        folder = str(parent)
-        if _given.get(folder, ".") != ".":
-            return str(Path(_given[folder], Path(path).relative_to(folder)))
-    try:
-        return str(Path(path).relative_to(Path.cwd()))
-    except (ValueError, OSError):
-        return path
+    whole = Path(path)
+    if whole.is_absolute():
+        for folder in whole.parents:
+            shown = _given.get(str(folder), ".")
+            if shown != ".":
+                return str(shown / whole.relative_to(folder))
+    with suppress(ValueError, OSError):
+        return str(whole.relative_to(Path.cwd()))
+    return path
 
 
 # ------------------------------------------------------------------------------------------ numbers
@@ -157,21 +166,28 @@ def read_fraction(text: str) -> float:
     """Return a number as people write it: `0.03`, `1/9`, `3%`; ValueError for anything else."""
     text = text.strip()
     try:
-        return float(Fraction(text.removesuffix("%")) / (100 if text.endswith("%") else 1))
+        number = Fraction(text.removesuffix("%"))
+        if text.endswith("%"):
+            number /= 100
+        return float(number)
     except (ZeroDivisionError, OverflowError) as error:
         raise ValueError(text) from error
 
 
 def format_percent(share: float, digits: int | None = None) -> str:
     """Return a share as a percentage with two digits."""
-    return f"{100 * share:.2f} %" if digits is None else f"{share:.{digits}f}"
+    if digits is None:
+        return f"{100 * share:.2f} %"
+    return f"{share:.{digits}f}"
 
 
 def format_number(value: float, digits: int | None = None) -> str:
     """Return a number with up to six significant digits; whole numbers without a point."""
     if digits is not None:
         return f"{value:.{digits}f}"
-    return f"{value:.0f}" if float(value).is_integer() and abs(value) < EXACT else f"{value:.6g}"
+    if float(value).is_integer() and abs(value) < EXACT:
+        return f"{value:.0f}"
+    return f"{value:.6g}"
 
 
 def is_share(value: MetricValue) -> bool:
@@ -188,7 +204,9 @@ def format_figure(value: float | None, *, as_share: bool, digits: int | None = N
     """Return a number, as a percentage if it is a share; `no value` when there is none."""
     if value is None:
         return "no value"
-    return format_percent(value, digits) if as_share else format_number(value, digits)
+    if as_share:
+        return format_percent(value, digits)
+    return format_number(value, digits)
 
 
 def format_interval(
@@ -205,20 +223,25 @@ def format_interval(
 
 def format_error(error: float | None, *, as_share: bool, digits: int | None = None) -> str:
     """Return a standard error; empty when there is none."""
-    return "" if error is None else format_figure(error, as_share=as_share, digits=digits)
+    if error is None:
+        return ""
+    return format_figure(error, as_share=as_share, digits=digits)
 
 
 def format_chance(p: float | None) -> str:
     """Return a p-value with five digits; empty when there is none."""
     if p is None:
         return ""
-    return f"{p:.5f}" if p >= _SMALLEST_P else f"<{_SMALLEST_P:.5f}"
+    if p < _SMALLEST_P:
+        return f"<{_SMALLEST_P:.5f}"
+    return f"{p:.5f}"
 
 
 def format_short_percent(share: float) -> str:
     """Return a share in per cent with one digit, with two where it is close to none or to all."""
-    is_plain = share in {0, 1} or FEW_HUNDREDTHS <= share <= 1 - FEW_HUNDREDTHS
-    return f"{100 * share:.{1 if is_plain else 2}f} %"
+    if share in {0, 1} or FEW_HUNDREDTHS <= share <= 1 - FEW_HUNDREDTHS:
+        return f"{100 * share:.1f} %"
+    return f"{100 * share:.2f} %"
 
 
 def format_part(count: int, n: int) -> str:
@@ -228,13 +251,18 @@ def format_part(count: int, n: int) -> str:
 
 def list_counts(counts: Mapping[str, int], most: int) -> str:
     """Return `A 3, B 2`, cut after `most` with the number of the rest."""
-    shown = ", ".join(f"{name} {count}" for name, count in list(counts.items())[:most])
-    return f"{shown} and {len(counts) - most} more" if len(counts) > most else shown
+    texts = [f"{name} {count}" for name, count in counts.items()]
+    shown = ", ".join(texts[:most])
+    if len(texts) > most:
+        shown += f" and {len(texts) - most} more"
+    return shown
 
 
 def format_count(number: int, noun: str) -> str:
     """Return `1 sample`, `2 samples`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number} {noun}s"
 
 
 def say_reused(calls: Iterable[Mapping[str, Any]]) -> str | None:
@@ -242,12 +270,15 @@ def say_reused(calls: Iterable[Mapping[str, Any]]) -> str | None:
 
     None without any. `calls` are counts as `run.json` has them for each purpose.
     """
-    counts = list(calls)
-    reused = sum(count["cached"] for count in counts)
+    reused = 0
+    replies = 0
+    seconds = 0
+    for count in calls:
+        reused += count["cached"]
+        replies += count["calls"] - count["failed"]
+        seconds = max(seconds, count.get("oldest_seconds") or 0)
     if not reused:
         return None
-    replies = sum(count["calls"] - count["failed"] for count in counts)
-    seconds = max(count.get("oldest_seconds") or 0 for count in counts)
     age = "less than a minute"
     for unit, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
         if seconds >= length:
@@ -285,8 +316,8 @@ def clean_numbers(content: object) -> Any:  # noqa: ANN401  # whatever shape JSO
     """Return the same values with NaN and infinities replaced by null, which is all that JSON
     has.
     """
-    if isinstance(content, float):
-        return content if math.isfinite(content) else None
+    if isinstance(content, float) and not math.isfinite(content):
+        return None
     if isinstance(content, dict):
         return {str(name): clean_numbers(value) for name, value in content.items()}
     if isinstance(content, list | tuple):
@@ -355,8 +386,9 @@ def line(*pieces: Cell) -> Line:
 
 
 def _as_span(cell: Cell) -> Span:
-    text, role = (cell.text, cell.role) if isinstance(cell, Span) else (cell, "plain")
-    return Span(make_visible(text), role)
+    if isinstance(cell, Span):
+        return Span(make_visible(cell.text), cell.role)
+    return Span(make_visible(cell))
 
 
 def make_line_visible(spans: Line) -> Line:
@@ -461,32 +493,33 @@ def lay_out(table: Table, width: int, *, indent: str = INDENT) -> list[Line]:
 
     A column without any text is left out, and so is a heading line without any.
     """
-    columns: list[tuple[str, int, list[Span]]] = []
+    columns: list[list[Span]] = []
+    aligns = ""
     flexible = None
-    for number, (align, *cells) in enumerate(
-        zip(table.align, table.header, *table.rows, strict=True)
-    ):
-        spans = [_as_span(cell) for cell in cells]
+    cells_by_column = zip(table.header, *table.rows, strict=True)
+    for number, (heading, *cells) in enumerate(cells_by_column):
+        spans = line(heading, *cells)
         if not any(span.text for span in spans[1:]):
             continue
         if number == table.flexible:
             flexible = len(columns)
-        spans[0] = Span(spans[0].text, "head")
-        columns.append((align, max(measure_width(span.text) for span in spans), spans))
-    spare = width - len(indent) - len(GAP) * (len(columns) - 1)
-    spare -= sum(column_width for _, column_width, _ in columns)
+        aligns += table.align[number]
+        columns.append([Span(spans[0].text, "head"), *spans[1:]])
+    widths = []
+    for column in columns:
+        widths.append(max(measure_width(span.text) for span in column))
+    spare = width - len(indent) - len(GAP) * (len(columns) - 1) - sum(widths)
     if flexible is not None and spare < 0:
-        align, column_width, spans = columns[flexible]
-        least = max(8, measure_width(spans[0].text))
-        columns[flexible] = (align, max(least, column_width + spare), spans)
+        least = max(8, measure_width(columns[flexible][0].text))
+        widths[flexible] = max(least, widths[flexible] + spare)
     lines = []
-    for number in range(len(table.rows) + 1):
+    for row in zip(*columns, strict=True):
         pieces = [Span(indent)]
-        for align, column_width, spans in columns:
-            text = _pad(spans[number].text, column_width, align)
-            pieces += [Span(text, spans[number].role), Span(GAP)]
+        for span, cell_width, align in zip(row, widths, aligns, strict=True):
+            text = _pad(span.text, cell_width, align)
+            pieces += [Span(text, span.role), Span(GAP)]
         lines.append(tuple(piece for piece in pieces[:-1] if piece.text))
-    has_heading = any(spans[0].text for _, _, spans in columns)
+    has_heading = any(column[0].text for column in columns)
     return lines if has_heading else lines[1:]
 
 
@@ -495,7 +528,9 @@ def _pad(text: str, width: int, align: str) -> str:
     if measure_width(text) > width:
         text = shorten(text, width)
     padding = " " * (width - measure_width(text))
-    return padding + text if align == ">" else text + padding
+    if align == ">":
+        return padding + text
+    return text + padding
 
 
 def draw_facts(facts: Iterable[tuple[str, Cell]], width: int) -> list[Line]:
@@ -537,14 +572,19 @@ def draw_letter_table(
             continue
         row = counts[letter]
         n = sum(row.values())
-        cells = [Span(str(row.get(prediction, 0))) for prediction in predictions]
-        cells[letters.index(letter)] = Span(str(row.get(letter, 0)), "strong")
-        share = format_percent(row.get(letter, 0) / n) if with_shares else ""
-        rows.append((letter, *cells, str(n), share))
+        cells: list[Cell] = [letter]
+        for prediction in predictions:
+            role: Role = "strong" if prediction == letter else "plain"
+            cells.append(Span(str(row.get(prediction, 0)), role))
+        recall = ""
+        if with_shares:
+            recall = format_percent(row.get(letter, 0) / n)
+        rows.append([*cells, str(n), recall])
     sums = [totals[prediction] for prediction in predictions]
     rows.append([Span(str(cell), "dim") for cell in ("all", *sums, sum(sums), "")])
     header = ["True \\ predicted", *predictions, "n", "recall"]
-    return [BLANK, *lay_out(Table(header, rows, "<" + ">" * (len(header) - 1)), width)]
+    align = "<" + ">" * (len(header) - 1)
+    return [BLANK, *lay_out(Table(header, rows, align), width)]
 
 
 # ------------------------------------------------------------------------------- errors and notices
@@ -570,10 +610,10 @@ def draw_problems(
     for error in errors[:SHOWN_ERRORS]:
         label = Span(f"error[{error.code}]", "bad")
         blocks.append(_draw_problem(label, error, width, for_python=for_python))
-    if len(errors) > SHOWN_ERRORS:
+    more = len(errors) - SHOWN_ERRORS
+    if more > 0:
         where = "`errors` of this exception" if for_python else "`--json`"
-        more = f"and {len(errors) - SHOWN_ERRORS} more errors; {where} has them all"
-        blocks.append([line(more)])
+        blocks.append([line(f"and {more} more errors; {where} has them all")])
     return join_blocks(blocks)
 
 
@@ -589,7 +629,11 @@ def draw_notice(notice: Notice) -> list[Line]:
 
 
 def _draw_problem(
-    label: Span, problem: AnswerkeyError | Notice, width: int = 0, *, for_python: bool = False
+    label: Span,
+    problem: AnswerkeyError | Notice,
+    width: int = 0,
+    *,
+    for_python: bool = False,
 ) -> list[Line]:
     """Return a problem as lines; with a `width`, also the line of the file where it is."""
     translate = name_arguments if for_python else str
@@ -639,7 +683,8 @@ def _draw_source(error: AnswerkeyError, place: Place, width: int) -> list[Line]:
     cells = measure_width(before)
     lines = [line(Span(f"{place.line:>5} | ", "dim"), before + shorten(after, room - cells))]
     if column > 0:
-        return [*lines, line(Span(f"{'|':>7} ", "dim"), " " * cells, Span("^", "bad"))]
+        margin = Span(f"{'|':>7} ", "dim")
+        return [*lines, line(margin, " " * cells, Span("^", "bad"))]
     is_whole_row = error.code == "E202"
     return lines if is_whole_row else []
 
@@ -666,15 +711,15 @@ def _read_line(place: Place) -> str | None:
 
     None where there is none, or it is far down.
     """
-    path, raw = Path(place.file or ""), b""
+    path = Path(place.file or "")
     if place.line is None or path.suffix.lower() not in _SHOWN_FILES:
         return None
     try:
         with path.open("rb") as stream:
-            for _ in range(place.line):
-                raw = stream.readline(_MOST_BYTES) if stream.tell() < _MOST_BYTES else b""
+            lines = stream.read(_MOST_BYTES).split(b"\n")
     except (OSError, ValueError):
         return None
+    raw = b"".join(lines[place.line - 1 : place.line])
     if not raw or len(raw) > _LONGEST_LINE or b"\0" in raw:
         return None
     return raw.decode("utf-8-sig", "replace").rstrip("\r\n")
@@ -682,7 +727,9 @@ def _read_line(place: Place) -> str | None:
 
 def show_place(place: Place) -> str:
     """Return a place as it is printed: files below the current folder by their short path."""
-    return str(place if place.file is None else replace(place, file=shorten_path(place.file)))
+    if place.file is not None:
+        place = replace(place, file=shorten_path(place.file))
+    return str(place)
 
 
 #: Options, if they are arguments of Python; those that need no value there; commands that are
@@ -708,7 +755,9 @@ def name_arguments(text: str) -> str:
 def _name_option(match: re.Match[str]) -> str:
     name = match[1].replace("-", "_")
     value = (match[2] or "…").strip("'")
-    shown = value if re.fullmatch(r"[\d./]+|…", value) else f'"{value}"'
+    shown = value
+    if not re.fullmatch(r"[\d./]+|…", value):
+        shown = f'"{value}"'
     if name == "allow_host":
         return f"allow_hosts=({shown},)"
     key, equals, config_value = value.partition("=")
@@ -727,8 +776,14 @@ def describe_notices(notices: Iterable[Notice]) -> list[dict[str, object]]:
     described = []
     for notice in notices:
         place = notice.where or Place()
-        facts = {"message": notice.message, **_describe_file(notice.where)}
-        described.append(facts | {"line": place.line, "column": place.column, "hint": notice.hint})
+        facts = {
+            "message": notice.message,
+            **_describe_file(place),
+            "line": place.line,
+            "column": place.column,
+            "hint": notice.hint,
+        }
+        described.append(facts)
     return described
 
 

@@ -6,6 +6,7 @@ path.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,9 @@ LATER_NAMES = ("trace", "raw_outputs", "model_outputs")
 _TEXT_PARTS = ("text", "output_text", "input_text")
 
 Message = Mapping[str, Any]
+Messages = Sequence[Message]
+#: Makes the mapping of the trace and of each turn.
+Build = Callable[[dict[str, object]], Any]
 
 
 class Row(dict[str, object]):
@@ -21,11 +25,9 @@ class Row(dict[str, object]):
 
 
 def build_solver_output(
-    output: object, messages: Sequence[Message], build: Callable[[dict[str, object]], Any] = dict
+    output: object, messages: Messages, build: Build = dict
 ) -> dict[str, object]:
-    """Return all names of `solver_output`; `build` makes the mapping of the trace and of each
-    turn.
-    """
+    """Return all names of `solver_output`."""
     trace = build(_build_trace(messages, build))
     replies = [output]
     return {
@@ -37,21 +39,19 @@ def build_solver_output(
     }
 
 
-def _build_trace(
-    messages: Sequence[Message], build: Callable[[dict[str, object]], Any]
-) -> dict[str, object]:
+def _build_trace(messages: Messages, build: Build) -> dict[str, object]:
     """Return the exchange by role and by turn; a turn begins with each message of the user."""
-    by_role: dict[str, list[Message]] = {"user": [], "assistant": [], "system": []}
+    by_role: dict[str, list[Message]] = defaultdict(list)
     turns: list[dict[str, Any]] = []
     for message in messages:
         role = str(message.get("role", "assistant"))
         if role == "developer":
             role = "system"
-        by_role.setdefault(role, []).append(message)
-        if role == "user" or (role == "assistant" and not turns):
-            user_message = message if role == "user" else None
+        by_role[role].append(message)
+        is_user = role == "user"
+        if is_user or (role == "assistant" and not turns):
             turn: dict[str, Any] = {
-                "user_message": user_message,
+                "user_message": message if is_user else None,
                 "assistant_items": [],
                 "assistant_messages": [],
             }
@@ -68,25 +68,26 @@ def _build_trace(
     }
 
 
-def _read_text(messages: Sequence[Message], position: int) -> str | None:
+def _read_text(messages: Messages, position: int) -> str | None:
     """Return the text of one message: several text parts are joined by a newline.
 
     None where none is.
     """
-    content = messages[position].get("content") if messages else None
-    if isinstance(content, str) or not isinstance(content, list):
-        return content if isinstance(content, str) else None
-    parts = [part for part in map(_read_part, content) if part is not None]
-    return "\n".join(parts) if parts else None
-
-
-def _read_part(part: object) -> str | None:
-    if isinstance(part, str):
-        return part
-    if not isinstance(part, Mapping) or part.get("type", "text") not in _TEXT_PARTS:
+    if not messages:
         return None
-    text = part.get("text")
-    return text if isinstance(text, str) else None
+    content = messages[position].get("content")
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return None
+    texts = []
+    for part in content:
+        text = part
+        if isinstance(part, Mapping) and part.get("type", "text") in _TEXT_PARTS:
+            text = part.get("text")
+        if isinstance(text, str):
+            texts.append(text)
+    return "\n".join(texts) if texts else None
 
 
 #: The methods of a trace.

@@ -25,15 +25,13 @@ from answerkey.trace import LATER_NAMES as LATER_NAMES  # noqa: PLC0414 - handed
 from answerkey.trace import Row as Row  # noqa: PLC0414 - same
 from answerkey.trace import build_solver_output
 
-#: Of each row whose options were put in order: the sample it is of, the place in the file of the
-#: option at each place, and why it was left as it stands, or null. Where a prior is estimated,
-#: `PRIOR_SCHEMA` says by which samples, and which rows are there for that alone.
-ORDER_SCHEMA: dict[str, pl.DataType] = {
-    "base_sample_id": pl.String(),
-    "order": pl.List(pl.UInt16),
-    "left_in_place": pl.String(),
+#: Of each row, where a prior is estimated: whether its sample estimates it, and whether the row is
+#: there for that alone.
+PRIOR_SCHEMA: dict[str, pl.DataType] = {
+    "estimates_prior": pl.Boolean(),
+    "is_extra": pl.Boolean(),
 }
-PRIOR_SCHEMA: dict[str, pl.DataType] = {"estimates_prior": pl.Boolean(), "is_extra": pl.Boolean()}
+GIGABYTE = 10**9
 
 
 def read_limit(variable: str, default: int) -> int:
@@ -42,8 +40,12 @@ def read_limit(variable: str, default: int) -> int:
     SpecError E119 when it says something else.
     """
     setting = os.environ.get(variable, "").strip().lower()
+    if not setting:
+        return default
+    if setting == "off":
+        return 0
     try:
-        limit = int(float({"": default / 10**9, "off": 0}.get(setting, setting)) * 10**9)
+        limit = int(float(setting) * GIGABYTE)
     except (ValueError, OverflowError):
         limit = -1
     if limit < 0:
@@ -63,14 +65,21 @@ class Sample:
 
     def place(self, column: str | None = None) -> Place:
         """Return where the row stands, for an error."""
-        return Place(file=self.file, line=self.line, sample=self.id, field=column)
+        return Place(
+            file=self.file,
+            line=self.line,
+            sample=self.id,
+            field=column,
+        )
 
 
 @dataclass(frozen=True)
 class Samples:
     """A dataset, or a chunk of it, in memory: its samples in their order.
 
-    `orders` is there when options stand in another order than in the file, see `ORDER_SCHEMA`;
+    `orders` is there when options stand in another order than in the file. It says of each row the
+    sample it is of (`base_sample_id`), the place in the file of the option at each place (`order`),
+    and why it was left as it stands, or null (`left_in_place`); `PRIOR_SCHEMA` may follow.
     `written` are then the samples as the file has them. `memo` is for what was found out about
     these rows and is wanted again; other rows have their own.
     """
@@ -80,21 +89,28 @@ class Samples:
     file: str | None = None
     orders: pl.DataFrame | None = None
     written: Sequence[Sample] | None = None
-    memo: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    memo: dict[object, Any] = field(
+        default_factory=dict,
+        init=False,
+        repr=False,
+        compare=False,
+    )
 
     @classmethod
     def from_rows(cls, rows: Iterable[Mapping[str, object]], ids: Iterable[object]) -> Self:
         """Return samples with these fields and ids, which stand in no file."""
         items = []
+        columns: list[str] = []
         for fields, sample_id in zip(rows, ids, strict=True):
+            columns = columns or list(fields)
             items.append(Sample(str(sample_id), Row(fields)))
-        columns = list(items[0].fields) if items else []
         return cls(items, columns)
 
     def __reduce__(self) -> tuple[Callable[..., Samples], tuple[object, ...]]:
         """Return plain tuples and dicts, which are pickled much faster than samples."""
+        items = _flatten(self.items)
         written = self.written and _flatten(self.written)
-        return _unflatten, (_flatten(self.items), self.columns, self.file, self.orders, written)
+        return _unflatten, (items, self.columns, self.file, self.orders, written)
 
     def __len__(self) -> int:
         return len(self.items)
@@ -110,31 +126,31 @@ class Samples:
 
     def slice(self, offset: int, length: int) -> Self:
         """Return the rows from `offset` on, at most `length` of them."""
-        if offset == 0 and length >= len(self):
-            return self
-        return self._pick(range(len(self))[offset : offset + length])
+        return self.take(range(len(self.items))[offset : offset + length])
 
     def take(self, positions: Sequence[int] | pl.Series) -> Self:
         """Return the rows at these positions, in the order given."""
-        if isinstance(positions, range) and len(positions) == len(self):
+        if isinstance(positions, range) and len(positions) == len(self.items):
             return self
-        return self._pick(list(positions))
+        positions = list(positions)
+        items = [self.items[position] for position in positions]
+        if self.orders is None or self.written is None:
+            return replace(self, items=items)
+        written = [self.written[position] for position in positions]
+        orders = self.orders[positions]
+        return replace(
+            self,
+            items=items,
+            orders=orders,
+            written=written,
+        )
 
     def repeat(self, times: int) -> Self:
         """Return each row `times` times, one after the other."""
         if times == 1:
             return self
-        return self._pick([row for row in range(len(self)) for _ in range(times)])
-
-    def _pick(self, positions: Sequence[int]) -> Self:
-        items = [self.items[position] for position in positions]
-        written = self.written
-        if written is not None:
-            written = [written[position] for position in positions]
-        orders = self.orders
-        if orders is not None:
-            orders = orders[pl.Series(positions, dtype=pl.UInt32)]
-        return replace(self, items=items, orders=orders, written=written)
+        positions = range(len(self.items) * times)
+        return self.take([position // times for position in positions])
 
     def load(self) -> Self:
         """Return the rows, which are in memory already."""
@@ -142,14 +158,24 @@ class Samples:
 
     def with_column(self, name: str, value: object) -> Self:
         """Return the rows with one more column, which has the same value everywhere."""
-        items = [replace(sample, fields=Row(sample.fields, **{name: value})) for sample in self]
-        return replace(self, items=items, columns=[*self.columns, name])
+        items = []
+        for sample in self.items:
+            fields = Row(sample.fields)
+            fields[name] = value
+            items.append(replace(sample, fields=fields))
+        columns = [*self.columns, name]
+        return replace(self, items=items, columns=columns)
 
     def as_written(self) -> Self:
         """Return the rows with their options in the order of the file."""
         if self.written is None:
             return self
-        return replace(self, items=self.written, orders=None, written=None)
+        return replace(
+            self,
+            items=self.written,
+            orders=None,
+            written=None,
+        )
 
     def row(self, position: int) -> Row:
         """Return the fields of one row."""
@@ -173,7 +199,10 @@ PlainSample = tuple[str, dict[str, object], str | None, int | None]
 
 
 def _flatten(samples: Iterable[Sample]) -> list[PlainSample]:
-    return [(sample.id, dict(sample.fields), sample.file, sample.line) for sample in samples]
+    items = []
+    for sample in samples:
+        items.append((sample.id, dict(sample.fields), sample.file, sample.line))
+    return items
 
 
 def _unflatten(
@@ -183,13 +212,17 @@ def _unflatten(
     orders: pl.DataFrame | None,
     written: Iterable[PlainSample] | None,
 ) -> Samples:
-    samples = _restore(items)
-    written_samples = None if written is None else _restore(written)
-    return Samples(samples, columns, file, orders, written_samples)
+    samples = Samples(_restore(items), columns, file)
+    if written is None:
+        return samples
+    return replace(samples, orders=orders, written=_restore(written))
 
 
 def _restore(items: Iterable[PlainSample]) -> list[Sample]:
-    return [Sample(name, Row(fields), file, line) for name, fields, file, line in items]
+    samples = []
+    for name, fields, file, line in items:
+        samples.append(Sample(name, Row(fields), file, line))
+    return samples
 
 
 class CompletionStatus(StrEnum):
@@ -225,12 +258,16 @@ COMPLETION_SCHEMA: dict[str, pl.DataType] = {
 }
 #: Columns that recorded completions may have beside those: how another tool judged them, 1 for
 #: right and 0 for wrong, and which answer it read in them.
-THEIR_SCHEMA: dict[str, pl.DataType] = {"their_score": pl.Float64(), "their_answer": pl.String()}
+THEIR_SCHEMA: dict[str, pl.DataType] = {
+    "their_score": pl.Float64(),
+    "their_answer": pl.String(),
+}
 #: The source of completions of rows that a run left out, being wrong.
 NOT_ASKED = "not asked"
 #: The fields of a completion that are stored as JSON text, and columns that are called otherwise.
 _JSON_FIELDS = ("prompt", "reply", "logprobs")
 _ATTRIBUTES = {"completion": "text", "status": "status.value"}
+_ALL_COLUMNS = COMPLETION_SCHEMA | THEIR_SCHEMA | _USAGE_SCHEMA
 
 
 @dataclass(frozen=True)
@@ -290,13 +327,17 @@ class Completion:
         `output` is the last reply as an OpenAI-like object, `messages` the prompt with the reply at
         the end.
         """
-        message = dict(self.reply) if self.reply else {"role": "assistant", "content": self.text}
-        usage = {"prompt_tokens": self.prompt_tokens, "completion_tokens": self.completion_tokens}
-        output = {
-            "choices": [{"message": message, "finish_reason": self.finish_reason}],
-            "usage": usage,
+        message: dict[str, object] = {"role": "assistant", "content": self.text}
+        if self.reply:
+            message = dict(self.reply)
+        choice = {"message": message, "finish_reason": self.finish_reason}
+        usage = {
+            "prompt_tokens": self.prompt_tokens,
+            "completion_tokens": self.completion_tokens,
         }
-        return {"output": output, "messages": [*(self.prompt or ()), message]}
+        output = {"choices": [choice], "usage": usage}
+        messages = [*(self.prompt or ()), message]
+        return {"output": output, "messages": messages}
 
 
 _BLANK = Completion(None)
@@ -325,8 +366,8 @@ class Completions:
         """Return completions of the samples with these ids; `source` is for those without one."""
         items = []
         for sample_id, completion in zip(ids, completions, strict=True):
-            filled = completion.with_fields(sample_id=sample_id, source=completion.source or source)
-            items.append(filled)
+            own_source = completion.source or source
+            items.append(completion.with_fields(sample_id=sample_id, source=own_source))
         return cls(items)
 
     @classmethod
@@ -350,30 +391,26 @@ class Completions:
     @classmethod
     def build_blank(cls, ids: Sequence[str] | pl.Series) -> Self:
         """Return completions for samples that are evaluated without any."""
-        texts = [None] * len(ids)
-        return cls.build_texts(ids, texts, source="dataset", absent=CompletionStatus.OK)
+        blank = Completion(None, source="dataset")
+        return cls([blank.with_fields(sample_id=sample_id) for sample_id in ids])
 
     def __reduce__(self) -> tuple[Callable[..., Completions], tuple[object, ...]]:
         return Completions.from_frame, (self.frame,)
 
     def __len__(self) -> int:
-        if self._is_stored:
+        if "frame" in vars(self):
             return self.frame.height
         return len(self.items)
 
     def __iter__(self) -> Iterator[Completion]:
         return iter(self.items)
 
-    @property
-    def _is_stored(self) -> bool:
-        """Whether there is a table, and no rows yet."""
-        return "items" not in vars(self)
-
     @cached_property
     def items(self) -> Sequence[Completion]:
         """The completions."""
-        columns = [pl.col("completion").alias("text"), pl.exclude("completion", "usage")]
-        table = self.frame.select(*columns, pl.col("usage").struct.unnest())
+        text = pl.col("completion").alias("text")
+        usage = pl.col("usage").struct.unnest()
+        table = self.frame.select(text, pl.exclude("completion", "usage"), usage)
         items = []
         for row in table.iter_rows(named=True):
             row["status"] = _STATUSES[row["status"]]
@@ -386,61 +423,65 @@ class Completions:
     @cached_property
     def frame(self) -> pl.DataFrame:
         """The completions as a table."""
-        names = list(COMPLETION_SCHEMA)
-        if any(completion.their_score is not None for completion in self.items):
-            names += THEIR_SCHEMA
-        return pl.DataFrame([self.column(name) for name in names])
+        frame = pl.DataFrame([self.column(name) for name in COMPLETION_SCHEMA])
+        their_scores = self.column("their_score")
+        if their_scores.count():
+            frame = frame.with_columns(their_scores, self.column("their_answer"))
+        return frame
 
     def column(self, name: str) -> pl.Series:
         """Return one column of the table, without building the others."""
         if "frame" in vars(self) and name in self.frame.columns:
             return self.frame[name]
         if name == "usage":
-            usage = pl.DataFrame({name: self._cells(name) for name in USAGE_NAMES}, _USAGE_SCHEMA)
-            return usage.to_struct("usage")
-        cells = self._cells(_ATTRIBUTES.get(name, name))
+            columns = [self.column(usage_name) for usage_name in USAGE_NAMES]
+            return pl.DataFrame(columns).to_struct("usage")
+        attribute = attrgetter(_ATTRIBUTES.get(name, name))
+        cells = list(map(attribute, self.items))
         if name in _JSON_FIELDS:
-            cells = [_to_json(cell) for cell in cells]
-        return pl.Series(name, cells, dtype=(COMPLETION_SCHEMA | THEIR_SCHEMA)[name])
-
-    def _cells(self, name: str) -> list[Any]:
-        return list(map(attrgetter(name), self.items))
+            cells = [cell if cell is None else _write_json(cell) for cell in cells]
+        return pl.Series(name, cells, dtype=_ALL_COLUMNS[name])
 
     def slice(self, offset: int, length: int) -> Self:
         """Return the rows from `offset` on, at most `length` of them."""
-        if self._is_stored:
-            return self.from_frame(self.frame.slice(offset, length))
-        return type(self)(self.items[offset : offset + length])
+        if "items" in vars(self):
+            return type(self)(self.items[offset : offset + length])
+        return self.from_frame(self.frame.slice(offset, length))
 
     def take(self, positions: Sequence[int] | pl.Series) -> Self:
         """Return the rows at these positions, in this order."""
-        if self._is_stored:
-            return self.from_frame(self.frame[pl.Series(positions, dtype=pl.UInt32)])
-        return type(self)([self.items[position] for position in positions])
+        if "items" in vars(self):
+            return type(self)([self.items[position] for position in positions])
+        return self.from_frame(self.frame[positions])
 
     def number(self, trials: range) -> Self:
         """Return the completions with these trial numbers, for every sample over again."""
         items = []
         for row, completion in enumerate(self.items):
             trial = trials[row % len(trials)]
-            if completion.trial == trial:
-                items.append(completion)
-            else:
-                items.append(completion.with_fields(trial=trial))
+            if completion.trial != trial:
+                completion = completion.with_fields(trial=trial)  # noqa: PLW2901
+            items.append(completion)
         return type(self)(items)
 
     def spread(
-        self, positions: Sequence[int], ids: Sequence[str] | pl.Series, times: int = 1
+        self,
+        positions: Sequence[int],
+        ids: Sequence[str] | pl.Series,
+        times: int = 1,
     ) -> Self:
         """Return completions for all `ids`, these at `positions`; the others were not asked.
 
         There are `times` rows for each position and each id, one after the other.
         """
-        repeated = [sample_id for sample_id in ids for _ in range(times)]
-        items = list(self.build_texts(repeated, [None] * len(repeated), source=NOT_ASKED))
+        blank = Completion(None, CompletionStatus.NO_TEXT, source=NOT_ASKED)
+        items = []
+        for sample_id in ids:
+            items += [blank.with_fields(sample_id=sample_id)] * times
         for place, position in enumerate(positions):
-            rows = self.items[place * times : (place + 1) * times]
-            items[position * times : (position + 1) * times] = rows
+            for trial in range(times):
+                completion = self.items[place * times + trial]
+                items[position * times + trial] = completion
         return type(self)(items)
 
     def rows(self) -> Iterator[Completion]:
@@ -449,29 +490,26 @@ class Completions:
 
 
 def make_encoder(
-    default: Callable[[object], object] = str, *, sort_keys: bool = False, is_compact: bool = True
+    default: Callable[[object], object] = str,
+    *,
+    sort_keys: bool = False,
+    is_compact: bool = True,
 ) -> Callable[[object], str]:
     """Return what makes compact JSON in ASCII, or that of `json.dumps(value, ensure_ascii=False)`.
 
     `default` makes something of what JSON does not know.
     """
-    return json.JSONEncoder(
-        separators=(",", ":") if is_compact else (", ", ": "),
+    separators = (",", ":") if is_compact else (", ", ": ")
+    encoder = json.JSONEncoder(
+        separators=separators,
         default=default,
         sort_keys=sort_keys,
         ensure_ascii=is_compact,
-    ).encode
-
-
-def _to_json(value: object) -> str | None:
-    return None if value is None else _write_json(value)
+    )
+    return encoder.encode
 
 
 _write_json = make_encoder(is_compact=False)
-
-
-def _from_json(text: object) -> Any:  # noqa: ANN401 - whatever JSON can hold
-    return None if text is None else json.loads(str(text))
 
 
 #: Parquet has no struct without fields; a scorer without metadata stores this one, always null.
@@ -535,59 +573,57 @@ class Scores:
     @property
     def value_names(self) -> list[str]:
         """The names of the values."""
-        return _field_names(self.frame.schema["values"])
+        return _field_names(self.frame, "values")
 
     @property
     def metadata_names(self) -> list[str]:
         """The names of the metadata."""
-        return _field_names(self.frame.schema["metadata"])
+        return _field_names(self.frame, "metadata")
 
-    @property
-    def names(self) -> list[str]:
-        """The names of values and metadata."""
-        return [*self.value_names, *self.metadata_names]
-
-    def column(self, name: str) -> pl.Series | None:
-        """Return a value by name, else a metadata field, else None.
+    @cached_property
+    def columns(self) -> dict[str, pl.Series]:
+        """Values and metadata by name; a value hides metadata of the same name.
 
         Rows without a score are null.
         """
-        if name == EMPTY_STRUCT_FIELD:
-            return None
-        return next((fields[name] for fields in self._fields if name in fields.columns), None)
+        columns: dict[str, pl.Series] = {}
+        for group in ("metadata", "values"):
+            columns |= self.frame[group].struct.unnest().to_dict()
+        columns.pop(EMPTY_STRUCT_FIELD, None)
+        return columns
+
+    def column(self, name: str) -> pl.Series | None:
+        """Return a value by name, else a metadata field, else None."""
+        return self.columns.get(name)
 
     def text(self, name: str) -> pl.Series:
         """Return a field as text; all null where there is none such."""
-        column = self.column(name)
+        column = self.columns.get(name)
         if column is None:
-            return pl.repeat(None, len(self), dtype=pl.String, eager=True)
+            column = pl.repeat(None, self.frame.height, dtype=pl.String, eager=True)
         return column.cast(pl.String)
 
     def take(self, rows: pl.Series) -> Self:
         """Return the rows at these positions, in this order."""
         return type(self)(self.frame[rows], self.encoded)
 
-    @cached_property
-    def _fields(self) -> tuple[pl.DataFrame, pl.DataFrame]:
-        return self.frame["values"].struct.unnest(), self.frame["metadata"].struct.unnest()
-
     def counted(self) -> pl.Series:
         """Return which rows take part in metrics: SCORED and not excluded by an action."""
-        return self._counted
-
-    @cached_property
-    def _counted(self) -> pl.Series:
         is_scored = self.frame["status"] == ScoreStatus.SCORED.value
-        return (is_scored & self.frame["excluded_by"].is_null()).alias("counted")
+        is_counted = is_scored & self.frame["excluded_by"].is_null()
+        return is_counted.alias("counted")
 
     def count(self, status: ScoreStatus) -> int:
         """Return how many verdicts have this status."""
-        return int((self.frame["status"] == status.value).sum())
+        has_status = self.frame["status"] == status.value
+        return int(has_status.sum())
 
     def spread(self, positions: Sequence[int], length: int, reason: str) -> Self:
         """Return a table of `length` rows with these at `positions`; the others are FAILED."""
-        failed = pl.lit(ScoreStatus.FAILED.value)
-        missing = self.frame.clear(1).with_columns(status=failed, reason=pl.lit(reason))
+        missing = self.frame.clear(1).with_columns(
+            status=pl.lit(ScoreStatus.FAILED.value),
+            reason=pl.lit(reason),
+        )
         for name in ("values", "metadata"):
             # A struct that is null becomes one of nulls, as everywhere else.
             nulls = missing[name].struct.unnest().to_struct(name)
@@ -595,25 +631,33 @@ class Scores:
         order = [len(self)] * length
         for row, position in enumerate(positions):
             order[position] = row
-        return type(self)(pl.concat([self.frame, missing])[order], self.encoded)
+        frame = pl.concat([self.frame, missing])[order]
+        return type(self)(frame, self.encoded)
 
     def rows(self) -> Iterator[Score]:
         """Yield the verdicts one by one."""
         for row in self.frame.iter_rows(named=True):
-            groups = (self._decode(row[name]) for name in ("values", "metadata"))
-            yield Score(ScoreStatus(row["status"]), row["reason"], *groups)
+            status = ScoreStatus(row["status"])
+            values = self._decode(row["values"])
+            metadata = self._decode(row["metadata"])
+            yield Score(status, row["reason"], values, metadata)
 
-    def _decode(self, group: Mapping[str, object] | None) -> dict[str, object]:
-        return {
-            name: _from_json(value) if name in self.encoded else value
-            for name, value in (group or {}).items()
-            if name != EMPTY_STRUCT_FIELD
-        }
+    def _decode(self, group: Mapping[str, object]) -> dict[str, object]:
+        decoded = {}
+        for name, value in group.items():
+            if name in self.encoded and value is not None:
+                decoded[name] = json.loads(str(value))
+            elif name != EMPTY_STRUCT_FIELD:
+                decoded[name] = value
+        return decoded
 
 
-def _field_names(dtype: pl.DataType) -> list[str]:
-    fields = dtype.fields if isinstance(dtype, pl.Struct) else []
-    return [struct_field.name for struct_field in fields if struct_field.name != EMPTY_STRUCT_FIELD]
+def _field_names(frame: pl.DataFrame, group: str) -> list[str]:
+    names = []
+    for struct_field in frame.schema[group].fields:  # type: ignore[attr-defined]  # it is a struct
+        if struct_field.name != EMPTY_STRUCT_FIELD:
+            names.append(struct_field.name)
+    return names
 
 
 Purpose = Literal["score", "qa"]
@@ -727,7 +771,12 @@ class Gate:
 
 
 #: Which status stands for several: the first of these that occurs.
-_WORST = (GateStatus.FAIL, GateStatus.NOT_DECIDED, GateStatus.PASS, GateStatus.SKIPPED)
+_WORST = (
+    GateStatus.FAIL,
+    GateStatus.NOT_DECIDED,
+    GateStatus.PASS,
+    GateStatus.SKIPPED,
+)
 
 
 def find_worst_status(statuses: Iterable[GateStatus]) -> GateStatus | None:
@@ -780,8 +829,12 @@ class Notice:
         object.__setattr__(self, "hint", hint)
 
     def __str__(self) -> str:
-        place = f"\n  --> {self.where}" if self.where and str(self.where) else ""
-        return f"warning: {self.message}{place}" + (f"\n  = help: {self.hint}" if self.hint else "")
+        text = f"warning: {self.message}"
+        if self.where and str(self.where):
+            text += f"\n  --> {self.where}"
+        if self.hint:
+            text += f"\n  = help: {self.hint}"
+        return text
 
 
 Kind = TypeVar("Kind")
@@ -806,11 +859,10 @@ class Registry(Mapping[str, type[Kind]]):
         self._loaded: dict[str, type[Kind]] = {}
 
     def __getitem__(self, name: str) -> type[Kind]:
+        if name in self._own:
+            return self._load_own(name)
         if name not in self._loaded:
-            if name in self._own:
-                self._loaded[name] = self._load_own(name)
-            else:
-                self._loaded[name] = self._load(self._foreign[name])
+            self._loaded[name] = self._load(self._foreign[name])
         return self._loaded[name]
 
     def __contains__(self, name: object) -> bool:
@@ -826,7 +878,8 @@ class Registry(Mapping[str, type[Kind]]):
     @cached_property
     def _foreign(self) -> dict[str, EntryPoint]:
         points: dict[str, EntryPoint] = {}
-        for point in sorted(entry_points(group=self.group), key=attrgetter("name", "value")):
+        in_order = sorted(entry_points(group=self.group), key=attrgetter("name", "value"))
+        for point in in_order:
             if point.name in self._own:
                 continue
             first = points.setdefault(point.name, point)
@@ -849,7 +902,9 @@ class Registry(Mapping[str, type[Kind]]):
 
 
 def _name_package(point: EntryPoint) -> str:
-    return f"package `{point.dist.name}`" if point.dist else f"`{point.value}`"
+    if point.dist is None:
+        return f"`{point.value}`"
+    return f"package `{point.dist.name}`"
 
 
 Value = TypeVar("Value")
@@ -866,10 +921,11 @@ class Draws:
 
     def rank(self, purpose: str = "") -> int:
         """Return a whole number in [0, 2**64) that orders names at random."""
-        key = f"{self.seed}\0{self.name}\0{purpose}" + (f"\0{self.trial}" if self.trial else "")
-        return int.from_bytes(
-            hashlib.sha256(key.encode(errors="surrogatepass")).digest()[:8], "big"
-        )
+        key = f"{self.seed}\0{self.name}\0{purpose}"
+        if self.trial:
+            key += f"\0{self.trial}"
+        digest = hashlib.sha256(key.encode(errors="surrogatepass")).digest()
+        return int.from_bytes(digest[:8], "big")
 
     def draw(self, purpose: str) -> float:
         """Return a number in [0, 1)."""

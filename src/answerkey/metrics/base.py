@@ -7,11 +7,12 @@ Polars counts the distinct combinations; what follows touches each combination o
 from __future__ import annotations
 
 import json
-import math
+import sys
 from abc import ABC, abstractmethod
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import polars as pl
@@ -33,6 +34,11 @@ from answerkey.types import MetricValue, Purpose, Scores, ScoreStatus
 
 #: How samples of one group or cluster are labelled, by one column or several.
 Labels = tuple[Any, ...]
+#: The values of some fields in a sample, and with the number of samples that have them.
+Cells = tuple[object, ...]
+Combination = tuple[Cells, int]
+#: What a sample adds to the two sums of a ratio.
+Addition = tuple[Exact, Exact]
 
 #: Why a sample is left out, in `n_excluded`; excluded by an action is `excluded:` and the action's
 #: key.
@@ -41,6 +47,8 @@ NOT_FINITE, NO_WEIGHT, NEITHER_ANSWER = "not_finite", "no_weight", "neither_answ
 
 NOTHING_COUNTED = "no sample counts towards it"
 
+#: How many rows are grouped at a time.
+SLICE_ROWS = 500_000
 #: How many examples of unsuitable values an error shows.
 SHOWN_EXAMPLES = 3
 
@@ -71,11 +79,6 @@ class Coverage:
 
     n: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def sorted_left_out(self) -> dict[str, int]:
-        """The samples left out, in the order of their reasons."""
-        return dict(sorted(self.left_out.items()))
 
 
 class BaseMetric:
@@ -109,7 +112,7 @@ class BaseMetric:
             name=name,
             value=value,
             n=coverage.n,
-            n_excluded=coverage.sorted_left_out,
+            n_excluded=dict(sorted(coverage.left_out.items())),
             note="; ".join(notes) or None,
             type=self.type,
             details=details or {},
@@ -127,11 +130,20 @@ class BaseMetric:
     ) -> MetricValue:
         """Return a share with its Wilson interval; `empty` is the note for 0/0."""
         count, of = share
-        details = {"count": count, "of": of, **(details or {})}
-        if not of:
-            return self.state(name, None, coverage, note=empty, details=details)
-        margin = measure_share(count, of)
-        return self.state(name, count / of, coverage, details=details, margin=margin)
+        value = None
+        margin = None
+        if of:
+            empty = ""
+            value = count / of
+            margin = measure_share(count, of)
+        return self.state(
+            name,
+            value,
+            coverage,
+            note=empty,
+            details={"count": count, "of": of, **(details or {})},
+            margin=margin,
+        )
 
     def state_f1(self, name: str, share: Counts, coverage: Coverage, empty: str) -> MetricValue:
         """Return F1, which is 2 TP of 2 TP + FP + FN, with its interval."""
@@ -192,29 +204,34 @@ class CountingMetric(BaseMetric, ABC, Generic[Sums]):
     def check(self, counts: ValueCounts) -> None:
         """Raise if a field is nowhere among the scores, or holds what this metric cannot take."""
         for name in self.fields():
-            if counts.rows and name not in counts.names:
-                hint = suggest(name, counts.names)
-                if not hint:
-                    hint = f"the scorer has {listing(counts.names)}"
+            if counts.counts and name not in counts.names:
+                names = sorted(counts.names)
+                hint = suggest(name, names) or f"the scorer has {listing(names)}"
                 message = f"`{self.type}`: no score has the field `{name}`"
                 raise ScoringError("E402", message, hint=hint)
-        for name, rows in sorted(counts.unsuitable.items()):
-            examples = ", ".join(counts.examples[name])
-            samples = format_count(rows, "sample")
-            message = (
-                f"`{self.type}` needs {self.needs}, but `{name}` holds other values in {samples}, "
-                f"such as {examples}"
-            )
-            hint = "`frequency` and the classification metrics read text"
-            raise ScoringError("E402", message, hint=hint)
+        if not counts.unsuitable:
+            return
+        name, rows = min(counts.unsuitable.items())
+        examples = ", ".join(counts.examples[name])
+        samples = format_count(rows, "sample")
+        message = (
+            f"`{self.type}` needs {self.needs}, but `{name}` holds other values in {samples}, "
+            f"such as {examples}"
+        )
+        hint = "`frequency` and the classification metrics read text"
+        raise ScoringError("E402", message, hint=hint)
 
 
 class RatioMetric(CountingMetric[Ratio]):
-    """A metric with one value, the ratio of two sums over the samples."""
+    """A metric with one value, the ratio of two sums over the samples.
+
+    `outcomes` are what a sample that is a single 0/1 outcome, or none, adds to the two sums.
+    """
 
     empty: ClassVar[str] = NOTHING_COUNTED
     method: ClassVar[str] = STUDENT
     score_method: ClassVar[str | None] = None
+    outcomes: ClassVar[tuple[Addition, ...]] = ((0, 0), (0, 1), (1, 1))
     name: str | None
 
     @property
@@ -223,9 +240,7 @@ class RatioMetric(CountingMetric[Ratio]):
         """What the value is called."""
 
     @abstractmethod
-    def weigh(
-        self, counts: ValueCounts, values: tuple[object, ...], rows: int
-    ) -> tuple[Exact, Exact] | None:
+    def weigh(self, counts: ValueCounts, values: Cells, rows: int) -> Addition | None:
         """Return what a sample with these values adds to the two sums.
 
         None when it is left out or unsuitable, which is then noted.
@@ -235,29 +250,26 @@ class RatioMetric(CountingMetric[Ratio]):
         """Return the exact sums."""
         ratio = Ratio()
         for values, rows in counts.counts:
-            pair = self.weigh(counts, values, rows)
-            if pair is None:
+            addition = self.weigh(counts, values, rows)
+            if addition is None:
                 continue
-            ratio.add(*pair, rows)
-            if not self.is_outcome(*pair):
+            ratio.add(*addition, rows)
+            if addition not in self.outcomes:
                 ratio.several += rows
         return ratio
 
-    def is_outcome(self, top: Exact, bottom: Exact) -> bool:
-        """Whether a sample is a single 0/1 outcome, or none."""
-        return bottom in {0, 1} and top in {0, 1}
-
     def state_values(self, counts: ValueCounts, sums: Ratio) -> list[MetricValue]:
         """Return the one value; none when nothing counts, or for 0/0."""
-        if not sums.bottom:
-            note = self.empty if sums.n else NOTHING_COUNTED
-            return [self.state(self.value_name, None, counts, note=note)]
-        return [self.state_ratio(counts, sums)]
+        if sums.bottom:
+            return [self.state_ratio(counts, sums)]
+        note = self.empty if sums.n else NOTHING_COUNTED
+        return [self.state(self.value_name, None, counts, note=note)]
 
     def state_ratio(self, counts: ValueCounts, sums: Ratio) -> MetricValue:
         """Return the value of a ratio that is not 0/0."""
         if not sums.several:
-            return self.state_outcomes((int(sums.top), int(sums.bottom)), counts)
+            share = (int(sums.top), int(sums.bottom))
+            return self.state_share(self.value_name, share, counts)
         margin = bound_value(
             sums.value,
             sums.std_error,
@@ -267,10 +279,6 @@ class RatioMetric(CountingMetric[Ratio]):
             is_share=counts.is_share or self.score_method is not None,
         )
         return self.state(self.value_name, sums.value, counts, margin=margin)
-
-    def state_outcomes(self, share: Counts, coverage: Coverage) -> MetricValue:
-        """Return the value where every sample is a single 0/1 outcome."""
-        return self.state_share(self.value_name, share, coverage)
 
     def ratios(self, sums: Ratio, whole: Ratio) -> dict[str, Ratio]:  # noqa: ARG002 - the name needs no whole
         """Return the ratio of some samples."""
@@ -289,21 +297,16 @@ class ValueCounts(Coverage):
 
     def __init__(
         self,
-        counts: Sequence[tuple[tuple[object, ...], int]],
+        counts: Sequence[Combination],
         left_out: Mapping[str, int],
-        names: Sequence[str],
+        names: Collection[str],
     ) -> None:
         super().__init__(0, Counter(left_out))
         self.counts = counts
-        self.names = sorted(set(names))
-        self.rows = sum(rows for _, rows in counts)
+        self.names = names
         self.unsuitable: Counter[str] = Counter()
         self.examples: dict[str, list[str]] = {}
         self.is_share = False
-
-    def leave_out(self, reason: str, rows: int) -> None:
-        """Leave out so many samples."""
-        self.left_out[reason] += rows
 
     def take_numbers(
         self,
@@ -312,15 +315,15 @@ class ValueCounts(Coverage):
         rows: int,
         *,
         at_least_0: Collection[str] = (),
-    ) -> list[int | float] | None:
-        """Return the values as numbers.
+    ) -> list[Exact] | None:
+        """Return the values as exact numbers.
 
         None when they are left out or unsuitable, which is then noted.
         """
-        numbers: list[int | float] = []
+        numbers: list[Exact] = []
         for name, value in zip(fields, values, strict=True):
             if value is None:
-                self.leave_out(NULL, rows)
+                self.left_out[NULL] += rows
                 return None
             if not isinstance(value, int | float) or (value < 0 and name in at_least_0):
                 self.unsuitable[name] += rows
@@ -328,9 +331,10 @@ class ValueCounts(Coverage):
                 self.examples[name] = sorted(examples)[:SHOWN_EXAMPLES]
                 return None
             if not is_finite(value):
-                self.leave_out(NOT_FINITE, rows)
+                self.left_out[NOT_FINITE] += rows
                 return None
-            numbers.append(value)
+            # A whole number stays one, which is faster than a fraction.
+            numbers.append(value if isinstance(value, int) else Fraction(value))
         self.n += rows
         return numbers
 
@@ -351,78 +355,83 @@ def split_counts(
     label_columns = []
     for place, series in enumerate(labels):
         label_columns.append(series.alias(f"label {place}"))
-    combinations: dict[Labels, list[tuple[tuple[object, ...], int]]] = {}
-    left_out: dict[Labels, dict[str, int]] = {}
-    if not labels:
-        combinations[()] = []
-    table = pl.DataFrame([*label_columns, *read_columns(scores, fields)])
-    table = table.filter(scores.counted())
-    groups = table.group_by(pl.all()).len()
-    values = read_rows(groups, scores, fields)
-    for row, combination in zip(groups.iter_rows(), values, strict=True):
-        label = row[: len(labels)]
-        combinations.setdefault(label, []).append((combination, row[-1]))
-    is_missing = ~scores.counted()
-    reasons = scores.frame.filter(is_missing).select(name_left_out()).to_series()
-    missing = pl.DataFrame([*(column.filter(is_missing) for column in label_columns), reasons])
-    for *label_parts, reason, rows in missing.group_by(pl.all()).len().iter_rows():
-        left_out.setdefault(tuple(label_parts), {})[reason] = rows
-    split = {}
-    for label in [*combinations, *left_out]:
-        split[label] = ValueCounts(
-            combinations.get(label, []), left_out.get(label, {}), scores.names
-        )
-    return split
-
-
-def read_columns(scores: Scores, fields: Sequence[str]) -> list[pl.Series]:
-    """Return fields of the scores, called by their places."""
     columns = []
     for place, name in enumerate(fields):
         columns.append(read_column(scores, name).alias(str(place)))
-    return columns
-
-
-def read_rows(
-    table: pl.DataFrame, scores: Scores, fields: Sequence[str]
-) -> list[tuple[object, ...]]:
-    """Return the rows of `read_columns` as plain values, JSON texts as what they encode.
-
-    Minus zero is zero, a decimal is the nearest float.
-    """
-    columns: list[list[object]] = []
+    is_counted = scores.counted()
+    table = pl.DataFrame([*label_columns, *columns, is_counted])
+    groups = count_combinations(table).filter("counted")
+    cells = []
     for place, name in enumerate(fields):
-        column = table[str(place)]
-        if name in scores.encoded:
-            columns.append(_decode(column))
-            continue
-        if column.dtype.is_decimal() or column.dtype.is_float():
-            column = column.cast(pl.Float64)
-            column = pl.select(pl.when(column == 0).then(0.0).otherwise(column)).to_series()
-        columns.append(column.to_list())
-    return list(zip(*columns, strict=True))
+        cells.append(_list_cells(groups[str(place)], is_encoded=name in scores.encoded))
+    combinations: defaultdict[Labels, list[Combination]] = defaultdict(list)
+    rows_of_cells = zip(*cells, strict=True)
+    for row, values in zip(groups.iter_rows(), rows_of_cells, strict=True):
+        label = row[: len(labels)]
+        combinations[label].append((values, row[-1]))
+    status = scores.frame.select("status", "excluded_by")
+    missing = pl.DataFrame([*label_columns, *status]).filter(~is_counted)
+    names = [series.name for series in label_columns]
+    left_out: defaultdict[Labels, dict[str, int]] = defaultdict(dict)
+    reasons = missing.group_by(*names, name_left_out()).len()
+    for *label_parts, reason, rows in reasons.iter_rows():
+        left_out[tuple(label_parts)][reason] = rows
+    split = {}
+    if not labels:
+        split[()] = ValueCounts([], {}, scores.columns)
+    for label in [*combinations, *left_out]:
+        split[label] = ValueCounts(combinations[label], left_out[label], scores.columns)
+    return split
 
 
-def _decode(column: pl.Series) -> list[object]:
-    """Return what JSON texts encode; whole numbers among floats are floats."""
-    values: list[Any] = [None if text is None else json.loads(text) for text in column]
-    if not any(isinstance(value, float) for value in values):
-        return values
-    floats = []
-    for value in values:
-        if type(value) in {int, float} and is_finite(value) and float(value) == value:
-            floats.append(value + 0.0)
-        else:
-            floats.append(value)
-    return floats
+def count_combinations(table: pl.DataFrame) -> pl.DataFrame:
+    """Return the distinct rows of a table in the order in which they first occur, and `len`.
+
+    Slice by slice, since grouping takes several times the memory of the rows.
+    """
+    parts = []
+    for rows in table.iter_slices(SLICE_ROWS):
+        parts.append(rows.group_by(pl.all(), maintain_order=True).len())
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        return table.with_columns(len=0)
+    groups = pl.concat(parts).group_by(pl.exclude("len"), maintain_order=True)
+    return groups.agg(pl.col("len").sum())
+
+
+def _list_cells(column: pl.Series, *, is_encoded: bool) -> list[Any]:
+    """Return the cells of a field as plain values, JSON texts as what they encode.
+
+    Minus zero is zero, a decimal is the nearest float, and so are whole numbers among floats.
+    """
+    if column.dtype.is_decimal() or column.dtype.is_float():
+        floats = column.cast(pl.Float64)
+        is_zero = floats == 0
+        return floats.set(is_zero, 0.0).to_list()
+    cells = column.to_list()
+    if not is_encoded:
+        return cells
+    decoded = [text and json.loads(text) for text in cells]
+    kinds = {type(cell) for cell in decoded}
+    if float in kinds:
+        return [_make_float(cell) for cell in decoded]
+    return decoded
+
+
+def _make_float(cell: Any) -> Any:  # noqa: ANN401 - whatever JSON can hold
+    """Return a number as a float, if there is one that is the same."""
+    is_number = type(cell) in {int, float}
+    if is_number and is_finite(cell) and float(cell) == cell:
+        return cell + 0.0
+    return cell
 
 
 def read_column(scores: Scores, name: str) -> pl.Series:
     """Return a field of the scores; all null when there is none such."""
-    column = scores.column(name)
-    if column is None:
-        return pl.repeat(None, len(scores), dtype=pl.Null, eager=True)
-    return column
+    if name in scores.columns:
+        return scores.columns[name]
+    return pl.repeat(None, scores.frame.height, dtype=pl.Null, eager=True)
 
 
 def name_left_out() -> pl.Expr:
@@ -440,7 +449,8 @@ def name_left_out() -> pl.Expr:
 def count_left_out(scores: Scores) -> Counter[str]:
     """Count the samples that no metric sees, by reason."""
     missing = scores.frame.filter(~scores.counted())
-    return Counter(dict(sorted(missing.group_by(name_left_out()).len().iter_rows())))
+    groups = missing.group_by(name_left_out()).len()
+    return Counter(dict(sorted(groups.iter_rows())))
 
 
 def read_number(value: object) -> int | float | None:
@@ -454,17 +464,19 @@ def read_number(value: object) -> int | float | None:
 
 def is_finite(number: float) -> bool:
     """Whether the number is one that a float can hold: not NaN, not infinite, no larger integer."""
-    try:
-        return math.isfinite(number)
-    except OverflowError:
-        return False
+    return abs(number) <= sys.float_info.max
 
 
 def write_label(value: object) -> str:
     """Return a value as text: as Python prints numbers and booleans, nested values as JSON."""
-    if isinstance(value, list | dict):
-        return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
-    return str(value)
+    if not isinstance(value, list | dict):
+        return str(value)
+    return json.dumps(
+        value,
+        ensure_ascii=False,
+        sort_keys=True,
+        default=str,
+    )
 
 
 def sort_keys(mapping: Mapping[str, Any]) -> dict[str, Any]:
@@ -473,7 +485,9 @@ def sort_keys(mapping: Mapping[str, Any]) -> dict[str, Any]:
     """
     ordered = {}
     for key, value in sorted(mapping.items()):
-        ordered[key] = sort_keys(value) if isinstance(value, dict) else value
+        if isinstance(value, dict):
+            value = sort_keys(value)  # noqa: PLW2901 - the same, in order
+        ordered[key] = value
     return ordered
 
 
@@ -505,10 +519,9 @@ class ValueNames:
 
 def foresee_names(metric: Metric) -> ValueNames:
     """Return what the values of a metric will be called; anything, if it does not say."""
-    value_names = getattr(metric, "value_names", None)
-    if value_names is None:
-        return ValueNames(patterns=(("", ""),))
-    names: ValueNames = value_names()
+    names = ValueNames(patterns=(("", ""),))
+    if hasattr(metric, "value_names"):
+        names = metric.value_names()
     return names
 
 
@@ -525,35 +538,31 @@ def name_values(groups: Sequence[ValueGroup]) -> list[MetricValue]:
     values: list[MetricValue] = []
     for scorer, metric, purpose, kind, group in groups:
         for value in group:
-            values.append(
-                replace(
-                    value,
-                    scorer=scorer,
-                    metric=metric,
-                    purpose=purpose,
-                    type=kind,
-                )
+            keyed = replace(
+                value,
+                scorer=scorer,
+                metric=metric,
+                purpose=purpose,
+                type=kind,
             )
+            values.append(keyed)
     names: dict[int, str] = {}
     for keys in (("name",), ("metric", "name"), ("scorer", "metric", "name")):
-        longer = {}
+        candidates = {}
         for place, value in enumerate(values):
             if place not in names:
-                longer[place] = "_".join(getattr(value, key) for key in keys)
-        uses = Counter(longer.values())
-        taken = set(names.values())
-        for place, name in longer.items():
-            is_unique = uses[name] == 1 and name not in taken
-            if is_unique:
-                names[place] = name
+                candidates[place] = "_".join(getattr(value, key) for key in keys)
+        uses = Counter([*names.values(), *candidates.values()])
+        names |= {place: name for place, name in candidates.items() if uses[name] == 1}
     for place, value in enumerate(values):
         if place not in names:
             longest = f"{value.scorer}_{value.metric}_{value.name}"
-            names[place] = _number_name(longest, set(names.values()))
-    return [replace(value, name=names[place]) for place, value in enumerate(values)]
+            names[place] = _number_name(longest, names.values())
+        values[place] = replace(value, name=names[place])
+    return values
 
 
-def _number_name(name: str, taken: set[str]) -> str:
+def _number_name(name: str, taken: Collection[str]) -> str:
     """Return the name, numbered from 2 on if it is taken."""
     numbered = name
     number = 1

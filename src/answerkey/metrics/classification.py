@@ -16,8 +16,9 @@ from answerkey.metrics.base import (
     NOT_FINITE,
     NOTHING_COUNTED,
     NULL,
+    Addition,
+    Cells,
     CountingMetric,
-    Coverage,
     RatioMetric,
     ValueCounts,
     ValueNames,
@@ -34,7 +35,6 @@ from answerkey.metrics.intervals import (
     Ratio,
     average_shares,
     bound_value,
-    exact,
 )
 from answerkey.types import MetricValue
 
@@ -65,16 +65,14 @@ class _CountMetric(RatioMetric):
         """Return what the value will be called."""
         return ValueNames((self.value_name,), is_share=True)
 
-    def weigh(
-        self, counts: ValueCounts, values: tuple[object, ...], rows: int
-    ) -> tuple[Exact, Exact] | None:
+    def weigh(self, counts: ValueCounts, values: Cells, rows: int) -> Addition | None:
         """Return the hits, and the hits with all misses."""
         fields = self.fields()
         numbers = counts.take_numbers(fields, values, rows, at_least_0=fields)
         if numbers is None:
             return None
-        hits = self.hit_factor * exact(numbers[0])
-        return hits, sum(map(exact, numbers[1:]), hits)
+        hits = self.hit_factor * numbers[0]
+        return hits, hits + sum(numbers[1:])
 
 
 @dataclass(frozen=True)
@@ -112,15 +110,15 @@ class F1Score(_CountMetric):
 
     type: ClassVar[str] = "f1_score"
     hit_factor: ClassVar[int] = 2
+    outcomes: ClassVar[tuple[Addition, ...]] = ((0, 0), (0, 1), (2, 2))
     empty: ClassVar[str] = "0/0: there are no positives among predictions or truths"
 
-    def is_outcome(self, top: Exact, bottom: Exact) -> bool:
-        """Whether a sample is a single hit or miss, or neither."""
-        return (top, bottom) in {(2, 2), (0, 1), (0, 0)}
-
-    def state_outcomes(self, share: Counts, coverage: Coverage) -> MetricValue:
-        """Return F1 of single hits and misses."""
-        return self.state_f1(self.value_name, share, coverage, self.empty)
+    def state_ratio(self, counts: ValueCounts, sums: Ratio) -> MetricValue:
+        """Return F1, with the interval of single hits and misses where all samples are that."""
+        if sums.several:
+            return super().state_ratio(counts, sums)
+        share = (int(sums.top), int(sums.bottom))
+        return self.state_f1(self.value_name, share, counts, self.empty)
 
 
 # How often each value occurs
@@ -142,9 +140,9 @@ class Frequency(CountingMetric[Counter[str]]):
         labels: Counter[str] = Counter()
         for (value,), rows in counts.counts:
             if value is None:
-                counts.leave_out(NULL, rows)
+                counts.left_out[NULL] += rows
             elif isinstance(value, float) and not is_finite(value):
-                counts.leave_out(NOT_FINITE, rows)
+                counts.left_out[NOT_FINITE] += rows
             else:
                 counts.n += rows
                 labels[write_label(value)] += rows
@@ -156,7 +154,8 @@ class Frequency(CountingMetric[Counter[str]]):
             return [self.state(f"{self.field}_frequency", None, counts, note=NOTHING_COUNTED)]
         values = []
         for label, rows in sorted(sums.items()):
-            values.append(self.state_share(f"{self.field}_{label}", (rows, counts.n), counts))
+            name = f"{self.field}_{label}"
+            values.append(self.state_share(name, (rows, counts.n), counts))
         return values
 
     def value_names(self) -> ValueNames:
@@ -166,7 +165,10 @@ class Frequency(CountingMetric[Counter[str]]):
     def ratios(self, sums: Counter[str], whole: Counter[str]) -> dict[str, Ratio]:
         """Return the share of each label of the whole among some samples."""
         n = sums.total()
-        return {f"{self.field}_{label}": Ratio(sums[label], n, n) for label in whole}
+        ratios = {}
+        for label in whole:
+            ratios[f"{self.field}_{label}"] = Ratio(sums[label], n, n)
+        return ratios
 
 
 # Truths against predictions, compared as text
@@ -199,7 +201,8 @@ class Confusion:
     @property
     def accuracy(self) -> Counts:
         """How many of all are right."""
-        return sum(self.cells[label, label] for label in self.true), self.true.total()
+        hits = sum(self.cells[label, label] for label in self.true)
+        return hits, self.true.total()
 
     @property
     def labels(self) -> list[str]:
@@ -245,9 +248,9 @@ class _Classification(CountingMetric[Confusion], ABC):
         for (truth, predicted), rows in counts.counts:
             label = write_label(truth)
             if truth is None:
-                counts.leave_out(NULL, rows)
+                counts.left_out[NULL] += rows
             elif self.truths and label not in self.truths:
-                counts.leave_out(NEITHER_ANSWER, rows)
+                counts.left_out[NEITHER_ANSWER] += rows
             else:
                 counts.n += rows
                 prediction = None if predicted is None else write_label(predicted)
@@ -261,12 +264,16 @@ class _Classification(CountingMetric[Confusion], ABC):
         values = []
         for name, share in self.list_rates(sums, sums).items():
             rate = next(rate for rate in _EMPTY if name.endswith(rate))
-            empty = _EMPTY[rate] if counts.n else NOTHING_COUNTED
+            empty = NOTHING_COUNTED
+            if counts.n:
+                empty = _EMPTY[rate]
             if rate == "f1_score":
-                values.append(self.state_f1(name, share, counts, empty))
-                continue
-            more = details if name == "accuracy" else None
-            values.append(self.state_share(name, share, counts, empty=empty, details=more))
+                value = self.state_f1(name, share, counts, empty)
+            elif rate == "accuracy":
+                value = self.state_share(name, share, counts, empty=empty, details=details)
+            else:
+                value = self.state_share(name, share, counts, empty=empty)
+            values.append(value)
         return values
 
     def ratios(self, sums: Confusion, whole: Confusion) -> dict[str, Ratio]:
@@ -365,14 +372,19 @@ class MulticlassClassification(_Classification):
         another's false alarm.
         """
         name = f"macro_{rate}"
-        shares = [sums.rate(label)[rate] for label in sums.labels]
-        defined = [(count, of) for count, of in shares if of]
+        defined = []
+        total = Fraction()
+        for label in sums.labels:
+            count, of = sums.rate(label)[rate]
+            if of:
+                defined.append((count, of))
+                total += Fraction(count, of)
         if not defined:
             return self.state(name, None, counts, note=NOTHING_COUNTED)
         note = None
-        if len(defined) < len(shares):
-            note = f"mean over {len(defined)} of {len(shares)} classes, the others are 0/0"
-        total = sum((Fraction(count, of) for count, of in defined), Fraction())
+        size = len(sums.labels)
+        if len(defined) < size:
+            note = f"mean over {len(defined)} of {size} classes, the others are 0/0"
         value = float(total / len(defined))
         margin = average_shares(defined)
         if rate == "f1_score":
@@ -413,8 +425,16 @@ def _measure_macro_f1(value: float, confusion: Confusion) -> Margin:
         squares.append(rows * residual**2)
     error = None
     if n > 1:
-        error = math.sqrt(n / (n - 1) * math.fsum(squares)) / len(confusion.labels)
-    return bound_value(value, error, n - 1, RATIO_STUDENT, score_method=RATIO_WILSON, is_share=True)
+        distance = math.sqrt(n / (n - 1) * math.fsum(squares))
+        error = distance / len(confusion.labels)
+    return bound_value(
+        value,
+        error,
+        n - 1,
+        RATIO_STUDENT,
+        score_method=RATIO_WILSON,
+        is_share=True,
+    )
 
 
 # Whether a model is right as often as it is sure
@@ -450,13 +470,15 @@ class Calibration(CountingMetric[Bins]):
     reads_rows: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if not self.bins or min(self.bins) < 1 or len(set(self.bins)) < len(self.bins):
+        is_repeated = len(set(self.bins)) < len(self.bins)
+        if not self.bins or min(self.bins) < 1 or is_repeated:
             message = f"`bins` is {list(self.bins)!r}"
             raise SpecError("E108", message, hint="write numbers from 1 on, each once")
 
     def value_names(self) -> ValueNames:
         """Return what the values will be called."""
-        return ValueNames(tuple(f"ece_{size}" for size in self.bins), is_share=True)
+        names = [f"ece_{size}" for size in self.bins]
+        return ValueNames(tuple(names), is_share=True)
 
     def collect(self, counts: ValueCounts) -> Bins:
         """Return the bins for each number of bins."""
@@ -467,10 +489,9 @@ class Calibration(CountingMetric[Bins]):
                 continue
             if min(numbers) < 0 or max(numbers) > 1:
                 counts.n -= rows
-                counts.leave_out(_OUTSIDE, rows)
+                counts.left_out[_OUTSIDE] += rows
                 continue
-            confidence = Fraction(numbers[0])
-            right = Fraction(numbers[1])
+            confidence, right = numbers
             for size in self.bins:
                 cell = bins[size][find_bin(confidence, size)]
                 cell.n += rows
@@ -504,12 +525,16 @@ class Calibration(CountingMetric[Bins]):
                 point["confidence"] = float(cell.confidence / cell.n)
                 point["accuracy"] = float(cell.right / cell.n)
             curve.append(point)
-        margin = Margin(interval_note=BIASED, is_share=True)
-        value = float(error / counts.n)
-        return self.state(name, value, counts, details={"bins": curve}, margin=margin)
+        return self.state(
+            name,
+            float(error / counts.n),
+            counts,
+            details={"bins": curve},
+            margin=Margin(interval_note=BIASED, is_share=True),
+        )
 
 
-def find_bin(confidence: float | Fraction, size: int) -> int:
+def find_bin(confidence: float | Exact, size: int) -> int:
     """Return the bin of a confidence: the first holds 0 to 1/size, both included, the next up to
     2/size.
     """

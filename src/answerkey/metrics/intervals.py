@@ -291,11 +291,6 @@ def mover(parts: Iterable[tuple[float, Interval]]) -> Interval:
 # Exact numbers, rounded once
 
 
-def exact(number: float) -> Exact:
-    """Return a finite number as a fraction; a whole number stays one, which is faster."""
-    return number if isinstance(number, int) else Fraction(number)
-
-
 def average(numbers: Sequence[float]) -> float:
     """Return the mean of at least one finite number."""
     return float(sum(map(Fraction, numbers), Fraction()) / len(numbers))

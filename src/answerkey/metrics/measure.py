@@ -8,6 +8,7 @@ Clusters are samples that are not independent: questions on one passage, or the 
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -26,6 +27,7 @@ from answerkey.metrics.base import (
     Metric,
     ValueCounts,
     count_left_out,
+    sort_keys,
     split_counts,
 )
 from answerkey.metrics.intervals import (
@@ -45,21 +47,21 @@ from answerkey.metrics.trials import (
     Trials,
     aggregate_scores,
     average_orders,
-    find_extra_rows,
     find_first_rows,
     holds_other,
     holds_shares,
-    is_ordered,
     name_clusters,
     name_groups,
     number_samples,
 )
-from answerkey.types import Groups, GroupValue, MetricValue, Scores
+from answerkey.types import Groups, GroupValue, MetricValue, Scores, ScoreStatus
 
 #: More groups than that are no breakdown for people; they are counted, and not listed.
 MOST_GROUPS = 10_000
 #: With fewer clusters there is a standard error, but no interval: it would miss too often.
 FEWEST_CLUSTERS = 5
+
+_STATUSES = pl.Enum(ScoreStatus)
 
 
 @dataclass(frozen=True)
@@ -109,131 +111,114 @@ def find_scale(metric: Metric, scales: Mapping[str, Scale]) -> Scale | None:
     None without one. Right or wrong is 1 or 0 in every scorer, and a part of an answer lies in
     between.
     """
-    find = getattr(metric, "find_scale", None)
-    if find is None:
-        return None
-    scale: Scale | None = find({"is_correct": (0.0, 1.0), **scales})
+    scale: Scale | None = None
+    if hasattr(metric, "find_scale"):
+        scale = metric.find_scale({"is_correct": (0.0, 1.0), **scales})
     return scale
 
 
 # The rows that metrics see
 
 
+def shrink_scores(metrics: Sequence[KeyedMetric], frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the scores of one scorer as they are kept in memory.
+
+    Texts become categories, `choices` their number. Metadata that no metric and no count reads
+    becomes null.
+    """
+    fields = [keyed.metric.fields() for keyed in metrics]
+    if not all(fields):
+        return frame  # which fields one of them reads is not known
+    names = set(itertools.chain.from_iterable(fields))
+    as_categories = pl.selectors.string().cast(pl.Categorical)
+    values = frame["values"].struct.unnest().with_columns(as_categories)
+    for column in values.select(pl.selectors.float()):
+        half = column.cast(pl.Float32)
+        if half.cast(column.dtype).equals(column):  # as it is of zeros and ones
+            values = values.with_columns(half)
+    metadata = frame["metadata"].struct.unnest()
+    kept = names | COUNTED_FIELDS
+    if "fallback_text" in metadata.columns:
+        kept |= {"extraction_rule"}
+    unread = set(metadata.columns) - kept
+    metadata = metadata.with_columns(pl.lit(None).alias(name) for name in unread)
+    is_counted = metadata.schema.get("choices") == pl.List(pl.String)
+    if is_counted and "choices" not in names:
+        size = pl.col("choices").list.len()
+        metadata = metadata.with_columns(size.cast(pl.UInt16))
+    columns = []
+    for name in ("reason", "excluded_by"):
+        column = frame[name]
+        dtype = pl.Categorical if column.count() else pl.Null
+        columns.append(column.cast(dtype))
+    return frame.select(
+        pl.col("status").cast(_STATUSES),
+        *columns,
+        values.to_struct("values"),
+        metadata.with_columns(as_categories).to_struct("metadata"),
+    )
+
+
 @dataclass(frozen=True)
 class _ScoreTable:
-    """Scores with the groups and clusters of their rows, by column of the dataset.
+    """Scores, and what is known of their rows, see `RowFacts`.
 
-    Where samples have several rows, `owners` are the numbers of the samples, and the rows of each
-    are a cluster. `is_share` says that the numbers are aggregates of zeros and ones.
+    `owner` among the latter is the number of the sample, where samples have several rows or
+    clusters. `is_by_owner` says that the rows of a sample are a cluster, `is_share` that the
+    numbers are aggregates of zeros and ones.
     """
 
     scores: Scores
-    groups: Mapping[str, pl.Series]
-    clusters: Mapping[str, pl.Series]
-    owners: pl.Series | None = None
+    rows: pl.DataFrame
+    is_by_owner: bool = False
     is_share: bool = False
+
+    def find_groups(self, column: str) -> pl.Series:
+        """Return the group of each row."""
+        return name_groups(self.rows[f"label:{column}"])
 
     def find_clusters(self, column: str | None) -> pl.Series | None:
         """Return the cluster of each row: by a column, or the sample; None where each is alone."""
-        return self.owners if column is None else self.clusters[column]
+        if column is not None:
+            return name_clusters(self.rows[f"label:{column}"], self.rows["owner"])
+        if self.is_by_owner:
+            return self.rows["owner"]
+        return None
 
-    def take(self, rows: pl.Series) -> _ScoreTable:
+    def take(self, positions: pl.Series) -> _ScoreTable:
         """Return the rows at these positions."""
-        return _ScoreTable(
-            self.scores.take(rows),
-            {column: labels.gather(rows) for column, labels in self.groups.items()},
-            {column: labels.gather(rows) for column, labels in self.clusters.items()},
-            None if self.owners is None else self.owners.gather(rows),
-            self.is_share,
-        )
-
-    def split(self, column: str) -> dict[str, _ScoreTable]:
-        """Return the rows of each group."""
-        labels = self.groups[column].alias("label").to_frame().with_row_index("row")
-        tables = {}
-        for label, rows in labels.group_by("label").agg("row").iter_rows():
-            tables[label] = self.take(pl.Series(rows, dtype=pl.UInt32))
-        return tables
+        scores = self.scores.take(positions)
+        return replace(self, scores=scores, rows=self.rows[positions])
 
 
+@dataclass(frozen=True)
 class _Tables:
     """The tables that the metrics of one scorer see: with a row for each trial, and for each
     sample.
     """
 
-    def __init__(
-        self,
-        metrics: Sequence[KeyedMetric],
-        scores: Scores,
-        rows: pl.DataFrame,
-        trials: Trials | None,
-    ) -> None:
-        self._rows = rows
-        self._has_trials = trials is not None
-        self.trials = trials or Trials(num_trials=1)
-        groups = {}
-        clusters = {}
-        for metric in metrics:
-            for column in metric.design.group_by:
-                groups[column] = name_groups(rows[f"label:{column}"])
-            cluster_by = metric.design.cluster_by
-            if cluster_by is not None:
-                owners = number_samples(rows, len(scores), self.trials.num_trials)
-                clusters[cluster_by] = name_clusters(rows[f"label:{cluster_by}"], owners)
-        self.by_row = _ScoreTable(scores, groups, clusters)
-        self.is_aggregated = trials is not None or is_ordered(rows)
+    by_row: _ScoreTable
+    trials: Trials | None
 
-    @cached_property
-    def by_owner(self) -> _ScoreTable:
-        """The rows, of which those of a sample are a cluster."""
-        size = self.trials.num_trials
-        if size == 1 and not is_ordered(self._rows):
-            return self.by_row
-        owners = number_samples(self._rows, len(self.by_row.scores), size)
-        return replace(self.by_row, owners=owners)
+    @property
+    def is_ordered(self) -> bool:
+        """Whether options are shown in other orders than in the file."""
+        return "base_sample_id" in self.by_row.rows.columns
 
     @cached_property
     def by_sample(self) -> _ScoreTable:
         """One row for each sample: first its trials are aggregated, then its orders."""
         table = self.by_row
-        size = self.trials.num_trials
-        if self._has_trials:
-            firsts = pl.int_range(0, len(table.scores), size, eager=True)
+        if self.trials is not None:
             scores = aggregate_scores(table.scores, self.trials)
-            table = replace(table.take(firsts), scores=scores)
-        if is_ordered(self._rows):
-            owners = self._rows["base_sample_id"].gather_every(size)
-            firsts = find_first_rows(owners)
-            scores = average_orders(table.scores, owners.rle_id())
-            table = replace(table.take(firsts), scores=scores)
+            rows = table.rows.gather_every(self.trials.num_trials)
+            table = _ScoreTable(scores, rows)
+        if self.is_ordered:
+            owners = table.rows["owner"]
+            scores = average_orders(table.scores, owners)
+            rows = table.rows[find_first_rows(owners)]
+            table = _ScoreTable(scores, rows)
         return table
-
-
-def _list_fields(metrics: Sequence[KeyedMetric]) -> set[str] | None:
-    """Return the fields that the metrics read; None where one does not say."""
-    names: set[str] = set()
-    for metric in metrics:
-        metric_names = metric.metric.fields()
-        if not metric_names:
-            return None
-        names.update(metric_names)
-    return names
-
-
-def shrink_scores(metrics: Sequence[KeyedMetric], frame: pl.DataFrame) -> pl.DataFrame:
-    """Return the scores of one scorer as they are kept in memory.
-
-    Metadata that no metric and no count reads becomes null.
-    """
-    names = _list_fields(metrics)
-    if names is None:
-        return frame
-    metadata = frame["metadata"].struct.unnest()
-    kept = names | COUNTED_FIELDS
-    if "fallback_text" in metadata.columns:
-        kept |= {"extraction_rule"}
-    changed = [pl.lit(None).alias(name) for name in metadata.columns if name not in kept]
-    return frame.with_columns(metadata.with_columns(changed).to_struct("metadata"))
 
 
 def compute_metrics(
@@ -246,205 +231,185 @@ def compute_metrics(
 
     `rows` says what is known of each row of the scores, see `RowFacts`.
     """
-    tables = everything = _Tables(metrics, scores, rows, trials)
-    is_extra = find_extra_rows(rows)
-    if is_extra is not None:
-        kept = (~is_extra).arg_true()
-        tables = _Tables(metrics, scores.take(kept), rows[kept], trials)
+    is_clustered = any(keyed.design.cluster_by for keyed in metrics)
+    if trials is not None or is_clustered or "base_sample_id" in rows.columns:
+        num_trials = 1 if trials is None else trials.num_trials
+        owners = number_samples(rows, len(scores), num_trials)
+        rows = pl.DataFrame([*rows, owners.alias("owner")])
+    everything = tables = _Tables(_ScoreTable(scores, rows), trials)
+    if "is_extra" in rows.columns:
+        kept = (~rows["is_extra"]).arg_true()
+        tables = _Tables(everything.by_row.take(kept), trials)
     computed = []
-    for metric in metrics:
+    for keyed in metrics:
         # Rows that only estimate a prior are seen by the metrics that ask for them.
-        reads_extra = getattr(metric.metric, "reads_extra", False)
-        computed.append(_compute_metric(metric, everything if reads_extra else tables))
+        reads_extra = getattr(keyed.metric, "reads_extra", False)
+        seen = everything if reads_extra else tables
+        values = _compute_metric(keyed, seen)
+        if keyed.scale is not None:
+            values = [_cut_intervals(value, keyed.scale) for value in values]
+        computed.append(values)
     return computed
 
 
 def _compute_metric(keyed: KeyedMetric, tables: _Tables) -> list[MetricValue]:
     """Return the values from whichever table the metric can read."""
+    table = tables.by_row
+    is_aggregated = tables.trials is not None or tables.is_ordered
+    if not is_aggregated or getattr(keyed.metric, "reads_rows", False):
+        return _compute_values(keyed, table)
     names = keyed.metric.fields()
-    scores = tables.by_row.scores
-    if not tables.is_aggregated or getattr(keyed.metric, "reads_rows", False):
-        return _cut_intervals(_compute_values(keyed, tables.by_row), keyed.scale)
-    num_trials = tables.trials.num_trials
-    details: dict[str, object] = {"num_trials": num_trials}
-    if any(holds_other(scores, name) for name in names):
-        values = _compute_values(keyed, tables.by_owner)
-        details["counts"] = "trials" if num_trials > 1 else "orders"
+    trials = tables.trials or Trials(num_trials=1)
+    has_trials = trials.num_trials > 1
+    details: dict[str, object] = {"num_trials": trials.num_trials}
+    if any(holds_other(table.scores, name) for name in names):
+        table = replace(table, is_by_owner=has_trials or tables.is_ordered)
+        details["counts"] = "trials" if has_trials else "orders"
     else:
-        is_share = all(holds_shares(scores, name) for name in names)
-        values = _compute_values(keyed, replace(tables.by_sample, is_share=is_share))
+        is_share = all(holds_shares(table.scores, name) for name in names)
+        table = replace(tables.by_sample, is_share=is_share)
         details["counts"] = "samples"
-        aggregates = {}
-        for name in names:
-            if "." not in name:
-                aggregates[name] = tables.trials.aggregators_of(name)[0].label
+        aggregates = _list_aggregates(names, trials)
         if aggregates:
             details["aggregates"] = aggregates
-    values = [replace(value, details={**value.details, **details}) for value in values]
-    return _cut_intervals(values, keyed.scale)
+    values = []
+    for value in _compute_values(keyed, table):
+        values.append(replace(value, details={**value.details, **details}))
+    return values
+
+
+def _list_aggregates(names: Sequence[str], trials: Trials) -> dict[str, str]:
+    """Return what the bare names of values stand for under trials."""
+    aggregates = {}
+    for name in names:
+        if "." not in name:
+            aggregates[name] = trials.aggregators_of(name)[0].label
+    return aggregates
 
 
 Bounded = TypeVar("Bounded", MetricValue, GroupValue)
 
 
-def _cut_intervals(values: Sequence[MetricValue], scale: Scale | None) -> list[MetricValue]:
-    """Return the values with intervals that do not pass the ends of their scale."""
-    if scale is None:
-        return list(values)
-    cut = []
-    for value in values:
-        groups = []
-        for group in value.groups:
-            members = [_cut_interval(member, scale) for member in group.values]
-            macro = _cut_interval(group.macro, scale)
-            groups.append(
-                replace(
-                    group,
-                    values=tuple(members),
-                    macro=macro,
-                )
-            )
-        cut.append(replace(_cut_interval(value, scale), groups=tuple(groups)))
-    return cut
+def _cut_intervals(value: MetricValue, scale: Scale) -> MetricValue:
+    """Return a value with intervals that do not pass the ends of its scale."""
+    groups = []
+    for group in value.groups:
+        members = tuple(_cut_interval(member, scale) for member in group.values)
+        macro = _cut_interval(group.macro, scale)
+        groups.append(replace(group, values=members, macro=macro))
+    return replace(_cut_interval(value, scale), groups=tuple(groups))
 
 
 def _cut_interval(value: Bounded, scale: Scale) -> Bounded:
+    if value.value is None or value.interval is None:
+        return value
     low, high = scale
-    if value.value is None or value.interval is None or not low <= value.value <= high:
+    if not low <= value.value <= high:
         return value
     start, end = value.interval
-    return replace(value, interval=(max(low, start), min(high, end)))
+    interval = (max(low, start), min(high, end))
+    return replace(value, interval=interval)
 
 
 # The whole, and each group
 
 
-#: The sums of each cluster, by its name; None where rows are independent.
-_Clusters = Mapping[Any, Any] | None
-
-
 @dataclass(frozen=True)
 class _Measured:
-    """The whole, or one group: which samples count, its values, its sums and its clusters."""
+    """The whole, or one group: which samples count, its values, its sums and its clusters.
+
+    `clusters` are the sums of each cluster by its name; None where rows are independent.
+    """
 
     coverage: Coverage
     values: Sequence[MetricValue]
-    clusters: _Clusters = None
+    clusters: Mapping[Any, Any] | None = None
     sums: Any = None
-
-    @cached_property
-    def by_name(self) -> dict[str, MetricValue]:
-        """The values by name, the first of each."""
-        return {value.name: value for value in reversed(self.values)}
 
 
 def _compute_values(keyed: KeyedMetric, table: _ScoreTable) -> list[MetricValue]:
     """Return the values with their clusters and groups."""
-    whole = _measure(
-        keyed,
-        table,
-        keyed.design.cluster_by,
-    )
-    columns: dict[str, dict[str, _Measured]] = {}
-    sizes = {}
+    whole = _measure(keyed, table)[()]
+    values = list(whole.values)
     for column in keyed.design.group_by:
-        sizes[column] = table.groups[column].n_unique()
-        if sizes[column] <= MOST_GROUPS:
-            columns[column] = dict(sorted(_measure_groups(keyed, table, column).items()))
-    values = []
-    for value in whole.values:
-        groups = []
-        for column, size in sizes.items():
-            if column in columns:
-                groups.append(
-                    _state_groups(
-                        value,
-                        keyed,
-                        column,
-                        columns[column],
-                        whole,
-                    )
-                )
+        size = table.find_groups(column).n_unique()
+        measured: dict[Labels, _Measured] = {}
+        if size <= MOST_GROUPS:
+            measured = _measure(keyed, table, column)
+        for place, value in enumerate(values):
+            if measured:
+                by_label = {label: group for (label,), group in sorted(measured.items())}
+                groups = _state_groups(value, keyed, column, by_label, whole)
             else:
                 note = f"there are more than {MOST_GROUPS} groups"
-                groups.append(
-                    Groups(
-                        column,
-                        (),
-                        GroupValue(
-                            None,
-                            None,
-                            size,
-                            note=note,
-                        ),
-                    )
-                )
-        values.append(replace(value, groups=tuple(groups)))
+                groups = Groups(column, (), GroupValue(None, None, size, note=note))
+            values[place] = replace(value, groups=(*value.groups, groups))
     return values
 
 
-def _measure(keyed: KeyedMetric, table: _ScoreTable, cluster_by: str | None) -> _Measured:
-    """Return the values of all rows of a table."""
-    if isinstance(keyed.metric, CountingMetric):
-        return _measure_split(keyed, keyed.metric, table, [], cluster_by)[()]
-    has_clusters = table.find_clusters(cluster_by) is not None
-    return _measure_scores(keyed, table.scores, has_clusters=has_clusters)
-
-
-def _measure_groups(keyed: KeyedMetric, table: _ScoreTable, column: str) -> dict[str, _Measured]:
-    """Return the values of each group."""
-    cluster_by = keyed.design.cluster_by
-    if cluster_by == column:
-        # Where groups are the clusters, each has but one.
-        cluster_by = None
-    if isinstance(keyed.metric, CountingMetric):
-        split = _measure_split(keyed, keyed.metric, table, [table.groups[column]], cluster_by)
-        return {label: group for (label,), group in split.items()}
-    parts = table.split(column)
-    return {label: _measure(keyed, part, cluster_by) for label, part in parts.items()}
-
-
-def _measure_split(
-    keyed: KeyedMetric,
-    metric: CountingMetric[Any],
-    table: _ScoreTable,
-    labels: Sequence[pl.Series],
-    cluster_by: str | None,
+def _measure(
+    keyed: KeyedMetric, table: _ScoreTable, column: str | None = None
 ) -> dict[Labels, _Measured]:
-    """Return the values of the rows with each combination of labels."""
-    names = metric.fields()
-    clusters: dict[Labels, dict[object, Any]] = {}
-    cluster_labels = table.find_clusters(cluster_by)
-    if cluster_labels is not None:
-        split = split_counts(table.scores, names, [*labels, cluster_labels])
+    """Return the values of each group of a column, or of all rows, which are called `()`."""
+    metric = keyed.metric
+    labels = []
+    if column is not None:
+        labels.append(table.find_groups(column))
+    clusters = table.find_clusters(keyed.design.cluster_by)
+    if column is not None and keyed.design.cluster_by == column:
+        # Where groups are the clusters, each has but one.
+        clusters = table.find_clusters(None)
+    if not isinstance(metric, CountingMetric):
+        return _measure_scores(keyed, table.scores, labels, has_clusters=clusters is not None)
+    fields = metric.fields()
+    sums: dict[Labels, dict[object, Any]] = {}
+    if clusters is not None:
+        split = split_counts(table.scores, fields, [*labels, clusters])
         for (*label, cluster), counts in split.items():
-            sums = clusters.setdefault(tuple(label), {})
+            group_sums = sums.setdefault(tuple(label), {})
             if counts.counts:
-                sums[cluster] = metric.collect(counts)
+                group_sums[cluster] = metric.collect(counts)
     measured = {}
-    for group, counts in split_counts(table.scores, names, labels).items():
+    for group, counts in split_counts(table.scores, fields, labels).items():
         counts.is_share = table.is_share
-        measured[group] = _measure_counts(keyed, metric, counts, clusters.get(group))
+        measured[group] = _measure_counts(keyed, metric, counts, sums.get(group))
     return measured
 
 
-def _measure_scores(keyed: KeyedMetric, scores: Scores, *, has_clusters: bool) -> _Measured:
+def _measure_scores(
+    keyed: KeyedMetric,
+    scores: Scores,
+    labels: Sequence[pl.Series],
+    *,
+    has_clusters: bool,
+) -> dict[Labels, _Measured]:
     """Return the values of a metric that reads the scores themselves."""
-    coverage = Coverage(int(scores.counted().sum()), count_left_out(scores))
-    try:
-        values = keyed.metric.compute(scores)
-    except ScoringError as error:
-        values = [_state_error(keyed.metric, error)]
-    if values:
-        coverage = Coverage(values[0].n, Counter(values[0].n_excluded))
-    if has_clusters:
-        note = f"no formula for {keyed.design.cluster_noun} fits this type"
-        values = _note_intervals(values, note)
-    return _Measured(coverage, values)
+    parts: dict[Labels, Scores] = {(): scores}
+    for series in labels:
+        parts = {}
+        for label in series.unique():
+            parts[(label,)] = scores.take((series == label).arg_true())
+    measured = {}
+    for group, part in parts.items():
+        coverage = Coverage(int(part.counted().sum()), count_left_out(part))
+        try:
+            values = keyed.metric.compute(part)
+        except ScoringError as error:
+            values = [_state_error(keyed.metric, error)]
+        if values:
+            coverage = Coverage(values[0].n, Counter(values[0].n_excluded))
+        if has_clusters:
+            note = f"no formula for {keyed.design.cluster_noun} fits this type"
+            values = [_note_interval(value, note) for value in values]
+        measured[group] = _Measured(coverage, values)
+    return measured
 
 
 def _measure_counts(
-    keyed: KeyedMetric, metric: CountingMetric[Any], counts: ValueCounts, clusters: _Clusters
+    keyed: KeyedMetric,
+    metric: CountingMetric[Any],
+    counts: ValueCounts,
+    clusters: Mapping[Any, Any] | None,
 ) -> _Measured:
     """Return the values from the counts of combinations, with intervals that allow for clusters."""
     sums = metric.collect(counts)
@@ -456,83 +421,68 @@ def _measure_counts(
     measured = _Measured(counts, values, clusters, sums)
     if clusters is None:
         return measured
-    return replace(measured, values=_bound_by_clusters(keyed, metric, measured, clusters))
+    return replace(measured, values=_bound_by_clusters(keyed, metric, measured))
 
 
 def _state_error(metric: Metric, error: ScoringError) -> MetricValue:
     """Return a value without a number, and why it has none."""
-    name = getattr(metric, "name", None) or "_".join([*metric.fields(), metric.type])
-    return MetricValue(
-        name,
-        None,
-        0,
-        note=f"{error.message} ({error.code})",
-        type=metric.type,
-    )
+    name = getattr(metric, "name", None)
+    if name is None:
+        name = "_".join([*metric.fields(), metric.type])
+    note = f"{error.message} ({error.code})"
+    return MetricValue(name, None, 0, note=note, type=metric.type)
 
 
 # Intervals that allow for clusters
 
 
 def _bound_by_clusters(
-    keyed: KeyedMetric,
-    metric: CountingMetric[Any],
-    measured: _Measured,
-    clusters: Mapping[Any, Any],
+    keyed: KeyedMetric, metric: CountingMetric[Any], measured: _Measured
 ) -> list[MetricValue]:
     """Return values with the interval that allows for their clusters.
 
     The one they had does not hold.
     """
-    design = keyed.design
     whole = measured.sums
     # An average is the mean of several ratios, any other value is one.
     members: dict[str, list[str]] = {}
+    ratios = []
     if measured.coverage.n:
         members = {name: [name] for name in metric.ratios(whole, whole)}
         members |= metric.averages(whole)
-    ratios = []
     if members:
-        ratios = [metric.ratios(sums, whole) for sums in clusters.values()]
+        for sums in (measured.clusters or {}).values():
+            ratios.append(metric.ratios(sums, whole))
     uses = Counter(value.name for value in measured.values)
     bounded = []
     for value in measured.values:
         names = members.get(value.name, [])
-        note = None
         if members and uses[value.name] > 1:
             # A class called `macro` has the names of the averages.
             note = "two values of the metric have this name"
+            bounded.append(_note_interval(value, note))
         elif not names:
-            note = f"no formula for {design.cluster_noun} fits this type"
-        if note is not None:
-            bounded += _note_intervals([value], note)
-            continue
-        error, size = measure_clustered_error(
-            [[cluster[name] for name in names] for cluster in ratios]
-        )
-        bare = replace(value, **_NO_MARGIN)
-        bounded.append(bound_clustered(bare, error, size, design))
+            note = f"no formula for {keyed.design.cluster_noun} fits this type"
+            bounded.append(_note_interval(value, note))
+        else:
+            clusters = [[cluster[name] for name in names] for cluster in ratios]
+            error, size = measure_clustered_error(clusters)
+            bare = _note_interval(value, None)
+            bounded.append(bound_clustered(bare, error, size, keyed.design))
     return bounded
 
 
-#: The margin of a value whose spread is not known; whether it is a share stays.
-_NO_MARGIN: dict[str, Any] = {
-    "std_error": None,
-    "interval": None,
-    "interval_method": None,
-    "interval_note": None,
-}
-
-
-def _note_intervals(values: Sequence[MetricValue], note: str) -> list[MetricValue]:
-    """Return the values without intervals; those that have a number say why."""
-    noted = []
-    for value in values:
-        bare = replace(value, **_NO_MARGIN)
-        if value.value is not None:
-            bare = replace(bare, interval_note=note)
-        noted.append(bare)
-    return noted
+def _note_interval(value: MetricValue, note: str | None) -> MetricValue:
+    """Return the value without its interval; if it has a number, it says why."""
+    if value.value is None:
+        note = None
+    return replace(
+        value,
+        std_error=None,
+        interval=None,
+        interval_method=None,
+        interval_note=note,
+    )
 
 
 def bound_clustered(
@@ -541,28 +491,18 @@ def bound_clustered(
     """Return a value with its clustered standard error and, where there are enough clusters, an
     interval.
     """
-    details = {
-        **value.details,
-        "clusters": size,
-        "cluster_by": design.cluster_by,
-    }
-    value = replace(value, details=details)
+    facts = {"clusters": size, "cluster_by": design.cluster_by}
+    value = replace(value, details={**value.details, **facts})
     if value.value is None:
         return value
     noun = design.cluster_noun
+    note = None
     if size < FEWEST_CLUSTERS:
         note = f"an interval needs at least {FEWEST_CLUSTERS} {noun}, there are {size}"
-        return replace(
-            value,
-            std_error=std_error,
-            interval_note=note,
-        )
-    if not std_error:
-        return replace(
-            value,
-            std_error=std_error,
-            interval_note=f"all {size} {noun} are alike",
-        )
+    elif not std_error:
+        note = f"all {size} {noun} are alike"
+    if note is not None:
+        return replace(value, std_error=std_error, interval_note=note)
     margin = bound_value(
         value.value,
         std_error,
@@ -585,63 +525,57 @@ def _state_groups(
     whole: _Measured,
 ) -> Groups:
     """Return a value of the metric by group, and its average over the groups."""
-    values = {label: _find_value(value, keyed, group) for label, group in groups.items()}
-    listed = tuple(_describe(label, member) for label, member in values.items())
-    defined = {label: member for label, member in values.items() if member.value is not None}
+    listed = []
+    defined = []
+    members = []
+    for label, group in groups.items():
+        member = _find_value(value, keyed, group)
+        listed.append(_describe(label, member))
+        if member.value is not None:
+            defined.append(member)
+            members.append(group)
     if not defined:
-        return Groups(
-            column,
-            listed,
-            GroupValue(
-                None,
-                None,
-                0,
-                note="no group has a value",
-            ),
-        )
+        nothing = GroupValue(None, None, 0, note="no group has a value")
+        return Groups(column, tuple(listed), nothing)
     note = None
-    if len(defined) < len(values):
-        note = f"mean over {len(defined)} of {len(values)} groups, the others have no value"
+    if len(defined) < len(listed):
+        note = f"mean over {len(defined)} of {len(listed)} groups, the others have no value"
+    is_share = all(member.is_share for member in defined)
     mean = MetricValue(
         value.name,
-        average([float(member.value or 0) for member in defined.values()]),
+        average([float(member.value or 0) for member in defined]),
         len(defined),
         note=note,
-        is_share=all(member.is_share for member in defined.values()),
+        is_share=is_share,
     )
     if keyed.design.cluster_by is None:
-        margin = _average_margins(list(defined.values()))
-        mean = replace(mean, **{**vars(margin), "is_share": mean.is_share})
+        margin = _average_margins(defined)
+        mean = replace(mean, **{**vars(margin), "is_share": is_share})
     else:
-        clusters = _gather_clusters(
-            value.name, keyed.metric, [groups[label] for label in defined], whole
-        )
+        clusters = _gather_clusters(value.name, keyed.metric, members, whole)
         if keyed.design.cluster_by == column:
             # The groups stand for others like them, and what counts is how far they differ.
-            clusters = [[_make_ratio(member)] for member in defined.values()]
+            clusters = [[Ratio(Fraction(member.value or 0), 1, 1)] for member in defined]
         mean = _bound_mean(mean, clusters, keyed.design)
-    return Groups(
-        column,
-        listed,
-        _describe(None, mean),
-    )
+    return Groups(column, tuple(listed), _describe(None, mean))
 
 
 def _find_value(value: MetricValue, keyed: KeyedMetric, group: _Measured) -> MetricValue:
     """Return the value of the same name in a group."""
-    if value.name in group.by_name:
-        return group.by_name[value.name]
-    n = group.coverage.n
-    if value.type == "frequency" and n and isinstance(keyed.metric, BaseMetric):
+    for member in group.values:
+        if member.name == value.name:
+            return member
+    coverage = group.coverage
+    if value.type == "frequency" and coverage.n and isinstance(keyed.metric, BaseMetric):
         # A label that it never has is none of its samples.
-        return keyed.metric.state_share(
-            value.name,
-            (0, n),
-            group.coverage,
-        )
-    note = "it does not occur in this group"
+        return keyed.metric.state_share(value.name, (0, coverage.n), coverage)
     return MetricValue(
-        value.name, None, n, group.coverage.sorted_left_out, note=note, type=value.type
+        value.name,
+        None,
+        coverage.n,
+        sort_keys(coverage.left_out),
+        note="it does not occur in this group",
+        type=value.type,
     )
 
 
@@ -651,16 +585,10 @@ def _average_margins(values: Sequence[MetricValue]) -> Margin:
     for value in values:
         count = value.details.get("count")
         of = value.details.get("of")
-        is_clustered = "clusters" in value.details
-        if isinstance(count, int) and isinstance(of, int) and not is_clustered:
-            shares.append((count, of))
-    if len(shares) == len(values):
-        return average_shares(shares)
-    return average_errors(values)
-
-
-def _make_ratio(value: MetricValue) -> Ratio:
-    return Ratio(Fraction(value.value or 0), 1, 1)
+        if not isinstance(count, int) or not isinstance(of, int) or "clusters" in value.details:
+            return average_errors(values)
+        shares.append((count, of))
+    return average_shares(shares)
 
 
 def _gather_clusters(
@@ -673,8 +601,8 @@ def _gather_clusters(
     clusters: dict[str, list[Ratio]] = {}
     for place, group in enumerate(groups):
         for cluster, sums in (group.clusters or {}).items():
-            ratio = metric.ratios(sums, whole.sums).get(name, nothing)
-            clusters.setdefault(cluster, [nothing] * len(groups))[place] = ratio
+            ratios = clusters.setdefault(cluster, [nothing] * len(groups))
+            ratios[place] = metric.ratios(sums, whole.sums).get(name, nothing)
     return [ratios for _, ratios in sorted(clusters.items())]
 
 
@@ -689,5 +617,6 @@ def _bound_mean(
 
 
 def _describe(label: str | None, value: MetricValue) -> GroupValue:
-    shared = [entry.name for entry in fields(GroupValue) if entry.name != "group"]
-    return GroupValue(label, **{name: getattr(value, name) for name in shared})
+    facts = vars(value)
+    shared = {entry.name: facts[entry.name] for entry in fields(GroupValue)[1:]}
+    return GroupValue(label, **shared)

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import ClassVar
 
 from answerkey.errors import SpecError
 from answerkey.metrics.base import (
     NO_WEIGHT,
     NULL,
+    Addition,
+    Cells,
     RatioMetric,
     ValueCounts,
     ValueNames,
     read_number,
     write_label,
 )
-from answerkey.metrics.intervals import RATIO_STUDENT, STUDENT, Exact, Margin, Ratio, Scale, exact
+from answerkey.metrics.intervals import RATIO_STUDENT, STUDENT, Margin, Ratio, Scale
 from answerkey.types import MetricValue
 
 NO_INTERVAL = "answerkey computes none for a standard deviation"
@@ -39,21 +43,15 @@ class _FieldMetric(RatioMetric):
 
     def value_names(self) -> ValueNames:
         """Return what the value will be called; right or wrong is 1 or 0 in every scorer."""
-        return ValueNames((self.value_name,), is_share=_base_name(self.field) == "is_correct")
+        score_name = self.field.partition(".")[0]
+        return ValueNames((self.value_name,), is_share=score_name == "is_correct")
 
-    def weigh(
-        self, counts: ValueCounts, values: tuple[object, ...], rows: int
-    ) -> tuple[Exact, Exact] | None:
+    def weigh(self, counts: ValueCounts, values: Cells, rows: int) -> Addition | None:
         """Return the number, and 1."""
         numbers = counts.take_numbers([self.field], values, rows)
         if numbers is None:
             return None
-        return exact(numbers[0]), 1
-
-
-def _base_name(field: str) -> str:
-    """Return the name of a value without the aggregate of its trials."""
-    return field.partition(".")[0]
+        return numbers[0], 1
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,8 @@ class Mean(_FieldMetric):
 
     def find_scale(self, scales: Mapping[str, Scale]) -> Scale | None:
         """Return the scale of the field, which no aggregate of trials and no mean leaves."""
-        return scales.get(_base_name(self.field))
+        score_name = self.field.partition(".")[0]
+        return scales.get(score_name)
 
 
 class _SpreadMetric(_FieldMetric):
@@ -83,7 +82,8 @@ class Max(_SpreadMetric):
 
     def state_ratio(self, counts: ValueCounts, sums: Ratio) -> MetricValue:  # noqa: ARG002 - sums have no ends
         """Return the largest number."""
-        return self.state(self.value_name, max(_list_numbers(counts)), counts, margin=AN_END)
+        largest = max(_list_numbers(counts))
+        return self.state(self.value_name, largest, counts, margin=AN_END)
 
 
 @dataclass(frozen=True)
@@ -94,12 +94,17 @@ class Min(_SpreadMetric):
 
     def state_ratio(self, counts: ValueCounts, sums: Ratio) -> MetricValue:  # noqa: ARG002 - sums have no ends
         """Return the smallest number."""
-        return self.state(self.value_name, min(_list_numbers(counts)), counts, margin=AN_END)
+        smallest = min(_list_numbers(counts))
+        return self.state(self.value_name, smallest, counts, margin=AN_END)
 
 
 def _list_numbers(counts: ValueCounts) -> list[float]:
-    numbers = [read_number(value) for (value,), _ in counts.counts]
-    return [float(number) for number in numbers if number is not None]
+    numbers = []
+    for (value,), _ in counts.counts:
+        number = read_number(value)
+        if number is not None:
+            numbers.append(float(number))
+    return numbers
 
 
 @dataclass(frozen=True)
@@ -110,15 +115,14 @@ class StdDev(_SpreadMetric):
 
     def state_ratio(self, counts: ValueCounts, sums: Ratio) -> MetricValue:
         """Return the standard deviation."""
+        value = sums.std_dev
+        note = None
         if sums.n == 1:
             note = "it needs at least two values, there is one"
-            return self.state(self.value_name, None, counts, note=note)
-        value = sums.std_dev
-        if value is None:
+        elif value is None:
             note = "the value is too large for a float"
-            return self.state(self.value_name, None, counts, note=note)
         margin = Margin(interval_note=NO_INTERVAL)
-        return self.state(self.value_name, value, counts, margin=margin)
+        return self.state(self.value_name, value, counts, note=note, margin=margin)
 
 
 @dataclass(frozen=True)
@@ -136,6 +140,8 @@ class WeightedAverage(RatioMetric):
     type: ClassVar[str] = "weighted_average"
     needs: ClassVar[str] = "numbers, and weights of 0 or more"
     empty: ClassVar[str] = "all weights are 0"
+    #: Weights are no outcomes, even those that are 0 or 1.
+    outcomes: ClassVar[tuple[Addition, ...]] = ()
 
     def __post_init__(self) -> None:
         if not self.weights:
@@ -162,45 +168,43 @@ class WeightedAverage(RatioMetric):
         """Return what the value will be called."""
         return ValueNames((self.value_name,))
 
-    def is_outcome(self, top: Exact, bottom: Exact) -> bool:  # noqa: ARG002 - whatever they are
-        """Weights are no outcomes, even those that are 0 or 1."""
-        return False
-
     @property
     def method(self) -> str:  # type: ignore[override]  # by where the weights stand
         """How the interval is made."""
-        return RATIO_STUDENT if isinstance(self.weights, str) else STUDENT
+        if isinstance(self.weights, str):
+            return RATIO_STUDENT
+        return STUDENT
 
-    def weigh(
-        self, counts: ValueCounts, values: tuple[object, ...], rows: int
-    ) -> tuple[Exact, Exact] | None:
+    def weigh(self, counts: ValueCounts, values: Cells, rows: int) -> Addition | None:
         """Return weight times value, and weight; a weight out of the table is a value of weight
         1.
         """
         if values[0] is None:
-            counts.leave_out(NULL, rows)
+            counts.left_out[NULL] += rows
             return None
         if not isinstance(self.weights, str):
             weight = find_weight(self.weights, values[0])
             if weight is None:
-                counts.leave_out(NO_WEIGHT, rows)
+                counts.left_out[NO_WEIGHT] += rows
                 return None
             counts.n += rows
-            return exact(weight), 1
+            return Fraction(weight), 1
         if values[1] is None:
-            counts.leave_out(NO_WEIGHT, rows)
+            counts.left_out[NO_WEIGHT] += rows
             return None
         numbers = counts.take_numbers(self.fields(), values, rows, at_least_0=[self.weights])
         if numbers is None:
             return None
-        number, factor = map(exact, numbers)
+        number, factor = numbers
         return number * factor, factor
 
     def find_scale(self, scales: Mapping[str, Scale]) -> Scale | None:
         """Return the ends of the table of weights, or the scale of the field itself."""
         if isinstance(self.weights, str):
-            return scales.get(_base_name(self.field))
-        return float(min(self.weights.values())), float(max(self.weights.values()))
+            score_name = self.field.partition(".")[0]
+            return scales.get(score_name)
+        weights = self.weights.values()
+        return float(min(weights)), float(max(weights))
 
 
 def find_weight(weights: Mapping[str | bool | float, float], value: object) -> float | None:
@@ -213,13 +217,7 @@ def find_weight(weights: Mapping[str | bool | float, float], value: object) -> f
     if number is None:
         return None
     for key, weight in weights.items():
-        if _reads_as(write_label(key), number):
-            return weight
+        with suppress(ValueError):
+            if float(write_label(key)) == number:
+                return weight
     return None
-
-
-def _reads_as(text: str, number: float) -> bool:
-    try:
-        return float(text) == number
-    except ValueError:
-        return False

@@ -38,23 +38,20 @@ when all are. The others are of rows.
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 import polars as pl
 
-from answerkey.metrics.base import sort_keys
+from answerkey.metrics.base import count_combinations, sort_keys
 from answerkey.metrics.trials import (
     NO_GROUP,
     SEVERITY,
-    Examples,
-    RowFacts,
-    describe_samples,
-    find_extra_rows,
     find_worst_rows,
-    is_ordered,
+    label_rows,
     number_samples,
 )
 from answerkey.reader.markup import THOUGHT_BEGIN
@@ -99,15 +96,59 @@ COUNTED_FIELDS = frozenset(
         "validity_reason",
     }
 )
+#: Which rows of the main scorer are listed by reason.
+_KINDS = ("invalid", "failed", "errors")
 #: What of the counts is of samples under trials and orders.
 _OF_SAMPLES = ("counts", "failed", "errors", "excluded")
-_CALL_STATUSES = pl.Enum([status.value for status in CompletionStatus])
+_CALL_STATUSES = pl.Enum(CompletionStatus)
 _RIGHT_OR_WRONG = (0.0, 1.0)
 
 TaskCounts = dict[str, Any]
+#: A row that shows what a reason means: by the kind of reason and the reason.
+Examples = dict[tuple[str, str], dict[str, str | None]]
+#: How often something went wrong for each reason, with an example.
+Reasons = dict[str, dict[str, Any]]
 
 
 # What is kept of rows, chunk by chunk
+
+
+@dataclass(frozen=True)
+class RowFacts:
+    """What the metrics and counts need to know of rows besides their scores.
+
+    `table` has a row for each sample and trial, in the order of the scores, and no texts. Where
+    options are shown in several orders it has `base_sample_id` (a hash), `left_in_place` and
+    `is_extra`; a column of the dataset `x` is there in `label:x`; then come the columns of
+    `describe_rows`.
+    """
+
+    table: pl.DataFrame
+    examples: Examples = field(default_factory=dict)
+
+    @classmethod
+    def join(cls, chunks: Sequence[RowFacts]) -> RowFacts:
+        """Return the facts of all chunks; of several examples the first one stays."""
+        examples: Examples = {}
+        for chunk in chunks:
+            examples = chunk.examples | examples
+        tables = [chunk.table for chunk in chunks]
+        return cls(pl.concat(tables, how="diagonal_relaxed"), examples)
+
+
+def describe_samples(samples: Samples, columns: Iterable[str]) -> pl.DataFrame:
+    """Return what is known of these rows, with the labels in these columns of the dataset."""
+    series: list[pl.Series] = []
+    if samples.orders is not None:
+        left_in_place = pl.selectors.by_name("left_in_place", require_all=False)
+        is_extra = pl.selectors.by_name("is_extra", require_all=False)
+        sample = pl.col("base_sample_id").hash()
+        orders = samples.orders.select(sample, left_in_place.cast(pl.Categorical), is_extra)
+        series.extend(orders)
+    for column in dict.fromkeys(columns):
+        labels = label_rows(samples, column).cast(pl.Categorical)
+        series.append(labels.alias(f"label:{column}"))
+    return pl.DataFrame(series)
 
 
 def describe_rows(
@@ -124,45 +165,37 @@ def describe_rows(
     the completions `their_score`. Ids and beginnings of texts are kept of the first
     row with each reason.
     """
-    scores = verdicts[main]
-    calls = completions.column("status")
-    text = completions.column("completion")
+    calls = completions.column("status").cast(_CALL_STATUSES)
+    texts = completions.column("completion")
     is_thinking = completions.column("source") == "recorded"
-    is_thinking &= text.str.contains(THOUGHT_BEGIN)
+    is_thinking &= texts.str.contains(THOUGHT_BEGIN)
     is_cut_off = completions.column("finish_reason") == "length"
     described = [
         *describe_samples(samples, columns),
-        calls.cast(_CALL_STATUSES).alias("call_status"),
+        calls.alias("call_status"),
         is_cut_off.fill_null(value=False).alias("is_cut_off"),
         is_thinking.fill_null(value=False).alias("is_thinking"),
     ]
-    shown = {
-        "sample_id": completions.column("sample_id"),
-        "completion": text.str.slice(0, EXAMPLE_CHARACTERS),
-    }
-    examples: dict[tuple[str, str], Mapping[str, str | None]] = {}
-    for kind, reasons in _name_reasons(scores, calls):
-        examples |= _find_examples(kind, reasons, shown)
-    for key, table in verdicts.items():
-        failed = {
-            "sample_id": shown["sample_id"],
-            "message": _fill_reasons(table),
-            "traceback": table.text(TRACEBACK_FIELD),
-        }
-        examples |= _find_examples(f"failures of {key}", _name_failures(table, calls), failed)
-    if any(completion.their_score is not None for completion in completions):
-        described.append(completions.column("their_score"))
+    their_scores = completions.column("their_score")
+    if their_scores.null_count() < len(their_scores):
+        described.append(their_scores)
+    ids = completions.column("sample_id")
+    examples: Examples = {}
+    for key, scores in verdicts.items():
+        reasons = _list_reasons(scores, calls)
+        if key == main:
+            for kind in _KINDS:
+                for row, reason in _find_first(reasons[kind]):
+                    text = texts[row]
+                    shown = text and text[:EXAMPLE_CHARACTERS]
+                    examples[kind, reason] = {"sample_id": ids[row], "completion": shown}
+        for row, reason in _find_first(reasons["failures"]):
+            examples[f"failures of {key}", reason] = {
+                "sample_id": ids[row],
+                "message": scores.frame["reason"][row] or "UNKNOWN",
+                "traceback": scores.text(TRACEBACK_FIELD)[row],
+            }
     return RowFacts(pl.DataFrame(described), examples)
-
-
-def _find_examples(kind: str, reasons: pl.Series, shown: Mapping[str, pl.Series]) -> Examples:
-    """Return what is shown of the first row with each reason."""
-    is_first = reasons.is_first_distinct() & reasons.is_not_null()
-    examples = {}
-    for row in is_first.arg_true():
-        example = {name: series[row] for name, series in shown.items()}
-        examples[kind, str(reasons[row])] = example
-    return examples
 
 
 # Why rows are invalid, or have no score
@@ -173,66 +206,66 @@ def find_invalid_reasons(scores: Scores, calls: pl.Series) -> pl.Series:
 
     By its status if no scorer says so.
     """
-    validity = scores.column("completion_validity")
+    is_invalid, reasons = _find_validity(scores, calls)
+    reasons = reasons.fill_null(Validity.INVALID.value)
+    return pl.select(pl.when(is_invalid).then(reasons)).to_series()
+
+
+def _find_validity(scores: Scores, calls: pl.Series) -> tuple[pl.Series, pl.Series]:
+    """Return which completions are invalid, and the series that has the reasons."""
+    validity = scores.columns.get("completion_validity")
     if validity is None:
-        return _mask(calls, calls != CompletionStatus.OK.value)
-    reason = scores.column("validity_reason")
-    if reason is None:
-        reason = validity
-    return _mask(reason.fill_null(Validity.INVALID.value), validity == Validity.INVALID.value)
+        return calls != CompletionStatus.OK.value, calls
+    is_invalid = validity == Validity.INVALID.value
+    return is_invalid, scores.columns.get("validity_reason", validity)
 
 
-def _name_reasons(scores: Scores, calls: pl.Series) -> Iterator[tuple[str, pl.Series]]:
-    """Yield why rows are `invalid`, `failed` or `errors`; null where they are not."""
-    status = scores.frame["status"]
-    invalid = find_invalid_reasons(scores, calls)
-    yield "invalid", _mask(invalid, status == ScoreStatus.SCORED.value)
-    reason = _fill_reasons(scores)
-    yield "failed", _mask(reason, status == ScoreStatus.FAILED.value)
-    yield "errors", _mask(reason, status == ScoreStatus.ERROR.value)
+def _list_reasons(scores: Scores, calls: pl.Series) -> dict[str, pl.DataFrame]:
+    """Return which rows are `invalid`, `failed`, in `errors` or `failures`, with their reasons.
 
-
-def _fill_reasons(scores: Scores) -> pl.Series:
-    return scores.frame["reason"].fill_null("UNKNOWN")
-
-
-def _name_failures(scores: Scores, calls: pl.Series) -> pl.Series:
-    """Return how a scorer itself failed on each row; null where it did not.
-
-    A scorer fails on a row that is FAILED, and on one whose own call failed although there is a
-    completion.
+    A failure of the scorer itself is a row that is FAILED, or one whose own call failed although
+    there is a completion.
     """
     status = scores.frame["status"]
+    reasons = scores.frame["reason"]
+    is_invalid, validity_reasons = _find_validity(scores, calls)
+    is_invalid &= status == ScoreStatus.SCORED.value
     is_failed = status == ScoreStatus.FAILED.value
-    is_failed |= (status == ScoreStatus.ERROR.value) & (calls != CompletionStatus.ERROR.value)
-    if not is_failed.any():
-        return pl.repeat(None, len(scores), dtype=pl.String, eager=True)
-    message = _mask(_fill_reasons(scores), is_failed).cast(pl.String)
-    return message.str.extract(_REASON_GROUP).str.strip_chars()
+    is_error = status == ScoreStatus.ERROR.value
+    is_failure = is_failed | (is_error & (calls != CompletionStatus.ERROR.value))
+    failures = _select_reasons(is_failure, reasons, "UNKNOWN")
+    group = pl.col("reason").cast(pl.String).str.extract(_REASON_GROUP)
+    return {
+        "invalid": _select_reasons(is_invalid, validity_reasons, Validity.INVALID.value),
+        "failed": _select_reasons(is_failed, reasons, "UNKNOWN"),
+        "errors": _select_reasons(is_error, reasons, "UNKNOWN"),
+        "failures": failures.with_columns(group.str.strip_chars()),
+    }
 
 
-def _mask(values: pl.Series, is_kept: pl.Series) -> pl.Series:
-    """Return the values that are kept, and null in place of the others."""
-    return pl.select(pl.when(is_kept).then(values)).to_series()
+def _select_reasons(is_chosen: pl.Series, reasons: pl.Series, default: str) -> pl.DataFrame:
+    is_chosen = is_chosen.fill_null(value=False)
+    chosen = reasons.filter(is_chosen).fill_null(default)
+    return pl.DataFrame({"row": is_chosen.arg_true(), "reason": chosen})
 
 
-def _count_reasons(kind: str, reasons: pl.Series, examples: Examples) -> dict[str, dict[str, Any]]:
+def _find_first(rows: pl.DataFrame) -> Iterable[tuple[int, str]]:
+    """Return the first row with each reason."""
+    first = rows.unique("reason", keep="first", maintain_order=True)
+    return first.select("row", "reason").iter_rows()
+
+
+def _count_reasons(kind: str, rows: pl.DataFrame, examples: Examples) -> Reasons:
     """Return count and example of each reason, in the order in which they first occur."""
-    table = reasons.alias("reason").to_frame().drop_nulls()
     counted = {}
-    for reason, count in table.group_by("reason", maintain_order=True).len().iter_rows():
+    groups = count_combinations(rows.select("reason"))
+    for reason, count in groups.iter_rows():
         example = examples.get((kind, reason), {})
-        counted[reason] = {"count": count, "example": dict(example)}
+        counted[reason] = {"count": count, "example": example}
     return counted
 
 
-def _add_reasons(reasons: Mapping[str, Mapping[str, Any]]) -> int:
-    return sum(entry["count"] for entry in reasons.values())
-
-
-def find_failures(
-    facts: RowFacts, verdicts: Mapping[str, Scores]
-) -> dict[str, dict[str, dict[str, Any]]]:
+def find_failures(facts: RowFacts, verdicts: Mapping[str, Scores]) -> dict[str, Reasons]:
     """Return which scorers failed, on how many rows, and how: scorer key → reason → count and first
     example.
 
@@ -241,10 +274,11 @@ def find_failures(
     """
     failures = {}
     for key, scores in verdicts.items():
-        reasons = _name_failures(scores, facts.table["call_status"])
-        counted = _count_reasons(f"failures of {key}", reasons, facts.examples)
-        if counted:
-            failures[key] = counted
+        if scores.count(ScoreStatus.SCORED) == len(scores):
+            continue
+        rows = _list_reasons(scores, facts.table["call_status"])["failures"]
+        if not rows.is_empty():
+            failures[key] = _count_reasons(f"failures of {key}", rows, facts.examples)
     return failures
 
 
@@ -274,33 +308,45 @@ def count_task(
     All tables have the same rows, `num_trials` for each sample.
     """
     rows = facts.table
-    is_extra = find_extra_rows(rows)
-    if is_extra is not None:
+    num_rows = rows.height
+    if "is_extra" in rows.columns:
         # Rows that only estimate a prior are not counted, unless their call failed.
+        is_extra = rows["is_extra"]
         for scores in verdicts.values():
             is_extra &= scores.frame["status"] != ScoreStatus.ERROR.value
         kept = (~is_extra).arg_true()
-        facts = RowFacts(rows[kept], facts.examples)
+        rows = rows[kept]
+        facts = RowFacts(rows, facts.examples)
         verdicts = {key: scores.take(kept) for key, scores in verdicts.items()}
-    extra = rows.height - facts.table.height
-    rows = facts.table
-    scores = verdicts[main]
-    counts = count_rows(facts, scores, category)
+    counts = count_rows(facts, verdicts[main], category)
     counts["failures"] = find_failures(facts, verdicts)
-    counts["unscored"] = _count_unscored(rows, verdicts, num_trials)
+    is_failed = pl.repeat(value=False, n=rows.height, eager=True)
+    fallback = {}
+    for key, scores in verdicts.items():
+        is_failed |= scores.frame["status"] == ScoreStatus.FAILED.value
+        if "fallback_text" in scores.columns:
+            fallback[key] = _count_fallback(scores)
+    counts["unscored"] = int(is_failed.sum())
     counts["readings"] = {}
-    fallback = {key: _count_fallback(table) for key, table in verdicts.items()}
-    if any(fallback.values()):
-        counts["fallback"] = {key: read for key, read in fallback.items() if read}
+    if fallback:
+        counts["fallback"] = fallback
     if "their_score" in rows.columns:
-        counts["theirs"] = _compare_verdicts(rows["their_score"], scores)
-    if num_trials > 1 or is_ordered(rows):
-        _count_samples(counts, facts, scores, num_trials, extra)
+        counts["theirs"] = _compare_verdicts(rows["their_score"], verdicts[main])
+    if num_trials > 1 or "base_sample_id" in rows.columns:
+        owners = number_samples(rows, rows.height, num_trials)
+        counts["unscored"] = owners.filter(is_failed).n_unique()
+        extra = num_rows - rows.height
+        _count_samples(counts, facts, verdicts[main], owners, num_trials, extra)
     return counts
 
 
 def _count_samples(
-    counts: TaskCounts, facts: RowFacts, scores: Scores, num_trials: int, extra: int
+    counts: TaskCounts,
+    facts: RowFacts,
+    scores: Scores,
+    owners: pl.Series,
+    num_trials: int,
+    extra: int,
 ) -> None:
     """Put the counts of samples in place of those of rows."""
     rows = facts.table
@@ -312,57 +358,56 @@ def _count_samples(
         reasons.is_not_null().cast(pl.Int8),
         (reasons == CompletionStatus.REFUSED.value).cast(pl.Int8) * 2,
     )
-    owners = number_samples(rows, len(scores), num_trials)
     worst = find_worst_rows(pl.select(severity).to_series(), owners)
-    of_samples = count_rows(RowFacts(rows[worst], facts.examples), scores.take(worst))
+    worst_facts = RowFacts(rows[worst], facts.examples)
+    of_samples = count_rows(worst_facts, scores.take(worst))
     for name in _OF_SAMPLES:
         counts[name] = of_samples[name]
     if num_trials > 1:
         counts["trials"] = {"num_trials": num_trials, "counts": row_counts}
-    if is_ordered(rows):
+    if "base_sample_id" in rows.columns:
         left_in_place = _count_each(rows["left_in_place"].gather(worst))
-        counts["orders"] = {"counts": row_counts, "left_in_place": left_in_place, "extra": extra}
-
-
-def _count_unscored(rows: pl.DataFrame, verdicts: Mapping[str, Scores], num_trials: int) -> int:
-    """Return how many samples some scorer could not score."""
-    is_failed = pl.repeat(value=False, n=rows.height, dtype=pl.Boolean, eager=True)
-    for scores in verdicts.values():
-        is_failed |= scores.frame["status"] == ScoreStatus.FAILED.value
-    if num_trials == 1 and not is_ordered(rows):
-        return int(is_failed.sum())
-    return number_samples(rows, rows.height, num_trials).filter(is_failed).n_unique()
+        counts["orders"] = {
+            "counts": row_counts,
+            "left_in_place": left_in_place,
+            "extra": extra,
+        }
 
 
 def find_category_column(columns: Iterable[str]) -> str | None:
     """Return the column that holds categories, or None."""
     present = set(columns)
-    return next((name for name in CATEGORY_COLUMNS if name in present), None)
+    for name in CATEGORY_COLUMNS:
+        if name in present:
+            return name
+    return None
 
 
 def count_rows(facts: RowFacts, scores: Scores, category: str | None = None) -> TaskCounts:
     """Return the counts of one scorer; the tables have the same rows."""
     rows = facts.table
+    reasons = _list_reasons(scores, rows["call_status"])
     counted = {}
-    for kind, reasons in _name_reasons(scores, rows["call_status"]):
-        counted[kind] = _count_reasons(kind, reasons, facts.examples)
-    num_scored = scores.count(ScoreStatus.SCORED)
-    num_invalid = _add_reasons(counted["invalid"])
+    for kind in _KINDS:
+        counted[kind] = _count_reasons(kind, reasons[kind], facts.examples)
+    invalid: Counter[str] = Counter()
+    for reason, entry in counted["invalid"].items():
+        invalid[reason] = entry["count"]
     is_scored = scores.frame["status"] == ScoreStatus.SCORED.value
+    num_scored = int(is_scored.sum())
     counts: TaskCounts = {
         "counts": {
             "samples": len(scores),
             "scored": num_scored,
-            "valid": num_scored - num_invalid,
-            "invalid": num_invalid,
-            "refused": _count_reason(counted["invalid"], CompletionStatus.REFUSED.value),
-            "declined": _count_reason(counted["invalid"], DECLINED),
-            "failed": _add_reasons(counted["failed"]),
-            "errors": _add_reasons(counted["errors"]),
+            "valid": num_scored - invalid.total(),
+            "invalid": invalid.total(),
+            "refused": invalid[CompletionStatus.REFUSED.value],
+            "declined": invalid[DECLINED],
+            "failed": reasons["failed"].height,
+            "errors": reasons["errors"].height,
         },
         "completion_statuses": _count_each(rows["call_status"]),
         "cut_off": int(rows["is_cut_off"].sum()),
-        "thinking": int(rows["is_thinking"].sum()),
         **counted,
         "excluded": _count_each(scores.frame["excluded_by"].filter(is_scored)),
         "letters": count_letters(scores),
@@ -372,37 +417,37 @@ def count_rows(facts: RowFacts, scores: Scores, category: str | None = None) -> 
     }
     if category is not None:
         counts["categories"] = _count_categories(rows[f"label:{category}"], scores)
-    if not counts["thinking"]:
-        del counts["thinking"]
-    if doubted := _count_doubted(scores):
-        counts["doubted"] = doubted
+    thinking = int(rows["is_thinking"].sum())
+    if thinking:
+        counts["thinking"] = thinking
+    if "doubted_choice" in scores.columns:
+        doubted = _count_doubted(scores)
+        if doubted["count"]:
+            counts["doubted"] = doubted
     return counts
-
-
-def _count_reason(reasons: Mapping[str, Mapping[str, Any]], reason: str) -> int:
-    """Return how many completions are INVALID for a reason."""
-    entry = reasons.get(reason)
-    return entry["count"] if entry else 0
 
 
 def _count_doubted(scores: Scores) -> dict[str, int]:
     """Return how many INVALID completions state a choice in doubt, and how many the true one."""
-    stated = scores.column("doubted_choice")
-    truth = scores.column("ground_truth_choice")
-    if stated is None or truth is None:
-        return {}
-    is_doubted = scores.counted() & stated.is_not_null()
-    is_doubted &= scores.text("completion_validity") == Validity.INVALID.value
-    if not is_doubted.any():
-        return {}
-    is_right = is_doubted & (stated.cast(pl.String) == truth.cast(pl.String))
-    return {"count": int(is_doubted.sum()), "correct": int(is_right.sum())}
+    table = pl.DataFrame(
+        {
+            "doubted": scores.column("doubted_choice"),
+            "true": scores.text("ground_truth_choice"),
+            "validity": scores.column("completion_validity"),
+        }
+    )
+    doubted = table.filter(scores.counted()).drop_nulls("doubted")
+    doubted = doubted.filter(pl.col("validity") == Validity.INVALID.value)
+    is_right = pl.col("doubted").cast(pl.String) == pl.col("true")
+    right = doubted.filter(is_right)
+    return {"count": doubted.height, "correct": right.height}
 
 
 def _count_each(values: pl.Series) -> dict[str, int]:
     """Return how often each value occurs, null left out."""
-    counts = values.drop_nulls().value_counts(name="count")
-    return dict(sorted((str(value), count) for value, count in counts.iter_rows()))
+    groups = count_combinations(values.to_frame()).drop_nulls()
+    counts = {str(value): count for value, count in groups.iter_rows()}
+    return dict(sorted(counts.items()))
 
 
 def count_letters(scores: Scores) -> dict[str, dict[str, int]]:
@@ -411,40 +456,53 @@ def count_letters(scores: Scores) -> dict[str, dict[str, int]]:
     predicted = scores.column("predicted_choice")
     if truth is None or predicted is None:
         return {}
-    letters = pl.DataFrame({"true": truth, "predicted": predicted}).filter(scores.counted())
-    groups = letters.drop_nulls("true").group_by("true", "predicted").len()
-    counts: dict[str, dict[str, int]] = {}
-    named = groups.with_columns(pl.col("true", "predicted").cast(pl.String))
-    named = named.with_columns(pl.col("predicted").fill_null(Validity.INVALID.value))
-    for true, letter, count in named.sort("true", "predicted").iter_rows():
-        counts.setdefault(true, {})[letter] = count
-    return counts
+    letters = [truth.alias("true"), predicted.alias("predicted"), scores.counted()]
+    groups = count_combinations(pl.DataFrame(letters)).filter("counted")
+    predictions = pl.col("predicted").cast(pl.String)
+    groups = groups.drop_nulls("true").select(
+        pl.col("true").cast(pl.String),
+        predictions.fill_null(Validity.INVALID.value),
+        "len",
+    )
+    counts: dict[str, dict[str, int]] = defaultdict(dict)
+    for letter, prediction, count in groups.sort("true", "predicted").iter_rows():
+        counts[letter][prediction] = count
+    return dict(counts)
 
 
 def count_choices(scores: Scores) -> dict[str, int]:
     """Return number of choices (as text) → count, of rows that count."""
     choices = scores.column("choices")
-    if choices is None or not isinstance(choices.dtype, pl.List):
+    if choices is None:
         return {}
-    return _count_each(choices.list.len().filter(scores.counted()))
+    if isinstance(choices.dtype, pl.List):
+        choices = choices.list.len()
+    if not choices.dtype.is_integer():
+        return {}
+    return _count_each(choices.filter(scores.counted()))
 
 
 def _count_categories(labels: pl.Series, scores: Scores) -> dict[str, dict[str, int]]:
     correct = scores.column("is_correct")
-    if correct is not None and "is_correct" in scores.encoded:
+    if correct is None:
+        return {}
+    if "is_correct" in scores.encoded:
         numbers = correct.cast(pl.String).replace({"true": "1", "false": "0"})
         correct = numbers.cast(pl.Float64, strict=False)
-    if correct is None or not (correct.dtype.is_numeric() or correct.dtype == pl.Boolean):
+    if not (correct.dtype.is_numeric() or correct.dtype == pl.Boolean):
         return {}
-    table = pl.DataFrame({"category": labels, "right": correct.cast(pl.Float64)})
+    right = pl.col("right")
+    is_partial = ~right.is_in(_RIGHT_OR_WRONG)
+    numbers = correct.cast(pl.Float64)
+    table = pl.DataFrame({"category": labels, "right": numbers})
     groups = (
         table.filter(scores.counted())
         .drop_nulls("right")
         .group_by("category")
         .agg(
             pl.len().alias("n"),
-            (pl.col("right") == 1).sum().alias("correct"),
-            (~pl.col("right").is_in(_RIGHT_OR_WRONG)).sum().alias("partial"),
+            (right == 1).sum().alias("correct"),
+            is_partial.sum().alias("partial"),
         )
     )
     categories = {}
@@ -454,32 +512,30 @@ def _count_categories(labels: pl.Series, scores: Scores) -> dict[str, dict[str, 
 
 
 def _count_fallback(scores: Scores) -> dict[str, int]:
-    """Return what a fallback adds to a scorer, of rows that count; empty where the scorer has none.
+    """Return what a fallback adds to a scorer, of rows that count.
 
     n, right, invalid   completions, with what the fallback read
     asked               completions that it was asked about
     named, correct      those in which it named a choice, and the right one
     failed              calls to it that failed, of all rows
     """
-    replies = scores.column("fallback_text")
-    failed = scores.column("fallback_error")
-    if replies is None or failed is None:
-        return {}
     right = pl.Series("right", scores.column("is_correct"), pl.Float64) == 1
     table = pl.DataFrame(
         [
-            scores.text("extraction_rule").str.ends_with("/fallback").alias("named"),
             right,
+            scores.text("extraction_rule").str.ends_with("/fallback").alias("named"),
             scores.text("predicted_choice").is_null().alias("invalid"),
-            replies.is_not_null().alias("asked"),
+            scores.text("fallback_text").is_not_null().alias("asked"),
         ]
-    ).filter(scores.counted())
-    counts = table.select(
+    )
+    is_correct = pl.col("named") & pl.col("right")
+    counts = table.filter(scores.counted()).select(
         pl.len().alias("n"),
         pl.col("right", "invalid", "asked", "named").sum(),
-        (pl.col("named") & pl.col("right")).sum().alias("correct"),
+        is_correct.sum().alias("correct"),
     )
-    return {**counts.row(0, named=True), "failed": len(failed) - failed.null_count()}
+    failed = scores.text("fallback_error").count()
+    return {**counts.row(0, named=True), "failed": failed}
 
 
 def _compare_verdicts(theirs: pl.Series, scores: Scores) -> dict[str, Any]:
@@ -493,24 +549,32 @@ def _compare_verdicts(theirs: pl.Series, scores: Scores) -> dict[str, Any]:
     correct = scores.column("is_correct")
     if correct is None or "is_correct" in scores.encoded or not correct.dtype.is_numeric():
         return {}
-    ours = correct.cast(pl.Float64)
-    is_scored = scores.frame["status"] == ScoreStatus.SCORED.value
-    is_scored &= ours.is_in(_RIGHT_OR_WRONG).fill_null(value=False)
-    is_judged = theirs.is_not_null()
-    is_compared = is_scored & theirs.is_in(_RIGHT_OR_WRONG).fill_null(value=False)
-    sides = {
-        "compared": is_compared,
-        "both_right": is_compared & (ours == 1) & (theirs == 1),
-        "both_wrong": is_compared & (ours == 0) & (theirs == 0),
-        "only_theirs": is_compared & (theirs > ours),
-        "only_ours": is_compared & (theirs < ours),
-    }
-    counts: dict[str, Any] = {name: int(rows.sum()) for name, rows in sides.items()}
+    table = pl.DataFrame(
+        {
+            "status": scores.frame["status"],
+            "ours": correct.cast(pl.Float64),
+            "theirs": theirs,
+        }
+    )
+    ours = pl.col("ours")
+    their_score = pl.col("theirs")
+    is_scored = (pl.col("status") == ScoreStatus.SCORED.value) & ours.is_in(_RIGHT_OR_WRONG)
+    scored = table.filter(is_scored)
+    judged = scored.drop_nulls("theirs")
+    compared = judged.filter(their_score.is_in(_RIGHT_OR_WRONG))
+    sums = compared.select(
+        pl.len().alias("compared"),
+        ((ours == 1) & (their_score == 1)).sum().alias("both_right"),
+        ((ours == 0) & (their_score == 0)).sum().alias("both_wrong"),
+        (their_score > ours).sum().alias("only_theirs"),
+        (their_score < ours).sum().alias("only_ours"),
+    )
     left_out = {
-        "NOT_JUDGED": int((is_scored & ~is_judged).sum()),
-        "NOT_SCORED": int((~is_scored).sum()),
-        "PARTLY_RIGHT": int((is_scored & is_judged & ~is_compared).sum()),
+        "NOT_JUDGED": scored.height - judged.height,
+        "NOT_SCORED": table.height - scored.height,
+        "PARTLY_RIGHT": judged.height - compared.height,
     }
+    counts: dict[str, Any] = sums.row(0, named=True)
     counts["not_compared"] = {name: count for name, count in left_out.items() if count}
     return counts
 
@@ -528,7 +592,6 @@ def add_counts(chunks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 # What guessing would get, and what is left of an accuracy when that is taken off
-# ---------------------------
 
 #: True letter → predicted letter, or anything else for none → count.
 Letters = Mapping[str, Mapping[str, int]]
@@ -550,7 +613,9 @@ def correct_for_chance(share: float, chance: float) -> float | None:
 
     None when all is chance.
     """
-    return (share - chance) / (1 - chance) if chance < 1 else None
+    if chance >= 1:
+        return None
+    return (share - chance) / (1 - chance)
 
 
 def measure_kappa(letters: Letters) -> float | None:
@@ -569,7 +634,9 @@ def measure_kappa(letters: Letters) -> float | None:
         hits += row.get(letter, 0)
         by_accident += sum(row.values()) * predicted[letter]
     bottom = total * total - by_accident
-    return (hits * total - by_accident) / bottom if bottom else None
+    if not bottom:
+        return None
+    return (hits * total - by_accident) / bottom
 
 
 def measure_recalls(letters: Letters) -> dict[str, float]:

@@ -11,18 +11,26 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
 import polars as pl
 
-from answerkey.metrics.base import is_finite, read_column, write_label
-from answerkey.metrics.intervals import Ratio, exact
+from answerkey.metrics.base import is_finite, write_label
+from answerkey.metrics.intervals import Ratio
 from answerkey.types import EMPTY_STRUCT_FIELD, MetricValue, Samples, Scores, ScoreStatus
 
-AggregatorName = Literal["mean", "min", "max", "pass@k", "pass^k", "pass@k_plugin", "pass^k_plugin"]
+AggregatorName = Literal[
+    "mean",
+    "min",
+    "max",
+    "pass@k",
+    "pass^k",
+    "pass@k_plugin",
+    "pass^k_plugin",
+]
 
 #: The functions that need `k`; among them those of values that are 0 or 1, which draw k of the
 #: trials without putting them back: the unbiased forms of the plug-in ones.
@@ -30,7 +38,10 @@ WITH_K = frozenset({"pass@k", "pass^k", "pass@k_plugin", "pass^k_plugin"})
 UNBIASED = frozenset({"pass@k", "pass^k"})
 
 #: A sample counts as its worst row.
-SEVERITY = {ScoreStatus.ERROR.value: 4, ScoreStatus.FAILED.value: 3}
+SEVERITY = {
+    ScoreStatus.ERROR.value: 4,
+    ScoreStatus.FAILED.value: 3,
+}
 
 
 @dataclass(frozen=True)
@@ -43,7 +54,9 @@ class Aggregator:
     @property
     def label(self) -> str:
         """The name with `k` filled in: `mean`, `pass@3`, `pass^3_plugin`."""
-        return self.function if self.k is None else self.function.replace("k", str(self.k), 1)
+        if self.k is None:
+            return self.function
+        return self.function.replace("k", str(self.k), 1)
 
     def apply(self, values: Sequence[object]) -> float | None:
         """Return the aggregate of one sample, in whatever order its trials are given; rounded once.
@@ -51,38 +64,49 @@ class Aggregator:
         None when a value is missing or no number, or when it is not what the function is about; NaN
         when one is not finite.
         """
-        numbers = [value for value in values if isinstance(value, int | float)]
-        if not values or len(numbers) < len(values):
+        if not values:
             return None
+        numbers: list[float] = []
+        for value in values:
+            if not isinstance(value, int | float):
+                return None
+            numbers.append(value)
         if not all(map(is_finite, numbers)):
             return math.nan
-        aggregate = self._compute([Fraction(number) for number in numbers])
-        return None if aggregate is None else float(aggregate)
+        if self.function == "min":
+            return float(min(numbers))
+        if self.function == "max":
+            return float(max(numbers))
+        total = sum(map(Fraction, numbers), Fraction())
+        share = total / len(numbers)
+        if self.function == "mean":
+            return float(share)
+        if self.function not in UNBIASED:
+            return self._estimate_pass(share)
+        if not {0, 1}.issuperset(numbers):
+            return None
+        return self._count_pass(int(total), len(numbers))
 
-    def _compute(self, values: Sequence[Fraction]) -> Fraction | None:
-        n = len(values)
+    def _estimate_pass(self, share: Fraction) -> float | None:
+        """Return the plug-in form, with the mean as the chance of a success."""
+        if not 0 <= share <= 1:
+            return None
         k = self.k or 1
-        total = sum(values, Fraction())
-        share = total / n
-        if self.function in UNBIASED and (k > n or not {0, 1}.issuperset(values)):
+        if self.function == "pass^k_plugin":
+            return float(share**k)
+        return float(1 - (1 - share) ** k)
+
+    def _count_pass(self, successes: int, n: int) -> float | None:
+        """Return the chance that k trials, drawn without putting back, are successes, or hold
+        one.
+        """
+        k = self.k or 1
+        if k > n:
             return None
-        if self.function in WITH_K - UNBIASED and not 0 <= share <= 1:
-            return None
-        match self.function:
-            case "mean":
-                return share
-            case "min":
-                return min(values)
-            case "max":
-                return max(values)
-            case "pass@k":  # the chance that k trials, drawn without putting back, hold a success
-                return 1 - Fraction(math.comb(n - int(total), k), math.comb(n, k))
-            case "pass^k":  # the chance that they are all successes
-                return Fraction(math.comb(int(total), k), math.comb(n, k))
-            case "pass@k_plugin":  # 1 - (1-p)^k with the mean as p
-                return 1 - (1 - share) ** k
-            case "pass^k_plugin":
-                return share**k
+        draws = math.comb(n, k)
+        if self.function == "pass^k":
+            return math.comb(successes, k) / draws
+        return (draws - math.comb(n - successes, k)) / draws
 
 
 #: What stands for a score that no aggregator is given for.
@@ -107,9 +131,9 @@ class Trials:
     def aggregators_of(self, name: str) -> list[Aggregator]:
         """Return the aggregators of a value; the first one is what its bare name means."""
         aggregators = []
-        for score in self.score_aggregators:
-            if score.score_name == name:
-                aggregators.append(score.aggregator)
+        for entry in self.score_aggregators:
+            if entry.score_name == name:
+                aggregators.append(entry.aggregator)
         return aggregators or [DEFAULT]
 
     def names_of(self, name: str) -> list[str]:
@@ -122,57 +146,20 @@ class Trials:
         return names
 
 
-# What is known of each row of scores besides the score: its sample, its order, and its labels
+# Labels of rows, and the samples that they belong to
 
 #: How samples without a group are called.
 NO_GROUP = "(none)"
 
-_ORDER_COLUMNS = ("base_sample_id", "left_in_place", "is_extra")
-
-#: A row that shows what a reason means: by the kind of reason and the reason.
-Examples = Mapping[tuple[str, str], Mapping[str, str | None]]
-
-
-@dataclass(frozen=True)
-class RowFacts:
-    """What the metrics and counts need to know of rows besides their scores.
-
-    `table` has a row for each sample and trial, in the order of the scores. Where options are shown
-    in several orders it has `base_sample_id`, `left_in_place` and `is_extra`; a column of the
-    dataset `x` is there as text in `label:x`; then come the columns of `describe_rows`.
-    """
-
-    table: pl.DataFrame
-    examples: Examples = field(default_factory=dict)
-
-    @classmethod
-    def join(cls, chunks: Sequence[RowFacts]) -> RowFacts:
-        """Return the facts of all chunks; of several examples the first one stays."""
-        examples: dict[tuple[str, str], Mapping[str, str | None]] = {}
-        for chunk in reversed(chunks):
-            examples |= chunk.examples
-        table = pl.concat([chunk.table for chunk in chunks], how="diagonal_relaxed")
-        return cls(table, examples)
-
-
-def describe_samples(samples: Samples, columns: Iterable[str]) -> pl.DataFrame:
-    """Return what is known of these rows, with the labels in these columns of the dataset."""
-    series = []
-    if samples.orders is not None:
-        for name in _ORDER_COLUMNS:
-            if name in samples.orders.columns:
-                series.append(samples.orders[name])
-    for column in dict.fromkeys(columns):
-        labels = label_rows(samples, column).cast(pl.Categorical)
-        series.append(labels.alias(f"label:{column}"))
-    return pl.DataFrame(series)
-
 
 def label_rows(samples: Samples, column: str) -> pl.Series:
     """Return a column of the dataset as text, as metrics write values; null stays null."""
-    labels: list[str | None] = []
+    labels = []
     for value in samples.values(column):
-        labels.append(None if value is None else write_label(value))
+        label = None
+        if value is not None:
+            label = write_label(value)
+        labels.append(label)
     return pl.Series(column, labels, dtype=pl.String)
 
 
@@ -186,34 +173,25 @@ def name_clusters(labels: pl.Series, owners: pl.Series) -> pl.Series:
 
     `owners` are the ids or numbers of the samples. No label begins like the names of such clusters.
     """
-    single = pl.lit("\0") + owners.cast(pl.String)
-    text = labels.cast(pl.String)
-    clusters = pl.select(pl.when(text.is_null()).then(single).otherwise(text)).to_series()
+    table = pl.DataFrame([labels.alias("label"), owners.alias("owner")])
+    label = pl.col("label").cast(pl.String)
+    single = pl.lit("\0") + pl.col("owner").cast(pl.String)
+    clusters = table.select(label.fill_null(single)).to_series()
     return clusters.rename(labels.name)
 
 
 def find_owners(samples: Samples) -> pl.Series:
     """Return the id of the sample that each row is of, in whatever order its options stand."""
-    return samples.ids if samples.orders is None else samples.orders["base_sample_id"]
-
-
-def is_ordered(rows: pl.DataFrame) -> bool:
-    """Whether options are shown in other orders than in the file."""
-    return "base_sample_id" in rows.columns
+    if samples.orders is None:
+        return samples.ids
+    return samples.orders["base_sample_id"]
 
 
 def number_samples(rows: pl.DataFrame, size: int, num_trials: int) -> pl.Series:
     """Return a number for each of `size` rows, the same for all rows of a sample."""
-    if is_ordered(rows):
+    if "base_sample_id" in rows.columns:
         return rows["base_sample_id"].rle_id()
     return pl.int_range(size, eager=True) // num_trials
-
-
-def find_extra_rows(rows: pl.DataFrame) -> pl.Series | None:
-    """Return which rows are there only to estimate a prior; None if there are no such rows."""
-    if "is_extra" not in rows.columns or not rows["is_extra"].any():
-        return None
-    return rows["is_extra"]
 
 
 # Which rows belong together
@@ -221,19 +199,28 @@ def find_extra_rows(rows: pl.DataFrame) -> pl.Series | None:
 
 def find_first_rows(owners: pl.Series) -> pl.Series:
     """Return the positions of the first row of each sample."""
-    return (owners != owners.shift()).fill_null(value=True).arg_true()
+    is_first = owners != owners.shift()
+    return is_first.fill_null(value=True).arg_true()
 
 
 def find_worst_rows(severity: pl.Series, owners: pl.Series) -> pl.Series:
     """Return for each sample its row with the highest severity, the first of equals."""
-    rows = pl.DataFrame([severity.alias("severity"), owners.alias("owner")]).with_row_index("row")
-    groups = rows.group_by("owner", maintain_order=True).agg(
-        pl.col("row").get(pl.col("severity").arg_max())
+    table = pl.DataFrame([severity.alias("severity"), owners.alias("owner")])
+    worst = pl.col("severity").arg_max()
+    groups = (
+        table.with_row_index("row")
+        .group_by("owner", maintain_order=True)
+        .agg(pl.col("row").get(worst))
     )
     return groups["row"]
 
 
 # One row per sample
+
+#: The aggregates of each value, by their names.
+Aggregators = dict[str, dict[str, Aggregator]]
+#: What the rows of one sample say.
+Cells = tuple[object, ...]
 
 
 def aggregate_scores(scores: Scores, trials: Trials) -> Scores:
@@ -243,13 +230,14 @@ def aggregate_scores(scores: Scores, trials: Trials) -> Scores:
     trial. Values become their aggregates; a value that is no number, and all metadata, become the
     list of what the trials say.
     """
-    aggregators: dict[str, dict[str, Aggregator]] = {}
+    aggregators: Aggregators = {}
     for name in scores.value_names:
         functions = trials.aggregators_of(name)
-        aggregators[name] = {f"{name}.{function.label}": function for function in functions}
-        aggregators[name][name] = functions[0]
-    owners = pl.int_range(len(scores), eager=True) // trials.num_trials
-    return _combine_rows(scores, owners, aggregators)
+        aggregators[name] = {name: functions[0]}
+        for function in functions:
+            aggregators[name][f"{name}.{function.label}"] = function
+    rows = pl.int_range(len(scores), eager=True)
+    return _combine_rows(scores, rows // trials.num_trials, aggregators)
 
 
 def average_orders(scores: Scores, owners: pl.Series) -> Scores:
@@ -261,9 +249,7 @@ def average_orders(scores: Scores, owners: pl.Series) -> Scores:
     return _combine_rows(scores, owners, aggregators)
 
 
-def _combine_rows(
-    scores: Scores, owners: pl.Series, aggregators: Mapping[str, Mapping[str, Aggregator]]
-) -> Scores:
+def _combine_rows(scores: Scores, owners: pl.Series, aggregators: Aggregators) -> Scores:
     severity = scores.frame["status"].replace_strict(SEVERITY, default=0)
     worst = scores.frame[find_worst_rows(severity, owners)]
     values: dict[str, pl.Series] = {}
@@ -279,47 +265,52 @@ def _combine_rows(
             numbers = [aggregator.apply(row) for row in cells]
             values[label] = pl.Series(numbers, dtype=pl.Float64)
     for name in scores.metadata_names:
-        metadata[name] = _write_lists(_collect_cells(scores, name, owners))
+        cells = _collect_cells(scores, name, owners)
+        metadata[name] = _write_lists(cells)
     is_scored = worst["status"] == ScoreStatus.SCORED.value
-    structs = [
+    frame = worst.select(
+        "status",
+        "reason",
+        "excluded_by",
         _build_struct("values", values, is_scored),
         _build_struct("metadata", metadata, is_scored),
-    ]
-    frame = worst.select("status", "reason", "excluded_by").with_columns(structs)
+    )
     return Scores(frame, frozenset(lists))
 
 
-def _collect_cells(scores: Scores, name: str, owners: pl.Series) -> list[tuple[object, ...]]:
+def _collect_cells(scores: Scores, name: str, owners: pl.Series) -> list[Cells]:
     """Return for each sample what its rows say; values come before metadata of the same name."""
-    table = pl.DataFrame([owners.alias("owner"), read_column(scores, name).alias("cell")])
+    column = scores.columns[name]
+    table = pl.DataFrame([owners.alias("owner"), column.alias("cell")])
     groups = table.group_by("owner", maintain_order=True).agg("cell")
-    if name not in scores.encoded:
-        return [tuple(cells) for cells in groups["cell"].to_list()]
+    is_encoded = name in scores.encoded
     collected = []
     for cells in groups["cell"].to_list():
-        decoded = [None if text is None else json.loads(text) for text in cells]
-        collected.append(tuple(decoded))
+        if is_encoded:
+            cells = [text and json.loads(text) for text in cells]  # noqa: PLW2901 - decoded
+        collected.append(tuple(cells))
     return collected
 
 
-def _write_lists(rows: Sequence[tuple[object, ...]]) -> pl.Series:
-    texts = [json.dumps(row, ensure_ascii=False, default=str) for row in rows]
-    return pl.Series(texts, dtype=pl.String)
+def _write_lists(rows: Sequence[Cells]) -> pl.Series:
+    write = json.JSONEncoder(ensure_ascii=False, default=str).encode
+    return pl.Series(map(write, rows), dtype=pl.String)
 
 
 def _build_struct(name: str, columns: Mapping[str, pl.Series], is_scored: pl.Series) -> pl.Series:
     """Return columns as one struct whose fields are null where a sample is not scored."""
     if not columns:
-        columns = {EMPTY_STRUCT_FIELD: pl.Series([None] * len(is_scored), dtype=pl.Boolean)}
-    table = pl.DataFrame(columns)
-    return table.select(pl.when(is_scored).then(pl.all())).to_struct(name)
+        nothing = pl.repeat(None, len(is_scored), dtype=pl.Boolean, eager=True)
+        columns = {EMPTY_STRUCT_FIELD: nothing}
+    cells = pl.when(is_scored).then(pl.all())
+    return pl.DataFrame(columns).select(cells).to_struct(name)
 
 
 def holds_other(scores: Scores, name: str) -> bool:
     """Whether a field has no aggregate: metadata, or a value that is no number in some row."""
     if name not in scores.value_names:
         return name in scores.metadata_names
-    column = scores.frame["values"].struct.field(name).drop_nulls()
+    column = scores.columns[name].drop_nulls()
     if name not in scores.encoded:
         is_number = column.dtype.is_numeric() or column.dtype == pl.Boolean
         return not is_number and not column.is_empty()
@@ -339,8 +330,10 @@ def holds_shares(scores: Scores, name: str) -> bool:
         base = name.rpartition(".")[0]
     if base not in scores.value_names:
         return False
-    for value in scores.frame["values"].struct.field(base).drop_nulls().unique():
-        number = json.loads(value) if base in scores.encoded else value
+    for value in scores.columns[base].drop_nulls().unique():
+        number = value
+        if base in scores.encoded:
+            number = json.loads(value)
         if number not in (0, 1):
             return False
     return True
@@ -356,12 +349,14 @@ def compare_repetitions(runs: Sequence[Sequence[MetricValue]]) -> list[dict[str,
     A run without a value is left out, and `runs` says how many there are; a label of `frequency`
     that a run never saw has the share 0 there. Metrics are in the order in which they first occur.
     """
-    tables = [{value.name: value for value in run} for run in runs]
+    tables = []
     first: dict[str, MetricValue] = {}
-    for table in tables:
-        for name, value in table.items():
-            first.setdefault(name, value)
-    return [_compare_value(value, tables) for value in first.values()]
+    for run in runs:
+        table = {value.name: value for value in run}
+        first = table | first
+        tables.append(table)
+    names = dict.fromkeys(name for table in tables for name in table)
+    return [_compare_value(first[name], tables) for name in names]
 
 
 def _compare_value(
@@ -372,7 +367,7 @@ def _compare_value(
     numbers = [number for number in values if number is not None]
     ratio = Ratio()
     for number in numbers:
-        ratio.add(exact(number), 1)
+        ratio.add(Fraction(number), 1)
     return {
         "name": value.name,
         "type": value.type,
@@ -398,7 +393,8 @@ def _read_value(value: MetricValue, table: Mapping[str, MetricValue]) -> float |
     if value.type != "frequency":
         return None
     for sibling in table.values():
-        is_same_metric = (sibling.scorer, sibling.metric) == (value.scorer, value.metric)
+        is_same_scorer = sibling.scorer == value.scorer
+        is_same_metric = is_same_scorer and sibling.metric == value.metric
         if is_same_metric and sibling.value is not None:
             return 0.0
     return None
@@ -411,11 +407,10 @@ def measure_agreement(runs: Sequence[pl.Series]) -> pl.DataFrame:
     Each series holds the scores of one run, row by row the same samples; null is a run without a
     score, which is left out. Of equally frequent scores the smallest is the modal one.
     """
-    rows = pl.int_range(0, len(runs[0]), eager=True).alias("row")
-    cells = pl.concat(
-        [pl.DataFrame([rows, run.alias("score")]) for run in runs], how="vertical_relaxed"
-    )
-    counts = cells.drop_nulls("score").group_by("row", "score").len("count")
+    rows = pl.int_range(len(runs[0]), eager=True).alias("row")
+    frames = [pl.DataFrame([rows, run.alias("score")]) for run in runs]
+    cells = pl.concat(frames, how="vertical_relaxed").drop_nulls("score")
+    counts = cells.group_by("row", "score").len("count")
     modal = (
         counts.sort(
             "row",
@@ -424,7 +419,11 @@ def measure_agreement(runs: Sequence[pl.Series]) -> pl.DataFrame:
             descending=[False, True, False],
         )
         .group_by("row", maintain_order=True)
-        .agg(pl.col("score").first(), pl.col("count").first(), pl.col("count").sum().alias("runs"))
+        .agg(
+            pl.col("score").first(),
+            pl.col("count").first(),
+            pl.col("count").sum().alias("runs"),
+        )
     )
     joined = pl.DataFrame([rows]).join(
         modal,
@@ -432,8 +431,9 @@ def measure_agreement(runs: Sequence[pl.Series]) -> pl.DataFrame:
         how="left",
         maintain_order="left",
     )
+    share = pl.col("count") / pl.col("runs")
     return joined.select(
         "score",
-        (pl.col("count") / pl.col("runs")).alias("share"),
+        share.alias("share"),
         pl.col("runs").fill_null(0).cast(pl.Int32),
     )

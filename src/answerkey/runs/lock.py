@@ -25,6 +25,8 @@ HOLDER_NAME = "holder"
 BEAT = 15.0
 GONE = 90.0
 _MAX_BYTES = 10_000
+#: What a lock on object storage says of the process that has it.
+Holder = Mapping[str, Any]
 
 
 def remove_empty(folder: Path) -> None:
@@ -60,17 +62,19 @@ class FolderLock(RunLock):
             while not self.is_held:
                 self._take()
         except OSError as error:
+            place = Place(file=str(self._file))
             message = f"cannot lock `{folder}`: {error}"
             hint = "check the free space and the rights of the folder"
-            raise RunError("E502", message, where=Place(file=str(self._file)), hint=hint) from error
+            raise RunError("E502", message, where=place, hint=hint) from error
 
     def close(self) -> None:
         """Let the folder go and remove the lock file; a second call does nothing."""
-        if self.is_held:
-            self.is_held = False
-            with suppress(OSError):  # a file that has to stay locks nothing without its holder
-                self._file.unlink(missing_ok=True)
-            os.close(self._handle)
+        if not self.is_held:
+            return
+        self.is_held = False
+        with suppress(OSError):  # a file that has to stay locks nothing without its holder
+            self._file.unlink(missing_ok=True)
+        os.close(self._handle)
 
     def _take(self) -> None:
         """Lock the file; E506 when another process has it.
@@ -79,31 +83,28 @@ class FolderLock(RunLock):
         """
         self._handle = os.open(self._file, os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            if not _try_lock(self._handle):
-                raise self._refuse()
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             with suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(self._handle), self._file.stat()):
+                locked = os.fstat(self._handle)
+                if os.path.samestat(locked, self._file.stat()):
                     os.ftruncate(self._handle, 0)
                     os.write(self._handle, f"{os.getpid()}\n".encode())
                     self.is_held = True
+        except BlockingIOError:
+            raise self._refuse() from None
         finally:
             if not self.is_held:
                 os.close(self._handle)
 
     def _refuse(self) -> RunError:
         pid = os.read(self._handle, 20).decode("ascii", "replace").strip()
-        holder = f"process {pid}" if pid.isdecimal() else "another process"
+        holder = "another process"
+        if pid.isdecimal():
+            holder = f"process {pid}"
+        place = Place(file=str(self._file))
         message = f"`{self._file.parent}` is in use by {holder}"
         hint = "wait until that process is done, or stop it and then use `answerkey resume`"
-        return RunError("E506", message, where=Place(file=str(self._file)), hint=hint)
-
-
-def _try_lock(handle: int) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+        return RunError("E506", message, where=place, hint=hint)
 
 
 class ObjectLock(RunLock):
@@ -131,17 +132,26 @@ class ObjectLock(RunLock):
             self._take(note)
             self._after = undo.pop_all()
         self.is_held = True
-        self._thread = threading.Thread(target=self._beat, name="answerkey-lock", daemon=True)
+        self._thread = threading.Thread(
+            target=self._beat,
+            name="answerkey-lock",
+            daemon=True,
+        )
         self._thread.start()
 
     def _take(self, note: Path) -> None:
         holder = self._read()
-        is_dead = note.is_file() and note.read_text(encoding="ascii") == holder.get("token")
+        is_dead = False
+        if note.is_file():
+            is_dead = note.read_text(encoding="ascii") == holder.get("token")
         if holder and not is_dead and _find_age(holder) <= GONE:
             raise self._refuse(holder)
         note.write_text(self._token, encoding="ascii")
         stored = find_object(self._url)
-        put_new(self._url, self._describe(), in_place_of=stored.mark if stored else None)
+        mark = None
+        if stored is not None:
+            mark = stored.mark
+        put_new(self._url, self._describe(), in_place_of=mark)
         # The lock itself says who has it: another process may have been quicker, and a store that
         # knows no conditions has written it in any case.
         holder = self._read()
@@ -176,18 +186,18 @@ class ObjectLock(RunLock):
                     return
                 put_object(self._url, self._describe())
 
-    def _is_ours(self, holder: Mapping[str, Any]) -> bool:
+    def _is_ours(self, holder: Holder) -> bool:
         return holder.get("token") == self._token
 
-    def _read(self) -> Mapping[str, Any]:
+    def _read(self) -> Holder:
         stored = find_object(self._url)
         if stored is None or stored.size > _MAX_BYTES:
             return {}
-        try:
+        with suppress(ValueError):
             holder = json.loads(stored.read(0, stored.size))
-        except ValueError:
-            return {}
-        return holder if isinstance(holder, dict) else {}
+            if isinstance(holder, dict):
+                return holder
+        return {}
 
     def _describe(self) -> bytes:
         holder = {
@@ -198,18 +208,21 @@ class ObjectLock(RunLock):
         }
         return json.dumps(holder).encode()
 
-    def _refuse(self, holder: Mapping[str, Any]) -> RunError:
-        age = f"heard of {int(_find_age(holder))} s ago"
-        who = f"process {holder.get('process')} on `{holder.get('host')}`, {age}"
+    def _refuse(self, holder: Holder) -> RunError:
+        process = holder.get("process")
+        host = holder.get("host")
+        age = int(_find_age(holder))
+        message = (
+            f"`{self._folder}` is in use by process {process} on `{host}`, heard of {age} s ago"
+        )
         hint = (
             f"wait until it is done; {GONE:.0f} s after it was last heard of, the run can "
             "be resumed"
         )
-        message = f"`{self._folder}` is in use by {who}"
         return RunError("E506", message, where=Place(file=self._url), hint=hint)
 
 
-def _find_age(holder: Mapping[str, Any]) -> float:
+def _find_age(holder: Holder) -> float:
     beat = holder.get("beat_at")
     if not isinstance(beat, int | float):
         return GONE + 1

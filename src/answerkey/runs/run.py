@@ -25,6 +25,8 @@ from answerkey.runs.manifest import (
 from answerkey.runs.store import (
     PART,
     FolderFile,
+    Json,
+    JsonObject,
     RunPlace,
     RunStore,
     StoredFolder,
@@ -40,7 +42,7 @@ from answerkey.types import Completions, Gate, GateStatus, MetricValue, Samples
 
 FORMAT_VERSION = 3
 #: `bytes` and `sha256` of each file by its path below the run folder.
-Listed = Mapping[str, Mapping[str, Any]]
+Listed = Mapping[str, Json]
 NOT_COMPLETE = "the run is not complete"
 #: The value of a scorer that says whether an answer is right.
 RIGHT = "is_correct"
@@ -52,21 +54,25 @@ REPETITIONS, REPEATABILITY, AGREEMENT = "repetitions", "repeatability.json", "ag
 class StoredTable:
     """A table of a run in parts, of which any range of rows can be read.
 
-    `files` are its parts as they were when the run was opened; without them the parts are those
-    that are there when it is first read. Damaged parts are E503.
+    `files` are those of the run as they were when it was opened; without them the parts are those
+    that are there when the table is first read. Damaged parts are E503.
     """
 
     store: RunStore
     base: str
-    files: tuple[FolderFile, ...] | None = None
+    files: Mapping[str, FolderFile] | None = None
 
     @cached_property
     def parts(self) -> tuple[FolderFile, ...]:
         """The parts in their order."""
-        if self.files is not None:
-            return self.files
-        files = self.store.list_files(self.base)
-        return tuple(file for name, file in files.items() if PART.fullmatch(name))
+        files = self.files
+        if files is None:
+            files = self.store.list_files(self.base)
+        parts = []
+        for name, file in files.items():
+            if name.startswith(f"{self.base}/") and PART.fullmatch(name):
+                parts.append(file)
+        return tuple(parts)
 
     @cached_property
     def _lengths(self) -> list[int]:
@@ -77,14 +83,21 @@ class StoredTable:
 
     def __iter__(self) -> Iterator[pl.DataFrame]:
         """Yield part by part; one is in memory at a time."""
-        return map(self.store.read_table, self.parts)
+        return map(self.store.read_rows, self.parts)
 
-    def read(self, offset: int, length: int, columns: Sequence[str] | None = None) -> pl.DataFrame:
+    def read(
+        self,
+        offset: int,
+        length: int,
+        columns: Sequence[str] | None = None,
+    ) -> pl.DataFrame:
         """Return at most `length` rows from `offset` on, with all columns or with some."""
         frames = []
         start = 0
         for part, count in zip(self.parts, self._lengths, strict=True):
-            rows = range(max(offset - start, 0), min(offset + length - start, count))
+            first = max(offset - start, 0)
+            end = min(offset + length - start, count)
+            rows = range(first, end)
             if rows:
                 frames.append(self.store.read_rows(part, rows, columns))
             start += count
@@ -124,9 +137,9 @@ class KeptCompletions:
     def read(self, samples: Samples) -> Completions:
         """Return the completions of the samples."""
         length = len(samples) if self.length is None else self.length
-        return Completions.from_frame(
-            self.parts.read(self.offset * self.num_trials, length * self.num_trials)
-        )
+        first = self.offset * self.num_trials
+        frame = self.parts.read(first, length * self.num_trials)
+        return Completions.from_frame(frame)
 
 
 @dataclass(frozen=True, repr=False)
@@ -141,15 +154,15 @@ class TaskRun:
     """
 
     key: str
-    manifest: Mapping[str, Any]
-    source: Mapping[str, Any]
+    manifest: Json
+    source: Json
     metrics: Mapping[str, MetricValue]
-    totals: Mapping[str, Any]
+    totals: Json
     stored_scores: StoredTable
     stored_completions: StoredTable
     stored_samples: StoredTable
     read_agreement: Callable[[], pl.DataFrame] = pl.DataFrame
-    repeatability: Mapping[str, Any] | None = None
+    repeatability: Json | None = None
     repetitions: tuple[TaskRun, ...] = ()
 
     def __repr__(self) -> str:
@@ -158,8 +171,9 @@ class TaskRun:
     def sum_up(self) -> str:
         """Return the main metric and the number of samples; no metric when there are errors."""
         main = self.main_metric
+        errors = self.counts.get("errors")
         samples = f"samples={self.counts['samples']}"
-        if errors := self.counts.get("errors"):
+        if errors:
             return f"{samples}, errors={errors}"
         if main is None or main.value is None:
             return samples
@@ -168,16 +182,20 @@ class TaskRun:
     @property
     def main_metric(self) -> MetricValue | None:
         """The first metric that counts for the score, or None when the task has none."""
-        return next((value for value in self.metrics.values() if value.purpose == "score"), None)
+        for value in self.metrics.values():
+            if value.purpose == "score":
+                return value
+        return None
 
     @property
     def main_scorer(self) -> str | None:
         """The key of the scorer that the counts belong to: the first with purpose `score`."""
-        scorers: Sequence[Mapping[str, Any]] = self.manifest["scorers"]
-        for scorer in scorers:
+        keys = []
+        for scorer in self.manifest["scorers"]:
+            keys.append(str(scorer["key"]))
             if scorer.get("purpose", "score") == "score":
-                return str(scorer["key"])
-        return str(scorers[0]["key"]) if scorers else None
+                return keys[-1]
+        return keys[0] if keys else None
 
     def is_accuracy(self, metric: MetricValue) -> bool:
         """Return whether a metric is the share of right answers, some of which may be guesses.
@@ -199,11 +217,14 @@ class TaskRun:
         return name == RIGHT and (function or usual) == "mean"
 
     def _find_field(self, metric: MetricValue) -> str:
-        definition = self.source.get("task", {}).get("definition", {})
+        task = self.source.get("task", {})
+        definition = task.get("definition", {})
         for scorer in definition.get("scorers") or ():
-            for stated in scorer["metrics"]:
-                if (scorer["key"], stated["key"]) == (metric.scorer, metric.metric):
-                    return str(stated.get("field"))
+            if scorer["key"] != metric.scorer:
+                continue
+            for entry in scorer["metrics"]:
+                if entry["key"] == metric.metric:
+                    return str(entry.get("field"))
         return ""
 
     @property
@@ -251,12 +272,13 @@ class Run(Drawn):
     A run on object storage has its address there.
     """
 
-    manifest: Mapping[str, Any]
+    manifest: Json
     tasks: Mapping[str, TaskRun]
     path: RunPlace | None = None
 
     def __repr__(self) -> str:
-        tasks = ", ".join(f"{key!r}: {task.sum_up()}" for key, task in self.tasks.items())
+        summaries = [f"{key!r}: {task.sum_up()}" for key, task in self.tasks.items()]
+        tasks = ", ".join(summaries)
         path = self.path and str(self.path)
         return f"Run(key={self.key!r}, status={self.status!r}, tasks={{{tasks}}}, path={path!r})"
 
@@ -283,11 +305,11 @@ class Run(Drawn):
         """
         if "gates" in self.manifest:
             return restore_gates(self.manifest["gates"])
-        return tuple(
-            leave_open(policy["key"], rule, NOT_COMPLETE)
-            for policy in self.manifest.get("policies") or ()
-            for rule in policy["rules"]
-        )
+        gates = []
+        for policy in self.manifest.get("policies") or ():
+            for rule in policy["rules"]:
+                gates.append(leave_open(policy["key"], rule, NOT_COMPLETE))
+        return tuple(gates)
 
     @property
     def metrics(self) -> Mapping[str, MetricValue]:
@@ -310,7 +332,8 @@ class Run(Drawn):
         if self.status == "running" or not self.tasks:
             message = "a run that has not ended cannot be saved"
             raise RunError("E507", message, hint="finish it first")
-        source = next(iter(self.tasks.values())).stored_scores.store
+        first_task = next(iter(self.tasks.values()))
+        source = first_task.stored_scores.store
         place = find_place(path)
         copy = open_store(place)
         copy.require_new()
@@ -325,26 +348,30 @@ class Run(Drawn):
         return load_run(place)
 
 
-def find_answerer(entry: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def find_answerer(entry: Json) -> Json | None:
     """Return the model of a task's entry in `run.json`: the one called, or that of recorded
     completions.
     """
-    if model := entry.get("model"):
-        return dict(model)
-    name = (entry.get("completions") or {}).get("model")
+    model: Json | None = entry.get("model")
+    if model:
+        return model
+    completions = entry.get("completions") or {}
+    name = completions.get("model")
     return {"name": name} if name else None
 
 
-def name_answerer(entry: Mapping[str, Any], *, with_folder: bool = True) -> str:
+def name_answerer(entry: Json, *, with_folder: bool = True) -> str:
     """Return who answered: a model, marked when simulated; else the column or file."""
-    if model := find_answerer(entry):
+    model = find_answerer(entry)
+    if model:
         mark = " SIMULATED" if model.get("simulated") else ""
         return f"{model['name']}{mark}"
-    source: Mapping[str, Any] = entry.get("completions") or {}
-    file = source.get("file") or ""
+    completions: Json = entry.get("completions") or {}
+    file = completions.get("file") or ""
     if not with_folder:
         file = Path(file).name
-    return str(source.get("column") or file or f"{source.get('source', 'recorded')} completions")
+    source = completions.get("source", "recorded")
+    return str(completions.get("column") or file or f"{source} completions")
 
 
 # ── runs in folders
@@ -374,17 +401,17 @@ def load_summary(place: RunPlace) -> Run:
     return read_run(store, read_manifest(store), is_compared=False)
 
 
-def load_manifest(place: RunPlace) -> dict[str, Any]:
+def load_manifest(place: RunPlace) -> JsonObject:
     """Return `run.json`; E501 when there is none, E503 when it cannot be understood."""
     return read_manifest(open_store(place))
 
 
 def list_runs(folder: str | Path) -> list[Run]:
     """Return the runs below a folder, newest first; folders that hold no run are passed over."""
-    runs = map(load_run, list_places(folder))
-    return sorted(
-        runs, key=lambda run: (str(run.manifest.get("started_at")), str(run.path)), reverse=True
-    )
+    runs = [load_run(place) for place in list_places(folder)]
+    runs.sort(key=lambda run: str(run.path), reverse=True)
+    runs.sort(key=lambda run: str(run.manifest.get("started_at")), reverse=True)
+    return runs
 
 
 def is_run(place: RunPlace) -> bool:
@@ -401,34 +428,43 @@ def list_places(folder: str | RunPlace) -> list[RunPlace]:
     below = find_place(folder)
     if isinstance(below, StoredFolder):
         with reaching_storage():
-            paths = [stored.url[len(below.url) + 1 :] for stored in list_objects(below.url)]
+            objects = list_objects(below.url)
+        paths = [stored.url.removeprefix(f"{below.url}/") for stored in objects]
     elif not below.is_dir():
         hint = "name the folder that holds your runs"
         raise RunError("E501", f"`{below}` is not a folder", hint=hint)
     else:
-        files = [*below.glob("*/run.json"), *below.glob("*/*/run.json")]
-        paths = [file.relative_to(below).as_posix() for file in files]
+        paths = []
+        for pattern in ("*/run.json", "*/*/run.json"):
+            for file in below.glob(pattern):
+                paths.append(file.relative_to(below).as_posix())
     names = set()
     for path in paths:
-        if match := re.fullmatch(r"([^/]+(?:/[^/]+)?)/run\.json", path):
+        match = re.fullmatch(r"([^/]+(?:/[^/]+)?)/run\.json", path)
+        if match:
             names.add(match[1])
-    outermost = [name for name in names if name.partition("/")[0] not in names - {name}]
-    return [below / name for name in sorted(outermost, key=_sort_key)]
+    outermost = []
+    for name in names:
+        folder_name, slash, _ = name.partition("/")
+        if not slash or folder_name not in names:
+            outermost.append(name)
+    outermost.sort(key=_sort_key)
+    return [below / name for name in outermost]
 
 
 def _sort_key(path: str) -> list[tuple[int, str]]:
     """Order paths by the numbers that their names begin with, then by the names."""
     key = []
     for name in path.split("/"):
-        number = re.match(r"(\d{1,6})-", name)
-        key.append((int(number[1]) if number else 0, name))
+        number = re.findall(r"^(\d{1,6})-", name) or ["0"]
+        key.append((int(number[0]), name))
     return key
 
 
 # ── reading
 
 
-def read_manifest(store: RunStore) -> dict[str, Any]:
+def read_manifest(store: RunStore) -> JsonObject:
     """Return `run.json`; E501 when there is none, E503 when it cannot be understood."""
     file = store.find_file("run.json")
     if file is None:
@@ -446,7 +482,11 @@ def read_manifest(store: RunStore) -> dict[str, Any]:
 
 
 def read_run(
-    store: RunStore, manifest: Mapping[str, Any], *, is_own: bool = False, is_compared: bool = True
+    store: RunStore,
+    manifest: Json,
+    *,
+    is_own: bool = False,
+    is_compared: bool = True,
 ) -> Run:
     """Return a run as its files and a manifest say, which may not be written yet.
 
@@ -458,14 +498,22 @@ def read_run(
     if listed is not None:
         files = require_listed(store, listed, files)
         if is_compared:
-            tables = [file for name, file in files.items() if name.endswith(".parquet")]
-            store.map(lambda file: require_content(store, file, listed), tables)
+            tables = []
+            for name, file in files.items():
+                if name.endswith(".parquet"):
+                    tables.append(file)
+            digests = store.map(store.digest, tables)
+            for file, digest in zip(tables, digests, strict=True):
+                listed_digest = listed[file.name]["sha256"]
+                require_digest(store.show(file.name), digest, listed_digest)
     reader = _TaskReader(store, files, listed)
-    finished = [
-        entry for entry in manifest["tasks"] if f"tasks/{entry['key']}/metrics.json" in files
-    ]
+    finished = []
+    for entry in manifest["tasks"]:
+        if f"tasks/{entry['key']}/metrics.json" in files:
+            finished.append(entry)
     tasks = store.map(reader.read, finished)
-    return Run(manifest, {task.key: task for task in tasks}, store.place)
+    by_key = {task.key: task for task in tasks}
+    return Run(manifest, by_key, store.place)
 
 
 @dataclass(frozen=True)
@@ -476,28 +524,32 @@ class _TaskReader:
     files: Mapping[str, FolderFile]
     listed: Listed | None
 
-    def read(self, entry: Mapping[str, Any]) -> TaskRun:
+    def read(self, entry: Json) -> TaskRun:
         """Return a task with its repetitions, as far as they are finished."""
         base = f"tasks/{entry['key']}"
         task = self._read_folder(entry, base, base)
         if self.listed is not None and entry["counts"] is not None:
             self._require_counts(entry, task.counts)
-        numbers = []
-        for name in self.files:
-            if match := re.fullmatch(rf"{re.escape(base)}/{REPETITIONS}/(\d+)/metrics\.json", name):
-                numbers.append(int(match[1]))
+        pattern = re.compile(rf"{re.escape(base)}/{REPETITIONS}/(\d+)/metrics\.json")
+        matches = map(pattern.fullmatch, self.files)
+        numbers = sorted(int(match[1]) for match in matches if match)
         if not numbers:
             return task
-        folders = [f"{base}/{REPETITIONS}/{number}" for number in sorted(numbers)]
-        has_summary = f"{base}/{REPEATABILITY}" in self.files
+        repetitions = []
+        for number in numbers:
+            folder = f"{base}/{REPETITIONS}/{number}"
+            repetitions.append(self._read_folder(entry, folder, base))
+        repeatability = None
+        if f"{base}/{REPEATABILITY}" in self.files:
+            repeatability = self._read_json(f"{base}/{REPEATABILITY}")
         return replace(
             task,
-            repetitions=tuple(self._read_folder(entry, folder, base) for folder in folders),
-            repeatability=self._read_json(f"{base}/{REPEATABILITY}") if has_summary else None,
+            repetitions=tuple(repetitions),
+            repeatability=repeatability,
             read_agreement=lambda: self._read_agreement(base),
         )
 
-    def _read_folder(self, entry: Mapping[str, Any], folder: str, base: str) -> TaskRun:
+    def _read_folder(self, entry: Json, folder: str, base: str) -> TaskRun:
         name = f"{folder}/metrics.json"
         stored = self._read_json(name)
         metrics = require_shape(Metrics, stored, self.store.show(name)).metrics
@@ -507,30 +559,24 @@ class _TaskReader:
             source=self._read_json(f"{base}/task.json"),
             metrics={metric.name: metric for metric in metrics},
             totals=stored["tally"],
-            stored_scores=self._open_table(f"{folder}/scores"),
-            stored_completions=self._open_table(f"{folder}/completions"),
-            stored_samples=self._open_table(f"{base}/samples"),
+            stored_scores=StoredTable(self.store, f"{folder}/scores", self.files),
+            stored_completions=StoredTable(self.store, f"{folder}/completions", self.files),
+            stored_samples=StoredTable(self.store, f"{base}/samples", self.files),
         )
 
-    def _read_json(self, name: str) -> dict[str, Any]:
+    def _read_json(self, name: str) -> JsonObject:
         return read_json(self.store, self.files.get(name), name, self.listed)
-
-    def _open_table(self, folder: str) -> StoredTable:
-        parts = []
-        for name, file in self.files.items():
-            if name.startswith(f"{folder}/") and PART.fullmatch(name):
-                parts.append(file)
-        return StoredTable(self.store, folder, tuple(parts))
 
     def _read_agreement(self, base: str) -> pl.DataFrame:
         file = self.files.get(f"{base}/{AGREEMENT}")
         if file is None:
             return pl.DataFrame()
-        return self.store.read_table(file)
+        return self.store.read_rows(file)
 
-    def _require_counts(self, entry: Mapping[str, Any], counts: Mapping[str, int]) -> None:
+    def _require_counts(self, entry: Json, counts: Mapping[str, int]) -> None:
         """Raise E503 unless the counts in `run.json` are those of `metrics.json`."""
-        if entry["counts"] != counts or entry["dataset"]["samples"] != counts["samples"]:
+        samples = entry["dataset"]["samples"]
+        if entry["counts"] != counts or samples != counts["samples"]:
             why = f"its counts of `{entry['key']}` are not those of `metrics.json`"
             raise refuse_changed(self.store.show("run.json"), why)
 
@@ -538,7 +584,7 @@ class _TaskReader:
 # ── the list of files in `run.json`
 
 
-def describe_files(store: RunStore) -> dict[str, dict[str, Any]]:
+def describe_files(store: RunStore) -> dict[str, JsonObject]:
     """Return the list of the files of a run for `run.json`, from what was written."""
     files = store.list_files("tasks")
     digests = store.map(store.digest, files.values())
@@ -570,14 +616,12 @@ def refuse_missing(store: RunStore, name: str) -> RunError:
     return RunError("E503", f"`{store.show(name)}` is missing", hint=hint)
 
 
-def require_content(store: RunStore, file: FolderFile, listed: Listed) -> None:
-    """Raise E503 unless a table has the SHA-256 of the list."""
-    require_digest(store.show(file.name), store.digest(file), listed[file.name]["sha256"])
-
-
 def read_json(
-    store: RunStore, file: FolderFile | None, name: str, listed: Listed | None
-) -> dict[str, Any]:
+    store: RunStore,
+    file: FolderFile | None,
+    name: str,
+    listed: Listed | None,
+) -> JsonObject:
     """Return a JSON file; E503 when it is missing, or has not the SHA-256 of the list."""
     if file is None:
         raise refuse_missing(store, name)
@@ -589,7 +633,7 @@ def read_json(
 # ── gates
 
 
-def describe_gates(gates: Sequence[Gate]) -> list[dict[str, Any]]:
+def describe_gates(gates: Sequence[Gate]) -> list[JsonObject]:
     """Return gates as plain values; what is not known is left out."""
     described = []
     for gate in gates:
@@ -598,11 +642,11 @@ def describe_gates(gates: Sequence[Gate]) -> list[dict[str, Any]]:
     return described
 
 
-def _drop_unknown(fields: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+def _drop_unknown(fields: Iterable[tuple[str, Any]]) -> JsonObject:
     return {name: value for name, value in fields if value is not None and value != {}}
 
 
-def leave_open(policy: str, rule: Mapping[str, Any], note: str) -> Gate:
+def leave_open(policy: str, rule: Json, note: str) -> Gate:
     """Return the gate of a rule, as the files state it, that is not decided."""
     return Gate(
         policy=policy,

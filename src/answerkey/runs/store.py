@@ -14,12 +14,7 @@ import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import (
-    AbstractContextManager,
-    contextmanager,
-    nullcontext,
-    suppress,
-)
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from io import BytesIO
@@ -43,6 +38,11 @@ from answerkey.datasets.storage import (
 from answerkey.errors import DataError, RunError, SpecError, listing
 from answerkey.runs.lock import LOCK_NAME, FolderLock, ObjectLock, RunLock
 
+#: An object of a JSON file, which is read, or which is made.
+Json = Mapping[str, Any]
+JsonObject = dict[str, Any]
+#: Gives a table that is read as far as it is collected.
+OpenedTable = AbstractContextManager[pl.LazyFrame]
 A = TypeVar("A")
 B = TypeVar("B")
 #: What is written before `run.json`.
@@ -139,9 +139,10 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
             temporary.unlink(missing_ok=True)
         if not isinstance(error, OSError | pl.exceptions.PolarsError):
             raise
-        hint = "check the free space and the rights of the folder, or choose another with `--out`"
         why = getattr(error, "strerror", None) or error
-        raise RunError("E502", f"cannot write `{path}`: {why}", hint=hint) from error
+        message = f"cannot write `{path}`: {why}"
+        hint = "check the free space and the rights of the folder, or choose another with `--out`"
+        raise RunError("E502", message, hint=hint) from error
 
 
 def _flush(path: Path) -> None:
@@ -160,8 +161,10 @@ def write_output(path: Path, write: Callable[[Path], object]) -> None:
     """
     if path.exists() and not path.is_file():
         write(path)
-    else:
-        write_whole(path.resolve() if path.is_symlink() else path, write)
+        return
+    if path.is_symlink():
+        path = path.resolve()
+    write_whole(path, write)
 
 
 def write_frames(path: Path, frames: Iterable[pl.DataFrame]) -> None:
@@ -171,10 +174,11 @@ def write_frames(path: Path, frames: Iterable[pl.DataFrame]) -> None:
     name then.
     """
     with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
-        parts: list[Path] = []
+        parts = []
         for number, frame in enumerate(frames):
-            parts.append(Path(folder) / f"{number:06d}")
-            frame.write_parquet(parts[-1], compression="lz4", statistics=False)
+            part = Path(folder) / f"{number:06d}"
+            frame.write_parquet(part, compression="lz4", statistics=False)
+            parts.append(part)
         whole = Path(folder) / "whole"
         pl.scan_parquet(parts, glob=False).sink_parquet(whole)
         whole.replace(path)
@@ -187,6 +191,10 @@ class FolderFile:
     name: str
     size: int
     mark: str = ""
+
+
+#: Files by their names.
+Files = dict[str, FolderFile]
 
 
 class RunStore(ABC):
@@ -203,7 +211,7 @@ class RunStore(ABC):
         return None
 
     @abstractmethod
-    def list_files(self, under: str) -> dict[str, FolderFile]:
+    def list_files(self, under: str) -> Files:
         """Return the files below a folder by name, without hidden ones.
 
         E503 for what is no plain file.
@@ -213,22 +221,22 @@ class RunStore(ABC):
     def find_file(self, name: str) -> FolderFile | None:
         """Return a file; None when there is none."""
 
-    def read_json(self, file: FolderFile, digest: str | None = None) -> dict[str, Any]:
+    def read_json(self, file: FolderFile, digest: str | None = None) -> JsonObject:
         """Return a JSON object.
 
         E503 when it is damaged, none of ours, or has not the SHA-256 `digest`.
         """
         name = self.show(file.name)
+        if file.size > MAX_JSON_BYTES:
+            error = ValueError(f"it is larger than {MAX_JSON_BYTES // 1_000_000} MB")
+            raise describe_damage(name, error)
         try:
-            if file.size > MAX_JSON_BYTES:
-                raise ValueError(f"it is larger than {MAX_JSON_BYTES // 1_000_000} MB")  # noqa: TRY301 - as any other
             raw = self.read_bytes(file)
             if digest is not None:
                 require_digest(name, sha256(raw).hexdigest(), digest)
-            content = _parse_object(raw)
+            return _parse_object(raw)
         except (OSError, ValueError, RecursionError) as error:
             raise describe_damage(name, error) from error
-        return content
 
     @abstractmethod
     def read_bytes(self, file: FolderFile) -> bytes:
@@ -241,8 +249,13 @@ class RunStore(ABC):
     def write_json(self, name: str, content: object) -> None:
         """Write a JSON file in place of what is there."""
         # Any reader accepts what is in a folder: UTF-8, no NaN.
-        text = json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
-        self.write_bytes(name, text.encode("utf-8", errors="backslashreplace"))
+        text = json.dumps(
+            content,
+            ensure_ascii=False,
+            indent=2,
+            allow_nan=False,
+        )
+        self.write_bytes(name, f"{text}\n".encode(errors="backslashreplace"))
 
     def write_frame(self, name: str, frame: pl.DataFrame) -> None:
         """Write a Parquet file in place of what is there."""
@@ -251,7 +264,7 @@ class RunStore(ABC):
         self.write_bytes(name, buffer.getvalue())
 
     @abstractmethod
-    def scan(self, file: FolderFile) -> AbstractContextManager[pl.LazyFrame]:
+    def scan(self, file: FolderFile) -> OpenedTable:
         """Give a Parquet file as a table that is read as far as it is collected."""
 
     @contextmanager
@@ -270,7 +283,8 @@ class RunStore(ABC):
         file of a stranger may hold a billion rows in a thousand bytes.
         """
         with self._open_table(file) as table:
-            rows = int(table.select(pl.len()).collect().item())
+            size = table.select(pl.len()).collect()
+            rows = int(size.item())
             if rows > FREE_ROWS + ROWS_PER_BYTE * file.size:
                 raise ValueError(f"{rows:,} rows cannot be in so small a file")
             return rows
@@ -281,21 +295,22 @@ class RunStore(ABC):
             return table.collect_schema()
 
     def read_rows(
-        self, file: FolderFile, rows: range, columns: Sequence[str] | None = None
+        self,
+        file: FolderFile,
+        rows: range | None = None,
+        columns: Sequence[str] | None = None,
     ) -> pl.DataFrame:
-        """Return some rows of a Parquet file, with all columns or with some.
+        """Return a Parquet file, whole or some of its rows, with all columns or with some.
 
         E503 when it is damaged.
         """
+        if rows is None:
+            rows = range(self.count_rows(file))
         with self._open_table(file) as table:
             chosen = table.slice(rows.start, len(rows))
             if columns is not None:
                 chosen = chosen.select(pl.selectors.by_name(*columns))
             return chosen.collect()
-
-    def read_table(self, file: FolderFile) -> pl.DataFrame:
-        """Return a whole Parquet file."""
-        return self.read_rows(file, range(self.count_rows(file)))
 
     def digest(self, file: FolderFile) -> str:
         """Return the SHA-256 of a file."""
@@ -316,9 +331,17 @@ class RunStore(ABC):
         """Raise E502 when something is there already, except what a process killed at its start
         left.
         """
-        names = {name for name in self.list_top() if not name.endswith(".draft")} - {LOCK_NAME}
-        is_left = names == {"tasks"} and all(map(_FIRST_FILE.fullmatch, self.list_files("tasks")))
-        if names and not is_left:
+        names = []
+        for name in self.list_top():
+            if name != LOCK_NAME and not name.endswith(".draft"):
+                names.append(name)
+        if not names:
+            return
+        is_started = False
+        if names == ["tasks"]:
+            files = self.list_files("tasks")
+            is_started = all(map(_FIRST_FILE.fullmatch, files))
+        if not is_started:
             message = f"`{self.place}` is there already and not empty"
             raise RunError("E502", message, hint="choose a new folder with `--out`")
 
@@ -348,12 +371,16 @@ class FolderStore(RunStore):
         """The folder itself has the journal."""
         return self.place
 
-    def list_files(self, under: str) -> dict[str, FolderFile]:
+    def list_files(self, under: str) -> Files:
         files = {}
         for folder, _, names in os.walk(self.place / under):
-            for path in (Path(folder, name) for name in names if not name.startswith(".")):
+            for file_name in names:
+                if file_name.startswith("."):
+                    continue
+                path = Path(folder, file_name)
                 name = path.relative_to(self.place).as_posix()
-                files[name] = FolderFile(name, _require_plain(path).stat().st_size)
+                size = _require_plain(path).stat().st_size
+                files[name] = FolderFile(name, size)
         return dict(sorted(files.items()))
 
     def find_file(self, name: str) -> FolderFile | None:
@@ -366,14 +393,14 @@ class FolderStore(RunStore):
         return _require_plain(self.place / file.name).read_bytes()
 
     def write_bytes(self, name: str, content: bytes) -> None:
-        def write(temporary: Path) -> None:
-            temporary.parent.mkdir(parents=True, exist_ok=True)
-            temporary.write_bytes(content)
+        path = self.place / name
+        with suppress(OSError):  # writing the file tells what is wrong
+            path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, lambda draft: draft.write_bytes(content))
 
-        write_whole(self.place / name, write)
-
-    def scan(self, file: FolderFile) -> AbstractContextManager[pl.LazyFrame]:
-        return nullcontext(pl.scan_parquet(_require_plain(self.place / file.name), glob=False))
+    def scan(self, file: FolderFile) -> OpenedTable:
+        path = _require_plain(self.place / file.name)
+        return nullcontext(pl.scan_parquet(path, glob=False))
 
     def remove(self, names: Iterable[str]) -> None:
         for name in names:
@@ -398,9 +425,10 @@ class ObjectStore(RunStore):
     @property
     def home(self) -> Path:
         """The folder of this machine that has the journal of a run that is worked on here."""
-        return open_cache_folder("runs") / sha256(self.place.url.encode()).hexdigest()[:32]
+        digest = sha256(self.place.url.encode()).hexdigest()
+        return open_cache_folder("runs") / digest[:32]
 
-    def list_files(self, under: str) -> dict[str, FolderFile]:
+    def list_files(self, under: str) -> Files:
         with reaching_storage():
             objects = list_objects(self.show(under))
         files = {}
@@ -418,8 +446,10 @@ class ObjectStore(RunStore):
         return FolderFile(name, stored.size, stored.mark)
 
     def read_bytes(self, file: FolderFile) -> bytes:
+        if not file.size:
+            return b""
         with reaching_storage():
-            return self._find(file).read(0, file.size) if file.size else b""
+            return self._find(file).read(0, file.size)
 
     def write_bytes(self, name: str, content: bytes) -> None:
         with reaching_storage():
@@ -428,7 +458,8 @@ class ObjectStore(RunStore):
     @contextmanager
     def scan(self, file: FolderFile) -> Iterator[pl.LazyFrame]:
         with reaching_storage():
-            yield pl.scan_parquet(fetch_object(self._find(file)).path, glob=False)
+            fetched = fetch_object(self._find(file))
+            yield pl.scan_parquet(fetched.path, glob=False)
 
     def digest(self, file: FolderFile) -> str:
         with reaching_storage():
@@ -441,8 +472,11 @@ class ObjectStore(RunStore):
     def list_top(self) -> set[str]:
         with reaching_storage():
             objects = list_objects(self.place.url)
-        below = len(self.place.url) + 1
-        return {stored.url[below:].partition("/")[0] for stored in objects}
+        names = set()
+        for stored in objects:
+            path = stored.url.removeprefix(f"{self.place}/")
+            names.add(path.partition("/")[0])
+        return names
 
     def lock(self) -> RunLock:
         """Lock the folder of this machine, too: another process here is told at once."""
@@ -464,7 +498,7 @@ class MemoryStore(RunStore):
     content: dict[str, bytes] = field(default_factory=dict)
     place: None = field(default=None, init=False)
 
-    def list_files(self, under: str) -> dict[str, FolderFile]:
+    def list_files(self, under: str) -> Files:
         files = {}
         for name in sorted(self.content):
             if name.startswith(f"{under}/"):
@@ -482,8 +516,9 @@ class MemoryStore(RunStore):
     def write_bytes(self, name: str, content: bytes) -> None:
         self.content[name] = content
 
-    def scan(self, file: FolderFile) -> AbstractContextManager[pl.LazyFrame]:
-        return nullcontext(pl.scan_parquet(BytesIO(self.content[file.name])))
+    def scan(self, file: FolderFile) -> OpenedTable:
+        content = BytesIO(self.content[file.name])
+        return nullcontext(pl.scan_parquet(content))
 
     def remove(self, names: Iterable[str]) -> None:
         for name in names:
@@ -504,16 +539,18 @@ def open_store(place: RunPlace | None) -> RunStore:
 
 def _require_plain(path: Path) -> Path:
     """Refuse a link, a pipe or a device: it is not what a run writes, and may never end."""
-    if path.exists() and (path.is_symlink() or not path.is_file()):
+    is_plain = path.is_file() and not path.is_symlink()
+    if path.exists() and not is_plain:
         message = f"`{path}` is not a plain file"
         raise RunError("E503", message, hint="answerkey did not write this run folder")
     return path
 
 
-def _parse_object(raw: bytes) -> dict[str, Any]:
-    if sum(map(raw.count, (b"[", b"{", b","))) > MAX_JSON_VALUES:
+def _parse_object(raw: bytes) -> JsonObject:
+    signs = raw.count(b"[") + raw.count(b"{") + raw.count(b",")
+    if signs > MAX_JSON_VALUES:
         raise ValueError("it holds more values than any run writes")
-    content = json.loads(raw.decode("utf-8"), parse_constant=_refuse_constant)
+    content = json.loads(raw.decode(), parse_constant=_refuse_constant)
     if not isinstance(content, dict):
         raise ValueError("it does not hold a JSON object")  # noqa: TRY004 - the file is wrong
     return content

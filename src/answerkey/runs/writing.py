@@ -6,20 +6,24 @@ finished, is written last.
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import shlex
 import shutil
+import tempfile
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass, field, replace
+from contextlib import ExitStack, closing, suppress
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import polars as pl
 
+from answerkey.datasets.storage import find_object, put_object
 from answerkey.errors import AnswerkeyError, RunError, hide_secrets
 from answerkey.runs.lock import RunLock, remove_empty
 from answerkey.runs.run import (
@@ -39,29 +43,30 @@ from answerkey.runs.store import (
     JOURNAL_NAME,
     OWNER_NAME,
     FolderStore,
+    Json,
+    JsonObject,
     ObjectStore,
     RunPlace,
     RunStore,
     StoredFolder,
     find_place,
     open_store,
+    reaching_storage,
 )
-from answerkey.types import (
-    MetricValue,
-    Notice,
-)
+from answerkey.types import MetricValue, Notice
 
 if TYPE_CHECKING:
     from answerkey.models.store import CallStore
-    from answerkey.runs.copies import JournalCopies
 
+#: Seconds between two published copies of a journal.
+EVERY = 60.0
 #: The tables of a task that are in parts.
 TABLES = ("scores", "completions")
 
 
 def now() -> str:
     """Return the time as ISO 8601 in UTC, to the second."""
-    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 @dataclass(frozen=True)
@@ -76,27 +81,24 @@ class NewFolder:
         Return it, and all folders made.
         """
         runs = Path("runs")
-        made = [] if runs.exists() else [runs]
-        stem = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{re.sub(r'[^A-Za-z0-9_-]+', '-', self.key)}"
+        name = re.sub(r"[^A-Za-z0-9_-]+", "-", self.key)
+        stem = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{name}"
         folder = runs / stem
-        number = 1
+        made = [folder]
+        if not runs.exists():
+            made.append(runs)
         try:
             runs.mkdir(exist_ok=True)
-            while not _create_folder(folder):
-                number += 1
+            for number in itertools.count(2):
+                with suppress(FileExistsError):
+                    folder.mkdir()
+                    break
                 folder = runs / f"{stem}-{number}"
         except OSError as error:
             message = f"cannot make `{folder}`: {error}"
             raise RunError("E502", message, hint="choose another with `--out`") from error
-        return folder, [folder, *made]
-
-
-def _create_folder(folder: Path) -> bool:
-    try:
-        folder.mkdir()
-    except FileExistsError:
-        return False
-    return True
+        made[0] = folder
+        return folder, made
 
 
 def choose_place(out: str | RunPlace | None, key: str) -> RunPlace | NewFolder:
@@ -129,8 +131,8 @@ def forget_journal(place: RunPlace | None) -> None:
 
 def start_run(
     place: RunPlace | NewFolder | None,
-    manifest: Mapping[str, Any],
-    tasks: Mapping[str, Mapping[str, Any]],
+    manifest: Json,
+    tasks: Mapping[str, Json],
     samples: Mapping[str, pl.DataFrame] | None = None,
 ) -> RunWriter:
     """Start a run: each `task.json`, last `run.json` with status `running`; E502 when something is
@@ -156,8 +158,6 @@ def start_run(
         undo.callback(lock.close)
         store.require_new()
         if isinstance(store, ObjectStore):
-            from answerkey.runs.copies import claim_folder
-
             claim_folder(store, content["started_at"])
         undo.callback(_remove_files, store)
         for key, source in tasks.items():
@@ -186,10 +186,9 @@ def reopen_run(place: RunPlace) -> RunWriter:
     with ExitStack() as undo:
         lock = store.lock()
         undo.callback(lock.close)
-        manifest, lost = read_manifest(store), 0
+        manifest = read_manifest(store)
+        lost = 0
         if isinstance(store, ObjectStore):
-            from answerkey.runs.copies import bring_journal, claim_folder
-
             claim_folder(store, manifest["started_at"])
             lost = bring_journal(store)
         undo.pop_all()
@@ -205,24 +204,27 @@ class RunWriter:
     """
 
     store: RunStore
-    manifest: dict[str, Any]
+    manifest: JsonObject
     lock: RunLock = field(repr=False)
     lost_records: int = 0
     made: Sequence[Path] = ()
-    is_resumed: bool = field(default=False, init=False)
-    _journal: CallStore | None = field(default=None, init=False, repr=False)
-    _copies: JournalCopies | None = field(default=None, init=False, repr=False)
+    is_resumed: bool = False
+    _journal: CallStore | None = None
+    _copies: JournalCopies | None = None
 
-    def restart(self, changes: Mapping[str, Any]) -> None:
+    def restart(self, changes: Json) -> None:
         """Say in `run.json` that the run goes on, with these changes.
 
         Not if its journal cannot be read.
         """
-        if self.store.home is not None and (self.store.home / JOURNAL_NAME).is_file():
+        home = self.store.home
+        if home is not None and (home / JOURNAL_NAME).is_file():
             self.journal()
         self.is_resumed = True
-        entries = [{**entry, "counts": None} for entry in self.manifest["tasks"]]
-        self.manifest |= {**changes, "status": "running", "tasks": entries}
+        self.manifest |= changes
+        self.manifest["status"] = "running"
+        for entry in self.manifest["tasks"]:
+            entry["counts"] = None
         for name in ("ended_at", "stopped", "gates", "files"):
             self.manifest.pop(name, None)
         self.write_manifest()
@@ -231,10 +233,9 @@ class RunWriter:
         """Return the journal of the run, opened the first time it is asked for."""
         if self._journal is None:
             from answerkey.models.store import CallStore
-            from answerkey.runs.copies import JournalCopies
 
             home = self.store.home
-            self._journal = CallStore(None if home is None else home / JOURNAL_NAME)
+            self._journal = CallStore(home and home / JOURNAL_NAME)
             self._journal.mend()
             if isinstance(self.store, ObjectStore):
                 self._copies = JournalCopies(self._journal, self.store)
@@ -244,10 +245,10 @@ class RunWriter:
         """Let the journal and the run go; a second call does nothing."""
         if self._copies is not None:
             self._copies.end()
-            if self.lock.is_held and self.manifest["status"] != "complete":
-                with suppress(
-                    AnswerkeyError, OSError
-                ):  # what stopped the run is told; the journal is here
+            is_complete = self.manifest["status"] == "complete"
+            if self.lock.is_held and not is_complete:
+                # What stopped the run is told, and the journal is here.
+                with suppress(AnswerkeyError, OSError):
                     self._copies.publish()
         if self._journal is not None:
             self._journal.close()
@@ -263,10 +264,12 @@ class RunWriter:
         trace: TracebackType | None,
     ) -> None:
         if self.lock.is_held and isinstance(error, KeyboardInterrupt | AnswerkeyError):
-            if isinstance(error, KeyboardInterrupt) and self.manifest["status"] == "running":
+            is_running = self.manifest["status"] == "running"
+            if is_running and isinstance(error, KeyboardInterrupt):
                 with suppress(AnswerkeyError, OSError):  # the signal is what is told
                     self.stop({}, error)
-            error.add_note(f"answerkey resume {shlex.quote(str(self.store.place))}")
+            place = shlex.quote(str(self.store.place))
+            error.add_note(f"answerkey resume {place}")
         self.close()
 
     def task(self, key: str) -> TaskWriter:
@@ -275,10 +278,11 @@ class RunWriter:
 
     def add_notices(self, notices: Iterable[Notice]) -> None:
         """Add notices to `run.json`, each text once."""
-        texts = [*self.manifest["notices"], *map(str, notices)]
-        self.manifest["notices"] = list(dict.fromkeys(texts))
+        texts = dict.fromkeys(self.manifest["notices"])
+        texts |= dict.fromkeys(map(str, notices))
+        self.manifest["notices"] = list(texts)
 
-    def read_source(self, key: str) -> dict[str, Any]:
+    def read_source(self, key: str) -> JsonObject:
         """Return a task's `task.json`."""
         name = f"tasks/{key}/task.json"
         file = self.store.find_file(name)
@@ -289,21 +293,27 @@ class RunWriter:
         lost.
         """
         self.lock.require_held()
-        if self._copies is not None and self.manifest["status"] != "complete":
+        is_complete = self.manifest["status"] == "complete"
+        if self._copies is not None and not is_complete:
             self._copies.publish()
         self.store.write_json("run.json", self.manifest)
 
-    def _end(self, status: str, changes: Mapping[str, Mapping[str, Any]], **more: object) -> None:
-        entries = [{**entry, **changes.get(entry["key"], {})} for entry in self.manifest["tasks"]]
+    def _end(self, status: str, changes: Mapping[str, Json]) -> None:
+        self.manifest["status"] = status
+        entries = []
+        for entry in self.manifest["tasks"]:
+            change = changes.get(entry["key"], {})
+            entries.append({**entry, **change})
+        self.manifest["tasks"] = entries
         if self.store.place is not None:
-            more = {"ended_at": now(), **more, "files": describe_files(self.store)}
-        self.manifest |= {"status": status, "tasks": entries, **more}
+            self.manifest["ended_at"] = now()
+            self.manifest["files"] = describe_files(self.store)
 
     def finish(
         self,
         status: str,
-        changes: Mapping[str, Mapping[str, Any]],
-        conclude: Callable[[Run], Mapping[str, Any]] | None = None,
+        changes: Mapping[str, Json],
+        conclude: Callable[[Run], Json] | None = None,
     ) -> Run:
         """Close the run: add to each task's entry, state the status, and return the run as it is
         read.
@@ -312,7 +322,8 @@ class RunWriter:
         """
         self._end(status, changes)
         if conclude is not None:
-            self.manifest |= conclude(read_run(self.store, self.manifest, is_own=True))
+            run = read_run(self.store, self.manifest, is_own=True)
+            self.manifest |= conclude(run)
         self.write_manifest()
         if status == "complete":
             if self._copies is not None:
@@ -321,14 +332,15 @@ class RunWriter:
                 self._journal.close()
             forget_journal(self.store.place)
         self.close()
-        manifest: dict[str, Any] = json.loads(json.dumps(self.manifest))  # as a reader has it
+        manifest = json.loads(json.dumps(self.manifest))  # as a reader has it
         return read_run(self.store, manifest, is_own=True)
 
-    def stop(self, changes: Mapping[str, Mapping[str, Any]], why: BaseException) -> None:
+    def stop(self, changes: Mapping[str, Json], why: BaseException) -> None:
         """Say in `run.json` that the run stopped before its end, and why; the journal stays."""
-        message = hide_secrets(str(getattr(why, "message", "interrupted")))
-        stopped = {"code": getattr(why, "code", None), "message": message}
-        self._end("incomplete", changes, stopped=stopped)
+        message = str(getattr(why, "message", "interrupted"))
+        code = getattr(why, "code", None)
+        self._end("incomplete", changes)
+        self.manifest["stopped"] = {"code": code, "message": hide_secrets(message)}
         self.write_manifest()
 
     def discard(self) -> None:
@@ -351,7 +363,10 @@ class TaskWriter:
     base: str
 
     def write_chunk(
-        self, index: int, scores: pl.DataFrame | None, completions: pl.DataFrame | None
+        self,
+        index: int,
+        scores: pl.DataFrame | None,
+        completions: pl.DataFrame | None,
     ) -> None:
         """Write the rows of a chunk."""
         if completions is not None:
@@ -361,17 +376,18 @@ class TaskWriter:
 
     def write_part(self, table: str, index: int, frame: pl.DataFrame) -> None:
         """Write the `scores` or `completions` of one chunk."""
-        self.store.write_frame(f"{self.base}/{table}/part-{index:05d}.parquet", frame)
+        name = f"{self.base}/{table}/part-{index:05d}.parquet"
+        self.store.write_frame(name, frame)
 
     @property
     def scores(self) -> StoredTable:
         """The scores written so far."""
         return StoredTable(self.store, f"{self.base}/scores")
 
-    def write_metrics(self, metrics: Sequence[MetricValue], totals: Mapping[str, Any]) -> None:
+    def write_metrics(self, metrics: Sequence[MetricValue], totals: Json) -> None:
         """Take the numbers; the task is finished with that."""
-        unify_parts(self.store, f"{self.base}/scores")
-        numbers = {"metrics": [asdict(metric) for metric in metrics], "tally": totals}
+        values = [asdict(metric) for metric in metrics]
+        numbers = {"metrics": values, "tally": totals}
         self.store.write_json(f"{self.base}/metrics.json", numbers)
 
     def clear(self) -> None:
@@ -382,10 +398,12 @@ class TaskWriter:
 
     def repetition(self, number: int) -> TaskWriter:
         """Return the writer of a repetition; the first one is the task itself, number 0."""
+        if number == 0:
+            return self
         base = f"{self.base}/{REPETITIONS}/{number + 1}"
-        return replace(self, base=base) if number else self
+        return TaskWriter(self.store, base)
 
-    def write_repeatability(self, summary: Mapping[str, Any], agreement: pl.DataFrame) -> None:
+    def write_repeatability(self, summary: Json, agreement: pl.DataFrame) -> None:
         """Take what all repetitions say together, and sample by sample."""
         self.store.write_frame(f"{self.base}/{AGREEMENT}", agreement)
         self.store.write_json(f"{self.base}/{REPEATABILITY}", summary)
@@ -402,11 +420,111 @@ def unify_parts(store: RunStore, folder: str) -> None:
     if all(schema == schemas[0] for schema in schemas):
         return
     try:
-        common = join_parts([pl.DataFrame(schema=schema) for schema in schemas])
+        empty_parts = [pl.DataFrame(schema=schema) for schema in schemas]
+        common = join_parts(empty_parts)
         for part, schema in zip(parts, schemas, strict=True):
             if schema != common.schema:
-                frame = store.read_rows(part, range(store.count_rows(part)))
-                store.write_frame(part.name, join_parts([common, frame]))
+                frame = join_parts([common, store.read_rows(part)])
+                store.write_frame(part.name, frame)
     except pl.exceptions.PolarsError as error:
         message = f"the parts in `{store.show(folder)}` cannot be given one form: {error}"
         raise RunError("E502", message, hint="let the scorer give values of one type") from error
+
+
+# The journal of a run on object storage
+#
+# SQLite needs a file system, and a call counts as finished when it is on disk. So the journal of
+# such a run lies in the user's cache folder. A copy is published now and then, and when the run
+# stops. Where the run is resumed, the copy and what this machine has of it become one.
+
+
+class JournalCopies:
+    """Publishes copies of the journal of a run on object storage, on a thread of its own."""
+
+    def __init__(self, journal: CallStore, store: ObjectStore) -> None:
+        self._journal = journal
+        self._url = store.show(JOURNAL_NAME)
+        self._end = threading.Event()
+        self._turn = threading.Lock()
+        self._published: int | None = None
+        self._thread = threading.Thread(
+            target=self._go_on,
+            name="answerkey-journal",
+            daemon=True,
+        )
+        self._thread.start()
+
+    def publish(self) -> None:
+        """Publish a copy of the journal as it is now, unless that was done.
+
+        E509 when it cannot be.
+        """
+        with self._turn, tempfile.TemporaryDirectory(prefix="answerkey-journal-") as folder:
+            changes = self._journal.changes
+            if changes == self._published:
+                return
+            copy = Path(folder) / JOURNAL_NAME
+            self._journal.copy_to(copy)
+            with reaching_storage():
+                put_object(self._url, copy)
+            self._published = changes
+
+    def end(self) -> None:
+        """Publish no more; a second call does nothing."""
+        self._end.set()
+        self._thread.join()
+
+    def _go_on(self) -> None:
+        while not self._end.wait(EVERY):
+            with suppress(RunError, OSError):  # the next copy, or the end of the run, will tell
+                self.publish()
+
+
+def claim_folder(store: ObjectStore, started_at: str) -> None:
+    """Make the folder of this machine that of a run; what another run left there is removed."""
+    owner = store.home / OWNER_NAME
+    with suppress(OSError):
+        if owner.read_text(encoding="utf-8") == started_at:
+            return
+    from answerkey.models.store import remove_store
+
+    remove_store(store.home / JOURNAL_NAME)
+    owner.write_text(started_at, encoding="utf-8")
+
+
+def bring_journal(store: ObjectStore) -> int:
+    """Bring the published copy of a journal here; what this machine has of the run stays.
+
+    Return how many records were lost where the two became one; what is lost of a copy that is the
+    only one is told when it is opened. E503 when it is damaged, E509 when it cannot be had.
+    """
+    from answerkey.models.store import CallStore
+
+    local = store.home / JOURNAL_NAME
+    with tempfile.TemporaryDirectory(dir=store.home, prefix=".journal-") as folder:
+        copy = Path(folder) / JOURNAL_NAME
+        with reaching_storage():
+            published = find_object(store.show(JOURNAL_NAME))
+            if published is None:
+                return 0
+            with copy.open("wb") as file:
+                for block in published.iterate():
+                    file.write(block)
+        if not local.is_file():
+            copy.replace(local)
+            return 0
+        try:
+            with closing(CallStore(local)) as journal, closing(CallStore(copy)) as additions:
+                journal.mend()
+                additions.mend()
+                journal.merge(additions)
+                return journal.lost + additions.lost
+        except RunError as error:
+            if error.code != "E503":
+                raise
+            message = (
+                f"the journal `{published.url}`, or the one of this machine, `{local}`, is "
+                f"damaged: {error.__cause__}"
+            )
+            hint = "delete the damaged one and resume: calls in the other are not repeated"
+            raise RunError("E503", message, hint=hint) from error

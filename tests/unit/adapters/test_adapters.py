@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from answerkey import adapters
 from answerkey.adapters import LmEvalFilter, reward
 from answerkey.reader import read
 
@@ -46,12 +45,6 @@ def test_importing_the_adapters_loads_the_reader_and_no_program() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
-
-
-def test_a_name_that_is_no_adapter_is_not_there() -> None:
-    """As of any module."""
-    with pytest.raises(AttributeError, match=r"'answerkey\.adapters' has no attribute 'scorer'"):
-        _ = adapters.scorer
 
 
 def test_a_reward_is_what_the_reader_says() -> None:
@@ -112,18 +105,6 @@ def test_of_chat_messages_the_last_of_the_assistant_is_read(
 ) -> None:
     """Content is a text, a list of parts, or nothing."""
     assert reward([messages], LETTERS, "B") == [expected]
-
-
-def test_other_columns_are_ignored() -> None:
-    """Trainers pass prompts, token ids, their own state and every column of the dataset."""
-    columns: dict[str, Any] = {
-        "prompts": ["Which?"],
-        "completion_ids": [[1, 2]],
-        "trainer_state": object(),
-        "subject": ["x"],
-    }
-    assert reward(completions=["B"], choices=[LETTERS], answer=["B"], **columns) == [1.0]
-    assert reward([], LETTERS, "B") == []
 
 
 @pytest.mark.parametrize(

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import pytest
 
 from answerkey.errors import ScoringError, SpecError
 from answerkey.metrics import Mean, Metric, wilson
-from answerkey.metrics.base import ValueCounts, count_values
 from answerkey.metrics.classification import (
     BinaryClassification,
     Calibration,
-    Confusion,
     F1Score,
     Frequency,
     MulticlassClassification,
@@ -214,31 +210,6 @@ def test_the_mean_f1_has_the_error_of_its_samples() -> None:
     assert (value.value, value.std_error) == (0.0, None)
 
 
-def test_rows_without_a_truth_are_left_out_wherever_they_stand() -> None:
-    """Whatever stands after them is counted."""
-    counts = [((None, "A"), 2), (("A", "A"), 3), ((None, None), 1), (("A", None), 1)]
-    value_counts = ValueCounts(counts, Counter(), ["truth", "said"])
-    confusion = LETTERS.collect(value_counts)
-    assert (confusion.true.total(), value_counts.left_out) == (4, {"null": 3})
-    assert confusion.describe() == {"confusion": {"A": {"A": 3}}, "no_prediction": {"A": 1}}
-
-
-def test_a_class_that_some_samples_lack_has_ratios_of_nothing() -> None:
-    """A cluster without a class adds nothing to its sums."""
-    part, whole = Confusion(), Confusion()
-    for confusion in (part, whole):
-        confusion.add("A", "A", 1)
-        confusion.add("A", "C", 1)
-    whole.add("B", "B", 1)
-    ratios = {name: (one.top, one.bottom) for name, one in LETTERS.ratios(part, whole).items()}
-    assert {ratios[f"B_{rate}"] for rate in ("precision", "recall", "f1_score")} == {(0, 0)}
-    assert (ratios["A_recall"], ratios["accuracy"], ratios["C_precision"]) == (
-        (1, 2),
-        (1, 2),
-        (0, 1),
-    )
-
-
 def test_counts_are_summed_before_they_are_divided() -> None:
     """Two samples with 3 TP, 1 FP, 2 FN in all: 3/4, 3/5, 6/9; half a sample does not count."""
     found = [
@@ -290,15 +261,6 @@ def test_counts_that_are_none_give_no_value() -> None:
     assert dict(value.n_excluded) == {"failed": 1, "null": 1}
     with pytest.raises(ScoringError, match=r"needs counts.* in 1 sample, such as -1\n"):
         measure(PRECISION, tp=[1], fp=[-1])
-
-
-def test_sums_begin_at_nothing() -> None:
-    """Hits and outcomes, their squares and products: two hits and one miss, then one hit."""
-    counts = count_values(make_scores({"tp": [2, 1], "fp": [1, 0]}), PRECISION.fields())
-    sums = PRECISION.collect(counts)
-    assert (sums.top, sums.bottom) == (3, 4)
-    assert (sums.top_squares, sums.products, sums.bottom_squares) == (5, 7, 10)
-    assert (sums.several, sums.n) == (1, 2)
 
 
 @pytest.mark.parametrize(
@@ -389,43 +351,11 @@ def test_rows_without_a_confidence_are_left_out_and_counted() -> None:
     assert finish([(None, 1.0)])[0].value is None
 
 
-def test_the_order_of_pairs_changes_nothing() -> None:
-    """The sums are exact, so any order gives the same bits."""
-    pairs = [((7 * number % 101) / 101, float(number % 3 == 0)) for number in range(90)]
-    whole = Calibration().compute(make_pairs(pairs))
-    assert Calibration().compute(make_pairs(pairs[::-1])) == whole
-    assert whole[0].interval is None
-
-
 @pytest.mark.parametrize("bins", [(), (0,), (10, 10)])
 def test_unsuitable_bins_are_refused(bins: tuple[int, ...]) -> None:
     """There is at least one number of bins, from 1 on, each once."""
     with pytest.raises(SpecError, match=r"error\[E108\]: `bins` is "):
         Calibration(bins=bins)
-
-
-def test_value_names_are_known_before_there_are_scores() -> None:
-    """Gates may name the error for each number of bins, which is a share."""
-    names = Calibration(bins=(5, 20)).value_names()
-    assert (names.names, names.is_share) == (("ece_5", "ece_20"), True)
-
-
-def test_the_curve_counts_every_right_answer_of_a_bin() -> None:
-    """Three of four with a confidence in one bin are right; half right counts half."""
-    pairs = [(0.15, 1.0), (0.15, 1.0), (0.19, 1.0), (0.11, 0.0), (0.95, 0.5), (0.95, 0.5)]
-    points: Any = finish(pairs, 10)[0].details["bins"]
-    sure = pytest.approx(0.15)
-    assert points[1] == {"from": 0.1, "to": 0.2, "n": 4, "confidence": sure, "accuracy": 0.75}
-    assert (points[9]["n"], points[9]["accuracy"]) == (2, 0.5)
-    assert points[0] == {"from": 0.0, "to": 0.1, "n": 0, "confidence": None, "accuracy": None}
-
-
-def test_one_bin_and_full_confidence_are_suitable() -> None:
-    """The ends of what is allowed are allowed."""
-    (value,) = finish([(1.0, 1.0), (0.0, 0.0), (1.0, 0.0)], 1)
-    assert (value.name, value.n) == ("ece_1", 3)
-    assert value.value == pytest.approx(1 / 3)
-    assert dict(value.n_excluded) == {}
 
 
 CONFUSION = {"A": {"A": 40, "B": 10}, "B": {"A": 20, "B": 20, "INVALID": 10}}

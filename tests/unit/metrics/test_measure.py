@@ -28,12 +28,11 @@ from answerkey.metrics import (
     wilson,
 )
 from answerkey.metrics.classification import (
-    BinaryClassification,
     Frequency,
     MulticlassClassification,
     Precision,
 )
-from answerkey.metrics.intervals import Ratio, average_shares, measure_clustered_error
+from answerkey.metrics.intervals import Ratio, measure_clustered_error
 from answerkey.metrics.measure import bound_clustered
 from answerkey.metrics.moments import Max, Min, WeightedAverage
 from answerkey.metrics.python import PythonMetric
@@ -264,17 +263,6 @@ def test_groups_of_orders_have_the_means_of_their_samples() -> None:
     assert {one.interval_note for one in value.groups[0].values} == {note}
 
 
-def test_groups_of_trials_are_clustered_by_sample() -> None:
-    """Three samples, asked twice, in one group."""
-    scores = make_scores({"x": [1] * 6}, {"letter": list("ABAAAB")})
-    value = finish(Frequency("letter"), scores, {"g": list("ppp")}, Design(("g",)), trials=TRIALS)[
-        "letter_A"
-    ]
-    (only,) = value.groups[0].values
-    assert only.std_error == pytest.approx(stats.sem([0.5, 1, 0.5]))
-    assert only.interval_note == "an interval needs at least 5 samples, there are 3"
-
-
 def test_fields_of_shares_alone_make_a_share() -> None:
     """A ratio of a count and a share under trials is no share."""
     scores = make_scores({"x": [1, 0], "w": [2, 3]})
@@ -297,16 +285,6 @@ def test_clusters_have_their_known_error() -> None:
         None,
         "an interval needs at least 5 values of `c`, there are 3",
     )
-
-
-def test_clusters_of_one_are_independent_samples() -> None:
-    """Where every sample is its own cluster, the standard error is the plain one."""
-    scores = make_scores({"x": KNOWN * 3})
-    clusters = {"c": [str(number) for number in range(18)]}
-    found = finish(Mean("x"), scores, clusters, Design(cluster_by="c"))["x_mean"]
-    plain = finish(Mean("x"), scores, clusters, Design())["x_mean"]
-    assert found.std_error == pytest.approx(plain.std_error, rel=1e-15)
-    assert found.interval_method == "clustered_wilson"
 
 
 def test_clusters_cover_every_ratio() -> None:
@@ -492,23 +470,6 @@ def test_values_without_a_formula_for_clusters_say_so_in_their_average() -> None
     assert macro.interval_note == "no formula for clusters fits this type"
 
 
-def test_rates_of_two_answers_are_clustered() -> None:
-    """Accuracy of a binary classification has the error of its clusters' shares."""
-    truth, said = ["yes", "yes", "no", "no"] * 6, ["yes", "no", "no", "no", "yes", "yes"] * 4
-    scores = make_scores({"x": [1] * 24}, {"t": truth, "s": said})
-    clusters = {"c": [number // 4 for number in range(24)]}
-    found = finish(
-        BinaryClassification("t", "s", "yes", "no"), scores, clusters, Design(cluster_by="c")
-    )
-    shares = [
-        sum(a == b for a, b in zip(truth[i : i + 4], said[i : i + 4], strict=True)) / 4
-        for i in range(0, 24, 4)
-    ]
-    assert found["accuracy"].value == pytest.approx(sum(shares) / 6)
-    assert found["accuracy"].std_error == pytest.approx(stats.sem(shares))
-    assert {value.details["clusters"] for value in found.values()} == {6}
-
-
 def test_names_that_two_values_share_have_no_clustered_interval() -> None:
     """A class called `macro` has the names of the averages."""
     scores = make_scores(
@@ -577,34 +538,6 @@ def test_shares_at_an_end_are_kept_within_it(value: float, method: str) -> None:
     assert found.details["clusters"] == 6
 
 
-def test_one_sum_of_several_ratios_is_averaged_over_them() -> None:
-    """One cluster twice, with two ratios: by hand."""
-    right, wrong = Ratio(1, 1, 1), Ratio(0, 1, 1)
-    clusters = [[right, wrong], [right, wrong], [wrong, wrong]]
-    error, size = measure_clustered_error(clusters)
-    residuals = [(1 - 2 / 3) / 3] * 2 + [-2 / 3 / 3]
-    assert size == 3
-    assert error == pytest.approx((3 / 2 * sum(one**2 for one in residuals)) ** 0.5 / 2)
-    assert measure_clustered_error([[right]]) == (None, 1)
-    error, size = measure_clustered_error([[wrong], [right]])
-    assert size == 2
-    assert error == pytest.approx(0.5)
-
-
-def test_averages_over_few_clusters_name_the_column() -> None:
-    """So that the reader knows what there are too few of."""
-    columns = {"g": list("aabb"), "c": list("xyxy")}
-    found = finish(
-        Mean("x"),
-        make_scores({"x": [1, 0, 1, 1]}),
-        columns,
-        Design(group_by=("g",), cluster_by="c"),
-    )
-    macro = found["x_mean"].groups[0].macro
-    assert macro.interval_note == "an interval needs at least 5 values of `c`, there are 2"
-    assert (macro.value, macro.n) == (0.75, 2)
-
-
 def test_averages_of_shares_and_others_are_no_shares() -> None:
     """One group whose values are beyond 0 and 1 makes the average a plain number."""
     columns = {"g": list("aaabbb")}
@@ -616,22 +549,7 @@ def test_averages_of_shares_and_others_are_no_shares() -> None:
     assert macro.interval[1] > 1
 
 
-def test_averages_of_shares_add_up_their_counts() -> None:
-    """Shares of independent samples are averaged by their counts, as strata are."""
-    columns = {"g": ["a"] * 10 + ["b"] * 20}
-    scores = make_scores({"x": [1] * 6 + [0] * 4 + [1] * 18 + [0] * 2})
-    macro = finish(Mean("x"), scores, columns, Design(group_by=("g",)))["x_mean"].groups[0].macro
-    expected = average_shares([(6, 10), (18, 20)])
-    assert (macro.interval, macro.std_error) == (expected.interval, expected.std_error)
-
-
 IDS = pl.Series(["a", "b", "c"])
-
-
-def test_a_design_names_the_columns_it_needs() -> None:
-    """Groups come first, then the cluster."""
-    assert Design(("subject", "level"), "passage").columns == ("subject", "level", "passage")
-    assert Design().columns == ()
 
 
 def test_labels_are_the_text_of_the_values() -> None:
@@ -746,37 +664,6 @@ def test_every_metric_keeps_to_its_scale(
     ends = [(middle, *interval) for middle, interval in found if interval is not None]
     assert ends
     assert all(scale[0] <= low <= middle <= high <= scale[1] for middle, low, high in ends)
-
-
-def test_trials_keep_to_the_scale_too(url: str) -> None:
-    """The mean of aggregates of a bounded score is bounded."""
-    aggregators = [{"score_name": "score", "aggregator": {"function": "max"}}]
-    (value,) = score(
-        url, trials={"num_trials": 2, "score_aggregators": aggregators}
-    ).metrics.values()
-    assert value.interval is not None
-    assert value.interval[0] == 0.0
-
-
-def test_shares_of_a_snippet_keep_to_their_scale() -> None:
-    """`is_correct` is from 0 to 1 in every scorer, with points for half an answer, too."""
-    returned = "{'is_correct': sample['points'], 'other': sample['points']}"
-    snippet = f"def compute_scores(sample):\n    return {returned}\n"
-    metrics = [{"type": "mean", "field": "is_correct"}, {"type": "mean", "field": "other"}]
-    scorer = {"type": "python", "compute_scores_snippet": snippet, "metrics": metrics}
-    task = {
-        "key": "t",
-        "display_name": "T",
-        "description": "D",
-        "definition": {"scorers": [scorer]},
-    }
-    samples = [{"points": points, "completion": ""} for points in (0.5, 0, 1, 1)]
-    run = ak.score(task, samples, trust_code=True)
-    assert run.metrics["is_correct_mean"].interval == (0.0, 1.0)
-    other = run.metrics["other_mean"].interval
-    assert other is not None
-    assert other[0] < 0
-    assert other[1] > 1
 
 
 def test_no_metrics_at_all_is_warned_about(

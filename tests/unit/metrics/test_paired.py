@@ -83,13 +83,6 @@ def test_few_flips_have_an_interval_that_is_wide_enough() -> None:
     assert (round(low, 4), round(high, 4)) == (0.0007, 0.1112)
 
 
-def test_no_flip_at_all_is_not_certainty() -> None:
-    """Two runs that never differ may still differ on the next sample."""
-    low, high = bound_flips(Flips(90, 0, 0, 10))
-    assert low < 0 < high
-    assert low == pytest.approx(-high, rel=1e-12)
-
-
 def test_clusters_widen_the_interval() -> None:
     """The error is that of cluster sums, and the test has C - 1 degrees of freedom."""
     clusters = {
@@ -120,12 +113,6 @@ def test_few_clusters_have_an_error_and_no_interval() -> None:
     assert (found.evidence.clusters, found.evidence.interval_method) == (5, "clustered_t")
 
 
-@pytest.mark.parametrize("pair", [(1.0, 0.5, 3), (0.5, 1.0, 3)])
-def test_values_other_than_right_and_wrong_are_no_flips(pair: tuple[float, float, int]) -> None:
-    """A half is neither, on either side."""
-    assert measure_difference([pair, (0.0, 0.0, 2)]).flips is None
-
-
 def test_holm_steps_down() -> None:
     """The smallest p counts as often as there are comparisons, the next one time less, and so
     on.
@@ -149,12 +136,6 @@ def test_differences_without_a_spread_have_no_interval(
     found = measure_difference(pairs)
     assert (found.value, found.evidence.std_error) == (0.25, error)
     assert (found.evidence.interval, found.evidence.interval_note) == (None, note)
-
-
-def test_means_of_both_runs_stand_beside_their_difference() -> None:
-    """Over the same samples, each as often as it occurs."""
-    found = measure_difference([(1.0, 0.0, 3), (0.0, 1.0, 1), (1.0, 1.0, 4)])
-    assert (found.n, found.first, found.second, found.value) == (8, 7 / 8, 5 / 8, 2 / 8)
 
 
 @pytest.mark.parametrize(("flips", "method"), [(9, "newcombe"), (10, "student_t")])

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,10 +9,8 @@ from tests.samples import samples_from_frame
 
 from answerkey.metrics import (
     RowFacts,
-    add_counts,
     count_task,
     describe_rows,
-    find_category_column,
 )
 from answerkey.metrics.task_counts import count_choices, count_letters, count_rows
 from answerkey.types import (
@@ -235,26 +232,6 @@ def test_categories_stored_as_json_are_named_by_their_text() -> None:
     }
 
 
-@pytest.mark.parametrize("cut", [1, 3, 5, 7])
-def test_chunks_of_rows_are_the_whole(cut: int) -> None:
-    """What is kept of the rows does not depend on the chunks in which they are worked on."""
-    samples, completions, scores = make_samples(), make_completions(), make_mcqa_scores()
-    chunks = []
-    for start, length in ((0, cut), (cut, 8 - cut)):
-        chunk = Scores(scores.frame.slice(start, length))
-        said = completions.slice(start, length)
-        chunks.append(describe(samples.slice(start, length), said, {"s": chunk}))
-    counts = count_rows(RowFacts.join(chunks), scores, "category")
-    assert json.dumps(counts) == json.dumps(count_eight())
-
-
-def test_category_column_is_the_first_known_name() -> None:
-    """`category` comes before `subject`, wherever they stand."""
-    assert find_category_column(["question", "subject", "category"]) == "category"
-    assert find_category_column(["topic", "domain"]) == "topic"
-    assert find_category_column(["question", "answer"]) is None
-
-
 def test_samples_are_counted_by_their_number_of_choices_and_letters() -> None:
     """Rows without a score do not count.
 
@@ -267,13 +244,6 @@ def test_samples_are_counted_by_their_number_of_choices_and_letters() -> None:
     assert count_choices(make_scores({"x": [1.0]}, {"choices": ["A|B"]})) == {}
     for name in ("ground_truth_choice", "predicted_choice"):
         assert count_letters(make_scores({"x": [1.0]}, {name: ["A"]})) == {}
-
-
-def test_readings_of_chunks_add_up() -> None:
-    """Nested counts are added, in the order of their names."""
-    readings = {"n": 1, "leading_label": {"correct": 1, "invalid": 0}}
-    total = add_counts([readings, {}, readings])
-    assert json.dumps(total) == '{"leading_label": {"correct": 2, "invalid": 0}, "n": 2}'
 
 
 def test_completions_that_the_limit_cut_off_are_counted() -> None:
@@ -486,14 +456,6 @@ def test_a_sample_counts_as_its_worst_trial() -> None:
     assert totals["trials"] == {"num_trials": 2, "counts": list_counts(8, 7, 5, 2, 1, 0, 1)}
     assert totals["completion_statuses"] == {"ERROR": 1, "OK": 6, "REFUSED": 1}
     assert totals["categories"]["x"] == {"n": 4, "correct": 2, "partial": 0}
-
-
-def test_samples_asked_once_have_the_plain_tally() -> None:
-    """With one completion for each sample, nothing is said about trials."""
-    samples = make_samples_of_trials()
-    once = count_verdicts(samples, make_completions_of_trials(), {"mcqa": judge()})
-    assert "trials" not in once
-    assert once["counts"]["samples"] == 8
 
 
 def show_twice(left: list[str | None], extra: list[bool] | None = None) -> Samples:

@@ -3,14 +3,12 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from itertools import combinations, permutations
+from itertools import combinations
 
 import polars as pl
 import pytest
 
 from answerkey.metrics import (
-    UNBIASED,
-    WITH_K,
     Aggregator,
     AggregatorName,
     ScoreAggregator,
@@ -19,7 +17,7 @@ from answerkey.metrics import (
     compare_repetitions,
     measure_agreement,
 )
-from answerkey.metrics.trials import average_orders, holds_shares
+from answerkey.metrics.trials import holds_shares
 from answerkey.types import MetricValue, Scores
 
 from .conftest import make_scores
@@ -89,18 +87,6 @@ def test_what_is_no_number_becomes_a_list() -> None:
     assert rows == [
         ({"label": ["a", 1]}, {"choice": ["A", "B"]}),
         ({"label": [2, 3]}, {"choice": [None, "B"]}),
-    ]
-
-
-def test_lists_are_told_trial_by_trial() -> None:
-    """What each trial lists stays apart, also where trials list the same."""
-    words = [["A", "B"], ["B", "A"], ["A", "B"], ["A", "B"]]
-    shares = [[0.5, 0.25], [1.0], [0.5, 0.25], [1.0]]
-    scores = make_scores({"x": [1, 1, 1, 1]}, {"choices": words, "shares": shares})
-    rows = [dict(score.metadata) for score in aggregate_scores(scores, TWO).rows()]
-    assert rows == [
-        {"choices": words[:2], "shares": shares[:2]},
-        {"choices": words[2:], "shares": shares[2:]},
     ]
 
 
@@ -196,24 +182,6 @@ def test_unbiased_forms_count_the_ways_to_draw_k_trials(right: int, k: int) -> N
     assert Aggregator("pass^k", k).apply(trials) == sum(all(draw) for draw in draws) / len(draws)
 
 
-@pytest.mark.parametrize("function", ["mean", "min", "max", "pass@k", "pass^k"])
-def test_the_order_of_trials_does_not_matter(function: AggregatorName) -> None:
-    """Any order of the same trials gives the same number, bit for bit."""
-    one = Aggregator(function, 2 if function in WITH_K else None)
-    trials = (0.0, 1.0, 1.0) if function in UNBIASED else (0.1, 0.2, 1e17)
-    assert len({one.apply(order) for order in permutations(trials)}) == 1
-
-
-def test_labels_have_k_filled_in() -> None:
-    """The label is how a metric names the aggregate."""
-    one, two = Aggregator("mean"), Aggregator("pass@k_plugin", 2)
-    assert [one.label, Aggregator("pass^k", 10).label, two.label] == [
-        "mean",
-        "pass^10",
-        "pass@2_plugin",
-    ]
-
-
 def value(number: float | None, name: str = "Accuracy", kind: str = "mean") -> MetricValue:
     """Return a metric value."""
     return MetricValue(name, number, 3, type=kind, metric="m", scorer="s")
@@ -270,16 +238,3 @@ def test_the_share_of_the_modal_score() -> None:
     found = measure_agreement([pl.Series(column, dtype=pl.Float64) for column in columns])
     assert found.columns == ["score", "share", "runs"]
     assert found.rows() == [(1.0, 2 / 3, 3), (0.0, 0.5, 2), (1.0, 1.0, 1), (None, None, 0)]
-
-
-def test_what_is_no_number_is_listed_for_each_sample() -> None:
-    """Words become the list of what the rows say; one value that is not finite spoils its mean."""
-    owners = pl.Series(["a", "a", "b", "b"])
-    mixed = make_scores({"x": ["yes", 1, None, "no"], "y": [1, 0, 1, 0]}, encoded=["x", "y"])
-    assert [dict(one.values) for one in average_orders(mixed, owners).rows()] == [
-        {"x": ["yes", 1], "y": 0.5},
-        {"x": [None, "no"], "y": 0.5},
-    ]
-    endless = average_orders(make_scores({"x": [1.0, float("inf"), 1.0, None]}), owners).column("x")
-    assert endless is not None
-    assert str(endless.to_list()) == "[nan, None]"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -80,15 +81,15 @@ def test_a_file_that_was_removed_meanwhile_is_not_held(
     """A lock on a file that the last holder has just removed counts for nothing: it is taken
     again.
     """
-    try_lock, tries = locks._try_lock, list[int]()
+    flock, tries = fcntl.flock, list[int]()
 
-    def remove_first(handle: int) -> bool:
+    def remove_first(handle: int, operation: int) -> None:
         if not tries:
             (tmp_path / "lock").unlink()
         tries.append(handle)
-        return try_lock(handle)
+        flock(handle, operation)
 
-    monkeypatch.setattr(locks, "_try_lock", remove_first)
+    monkeypatch.setattr(fcntl, "flock", remove_first)
     with closing(FolderLock(tmp_path)):
         assert (len(tries), (tmp_path / "lock").exists()) == (2, True)
 

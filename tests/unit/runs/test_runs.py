@@ -196,14 +196,6 @@ def test_a_run_that_cannot_be_written_leaves_nothing_behind(
     assert names == {"task.json"}
 
 
-def test_a_folder_that_is_not_empty_is_refused(tmp_path: Path) -> None:
-    """A run never overwrites anything."""
-    (tmp_path / "precious.txt").write_text("x")
-    for place in (tmp_path, tmp_path / "precious.txt"):
-        with pytest.raises(RunError, match="E502"):
-            start_run(place, MANIFEST, SOURCES)
-
-
 @pytest.mark.parametrize(
     "content", ["{", "[]", '{"format_version": 99}', '{"format_version": 1}', "{}"]
 )

@@ -22,6 +22,7 @@ from answerkey.runs import (
     write_output,
 )
 from answerkey.runs.store import FolderStore, MemoryStore, ObjectStore, RunStore
+from answerkey.runs.writing import unify_parts
 from answerkey.types import Completion, Completions
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def test_parts_of_different_types_get_one_schema(store: RunStore) -> None:
             "scores", index, pl.DataFrame([{"own": {"status": "SCORED", "values": values}}])
         )
     assert len(task.scores) == 3
-    task.write_metrics([], {})
+    unify_parts(store, task.scores.base)
     parts = list(StoredTable(store, "tasks/quiz/scores"))
     assert len({str(part.schema) for part in parts}) == 1
     assert [row["values"] for row in pl.concat(parts)["own"].to_list()] == [
@@ -92,7 +93,7 @@ def test_parts_of_one_schema_are_left_as_they_are(tmp_path: Path) -> None:
     task = fill(FolderStore(tmp_path), 0, 1)
     parts = sorted((tmp_path / "tasks/quiz/scores").iterdir())
     before = [(part.stat().st_ino, part.stat().st_mtime_ns) for part in parts]
-    task.write_metrics([], {})
+    unify_parts(task.store, task.scores.base)
     assert [(part.stat().st_ino, part.stat().st_mtime_ns) for part in parts] == before
 
 

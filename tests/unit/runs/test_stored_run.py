@@ -18,10 +18,9 @@ from answerkey.datasets import storage
 from answerkey.errors import AnswerkeyError, RunError
 from answerkey.models.calls import Call
 from answerkey.models.store import CallStore
-from answerkey.runs import StoredFolder, load_run
-from answerkey.runs import copies as journal_copies
-from answerkey.runs.copies import JournalCopies, bring_journal
+from answerkey.runs import StoredFolder, load_run, writing
 from answerkey.runs.store import ObjectStore
+from answerkey.runs.writing import JournalCopies, bring_journal
 from answerkey.testing import TestServer, answer_by_hash
 from answerkey.types import Completion
 
@@ -302,7 +301,7 @@ def test_copies_of_a_journal_are_published_while_it_is_written(
     """A copy is whole in itself, is made when there is something new, and can be brought
     elsewhere.
     """
-    monkeypatch.setattr(journal_copies, "EVERY", 0.01)
+    monkeypatch.setattr(writing, "EVERY", 0.01)
     store = ObjectStore(StoredFolder(f"{bucket.url}/runs/one"))
     store.home.mkdir(parents=True)
     call = Call(key="k", sample_id="1", trial=0, messages=[], purpose="solve")

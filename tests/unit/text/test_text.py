@@ -14,7 +14,6 @@ from answerkey.text import (
     Span,
     Table,
     describe_notices,
-    describe_problems,
     draw_notice,
     draw_problems,
     escape_json,
@@ -64,11 +63,6 @@ def test_hidden_characters_are_written_out(text: str, shown: str) -> None:
     assert make_visible(text) == shown
 
 
-def test_a_block_keeps_its_lines() -> None:
-    """With `keep_lines` line feeds stay, tabs are four spaces, the rest is still written out."""
-    assert make_visible("a\n\tb\r\n\x1b", keep_lines=True) == "a\n    b\\r\n\\x1b"
-
-
 @given(st.text(), st.integers(2, 40))
 def test_nothing_that_a_terminal_obeys_is_left(text: str, width: int) -> None:
     """No control character survives, whatever the text.
@@ -93,12 +87,6 @@ def test_every_hidden_character_is_known() -> None:
         if unicodedata.category(chr(code)) in kinds and code not in KEPT
     ]
     assert [hex(code) for code in hidden if make_visible(chr(code)) == chr(code)] == []
-
-
-@pytest.mark.parametrize(("text", "width"), [("abc", 3), ("答え", 4), ("e\u0301", 1), ("", 0)])
-def test_width_counts_terminal_cells(text: str, width: int) -> None:
-    """East Asian wide characters take two cells, combining marks none."""
-    assert measure_width(text) == width
 
 
 @pytest.mark.parametrize(
@@ -212,20 +200,3 @@ def test_a_notice_is_a_warning() -> None:
         "warning: `choices_field` is an old name\n  --> task.yaml:3:5\n  = help: write `choices`\n"
     )
     assert describe_notices([notice])[0]["line"] == 3
-
-
-def test_json_has_errors() -> None:
-    """One error is a list of one under `errors`, several are a longer list."""
-    assert describe_problems([TRUTH, TRUTH])["errors"] == 2 * describe_problems([TRUTH])["errors"]  # type: ignore[operator]  # a list
-    assert describe_problems([TRUTH])["errors"] == [
-        {
-            "code": "E204",
-            "message": TRUTH.message,
-            "file": "data/mmlu.jsonl",
-            "line": 18,
-            "column": None,
-            "sample": None,
-            "field": "answer",
-            "hint": "fix the row, or run with `--allow-failed 1`",
-        }
-    ]

@@ -5,11 +5,7 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from answerkey import types
-from answerkey.datasets.sources import SOURCES
 from answerkey.errors import SpecError
-from answerkey.metrics import METRICS
-from answerkey.scorers import SCORERS
-from answerkey.solvers import SOLVERS
 from answerkey.types import Notice, Registry, Row
 
 GROUP = "answerkey.kinds"
@@ -34,17 +30,6 @@ def open_registry(monkeypatch: pytest.MonkeyPatch, entries: Entries) -> Registry
     return Registry(GROUP, ["own"], lambda _: Row)
 
 
-def test_each_room_has_its_group() -> None:
-    """The group of a room's entry points is `answerkey.` and its name in docs."""
-    groups = [one.group for one in (SOURCES, SOLVERS, SCORERS, METRICS)]
-    assert groups == [
-        "answerkey.sources",
-        "answerkey.solvers",
-        "answerkey.scorers",
-        "answerkey.metrics",
-    ]
-
-
 def test_other_packages_are_only_looked_at_for_other_names(monkeypatch: pytest.MonkeyPatch) -> None:
     """A kind of ours is found without a look at what is installed; the look happens once."""
     entries = Entries(theirs="answerkey.types:Notice")
@@ -59,16 +44,6 @@ def test_other_packages_are_only_looked_at_for_other_names(monkeypatch: pytest.M
         False,
     )
     assert entries.asked == [GROUP]
-
-
-def test_unknown_name_is_a_key_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The registry is a mapping.
-
-    What to say about an unknown name is for the reader of the file.
-    """
-    kinds = open_registry(monkeypatch, Entries())
-    with pytest.raises(KeyError):
-        kinds["nobody's"]
 
 
 def test_name_of_ours_cannot_be_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:

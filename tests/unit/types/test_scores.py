@@ -31,24 +31,6 @@ def test_spread_table_has_failed_rows_between() -> None:
     assert (spread.count(ScoreStatus.SCORED), spread.count(ScoreStatus.FAILED)) == (2, 2)
 
 
-def test_spread_of_nothing_is_all_failed() -> None:
-    """A table without rows keeps its schema."""
-    empty = make_scores([])
-    spread = empty.spread([], 2, "BAD_ROW")
-    assert spread.frame.schema == empty.frame.schema
-    assert [one.reason for one in spread.rows()] == ["BAD_ROW", "BAD_ROW"]
-
-
-def test_counted_rows_are_scored_and_not_excluded() -> None:
-    """A row without a score, and one that an action keeps out, take no part in metrics."""
-    scores = make_scores([0.5, 1.0, 0.0])
-    assert scores.counted().to_list() == [True, True, True]
-    failed = scores.take(pl.Series([0, 2])).spread([0, 2], 3, "BAD_ROW")
-    excluded = pl.Series("excluded_by", [None, None, "rule"], dtype=pl.String)
-    kept_out = Scores(failed.frame.with_columns(excluded))
-    assert kept_out.counted().to_list() == [True, False, False]
-
-
 def test_value_comes_before_metadata_of_the_same_name() -> None:
     """A field is found by its name: a value, else metadata, else nothing.
 

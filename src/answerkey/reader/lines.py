@@ -48,7 +48,7 @@ from answerkey.reader.lexicon import (
 from answerkey.reader.markup import BOXES, UNCHECKED
 from answerkey.reader.names import Named, find_label, is_end, is_small, is_word, read_names
 from answerkey.reader.statements import Findings, Statement, Weight
-from answerkey.reader.units import Units, spell_options
+from answerkey.reader.units import Units, list_places, spell_options
 
 #: Units that a label may stand after at the beginning of a line.
 _LEAD = 8
@@ -126,7 +126,7 @@ def _split_lines(units: Units) -> list[Line]:
     lines: list[Line] = []
     begin = 0
     mark = None
-    for end in (*units.breaks, units.size):
+    for end in list_places(units.words, BREAK):  # the last one is the first of the margin
         first = units.words[begin : begin + 2]
         if first == ["a", mark] and end > begin + 2:
             # `A:` only answers the `Q:` before it.
@@ -137,6 +137,8 @@ def _split_lines(units: Units) -> list[Line]:
             mark = first[-1]
         if end > begin:
             lines.append(_read_line(units, begin, end))
+        if end == units.size:
+            break
         begin = end + 1
     return lines
 

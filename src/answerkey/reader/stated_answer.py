@@ -52,6 +52,7 @@ from answerkey.reader.lexicon import (
     SO,
     STOPS,
     THAT,
+    THINK,
     UNDO,
     WRONG,
 )
@@ -70,6 +71,7 @@ from answerkey.reader.lines import (
 from answerkey.reader.markup import MARKUP, find_parts, read_markup, simplify
 from answerkey.reader.names import KEY, is_small, is_word, read_names
 from answerkey.reader.statements import (
+    REACH,
     SENTENCE_ENDS,
     Findings,
     Statement,
@@ -284,15 +286,24 @@ _POINTING = COLONS | ARROWS
 _PAUSES = COMMAS | STOPS | CLOSE
 #: So many items are a list of the options.
 _LISTED = 3
+#: How far before and after a cue the choice may stand that it states.
+_BACK = 4
+_FAR = 2 * REACH
+#: Words that may also state what is no choice: `the answer is E`.
+_NOUNS = ANSWER | OPTION | RIGHT | PICK | THINK
 
 
 def gather(units: Units, layout: LineLayout) -> Findings:
     """Return everything that the text states or excludes."""
     findings = Findings()
+    anchors = sorted({*units.named, *units.options})
+    anchors.append(units.size + _FAR)
     for at in units.marked:
-        roles = units.roles[at]
-        if roles & CUES:
-            read_cue(units, at, findings)
+        if units.roles[at] & CUES:
+            # Most words that may state something have nothing near them to state.
+            nearest = anchors[bisect_left(anchors, at - _BACK)]
+            if nearest < at + _FAR or units.roles[at] & _NOUNS:
+                read_cue(units, at, findings)
         if units.labels[at] is not None:
             read_subject(units, at, findings)
     if not MARKUP.isdisjoint(units.known):
@@ -501,7 +512,6 @@ _LIGHT_PARTS = frozenset({"named_right", "verdict_list", "option_text", "referen
 _LEADING_ON = SO | FILL | OWN | MATCH | OPTION | IT | BE | RIGHT | ANSWER
 _CLAUSE_ENDS = SENTENCE_ENDS | OPEN
 _LAST_WORDS = 24
-_BACK = 4
 _WORDS = frozenset("ai")
 _BRACKETS = frozenset("([\uff08\u3010")
 _FORMULA = OPERATORS | EQUALS | HYPHENS | MATHEMATICS | frozenset("\u00b0\u00ba_^<>{")
@@ -760,40 +770,85 @@ def _simplify_options(options: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(map(simplify, options))
 
 
-#: `The answer is (B).` as the last sentence, and what may be a label anywhere else.
+# Chains of thought: most end with `the answer is (B).`, and few of their sentences name a label.
+
+_CLOSING = re.compile(r"nswer is:? ?[(*]{0,3}[A-J][)*]{0,3}\.?\Z")
+_LONGEST_CLOSING = 26
+#: The last sentence as most chains have it.
 _LAST_SENTENCE = re.compile(
-    r"(?:\A|[.!?:)\n]\s{1,4}|\n)(?:So |Thus,? |Therefore, |Hence,? )?[Tt]he (?:correct |final )?"
-    r"(answer is:? ?[(*]{0,3}([A-J])[)*]{0,3})\.?\s*\Z"
+    r"(?:(?:So|Thus|Hence|Therefore),? )?[Tt]he (?:correct |final )?"
+    r"(answer is:? ?[(*]{0,3}([A-J])[)*]{0,3})\.?\Z"
 )
-#: How far before its verb the last sentence may begin.
-_TO_SENTENCE = 12
-_MAYBE_LABEL = re.compile(r"\b(?:[B-HJb-hj]|[Aa](?! [a-z])|I(?![ '][a-z]))\b")
+#: What may be a label in a sentence; the article and the pronoun are none, nor is a variable.
+_CAPITAL = re.compile(r"[A-J](?<!\w.)(?!\w| ?[=^+*/<>])(?!(?<=A) [a-z]|(?<=I)[ '][a-z])")
+_SMALL = re.compile(r"[(*\[\"'][a-j](?!\w)")
+#: Words with which a further question begins.
+_QUESTIONS = ("question", "q:", "problem", "exercise", "user", "human", "instruction", "input")
+#: In a shorter text there is little to leave out.
+_SHORTEST_CHAIN = 250
+_LETTERS = frozenset("ABCDEFGHIJ")
 
 
-def _read_last_sentence(
-    text: str, labels: Labels, options: tuple[str, ...], offset: int
+def _is_chain(text: str, choices: Sequence[str]) -> bool:
+    """Say whether a text argues about one question and closes with a letter."""
+    if len(text) < _SHORTEST_CHAIN or not _CLOSING.search(text, len(text) - _LONGEST_CLOSING):
+        return False
+    lowered = text.lower()
+    return _LETTERS.issuperset(choices) and not any(map(lowered.__contains__, _QUESTIONS))
+
+
+def _may_state(sentence: str) -> bool:
+    """Say whether a sentence has anything in it that may be a label, or a word for the answer."""
+    if "answer" in sentence or _CAPITAL.search(sentence):
+        return True
+    return _SMALL.search(sentence) is not None
+
+
+def _read_chain(
+    text: str,
+    labels: Labels,
+    options: tuple[str, ...],
+    offset: int,
 ) -> Reading | None:
-    """Return the answer that the last sentence states plainly, if no other label is in sight.
+    """Return the answer with which a chain of thought closes, if no other sentence speaks against.
 
-    Most chains of thought are of this kind, and need not be read as a whole.
+    Sentences without a label are left out: they can only correct or doubt what others state. The
+    one before the last may state an option's text.
     """
-    at = text.rfind("he answer is")
-    match = _LAST_SENTENCE.search(text, max(at - _TO_SENTENCE, 0)) if at >= 0 else None
-    if match is None or match[2] not in labels.by_key.values() or match[2] in options:
+    text = text.rstrip()
+    if not _is_chain(text, labels.choices):
         return None
-    if _MAYBE_LABEL.search(text, 0, match.start()):
+    lines = text
+    for mark in ".?!":
+        lines = lines.replace(f"{mark} ", f"{mark}\n")
+    *sentences, before, last = ["", *filter(None, lines.split("\n"))]
+    kept = list(filter(_may_state, sentences))
+    closing = _LAST_SENTENCE.match(last)
+    if not kept and closing and not _may_state(before):
+        lowered = before.lower()
+        if closing[2] in labels.choices and not any(map(lowered.__contains__, _lower(options))):
+            end = offset + len(text) - len(last) + closing.end(1)
+            return Reading(closing[2], None, (end - len(closing[1]), end), "answer_cue")
+    condensed = "\n".join([*kept, before, last])
+    units = split_units(condensed, labels, options)
+    decision = decide(units, lay_out(units))
+    is_last = decision.part == "answer_cue" and decision.end >= units.size - 1 - WRAPS
+    if decision.choice is None or decision.doubt or not is_last:
         return None
-    # `It is Lyon. The answer is (A).`
-    before = text[: match.start()].rstrip(" .").lower()
-    if any(option and before.endswith(option.rstrip(".").lower()) for option in options):
+    if units.plays(decision.begin, decision.end, MAYBE | THINK):
         return None
-    begin, end = match.span(1)
-    return Reading(match[2], None, (offset + begin, offset + end), "answer_cue")
+    return _locate(units, decision, offset + len(text) - len(condensed))
+
+
+@lru_cache(maxsize=4096)
+def _lower(options: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the options as they may stand in a sentence in small letters."""
+    return tuple(option.rstrip(".").lower() for option in options)
 
 
 def _read_part(text: str, labels: Labels, options: tuple[str, ...], offset: int) -> Reading:
     """Return what a turn states before it goes on with a question of its own."""
-    reading = _read_last_sentence(text, labels, options, offset)
+    reading = _read_chain(text, labels, options, offset)
     if reading is not None:
         return reading
     units = split_units(text, labels, options)

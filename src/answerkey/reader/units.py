@@ -211,6 +211,10 @@ def _find_texts(units: Units) -> list[_Span]:
         return []
     longest: dict[int, tuple[int, str]] = {}
     for words, choice in spell_options(possible, units.choices):
+        # A word may be written otherwise than in the option: any dash, a Korean noun with its verb.
+        is_variable = _MINUS in words or max(words) >= _FIRST_HANGUL
+        if not is_variable and not units.known.issuperset(words):
+            continue
         for begin in _list_first(units, words[0]):
             end = _match(units.raw, begin, words)
             if end:
@@ -237,7 +241,7 @@ def _list_first(units: Units, first: str) -> Iterator[int]:
         yield from (at for at, word in enumerate(raw) if _is_same(word, first))
         return
     is_number = first[0].isdecimal()
-    for at in list_places(raw, first) if first in units.known else ():
+    for at in list_places(raw, first):
         if not is_number or not _is_inside_number(units, at):
             yield at
 

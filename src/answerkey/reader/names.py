@@ -88,7 +88,13 @@ def is_end(units: Units, at: int) -> bool:
 def is_small(units: Units, position: int) -> bool:
     """Say whether a label is written small where the choices are not, as in `(a) First, …`."""
     label = units.labels[position]
-    return label is not None and label.isupper() and units.token(position).islower()
+    is_phrase = not units.words[position]  # `the second option`
+    return (
+        label is not None
+        and label.isupper()
+        and not is_phrase
+        and units.token(position).islower()
+    )
 
 
 def _begins_well(units: Units, position: int) -> bool:
@@ -227,6 +233,11 @@ _BRACKETS = frozenset("([\uff08\u3010")
 KEY = '":'
 
 
+def is_object(units: Units) -> bool:
+    """Say whether a text is an object with keys, as JSON or Python writes it."""
+    return KEY in units.text or ("':" in units.text and "{" in units.text)
+
+
 @dataclass(slots=True)
 class Named:
     """The choices that a place in the text names, from one unit to another.
@@ -291,11 +302,11 @@ def _clashes(units: Units, position: int, end: int) -> bool:
     choice = units.labels[position]
     if position in units.text_ends:
         return False
-    is_object = KEY in units.text  # the text may be the value of the next key
+    is_keyed = is_object(units)  # the text may be the value of the next key
     for at in range(end, min(end + _TO_TEXT, units.size)):
         if at in units.options:
             return units.options[at] not in {choice, ""} and ends_text(units, at + 1)
-        if not is_object and not _may_lead_to_text(units, at):
+        if not is_keyed and not _may_lead_to_text(units, at):
             break
     owner = units.options.get(position)
     if not owner or owner == choice or _is_all(units, position):

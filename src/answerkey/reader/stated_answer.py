@@ -69,7 +69,7 @@ from answerkey.reader.lines import (
     read_lines,
 )
 from answerkey.reader.markup import MARKUP, find_parts, read_markup, simplify
-from answerkey.reader.names import KEY, is_small, is_word, read_names
+from answerkey.reader.names import is_object, is_small, is_word, read_names
 from answerkey.reader.statements import (
     REACH,
     SENTENCE_ENDS,
@@ -137,22 +137,29 @@ _SETTING_OFF = SENTENCE_ENDS | COMMAS | COLONS | DASHES
 _SAYING = COLONS | EQUALS | ARROWS | {"\u2208", "\u2248"}
 
 
-def _list_texts(units: Units, begin: int, end: int) -> Iterator[Statement]:
+def _list_texts(
+    units: Units,
+    begin: int,
+    end: int,
+    *,
+    with_labels: bool = False,
+) -> Iterator[Statement]:
     """Yield the option texts that have no label before them, as statements.
 
     One without choices is the text of several options. A label in brackets may follow a text; one
     of another option clashes with it, and so does a text that is another choice's label.
     """
-    attached = {text_end - 1 for text_end in units.text_ends.values()}
+    attached = {text_end - 1: label for label, text_end in units.text_ends.items()}
     for at, choice in units.options.items():
-        if not begin <= at < end or at in attached:
+        if not begin <= at < end or (at in attached and not with_labels):
             continue
         if not choice:
             yield Statement((), "option_text", Weight.TENTATIVE, at, at + 1)
             continue
         text = read_text(units, choice, at + 1)
         clashes = text.clashes or units.labels[at] not in {None, choice}
-        yield Statement(text.choices, "option_text", Weight.TENTATIVE, at, text.end, clashes)
+        first = attached.get(at, at)
+        yield Statement(text.choices, "option_text", Weight.TENTATIVE, first, text.end, clashes)
 
 
 def _read_assertion(units: Units) -> Statement | None:
@@ -167,8 +174,11 @@ def _read_assertion(units: Units) -> Statement | None:
         texts = list(_list_texts(units, 0, _LONGEST_OPENING))
         texts += _list_texts(units, units.size - _MOST_ASSERTED, units.size)
     asserted = [text for text in texts if _opens(units, text) or _concludes(units, text)]
-    if not asserted and is_short and _is_undoubted(units, texts):
-        asserted = [text for text in texts if _is_asserted_alone(units, text)]
+    if not asserted and is_short:
+        texts = list(_list_texts(units, 0, units.size, with_labels=True))
+        asserted = [text for text in texts if _concludes(units, text)]
+        if _is_undoubted(units, texts):
+            asserted = [text for text in texts if _is_asserted_alone(units, text)]
     if len({text.choices for text in asserted}) != 1 or not asserted[0].choices:
         return None
     return asserted[-1]
@@ -263,6 +273,12 @@ def _is_asserted(units: Units, text: Statement) -> bool:
 def _is_asserted_alone(units: Units, text: Statement) -> bool:
     """Say whether a sentence is about this text, or ends with it."""
     before, end = _skip_dress(units, text)
+    if units.size <= _FIRST_WORDS and _is_lone(units, text.choices):
+        if units.words[end] in SENTENCE_ENDS:
+            return True
+        is_phrase = units.places[text.begin + 1] > units.places[text.begin] + 1
+        if before < 0 and is_phrase and not units.roles[end] & (AND | OR):
+            return True
     is_over = units.words[end] in _SETTING_OFF
     if before < 0 or units.words[before] in SENTENCE_ENDS:
         return is_over or bool(units.roles[end] & BE)
@@ -271,6 +287,12 @@ def _is_asserted_alone(units: Units, text: Statement) -> bool:
     if "to" in units.words[max(before - 1, 0) : before + 1]:
         return False
     return bool(units.roles[before] & BE) or units.words[before] in COLONS
+
+
+def _is_lone(units: Units, choices: tuple[str, ...]) -> bool:
+    """Say whether no label of another choice is in a reply, and no question."""
+    others = {units.labels[at] for at in units.named}.difference(choices)
+    return not others and QUESTION_MARKS.isdisjoint(units.known)
 
 
 def _is_of_label(units: Units, verb: int) -> bool:
@@ -566,7 +588,7 @@ def _find_quote(units: Units, end: int) -> tuple[int, str]:
 
 def _is_quoted(units: Units, decision: Decision, _findings: Findings) -> bool:
     """Say whether the answer stands in what somebody is quoted with: `"It is C", said Tom`."""
-    if units.known.isdisjoint(_SPEECH) or KEY in units.text:
+    if units.known.isdisjoint(_SPEECH) or is_object(units):
         return False
     quote, closing = _find_quote(units, decision.begin)
     near = units.words[decision.end - 1 : decision.end + _SENTENCE]
@@ -619,7 +641,7 @@ def _is_contradicted(units: Units, decision: Decision, findings: Findings) -> bo
             continue
         begin, end = statement.begin, statement.end
         is_firm = statement.weight is not Weight.TENTATIVE and any(units.labels[begin:end])
-        if KEY in units.text:
+        if is_object(units):
             is_firm = statement.part == "answer_cue"
         is_turned = units.plays(begin, decision.end, MAYBE | BUT)
         is_turned = is_turned or any(end <= at < decision.end for at in _find_corrections(units))
@@ -646,7 +668,7 @@ def _is_denied(units: Units, decision: Decision, findings: Findings) -> bool:
 
 def _is_rivalled(units: Units, decision: Decision, findings: Findings) -> bool:
     """Say whether its own sentence names a further choice, or a later one supports another."""
-    if KEY in units.text:
+    if is_object(units):
         return False
     if units.size > decision.end and units.roles[units.size - 1] & (OR | PREP) == OR:
         return True  # a text that is cut off after `or`

@@ -298,7 +298,9 @@ def _look_after(units: Units, target: Named, *, has_verb: bool) -> Named | None:
         has_verb |= is_judged
         if units.words[further] in QUESTION_MARKS:
             return None if has_verb else target
-        if not roles & (FILL | BE | OPTION | RIGHT | BARE) and units.words[further] not in CLOSE:
+        is_light = roles & (FILL | BE | OPTION | RIGHT | BARE) or units.words[further] in CLOSE
+        is_adverb = is_judged and not roles and is_word(units, further)
+        if not is_light and not is_adverb:
             break
     return target
 
@@ -602,7 +604,7 @@ def _follow_hint(units: Units, at: int) -> Named | None:
     is_option = units.plays(begin, target.end, OPTION)
     if target.is_wrapped or is_option or target.end - 1 in units.options:
         return target
-    return None if roles & MATCH or units.token(target.end - 1).islower() else target
+    return None if roles & MATCH or is_small(units, target.end - 1) else target
 
 
 def _ends_clause(units: Units, target: Named) -> bool:

@@ -27,6 +27,7 @@ from answerkey.reader.lexicon import (
     LONGEST_TOKEN,
     MARKED,
     OPEN,
+    ORDINAL,
     PIECE,
     STOPS,
     Branch,
@@ -73,6 +74,10 @@ class Labels:
         if self.is_plain:
             return self.by_key.get(_strip_label(word).lower())
         return self.by_key.get(self.fold(token))
+
+    def at_place(self, place: int) -> str | None:
+        """Return the choice that is the first, the second and so on; the last for 0."""
+        return self.choices[place - 1] if place <= len(self.choices) else None
 
     def resembles(self, token: str) -> bool:
         """Say whether a token looks like a label of the same kind: `E`, where A to D are asked."""
@@ -498,6 +503,8 @@ def _join_tokens(units: Units, entries: list[_Entry | None], spans: Sequence[_Sp
             last = (entries[end - 1] or _NO_ENTRY)[2]
             if phrase_role and (last is None or not units.pieces[3 * end - 1].isupper()):
                 role, label, done = phrase_role, None, end
+                if role >= ORDINAL:
+                    role, label = 0, units.choices.at_place(phrase_role // (2 * ORDINAL))
                 units.options.pop(at - shift, None)
         if label is not None:
             labels[at] = label

@@ -273,7 +273,8 @@ def _is_asserted(units: Units, text: Statement) -> bool:
 def _is_asserted_alone(units: Units, text: Statement) -> bool:
     """Say whether a sentence is about this text, or ends with it."""
     before, end = _skip_dress(units, text)
-    if units.size <= _FIRST_WORDS and _is_lone(units, text.choices):
+    is_name = not units.roles[text.begin]  # `Correct` may be any word of a sentence
+    if is_name and units.size <= _FIRST_WORDS and _is_lone(units, text.choices):
         if units.words[end] in SENTENCE_ENDS:
             return True
         is_phrase = units.places[text.begin + 1] > units.places[text.begin] + 1
@@ -641,6 +642,7 @@ def _is_contradicted(units: Units, decision: Decision, findings: Findings) -> bo
             continue
         begin, end = statement.begin, statement.end
         is_firm = statement.weight is not Weight.TENTATIVE and any(units.labels[begin:end])
+        is_firm = is_firm or _follows_text(units, statement, decision)
         if is_object(units):
             is_firm = statement.part == "answer_cue"
         is_turned = units.plays(begin, decision.end, MAYBE | BUT)
@@ -648,6 +650,14 @@ def _is_contradicted(units: Units, decision: Decision, findings: Findings) -> bo
         if begin >= decision.end or (is_firm and not is_turned):
             return True
     return False
+
+
+def _follows_text(units: Units, statement: Statement, decision: Decision) -> bool:
+    """Say whether an answer is what its own sentence concludes from another option's text."""
+    if statement.end > decision.begin or statement.end - 1 not in units.options:
+        return False
+    between = units.words[statement.end : decision.begin]
+    return len(between) <= 2 * WRAPS and SENTENCE_ENDS.isdisjoint(between)
 
 
 def _is_denied(units: Units, decision: Decision, findings: Findings) -> bool:

@@ -714,7 +714,8 @@ def _find_begin(units: Units, at: int) -> int | None:
     word, roles = units.words[before], units.roles[before]
     if word == BREAK:
         return before + 1
-    if (roles & (AND | OR) or word in JOINTS) and units.labels[before - 1] is not None:
+    joined = units.skip_back(before - 1, JOINTS, 1)
+    if (roles & (AND | OR) or word in JOINTS) and units.labels[joined] is not None:
         earlier = units.labels[max(before - _BACK, 0) : before]
         return before + 1 if units.labels[at] in earlier else None  # `between C and D, C is better`
     if roles & THAT and (before == 0 or units.words[before - 1] in SENTENCE_ENDS):

@@ -274,7 +274,8 @@ def _is_asserted_alone(units: Units, text: Statement) -> bool:
     """Say whether a sentence is about this text, or ends with it."""
     before, end = _skip_dress(units, text)
     is_name = not units.roles[text.begin]  # `Correct` may be any word of a sentence
-    if is_name and units.size <= _FIRST_WORDS and _is_lone(units, text.choices):
+    is_plain = _is_plain_clause(units, before, may_join=True)
+    if is_name and is_plain and units.size <= _FIRST_WORDS and _is_lone(units, text.choices):
         if units.words[end] in SENTENCE_ENDS:
             return True
         is_phrase = units.places[text.begin + 1] > units.places[text.begin] + 1
@@ -638,7 +639,7 @@ def _is_contradicted(units: Units, decision: Decision, findings: Findings) -> bo
     for statement in findings.statements:
         if not statement.choices or decision.choice in statement.choices:
             continue
-        if statement.part in _LIGHT_PARTS:
+        if statement.part in _LIGHT_PARTS and units.size > _FIRST_WORDS:
             continue
         begin, end = statement.begin, statement.end
         is_firm = statement.weight is not Weight.TENTATIVE and any(units.labels[begin:end])

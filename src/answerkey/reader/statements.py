@@ -327,6 +327,10 @@ BEFORE_INSERTION = SENTENCE_ENDS | COMMAS | DASHES
 _NEW = BUT | SO | FIX
 
 
+#: Verbs that make a condition of a sentence that begins with them: `Wäre es kalt, so wäre es B.`
+_INVERTED = frozenset({"w\u00e4re", "w\u00e4ren", "sollte", "sollten", "h\u00e4tte", "were", "should"})
+
+
 class Context(IntEnum):
     """How the sentence before a cue means it: as it stands, as denied, or as nobody's statement."""
 
@@ -353,6 +357,8 @@ def read_context(units: Units, at: int) -> Context:
     context = Context.ASSERTED
     for before in range(at - 1, max(at - SENTENCE, 0) - 1, -1):
         word, roles = units.words[before], units.roles[before]
+        if word in _INVERTED and units.words[before - 1] in SENTENCE_ENDS:
+            return Context.HYPOTHETICAL
         if word in SENTENCE_ENDS or roles & _NEW:
             return Context.DENIED if roles & MUTE and in_clause else context
         if roles & (IF | SAYS) and _is_unreal(units, before, at, in_clause=in_clause):

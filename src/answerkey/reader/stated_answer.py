@@ -167,21 +167,29 @@ def _read_assertion(units: Units) -> Statement | None:
     in_order = tuple(units.options.values()) == units.choices.choices
     if not units.options or (in_order and len(units.options) > _PAIR):
         return None  # every option in its order is a list
-    is_short = units.size <= _MOST_ASSERTED
-    if is_short:
-        texts = list(_list_texts(units, 0, units.size))
-    else:
+    asserted: list[Statement] = []
+    if units.size > _MOST_ASSERTED:
         texts = list(_list_texts(units, 0, _LONGEST_OPENING))
         texts += _list_texts(units, units.size - _MOST_ASSERTED, units.size)
-    asserted = [text for text in texts if _opens(units, text) or _concludes(units, text)]
-    if not asserted and is_short:
-        texts = list(_list_texts(units, 0, units.size, with_labels=True))
-        asserted = [text for text in texts if _concludes(units, text)]
-        if _is_undoubted(units, texts):
-            asserted = [text for text in texts if _is_asserted_alone(units, text)]
+        asserted = _filter_texts(units, texts, _opens, _concludes)
+    for with_labels in (False, True):
+        if not asserted and units.size <= _MOST_ASSERTED:
+            texts = list(_list_texts(units, 0, units.size, with_labels=with_labels))
+            asserted = _filter_texts(units, texts, _opens, _concludes)
+            if not asserted and _is_undoubted(units, texts):
+                asserted = _filter_texts(units, texts, _is_asserted_alone)
     if len({text.choices for text in asserted}) != 1 or not asserted[0].choices:
         return None
     return asserted[-1]
+
+
+def _filter_texts(
+    units: Units,
+    texts: Sequence[Statement],
+    *tests: Callable[[Units, Statement], bool],
+) -> list[Statement]:
+    """Return the texts that pass one of the tests."""
+    return [text for text in texts if any(test(units, text) for test in tests)]
 
 
 def _is_undoubted(units: Units, texts: Sequence[Statement]) -> bool:
@@ -273,28 +281,31 @@ def _is_asserted(units: Units, text: Statement) -> bool:
 def _is_asserted_alone(units: Units, text: Statement) -> bool:
     """Say whether a sentence is about this text, or ends with it."""
     before, end = _skip_dress(units, text)
-    is_name = not units.roles[text.begin]  # `Correct` may be any word of a sentence
-    is_plain = _is_plain_clause(units, before, may_join=True)
-    if is_name and is_plain and units.size <= _FIRST_WORDS and _is_lone(units, text.choices):
-        if units.words[end] in SENTENCE_ENDS:
-            return True
-        is_phrase = units.places[text.begin + 1] > units.places[text.begin] + 1
-        if before < 0 and is_phrase and not units.roles[end] & (AND | OR):
-            return True
     is_over = units.words[end] in _SETTING_OFF
     if before < 0 or units.words[before] in SENTENCE_ENDS:
-        return is_over or bool(units.roles[end] & BE)
-    if not is_over or _is_of_label(units, before):
+        return is_over or bool(units.roles[end] & BE) or _is_lone(units, text, before, end)
+    if _is_of_label(units, before) or "to" in units.words[max(before - 1, 0) : before + 1]:
         return False
-    if "to" in units.words[max(before - 1, 0) : before + 1]:
-        return False
-    return bool(units.roles[before] & BE) or units.words[before] in COLONS
+    if is_over and (units.roles[before] & BE or units.words[before] in COLONS):
+        return True
+    return units.words[end] in SENTENCE_ENDS and _is_lone(units, text, before, end)
 
 
-def _is_lone(units: Units, choices: tuple[str, ...]) -> bool:
-    """Say whether no label of another choice is in a reply, and no question."""
-    others = {units.labels[at] for at in units.named}.difference(choices)
-    return not others and QUESTION_MARKS.isdisjoint(units.known)
+def _is_lone(units: Units, text: Statement, before: int, end: int) -> bool:
+    """Say whether a short reply speaks of one option only, and asks nothing.
+
+    A word that plays a role (`Correct`) may be any word of a sentence, and one that opens a reply
+    (`Lyon`) may be an example; names of several words are no such thing.
+    """
+    if units.size > _FIRST_WORDS or units.roles[text.begin]:
+        return False
+    is_phrase = units.places[text.begin + 1] > units.places[text.begin] + 1
+    if units.words[end] not in SENTENCE_ENDS and not is_phrase:
+        return False
+    if units.roles[end] & (AND | OR) or not QUESTION_MARKS.isdisjoint(units.known):
+        return False
+    labels = {units.labels[at] for at in units.named}
+    return labels.issubset(text.choices) and _is_plain_clause(units, before, may_join=True)
 
 
 def _is_of_label(units: Units, verb: int) -> bool:
@@ -639,7 +650,8 @@ def _is_contradicted(units: Units, decision: Decision, findings: Findings) -> bo
     for statement in findings.statements:
         if not statement.choices or decision.choice in statement.choices:
             continue
-        if statement.part in _LIGHT_PARTS and units.size > _FIRST_WORDS:
+        is_short = units.size <= _FIRST_WORDS and statement.part != "verdict_list"
+        if statement.part in _LIGHT_PARTS and not is_short:
             continue
         begin, end = statement.begin, statement.end
         is_firm = statement.weight is not Weight.TENTATIVE and any(units.labels[begin:end])

@@ -167,17 +167,18 @@ def _read_assertion(units: Units) -> Statement | None:
     in_order = tuple(units.options.values()) == units.choices.choices
     if not units.options or (in_order and len(units.options) > _PAIR):
         return None  # every option in its order is a list
-    asserted: list[Statement] = []
     if units.size > _MOST_ASSERTED:
         texts = list(_list_texts(units, 0, _LONGEST_OPENING))
         texts += _list_texts(units, units.size - _MOST_ASSERTED, units.size)
         asserted = _filter_texts(units, texts, _opens, _concludes)
-    for with_labels in (False, True):
-        if not asserted and units.size <= _MOST_ASSERTED:
-            texts = list(_list_texts(units, 0, units.size, with_labels=with_labels))
-            asserted = _filter_texts(units, texts, _opens, _concludes)
-            if not asserted and _is_undoubted(units, texts):
-                asserted = _filter_texts(units, texts, _is_asserted_alone)
+    else:
+        texts = list(_list_texts(units, 0, units.size))
+        asserted = _filter_texts(units, texts, _opens, _concludes)
+        if not asserted and _is_undoubted(units, texts):
+            asserted = _filter_texts(units, texts, _is_asserted_alone)
+        if not asserted:
+            texts = list(_list_texts(units, 0, units.size, with_labels=True))
+            asserted = _filter_texts(units, texts, _concludes, _is_lone)
     if len({text.choices for text in asserted}) != 1 or not asserted[0].choices:
         return None
     return asserted[-1]
@@ -283,29 +284,34 @@ def _is_asserted_alone(units: Units, text: Statement) -> bool:
     before, end = _skip_dress(units, text)
     is_over = units.words[end] in _SETTING_OFF
     if before < 0 or units.words[before] in SENTENCE_ENDS:
-        return is_over or bool(units.roles[end] & BE) or _is_lone(units, text, before, end)
-    if _is_of_label(units, before) or "to" in units.words[max(before - 1, 0) : before + 1]:
+        return is_over or bool(units.roles[end] & BE)
+    if not is_over or _is_of_label(units, before):
         return False
-    if is_over and (units.roles[before] & BE or units.words[before] in COLONS):
-        return True
-    return units.words[end] in SENTENCE_ENDS and _is_lone(units, text, before, end)
+    if "to" in units.words[max(before - 1, 0) : before + 1]:
+        return False
+    return bool(units.roles[before] & BE) or units.words[before] in COLONS
 
 
-def _is_lone(units: Units, text: Statement, before: int, end: int) -> bool:
-    """Say whether a short reply speaks of one option only, and asks nothing.
+def _is_lone(units: Units, text: Statement) -> bool:
+    """Say whether a short reply speaks of one option only, once, and asks nothing.
 
     A word that plays a role (`Correct`) may be any word of a sentence, and one that opens a reply
     (`Lyon`) may be an example; names of several words are no such thing.
     """
-    if units.size > _FIRST_WORDS or units.roles[text.begin]:
-        return False
-    is_phrase = units.places[text.begin + 1] > units.places[text.begin] + 1
-    if units.words[end] not in SENTENCE_ENDS and not is_phrase:
-        return False
-    if units.roles[end] & (AND | OR) or not QUESTION_MARKS.isdisjoint(units.known):
+    if units.size > _FIRST_WORDS or len(units.options) > 1 or units.roles[text.begin]:
         return False
     labels = {units.labels[at] for at in units.named}
-    return labels.issubset(text.choices) and _is_plain_clause(units, before, may_join=True)
+    if not labels.issubset(text.choices) or not QUESTION_MARKS.isdisjoint(units.known):
+        return False
+    before, end = _skip_dress(units, text)
+    is_phrase = units.places[text.end] > units.places[text.begin] + 1
+    if units.words[end] not in SENTENCE_ENDS and (before >= 0 or not is_phrase):
+        return False
+    if _is_of_label(units, before) or "to" in units.words[max(before - 1, 0) : before + 1]:
+        return False
+    if units.roles[end] & (AND | OR) or not _is_undoubted(units, [text]):
+        return False
+    return _is_plain_clause(units, before, may_join=True)
 
 
 def _is_of_label(units: Units, verb: int) -> bool:
@@ -542,7 +548,7 @@ def _name_silence(units: Units, findings: Findings) -> Decision:
 _SUPPORT = ANSWER | RIGHT | PICK | LEAVE | MATCH
 _UNSURE = _DENIAL | SAYS | IF | BUT
 #: In an argument these may say of another choice that it is true, and still not the answer.
-_LIGHT_PARTS = frozenset({"named_right", "verdict_list", "option_text", "reference"})
+_LIGHT_PARTS = frozenset({"named_right", "verdict_list", "option_text"})
 #: What may stand between an option's text and the answer that it is given as.
 _LEADING_ON = SO | FILL | OWN | MATCH | OPTION | IT | BE | RIGHT | ANSWER
 _CLAUSE_ENDS = SENTENCE_ENDS | OPEN
@@ -650,8 +656,8 @@ def _is_contradicted(units: Units, decision: Decision, findings: Findings) -> bo
     for statement in findings.statements:
         if not statement.choices or decision.choice in statement.choices:
             continue
-        is_short = units.size <= _FIRST_WORDS and statement.part != "verdict_list"
-        if statement.part in _LIGHT_PARTS and not is_short:
+        is_remark = statement.part == "reference" and units.size > _FIRST_WORDS
+        if statement.part in _LIGHT_PARTS or is_remark:
             continue
         begin, end = statement.begin, statement.end
         is_firm = statement.weight is not Weight.TENTATIVE and any(units.labels[begin:end])

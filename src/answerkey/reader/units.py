@@ -75,10 +75,6 @@ class Labels:
             return self.by_key.get(_strip_label(word).lower())
         return self.by_key.get(self.fold(token))
 
-    def at_place(self, place: int) -> str | None:
-        """Return the choice that is the first, the second and so on; the last for 0."""
-        return self.choices[place - 1] if place <= len(self.choices) else None
-
     def resembles(self, token: str) -> bool:
         """Say whether a token looks like a label of the same kind: `E`, where A to D are asked."""
         return len(token) == 1 and token.isalnum() and _kind(token) in self.kinds
@@ -171,13 +167,13 @@ def _spell_option(text: str, choice: str, labels: Labels) -> tuple[str, ...]:
     tokens = split_tokens(text.strip())
     words = list(map(normalize_word, tokens))
     begin = _skip_own_label(tokens, words, choice, labels)
-    is_amount = words.count("$") == 1  # two are a formula
+    dress = DRESS - {"~~"}
+    if words.count("$") == 1:
+        dress -= {"$"}  # an amount; two are a formula
     kept = []
     for word in words[begin:]:
-        if word in DASHES:
-            kept.append(_MINUS)
-        elif word not in DRESS or word == "~~" or (word == "$" and is_amount):
-            kept.append(word)
+        if word not in dress:
+            kept.append(_MINUS if word in DASHES else word)
     while len(kept) > 1 and kept[-1] in STOPS:
         kept.pop()
     if len(kept) == len("(a)") and kept[0] in OPEN and kept[2] in CLOSE:
@@ -205,17 +201,8 @@ def _skip_own_label(
 
 def _find_texts(units: Units) -> list[_Span]:
     """Return where option texts stand among the tokens; the longest wins, and none overlap."""
-    vocabulary = units.known
-    if units.choices.is_plain:
-        vocabulary = vocabulary.union(units.choices.by_key)
-    possible = []
-    for option in units.option_texts:
-        is_possible = not units.choices.is_plain or _may_occur(option, vocabulary)
-        possible.append(option if is_possible else "")
-    if not any(possible):
-        return []
     longest: dict[int, tuple[int, str]] = {}
-    for words, choice in spell_options(possible, units.choices):
+    for words, choice in spell_options(_list_possible(units), units.choices):
         # A word may be written otherwise than in the option: any dash, a Korean noun with its verb.
         is_variable = _MINUS in words or max(words) >= _FIRST_HANGUL
         if not is_variable and not units.known.issuperset(words):
@@ -233,22 +220,33 @@ def _find_texts(units: Units) -> list[_Span]:
     return spans
 
 
+def _list_possible(units: Units) -> list[str]:
+    """Return the options whose text may occur; the others are empty."""
+    if not units.choices.is_plain:
+        return list(units.option_texts)
+    vocabulary = units.known.union(units.choices.by_key)
+    possible = []
+    for option in units.option_texts:
+        possible.append(option if _may_occur(option, vocabulary) else "")
+    return possible
+
+
 def _list_first(units: Units, first: str) -> Iterator[int]:
     """Yield where the first word of an option stands, in any of its forms."""
     raw = units.raw
     if first == _MINUS:
         for at, word in enumerate(raw):
-            # A dash before a text is no sign of it.
-            if word in DASHES and not "".join(units.gaps[at + 1 : at + 2]):
+            if word in DASHES and not any(units.gaps[at + 1 : at + 2]):
+                yield at  # a dash with a space after it is no sign
+    elif first[0] >= _FIRST_HANGUL:
+        for at, word in enumerate(raw):
+            if _is_same(word, first):
                 yield at
-        return
-    if first[0] >= _FIRST_HANGUL:
-        yield from (at for at, word in enumerate(raw) if _is_same(word, first))
-        return
-    is_number = first[0].isdecimal()
-    for at in list_places(raw, first):
-        if not is_number or not _is_inside_number(units, at):
-            yield at
+    else:
+        is_number = first[0].isdecimal()
+        for at in list_places(raw, first):
+            if not is_number or not _is_inside_number(units, at):
+                yield at
 
 
 def list_places(words: list[str], word: str) -> Iterator[int]:
@@ -392,6 +390,15 @@ class Units:
     #: What `read_names` found, by the place of the first label.
     names: dict[int, object] = field(default_factory=dict)
 
+    def add(self, token: int, at: int, role: int, label: str | None) -> None:
+        """Note the roles and the choice of a token, which becomes the unit at `at`."""
+        self.roles[token] = role
+        self.labels[token] = label
+        if label is not None:
+            self.named.append(at)
+        if label is not None or role & MARKED:
+            self.marked.append(at)
+
     def plays(self, begin: int, end: int, roles: int) -> bool:
         """Say whether a unit from `begin` to `end` plays one of these roles."""
         for role in self.roles[max(begin, 0) : end]:
@@ -468,9 +475,9 @@ def _list_odd(text: str, tokens: list[str], labels: Labels) -> Iterable[int]:
     """Return the tokens that are not simply words in ASCII; all if the choices differ by case."""
     if not labels.is_plain:
         return range(len(tokens))
-    if text.isascii() and "\r" not in text and len(text.splitlines()) <= text.count(BREAK) + 1:
-        if "'" not in text or not _LETTER_APOSTROPHE.search(text):
-            return ()
+    has_plain_breaks = "\r" not in text and len(text.splitlines()) <= text.count(BREAK) + 1
+    if text.isascii() and has_plain_breaks and not _LETTER_APOSTROPHE.search(text):
+        return ()
     odd = []
     for at, token in enumerate(tokens):
         if not token.isascii() or token[1:2] == "'" or token[0] in LINE_BREAKS:
@@ -480,16 +487,15 @@ def _list_odd(text: str, tokens: list[str], labels: Labels) -> Iterable[int]:
 
 def _join_tokens(units: Units, entries: list[_Entry | None], spans: Sequence[_Span]) -> None:
     """Note what the tokens are, and make one unit of each phrase and each option's text."""
-    joins: list[tuple[int, int]] = []
-    texts: dict[int, tuple[int, str]] = {}
     raw = [*units.raw, ""]  # no phrase goes on beyond the end
+    texts = {}
     for begin, end, choice in spans:
         texts[begin] = end, choice
         if end > begin + 1:
             raw[begin:end] = [""] * (end - begin)
             entries[begin:end] = [None] * (end - begin)
         entries[begin] = entries[begin] or _NO_ENTRY
-    roles, labels = units.roles, units.labels
+    is_kept = [True] * units.size
     done = shift = 0
     for at in compress(range(units.size), entries):
         if at < done:
@@ -502,24 +508,30 @@ def _join_tokens(units: Units, entries: list[_Entry | None], spans: Sequence[_Sp
             # `é A` is no phrase with an article.
             last = (entries[end - 1] or _NO_ENTRY)[2]
             if phrase_role and (last is None or not units.pieces[3 * end - 1].isupper()):
-                role, label, done = phrase_role, None, end
-                if role >= ORDINAL:
-                    role, label = 0, units.choices.at_place(phrase_role // (2 * ORDINAL))
+                done = end
+                role, label = _read_phrase(phrase_role, units.choices)
                 units.options.pop(at - shift, None)
-        if label is not None:
-            labels[at] = label
-            units.named.append(at - shift)
-            units.marked.append(at - shift)
-        elif role & MARKED:
-            units.marked.append(at - shift)
-        roles[at] = role
+        units.add(at, at - shift, role, label)
         if done > at + 1:
-            joins.append((at, done))
+            units.words[at] = ""
+            is_kept[at + 1 : done] = [False] * (done - at - 1)
             shift += done - at - 1
-    for begin, end in reversed(joins):
-        units.words[begin] = ""
-        for column in (units.words, roles, labels, units.gaps, units.places):
-            del column[begin + 1 : end]  # type: ignore[attr-defined]
+    if shift:
+        units.words = list(compress(units.words, is_kept))
+        units.roles = list(compress(units.roles, is_kept))
+        units.labels = list(compress(units.labels, is_kept))
+        units.gaps = list(compress(units.gaps, is_kept))
+        units.places = [*compress(units.places, is_kept), units.size]
+
+
+def _read_phrase(roles: int, labels: Labels) -> tuple[int, str | None]:
+    """Return the roles of a phrase, and the choice that it names by its place, if any."""
+    if roles < ORDINAL:
+        return roles, None
+    place = roles // (2 * ORDINAL)
+    if place > len(labels.choices):
+        return 0, None
+    return 0, labels.choices[place - 1]
 
 
 def _find_phrase(raw: list[str], further: int, branch: Branch | None) -> tuple[int, int]:
@@ -536,14 +548,15 @@ def _find_phrase(raw: list[str], further: int, branch: Branch | None) -> tuple[i
 
 def _attach_texts(units: Units) -> None:
     """Attach each option's text to its label if that stands before it."""
-    for label in units.named.copy():
+    attached = set()
+    for label in units.named:
         at = units.skip(label + 1, _BEFORE_TEXT)
         if units.labels[label] is None or units.options.get(at) != units.labels[label]:
             continue
         units.text_ends[label] = at + 1
         units.roles[at] = 0
-        if units.labels[at] is not None:
-            units.labels[at] = None
-            units.named.remove(at)
-        if at in units.marked:
-            units.marked.remove(at)
+        units.labels[at] = None
+        attached.add(at)
+    if attached:
+        units.named = [at for at in units.named if at not in attached]
+        units.marked = [at for at in units.marked if at not in attached]

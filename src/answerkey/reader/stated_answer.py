@@ -213,14 +213,12 @@ def _skip_dress(units: Units, text: Statement) -> tuple[int, int]:
 def _opens(units: Units, text: Statement) -> bool:
     """Say whether the reply begins with this text, set off from what follows: `Invalid: it …`."""
     before, end = _skip_dress(units, text)
-    if before >= 0 or len(units.text_ends) > 1:
+    mark, after = units.words[end], units.roles[end + 1]
+    if before >= 0 or len(units.text_ends) > 1 or mark not in _SETTING_OFF:
         return False
     if end >= units.size - 1:
-        return units.words[end] in _SETTING_OFF
-    mark, after = units.words[end], units.roles[end + 1]
-    if mark not in _SETTING_OFF or mark in QUESTION_MARKS:
-        return False
-    if after & _DOUBT:
+        return True
+    if mark in QUESTION_MARKS or after & _DOUBT:
         return False
     return mark not in COMMAS or bool(after & AFTER)
 
@@ -228,13 +226,9 @@ def _opens(units: Units, text: Statement) -> bool:
 def _concludes(units: Units, text: Statement) -> bool:
     """Say whether the last sentence says, with a verb or a mark, that it is this text."""
     before, end = _skip_dress(units, text)
-    if not _is_last(units, end):
-        return False
-    if before < 0:
+    if before < 0 or not _is_last(units, end) or units.words[before] == "to":
         return False
     is_said = units.words[before] in _SAYING or units.roles[before] & BE
-    if units.words[before] == "to":
-        return False
     if not is_said and units.words[text.begin - 1] not in BOLD:
         return False
     if _is_of_label(units, before):
@@ -381,8 +375,10 @@ def _drop_listed(
 def _read_last(units: Units, findings: Findings) -> None:
     """Note a label with which the text ends, after a colon, an arrow or `option`."""
     last = units.skip_back(units.size - 1, _ENDINGS)
-    names = read_names(units, last) if last > 0 else None
-    if names is None or is_small(units, last) or units.named[-1] != last:
+    if last <= 0 or not units.named or units.named[-1] != last:
+        return
+    names = read_names(units, last)
+    if names is None or is_small(units, last):
         return
     begin = last - 1
     light = OPTION | FILL | ANSWER
@@ -390,9 +386,10 @@ def _read_last(units: Units, findings: Findings) -> None:
         begin -= 1
     # `Letter E.` is a sentence of its own.
     is_option = units.plays(begin + 1, last, OPTION | ANSWER) and units.words[begin] in _PAUSES
-    is_led = is_option or units.words[begin] in _POINTING
+    if not is_option and units.words[begin] not in _POINTING:
+        return
     is_plain = _is_plain_clause(units, begin - 1, may_join=True)
-    if is_led and is_plain and not _is_questioned(units, begin, last):
+    if is_plain and not _is_questioned(units, begin, last):
         findings.state(names, "conclusion", Weight.VERDICT, begin + 1)
 
 
@@ -476,17 +473,17 @@ def _combine(units: Units, statements: Sequence[Statement]) -> Decision:
         is_open = is_open or not is_narrowed
         current = statement
     decision = Decision(None, None, current.part, current.begin, current.end)
-    if len(current.choices) == 1:
-        decision.choice = current.choices[0]
-    if is_open and decision.choice:
-        return replace(decision, reason=SEVERAL, doubt="other_statement")
-    if len(current.choices) > 1:
-        decision.reason = SEVERAL
-    elif not current.choices:
+    if not current.choices:
         is_declined = units.plays(current.begin, current.end, NONE)
         decision.reason = DECLINED if is_declined else "NOT_A_CHOICE"
-    elif current.clashes:
-        return replace(decision, reason=CLASH, doubt="other_text")
+    elif len(current.choices) > 1:
+        decision.reason = SEVERAL
+    else:
+        decision.choice = current.choices[0]
+        if is_open:
+            decision.reason, decision.doubt = SEVERAL, "other_statement"
+        elif current.clashes:
+            decision.reason, decision.doubt = CLASH, "other_text"
     return decision
 
 
@@ -499,12 +496,16 @@ def _find_corrections(units: Units) -> Iterator[int]:
     """Yield where words replace what was said: `wait`, `that is wrong`, and `no,` on its own."""
     for at in _list_roles(units, FIX | WRONG):
         roles = units.roles[at]
-        after = units.roles[at + 1 : at + 2]
-        is_fix = roles & (UNDO | MUTE) or is_inserted(units, at) or not units.words[at]
-        is_fix = is_fix or any(role & ANSWER for role in after)
-        is_no = not ~roles & (WRONG | NOT) and units.words[at + 1 : at + 2] == [","]
-        if is_no or (roles & FIX and is_fix):
+        is_no = not ~roles & (WRONG | NOT) and units.words[at + 1] == ","
+        if is_no or (roles & FIX and _replaces(units, at)):
             yield at
+
+
+def _replaces(units: Units, at: int) -> bool:
+    """Say whether a correction stands on its own, or before a word for the answer."""
+    if units.roles[at] & (UNDO | MUTE) or not units.words[at]:
+        return True
+    return bool(units.roles[at + 1] & ANSWER) or is_inserted(units, at)
 
 
 def _eliminate(units: Units, findings: Findings) -> str | None:
@@ -528,11 +529,13 @@ def _name_silence(units: Units, findings: Findings) -> Decision:
 
     A choice that is named without a statement counts for those who accept weak readings.
     """
-    roles = units.roles
-    if units.size > _SHORT_REPLY:
-        roles = roles[:_FIRST_WORDS] + roles[units.size - _FIRST_WORDS :]
-    is_short = units.size <= _FIRST_WORDS
-    if any(role & REFUSE or (role & NONE and is_short) for role in roles):
+    refusal = REFUSE
+    if units.size <= _FIRST_WORDS:
+        refusal |= NONE
+    last_words = units.size - _FIRST_WORDS
+    if units.size <= _SHORT_REPLY:
+        last_words = 0
+    if units.plays(0, _FIRST_WORDS, refusal) or units.plays(last_words, units.size, refusal):
         return Decision(reason=DECLINED)
     choices = {str(units.labels[at]) for at in units.named if _is_mention(units, at)}
     for text in _list_texts(units, 0, units.size):
@@ -615,11 +618,12 @@ def _is_quoted(units: Units, decision: Decision, _findings: Findings) -> bool:
     if not closers:
         return False
     end = units.skip(decision.end + closers[0], CLOSE | COMMAS | DASHES)
-    if units.plays(quote - 2, quote, IF | SAYS) or units.plays(end, end + 1, IF | SAYS):
+    if (units.roles[quote - 2] | units.roles[quote - 1] | units.roles[end]) & (IF | SAYS):
         return True
     # The answer alone may stand in quotes: `The town is "Lyon".`
-    is_alone = decision.end == decision.begin + 1
-    return quote < decision.begin and not is_alone and (quote > 0 or is_word(units, end))
+    if quote >= decision.begin or decision.end == decision.begin + 1:
+        return False
+    return quote > 0 or is_word(units, end)
 
 
 def _asserts_other(units: Units, decision: Decision, _findings: Findings) -> bool:
@@ -659,16 +663,28 @@ def _is_contradicted(units: Units, decision: Decision, findings: Findings) -> bo
         is_remark = statement.part == "reference" and units.size > _FIRST_WORDS
         if statement.part in _LIGHT_PARTS or is_remark:
             continue
-        begin, end = statement.begin, statement.end
-        is_firm = statement.weight is not Weight.TENTATIVE and any(units.labels[begin:end])
-        is_firm = is_firm or _follows_text(units, statement, decision)
-        if is_object(units):
-            is_firm = statement.part == "answer_cue"
-        is_turned = units.plays(begin, decision.end, MAYBE | BUT)
-        is_turned = is_turned or any(end <= at < decision.end for at in _find_corrections(units))
-        if begin >= decision.end or (is_firm and not is_turned):
+        if statement.begin >= decision.end:
+            return True
+        if _is_firm(units, statement, decision) and not _is_turned(units, statement, decision):
             return True
     return False
+
+
+def _is_firm(units: Units, statement: Statement, decision: Decision) -> bool:
+    """Say whether a statement before the answer names a label, or a text that leads to it."""
+    if is_object(units):
+        return statement.part == "answer_cue"
+    is_labelled = any(units.labels[statement.begin : statement.end])
+    if is_labelled and statement.weight is not Weight.TENTATIVE:
+        return True
+    return _follows_text(units, statement, decision)
+
+
+def _is_turned(units: Units, statement: Statement, decision: Decision) -> bool:
+    """Say whether words between a statement and the answer turn from the one to the other."""
+    if units.plays(statement.begin, decision.end, MAYBE | BUT):
+        return True
+    return any(statement.end <= at < decision.end for at in _find_corrections(units))
 
 
 def _follows_text(units: Units, statement: Statement, decision: Decision) -> bool:
@@ -703,15 +719,15 @@ def _is_rivalled(units: Units, decision: Decision, findings: Findings) -> bool:
         return True  # a text that is cut off after `or`
     agreeing = [each.begin for each in findings.statements if each.choices == (decision.choice,)]
     for first, end in _list_sentences(units, decision.end):
-        mentions = [
+        if any(first <= begin < end for begin in agreeing):
+            continue
+        rivals = [
             at for at in _list_mentions(units, first, end) if units.labels[at] != decision.choice
         ]
-        if not mentions or any(first <= begin < end for begin in agreeing):
-            continue
         if first == decision.end:
-            if any(_is_alternative(units, first, at) for at in mentions):
+            if any(_is_alternative(units, first, at) for at in rivals):
                 return True
-        elif units.plays(first, end, _SUPPORT) and not units.plays(first, end, _UNSURE):
+        elif rivals and units.plays(first, end, _SUPPORT) and not units.plays(first, end, _UNSURE):
             return True
     return False
 
@@ -752,7 +768,9 @@ def _is_mention(units: Units, at: int) -> bool:
     is_called = after == "(" and not units.gaps[at + 1]
     if is_called or before in _FORMULA or after in _FORMULA or before[:1].isdecimal():
         return False
-    if not units.token(at).isupper() or (is_word(units, at - 1) and not units.roles[at - 1]):
+    if not units.token(at).isupper():
+        return False
+    if is_word(units, at - 1) and not units.roles[at - 1]:
         return False  # `vitamin C`
     return units.words[at] not in _WORDS or bool(around & BE)
 
@@ -873,14 +891,13 @@ def _read_chain(
     for mark in ".?!":
         lines = lines.replace(f"{mark} ", f"{mark}\n")
     *sentences, before, last = ["", *filter(None, lines.split("\n"))]
-    kept = list(filter(_may_state, sentences))
+    kept = [*filter(_may_state, sentences), before, last]
     closing = _LAST_SENTENCE.match(last)
-    if not kept and closing and not _may_state(before):
-        lowered = before.lower()
-        if closing[2] in labels.choices and not any(map(lowered.__contains__, _lower(options))):
-            end = offset + len(text) - len(last) + closing.end(1)
-            return Reading(closing[2], None, (end - len(closing[1]), end), "answer_cue")
-    condensed = "\n".join([*kept, before, last])
+    is_plain = closing is not None and closing[2] in labels.choices
+    if closing and is_plain and len(kept) == _PAIR and not _may_support(before, options):
+        end = offset + len(text) - len(last) + closing.end(1)
+        return Reading(closing[2], None, (end - len(closing[1]), end), "answer_cue")
+    condensed = "\n".join(kept)
     units = split_units(condensed, labels, options)
     decision = decide(units, lay_out(units))
     is_last = decision.part == "answer_cue" and decision.end >= units.size - 1 - WRAPS
@@ -889,6 +906,14 @@ def _read_chain(
     if units.plays(decision.begin, decision.end, MAYBE | THINK):
         return None
     return _locate(units, decision, offset + len(text) - len(condensed))
+
+
+def _may_support(sentence: str, options: tuple[str, ...]) -> bool:
+    """Say whether a sentence may state a label or has an option's text in it."""
+    if _may_state(sentence):
+        return True
+    lowered = sentence.lower()
+    return any(map(lowered.__contains__, _lower(options)))
 
 
 @lru_cache(maxsize=4096)

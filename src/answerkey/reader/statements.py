@@ -308,7 +308,7 @@ def _look_after(units: Units, target: Named, *, has_verb: bool) -> Named | None:
 
 
 def _denies(roles: int, *, is_judged: bool) -> bool:
-    """Say whether a word after a label denies it: `B is wrong`, `B is not right`, `B가 아닙니다`."""
+    """Say whether a word after a label denies it: `B is wrong`, `B is not`, `B가 아닙니다`."""
     if roles & NOT_AFTER or (roles & NOT and is_judged):
         return True
     return bool(roles & WRONG) and not roles & (NOT | AFTER)
@@ -337,7 +337,7 @@ _NEW = BUT | SO | FIX
 
 
 #: Verbs that make a condition of a sentence that begins with them: `Wäre es kalt, so wäre es B.`
-_INVERTED = frozenset({"w\u00e4re", "w\u00e4ren", "sollte", "sollten", "h\u00e4tte", "were", "should"})
+_INVERTED = frozenset({"w\u00e4re", "w\u00e4ren", "sollte", "sollten", "were", "should"})
 
 
 class Context(IntEnum):

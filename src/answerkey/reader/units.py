@@ -401,10 +401,7 @@ class Units:
 
     def plays(self, begin: int, end: int, roles: int) -> bool:
         """Say whether a unit from `begin` to `end` plays one of these roles."""
-        for role in self.roles[max(begin, 0) : end]:
-            if role & roles:
-                return True
-        return False
+        return any(role & roles for role in self.roles[max(begin, 0) : end])
 
     def skip(self, at: int, marks: frozenset[str], most: int = WRAPS) -> int:
         """Return the first unit from `at` on that is none of these marks, or the last of `most`."""

@@ -225,20 +225,21 @@ def _is_picture(units: Units, at: int) -> bool:
 
 def _is_labelled(units: Units, names: Named) -> bool:
     """Say whether something sets the labels off: brackets, a mark such as `.`, or `because`."""
+    words = units.words
     at = names.end
-    word, roles = units.words[at], units.roles[at]
+    word, roles = words[at], units.roles[at]
     if word == "|":  # a row of a table
         return False
     if len(names.choices) > 1 or at == units.size or roles & AFTER:
         return True
-    closing = units.words[at - 1]
-    is_closed = closing in ROUND_CLOSE or units.words[names.begin] in OPEN
+    closing = words[at - 1]
+    is_closed = closing in ROUND_CLOSE or words[names.begin] in OPEN
     if names.is_wrapped and is_closed and closing not in QUOTES:
         return True
     if units.gaps[at]:
         return word in _LABELLED
     if roles & BE:  # `Bです。`
-        return is_end(units, at + 1) or units.words[at + 1] in STOPS
+        return is_end(units, at + 1) or words[at + 1] in STOPS
     if word not in LABEL_MARKS:
         return False
     return word not in HYPHENS or is_end(units, at + 1) or bool(units.gaps[at + 1])
@@ -296,17 +297,18 @@ def _read_item(units: Units, begin: int, end: int) -> Line:
 
 def _find_mark(units: Units, at: int) -> str:
     """Return the mark that sets a label off as the item of a list; nothing if there is none."""
+    roles = units.roles
     at += 1
-    while not units.gaps[at] and (units.words[at] in DRESS or units.roles[at] & OPTION):
+    while not units.gaps[at] and (units.words[at] in DRESS or roles[at] & OPTION):
         at += 1  # `A项:`
     word = units.words[at]
     if is_sign(units, at):
         return UNCHECKED
     if word in _INLINE_MARKS or (word in DASHES and units.gaps[at]):
         return word
-    if units.roles[at] & _VERDICTS and not units.token(at).isascii():
+    if roles[at] & _VERDICTS and not units.token(at).isascii():
         return UNCHECKED
-    if units.roles[at + 1] & _VERDICTS and (word in DASHES or word in ROUND_OPEN):
+    if roles[at + 1] & _VERDICTS and (word in DASHES or word in ROUND_OPEN):
         return word
     return ""
 
@@ -334,13 +336,14 @@ def find_questions(units: Units, layout: LineLayout) -> set[int]:
 
 def _opens_question(units: Units, at: int) -> bool:
     """Say whether a line begins here with `Question:`, `**Q2.**` or the like."""
+    words = units.words
     before = units.skip_back(at - 1, _BEFORE_QUESTION, _MOST_QUESTION_MARKS)
-    if units.words[before] != BREAK:
+    if words[before] != BREAK:
         return False
-    word = units.words[at]
-    after = units.words[at + 1 : at + 5]
+    word = words[at]
+    after = words[at + 1 : at + 5]
     if after[0] == BREAK:
-        return units.words[at - 1][:1] == "#" or (at > 0 and word in SPEAKERS)
+        return words[at - 1][:1] == "#" or (at > 0 and word in SPEAKERS)
     is_quantity = word == "q" and ":" not in after[:2] and after[1] not in {".", ")"}
     if is_quantity:
         return False

@@ -333,7 +333,8 @@ MARKUP = BOXES | {OPEN_ANSWER, "["}
 
 def read_markup(units: Units, at: int, findings: Findings) -> None:
     """Note what the markup at `at` states."""
-    word = units.words[at]
+    words = units.words
+    word = words[at]
     if word == OPEN_ANSWER:
         end = _find_close(units, at + 1, OPEN_ANSWER, CLOSE_ANSWER)
         target = _follow_markup(units, at, end)
@@ -341,9 +342,9 @@ def read_markup(units: Units, at: int, findings: Findings) -> None:
             findings.state(target, "answer_tag", Weight.DEFINITE, at)
     elif word in BOXES:
         _read_box(units, at, findings)
-    elif units.words[at : at + 2] == ["[", "["]:
+    elif words[at : at + 2] == ["[", "["]:
         names = read_names(units, at)
-        if names is not None and units.words[names.end - 2 : names.end] == ["]", "]"]:
+        if names is not None and words[names.end - 2 : names.end] == ["]", "]"]:
             findings.state(names, "double_brackets", Weight.DEFINITE, at)
 
 

@@ -140,9 +140,10 @@ def _ends_option(units: Units, position: int, at: int) -> bool:
 
 def _is_initial(units: Units, at: int) -> bool:
     """Say whether a letter abbreviates, with another: `B. F. Skinner`, `500 B.C.`."""
-    if at < 0 or units.words[at + 1] != "." or units.words[at + 3] != ".":
+    words = units.words
+    if at < 0 or words[at + 1] != "." or words[at + 3] != ".":
         return False
-    return units.token(at).isupper() and len(units.words[at + 2]) == 1
+    return units.token(at).isupper() and len(words[at + 2]) == 1
 
 
 def _spoils(units: Units, at: int) -> bool:

@@ -164,8 +164,9 @@ def _list_texts(
 
 def _read_assertion(units: Units) -> Statement | None:
     """Return the only option whose text a reply asserts: first, last, or alone."""
-    in_order = tuple(units.options.values()) == units.choices.choices
-    if not units.options or (in_order and len(units.options) > _PAIR):
+    options = units.options
+    in_order = tuple(options.values()) == units.choices.choices
+    if not options or (in_order and len(options) > _PAIR):
         return None  # every option in its order is a list
     if units.size > _MOST_ASSERTED:
         texts = list(_list_texts(units, 0, _LONGEST_OPENING))
@@ -225,16 +226,17 @@ def _opens(units: Units, text: Statement) -> bool:
 
 def _concludes(units: Units, text: Statement) -> bool:
     """Say whether the last sentence says, with a verb or a mark, that it is this text."""
+    words = units.words
     before, end = _skip_dress(units, text)
-    if before < 0 or not _is_last(units, end) or units.words[before] == "to":
+    if before < 0 or not _is_last(units, end) or words[before] == "to":
         return False
-    is_said = units.words[before] in _SAYING or units.roles[before] & BE
-    if not is_said and units.words[text.begin - 1] not in BOLD:
+    is_said = words[before] in _SAYING or units.roles[before] & BE
+    if not is_said and words[text.begin - 1] not in BOLD:
         return False
     if _is_of_label(units, before):
         return False
     # A longer text may be cut off if there is no full stop, and a number in it be any step.
-    is_stopped = not STOPS.isdisjoint(units.words[end : end + WRAPS])
+    is_stopped = not STOPS.isdisjoint(words[end : end + WRAPS])
     if units.size > _MOST_ASSERTED and not is_stopped:
         return False
     return _is_plain_clause(units, before)
@@ -275,15 +277,16 @@ def _is_asserted(units: Units, text: Statement) -> bool:
 
 def _is_asserted_alone(units: Units, text: Statement) -> bool:
     """Say whether a sentence is about this text, or ends with it."""
+    words = units.words
     before, end = _skip_dress(units, text)
-    is_over = units.words[end] in _SETTING_OFF
-    if before < 0 or units.words[before] in SENTENCE_ENDS:
+    is_over = words[end] in _SETTING_OFF
+    if before < 0 or words[before] in SENTENCE_ENDS:
         return is_over or bool(units.roles[end] & BE)
     if not is_over or _is_of_label(units, before):
         return False
-    if "to" in units.words[max(before - 1, 0) : before + 1]:
+    if "to" in words[max(before - 1, 0) : before + 1]:
         return False
-    return bool(units.roles[before] & BE) or units.words[before] in COLONS
+    return bool(units.roles[before] & BE) or words[before] in COLONS
 
 
 def _is_lone(units: Units, text: Statement) -> bool:
@@ -374,6 +377,7 @@ def _drop_listed(
 
 def _read_last(units: Units, findings: Findings) -> None:
     """Note a label with which the text ends, after a colon, an arrow or `option`."""
+    words = units.words
     last = units.skip_back(units.size - 1, _ENDINGS)
     if last <= 0 or not units.named or units.named[-1] != last:
         return
@@ -382,11 +386,11 @@ def _read_last(units: Units, findings: Findings) -> None:
         return
     begin = last - 1
     light = OPTION | FILL | ANSWER
-    while begin > 0 and (units.words[begin] in OPEN or units.roles[begin] & light):
+    while begin > 0 and (words[begin] in OPEN or units.roles[begin] & light):
         begin -= 1
     # `Letter E.` is a sentence of its own.
-    is_option = units.plays(begin + 1, last, OPTION | ANSWER) and units.words[begin] in _PAUSES
-    if not is_option and units.words[begin] not in _POINTING:
+    is_option = units.plays(begin + 1, last, OPTION | ANSWER) and words[begin] in _PAUSES
+    if not is_option and words[begin] not in _POINTING:
         return
     is_plain = _is_plain_clause(units, begin - 1, may_join=True)
     if is_plain and not _is_questioned(units, begin, last):
@@ -395,15 +399,16 @@ def _read_last(units: Units, findings: Findings) -> None:
 
 def _is_questioned(units: Units, begin: int, last: int) -> bool:
     """Say whether a final label is one of several answers, or a question."""
-    if units.words[begin] in COLONS:
-        is_numbered = any(map(str.isdecimal, units.words[max(begin - 2, 0) : begin]))
+    words = units.words
+    if words[begin] in COLONS:
+        is_numbered = any(map(str.isdecimal, words[max(begin - 2, 0) : begin]))
         if is_numbered or units.plays(begin - 2, begin, QUESTION):
             return True
     for at in units.named:
-        is_set_off = not COLONS.isdisjoint(units.words[max(at - 1, 0) : at + 2])
+        is_set_off = not COLONS.isdisjoint(words[max(at - 1, 0) : at + 2])
         if is_set_off and units.labels[at] != units.labels[last]:
             return True
-    return not QUESTION_MARKS.isdisjoint(units.words[last:])
+    return not QUESTION_MARKS.isdisjoint(words[last:])
 
 
 # One decision from everything that a text states.
@@ -610,6 +615,7 @@ def _find_quote(units: Units, end: int) -> tuple[int, str]:
 
 def _is_quoted(units: Units, decision: Decision, _findings: Findings) -> bool:
     """Say whether the answer stands in what somebody is quoted with: `"It is C", said Tom`."""
+    roles = units.roles
     if units.known.isdisjoint(_SPEECH) or is_object(units):
         return False
     quote, closing = _find_quote(units, decision.begin)
@@ -618,7 +624,7 @@ def _is_quoted(units: Units, decision: Decision, _findings: Findings) -> bool:
     if not closers:
         return False
     end = units.skip(decision.end + closers[0], CLOSE | COMMAS | DASHES)
-    if (units.roles[quote - 2] | units.roles[quote - 1] | units.roles[end]) & (IF | SAYS):
+    if (roles[quote - 2] | roles[quote - 1] | roles[end]) & (IF | SAYS):
         return True
     # The answer alone may stand in quotes: `The town is "Lyon".`
     if quote >= decision.begin or decision.end == decision.begin + 1:
@@ -761,8 +767,9 @@ def _list_mentions(units: Units, begin: int, end: int) -> Iterator[int]:
 
 def _is_mention(units: Units, at: int) -> bool:
     """Say whether a letter is a label where nothing states it: no article, no part of a formula."""
-    before, after = units.words[at - 1], units.words[at + 1]
-    around = units.roles[at - 1] | units.roles[at + 1]
+    words, roles = units.words, units.roles
+    before, after = words[at - 1], words[at + 1]
+    around = roles[at - 1] | roles[at + 1]
     if before in _BRACKETS or around & OPTION or at in units.text_ends:
         return read_names(units, at) is not None and not is_small(units, at)
     is_called = after == "(" and not units.gaps[at + 1]
@@ -770,9 +777,9 @@ def _is_mention(units: Units, at: int) -> bool:
         return False
     if not units.token(at).isupper():
         return False
-    if is_word(units, at - 1) and not units.roles[at - 1]:
+    if is_word(units, at - 1) and not roles[at - 1]:
         return False  # `vitamin C`
-    return units.words[at] not in _WORDS or bool(around & BE)
+    return words[at] not in _WORDS or bool(around & BE)
 
 
 _Doubt = Callable[[Units, Decision, Findings], bool]

@@ -285,8 +285,9 @@ def _skip_preposition(units: Units, at: int) -> int | None:
 
 def _look_after(units: Units, target: Named, *, has_verb: bool) -> Named | None:
     """Return the target, negated if a negation follows; None for a condition or a question."""
+    words = units.words
     begin = target.end
-    if units.words[begin] == _OF and is_word(units, begin + 1):
+    if words[begin] == _OF and is_word(units, begin + 1):
         return None
     if begin - 1 in units.options:
         return target  # `(B) Lyon. Lyon is not …` says more of the text
@@ -299,10 +300,10 @@ def _look_after(units: Units, target: Named, *, has_verb: bool) -> Named | None:
         if roles & IF and not roles & AFTER:
             return None
         is_judged |= roles & (BE | IT) == BE
-        if units.words[at] in QUESTION_MARKS:
+        if words[at] in QUESTION_MARKS:
             return None if has_verb or is_judged else target
         is_adverb = is_judged and not roles and is_word(units, at)
-        if not is_adverb and not roles & _LIGHT_AFTER_LABEL and units.words[at] not in CLOSE:
+        if not is_adverb and not roles & _LIGHT_AFTER_LABEL and words[at] not in CLOSE:
             break
     return target
 
@@ -390,14 +391,15 @@ def _is_link(units: Units, at: int) -> bool:
 
 def _is_unreal(units: Units, at: int, cue: int, *, in_clause: bool) -> bool:
     """Say whether a condition or somebody else's opinion begins here and reaches the cue."""
+    words = units.words
     roles = units.roles[at]
-    if units.words[at] in _INVERTED:
-        return units.words[at - 1] in SENTENCE_ENDS
+    if words[at] in _INVERTED:
+        return words[at - 1] in SENTENCE_ENDS
     if roles & SAYS:
         return bool(roles & IF) or cue - at <= BEFORE
     if not roles & IF:
         return False
-    return in_clause or units.words[at + 1] in COLONS  # `Tom says: it is C`
+    return in_clause or words[at + 1] in COLONS  # `Tom says: it is C`
 
 
 def is_inserted(units: Units, at: int) -> bool:
@@ -547,23 +549,25 @@ def _follow_answer(units: Units, at: int) -> Named | None:
 
 def _is_apposed(units: Units, at: int, target: Named) -> bool:
     """Say whether a label right after `answer` is what it is: `dass die Antwort B ist`."""
-    if units.roles[at] & BARE or target.is_wrapped:
+    roles = units.roles
+    if roles[at] & BARE or target.is_wrapped:
         return True
     before = skip_back(units, at, FILL | OWN | RIGHT)
-    if units.roles[before] & BE and units.words[before] != "to":
+    if roles[before] & BE and units.words[before] != "to":
         return True
-    return bool(units.roles[target.end] & BE) and not is_word(units, target.end + 1)
+    return bool(roles[target.end] & BE) and not is_word(units, target.end + 1)
 
 
 def _follow_option(units: Units, at: int) -> Named | None:
     """Return what an option word leads to, if it is `the correct option` or `my choice`."""
+    roles = units.roles
     if at > 0 and units.labels[at - 1] is not None and not units.gaps[at]:
         return None  # `A项`
     before = skip_back(units, at, FILL & ~(RIGHT | OWN))
-    around = units.roles[at] | units.roles[before] | units.roles[at + 1] & RIGHT
+    around = roles[at] | roles[before] | roles[at + 1] & RIGHT
     if not around & (RIGHT | OWN) and not _is_key(units, at):
         return None
-    if units.roles[at] & MAYBE and not around & RIGHT:
+    if roles[at] & MAYBE and not around & RIGHT:
         return None  # `Options: A 8, B 9`
     target = follow(units, at + 1)
     if target is None or target.has_link or around & RIGHT:
@@ -579,14 +583,15 @@ def _is_key(units: Units, at: int) -> bool:
 
 def _follow_right(units: Units, at: int) -> Named | None:
     """Return what `the correct one is` and `正确的是` lead to, not `B is correct: A is not`."""
+    roles = units.roles
     before = skip_back(units, at, FILL)
     if before >= 0:
-        is_inside = is_word(units, before) and not units.roles[before] & _BEFORE_RIGHT
+        is_inside = is_word(units, before) and not roles[before] & _BEFORE_RIGHT
         if is_inside and not starts_line(units, at):
             return None
-        if units.roles[before] & PREP:
+        if roles[before] & PREP:
             return None  # `from the right`
-    if units.roles[at + 1] & (ANSWER | OPTION):
+    if roles[at + 1] & (ANSWER | OPTION):
         return None
     target = follow(units, at + 1)
     if target is None or not target.has_link or not target.choices:
@@ -757,14 +762,15 @@ def _find_begin(units: Units, at: int) -> int | None:
 
     An article or a pronoun cannot; and a label that is joined to another is read with it.
     """
+    labels = units.labels
     before = units.skip_back(at - 1, OPEN)
     word, roles = units.words[before], units.roles[before]
     if word == BREAK:
         return before + 1
     is_joint = roles & (AND | OR) or word in JOINTS
-    if is_joint and units.labels[units.skip_back(before - 1, JOINTS, 1)] is not None:
-        earlier = units.labels[max(before - _BACK, 0) : before]
-        return before + 1 if units.labels[at] in earlier else None  # `between C and D, C is better`
+    if is_joint and labels[units.skip_back(before - 1, JOINTS, 1)] is not None:
+        earlier = labels[max(before - _BACK, 0) : before]
+        return before + 1 if labels[at] in earlier else None  # `between C and D, C is better`
     if roles & THAT and units.words[before - 1] in SENTENCE_ENDS:
         return None  # `That B is right cannot be said.`
     if roles & _BEFORE_SUBJECT or word in _FREE:

@@ -50,7 +50,7 @@ from answerkey.reader.lexicon import (
 from answerkey.reader.markup import BOXES, UNCHECKED
 from answerkey.reader.names import Named, find_label, is_end, is_small, is_word, read_names
 from answerkey.reader.statements import Findings, Statement, Weight
-from answerkey.reader.units import Units, list_places, spell_options
+from answerkey.reader.units import MARGIN, Units, list_places, spell_options
 
 #: Units that a label may stand after at the beginning of a line.
 _LEAD = 8
@@ -123,7 +123,8 @@ def lay_out(units: Units) -> LineLayout:
     lines: list[Line] = []
     begin = 0
     mark = None
-    for end in list_places(units.words, BREAK):  # the last one is the first of the margin
+    breaks = list(list_places(units.words, BREAK))
+    for end in breaks[: 1 - MARGIN]:
         first = units.words[begin : begin + 2]
         if first == ["a", mark] and end > begin + 2:
             # `A:` only answers the `Q:` before it.
@@ -134,8 +135,6 @@ def lay_out(units: Units) -> LineLayout:
             mark = first[1]
         if end > begin:
             lines.append(_read_line(units, begin, end))
-        if end == units.size:
-            break
         begin = end + 1
     return LineLayout(lines, _find_lists(units, lines))
 

@@ -255,17 +255,13 @@ def _is_plain_clause(units: Units, before: int, *, may_join: bool = False) -> bo
 
 
 def _is_last(units: Units, end: int) -> bool:
-    """Say whether nothing follows but marks, what it is not, or, in a short text, why it is so."""
+    """Say whether nothing follows but marks or, in a short text, why it is so."""
     following = units.words[end : end + WRAPS]
     if units.size <= end + WRAPS and all(word in _ENDINGS for word in following):
         return QUESTION_MARKS.isdisjoint(following)
     if units.size > _MOST_ASSERTED:
         return False
-    at = end + (following[0] in COMMAS)
-    roles = units.roles[at]
-    if roles & NOT and units.size <= at + WRAPS:
-        return True
-    return at > end and roles & (AFTER | SO) == AFTER
+    return following[0] in COMMAS and units.roles[end + 1] & (AFTER | SO) == AFTER
 
 
 def _is_asserted(units: Units, text: Statement) -> bool:

@@ -735,9 +735,10 @@ def read_subject(units: Units, at: int, findings: Findings) -> None:
     if context is Context.HYPOTHETICAL:
         return
     is_denied = context is Context.DENIED
+    if is_denied and verdict.is_wrong:
+        return
     if verdict.is_wrong != (verdict.is_negated or is_denied):
-        if not is_denied or not verdict.is_wrong:
-            findings.exclude(names.choices, begin)
+        findings.exclude(names.choices, begin)
     elif not verdict.is_wrong:
         _state_subject(units, names, verdict, findings, begin)
 

@@ -353,7 +353,7 @@ _BEFORE_TEXT = (LABEL_MARKS | CLOSE | OPEN | DASHES | EQUALS) - {","}
 #: bounded.
 WRAPS = 6
 #: Line breaks that follow the last unit and, by negative indices, stand before the first.
-_MARGIN = 8
+MARGIN = 8
 
 
 @dataclass(slots=True)
@@ -458,11 +458,11 @@ def split_units(text: str, labels: Labels, options: Sequence[str] | None = None)
     spans = _find_texts(units) if options else []
     _join_tokens(units, entries, spans)
     units.size = len(units.words)
-    units.words += [BREAK] * _MARGIN
-    units.roles += [0] * _MARGIN
-    units.labels += [None] * _MARGIN
-    units.gaps += [""] * _MARGIN
-    units.places += [size] * _MARGIN
+    units.words += [BREAK] * MARGIN
+    units.roles += [0] * MARGIN
+    units.labels += [None] * MARGIN
+    units.gaps += [""] * MARGIN
+    units.places += [size] * MARGIN
     if spans:
         _attach_texts(units)
     return units

@@ -286,25 +286,20 @@ def _is_asserted_alone(units: Units, text: Statement) -> bool:
 
 
 def _is_lone(units: Units, text: Statement) -> bool:
-    """Say whether a short reply speaks of one option only, once, and asks nothing.
+    """Say whether a short reply names one option only, by its label and its text, and asks nothing.
 
-    A word that plays a role (`Correct`) may be any word of a sentence, and one that opens a reply
-    (`Lyon`) may be an example; names of several words are no such thing.
+    `It was written by D. Mary Shelley.`
     """
-    if units.size > _FIRST_WORDS or len(units.options) > 1 or units.roles[text.begin]:
+    if units.size > _FIRST_WORDS or len(units.options) > 1 or not units.named:
         return False
     labels = {units.labels[at] for at in units.named}
     if not labels.issubset(text.choices) or not QUESTION_MARKS.isdisjoint(units.known):
         return False
     before, end = _skip_dress(units, text)
-    is_phrase = units.places[text.end] > units.places[text.begin] + 1
-    if units.words[end] not in SENTENCE_ENDS and (before >= 0 or not is_phrase):
+    if units.words[end] not in SENTENCE_ENDS or _is_of_label(units, before):
         return False
-    if _is_of_label(units, before) or "to" in units.words[max(before - 1, 0) : before + 1]:
-        return False
-    if units.roles[end] & (AND | OR) or not _is_undoubted(units, [text]):
-        return False
-    return _is_plain_clause(units, before, may_join=True)
+    is_plain = _is_plain_clause(units, before, may_join=True)
+    return is_plain and _is_undoubted(units, [text])
 
 
 def _is_of_label(units: Units, verb: int) -> bool:

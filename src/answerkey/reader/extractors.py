@@ -375,25 +375,33 @@ _NEAR_END = 4
 
 def _read_vlmevalkit(text: str, choices: Sequence[str], options: Sequence[str]) -> str | None:
     # No label with a break in it is found where they are taken out.
-    is_broken = any(label.translate(_BREAKS) != label for label in choices)
-    words, pattern = (
-        text.translate(_BREAKS) if is_broken else text,
-        _write_lone(tuple(choices), _IN_WORD),
-    )
+    words = text
+    if any(label.translate(_BREAKS) != label for label in choices):
+        words = text.translate(_BREAKS)
     ends: dict[str, int] = {}
-    for item in compile_labels(pattern, tuple(choices)).finditer(words):
-        ends.setdefault(item["found"], item.end())
-    is_refused = any(phrase in text for phrase in _REFUSALS)
-    if is_refused or (not ends and find_first(_write_lone(("Z",), _IN_WORD), words, ("Z",))):
+    pattern = compile_labels(_write_lone(tuple(choices), _IN_WORD), tuple(choices))
+    for match in pattern.finditer(words):
+        ends.setdefault(match["found"], match.end())
+    if any(phrase in text for phrase in _REFUSALS):
+        return None
+    if not ends and find_first(_write_lone(("Z",), _IN_WORD), words, ("Z",)):
         return None
     if len(ends) == 1:
         label, end = ends.popitem()
         if len(words[end:].translate(_BREAKS).split(None, _NEAR_END)) < _NEAR_END:
             return label
-    # Of the option texts one alone may occur, and not in a text much longer than all of them.
-    lowered = text.lower()
-    hit = [label for label, item in zip(choices, options, strict=False) if item.lower() in lowered]
-    return hit[0] if len(hit) == 1 and len(lowered) <= 2 * sum(map(len, options)) else None
+    return _find_only_text(text.lower(), choices, options)
+
+
+def _find_only_text(text: str, choices: Sequence[str], options: Sequence[str]) -> str | None:
+    """Return the only option whose text occurs, if the text is not much longer than all of them."""
+    if len(text) > 2 * sum(map(len, options)):
+        return None
+    labels = []
+    for label, option in zip(choices, options, strict=False):
+        if option.lower() in text:
+            labels.append(label)
+    return labels[0] if len(labels) == 1 else None
 
 
 _ALL = (

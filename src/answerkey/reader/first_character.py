@@ -275,9 +275,6 @@ def _skip_answer_label(units: Units, at: int) -> int | None:
 def _see_through(text: str, choices: list[str]) -> Reading | None:
     """Return the reading if other choices make the first ambiguous, wrapped as they may be."""
     wrapped = _write_wrapped(tuple(choices))
-    is_other = text[:1] not in choices and text[:1] not in WHITE_SPACE and text.isascii()
-    if is_other and wrapped.match(text) is None:
-        return Reading(reason="NOT_A_CHOICE")
     first, *later_lines = text.splitlines() or [""]
     bare = wrapped.sub(r"\1", first)
     several = read_first_character(bare, choices)

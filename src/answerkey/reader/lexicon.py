@@ -65,7 +65,9 @@ from answerkey.reader.characters import LINE_BREAKS, SPACES, WHITE_SPACE
     ENDING,
     # `that`, `dass`: what follows depends on the clause before.
     THAT,
-) = (1 << bit for bit in range(34))
+    # `the second option`: it names a choice by its place, which stands in the bits above.
+    ORDINAL,
+) = (1 << bit for bit in range(35))
 
 #: The word of a line break, whichever it is.
 BREAK = "\n"
@@ -256,6 +258,7 @@ WORD_FILES = (
     "japanese",
     "korean",
     "nordic",
+    "ordinals",
     "others",
     "portuguese",
     "russian",
@@ -308,7 +311,7 @@ def load_lexicon() -> Branch:
     for names, phrases in list_words():
         roles = 0
         for name in names:
-            roles |= ROLES[name]
+            roles |= int(name) * 2 * ORDINAL if name.isdecimal() else ROLES[name]
         for phrase in phrases:
             for words in _spell_phrase(phrase):
                 _add_phrase(lexicon, words, roles)

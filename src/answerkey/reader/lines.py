@@ -5,6 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
 
 from answerkey.reader.lexicon import (
     AFTER,
@@ -48,7 +50,7 @@ from answerkey.reader.lexicon import (
 from answerkey.reader.markup import BOXES, UNCHECKED
 from answerkey.reader.names import Named, find_label, is_end, is_small, is_word, read_names
 from answerkey.reader.statements import Findings, Statement, Weight
-from answerkey.reader.units import Units, spell_options
+from answerkey.reader.units import MARGIN, Units, list_places, spell_options
 
 #: Units that a label may stand after at the beginning of a line.
 _LEAD = 8
@@ -65,6 +67,7 @@ _FIRST_PICTURE = "\u2600"
 _LEADING_ROLES = OPTION | MAYBE | SO | OWN | FILL
 _LEADING_MARKS = BULLETS | OPEN | COMMAS | {"|"}
 TRAILING_MARKS = STOPS | CLOSE | COMMAS | {"|"}
+_AROUND_ITEM = TRAILING_MARKS | OPEN
 _LABELLED = LABEL_MARKS | DASHES | OPEN
 _POINTERS = ARROWS | {"<", "\u2190", "\u21d0", "\u2b05", "\u2b05\ufe0f", "\U0001f448"}
 _INLINE_MARKS = (LABEL_MARKS - DASHES - COMMAS) | EQUALS | ARROWS | {"|", "\u3001"}
@@ -116,29 +119,24 @@ class LineLayout:
 
 
 def lay_out(units: Units) -> LineLayout:
-    """Return the lines and the lists of a text."""
-    lines = _split_lines(units)
-    return LineLayout(lines, _find_lists(units, lines))
-
-
-def _split_lines(units: Units) -> list[Line]:
-    """Return the lines that are not blank."""
+    """Return the lines that are not blank, and the lists of a text."""
     lines: list[Line] = []
     begin = 0
     mark = None
-    for end in (*units.breaks, units.size):
+    breaks = list(list_places(units.words, BREAK))
+    for end in breaks[: 1 - MARGIN]:
         first = units.words[begin : begin + 2]
         if first == ["a", mark] and end > begin + 2:
             # `A:` only answers the `Q:` before it.
             units.labels[begin] = None
             units.named.remove(begin)
             begin += 2
-        if first[:1] == ["q"]:
-            mark = first[-1]
+        if first[0] == "q":
+            mark = first[1]
         if end > begin:
             lines.append(_read_line(units, begin, end))
         begin = end + 1
-    return lines
+    return LineLayout(lines, _find_lists(units, lines))
 
 
 def _read_line(units: Units, begin: int, end: int) -> Line:
@@ -167,17 +165,18 @@ def _read_line(units: Units, begin: int, end: int) -> Line:
 def _describe(units: Units, line: Line, names: Named, lead: int) -> None:
     """Note what a line is that begins with these labels, after words with the roles `lead`."""
     end = names.end
-    if end < line.end and units.roles[end] & OPTION and not units.gaps[end]:
-        names = replace(names, end=end + 1)  # `A项`
     if not BOXES.isdisjoint(units.words[line.begin : end]):
         return
     if units.plays(end, min(end + 3, line.end), NOT_AFTER):
         return
-    is_cell = "|" in units.words[line.begin : names.begin] and not lead & (OPTION | ANSWER)
+    if end < line.end and units.roles[end] & OPTION and not units.gaps[end]:
+        names = replace(names, end=end + 1)  # `A项`
     is_over = all(_may_trail(units, at) for at in range(names.end, line.end))
     position = find_label(units, names.begin)
-    line.is_echo = is_over and position in units.text_ends
-    line.is_bare = is_over and not line.is_echo and (not is_cell or line.end == units.size)
+    has_text = position in units.text_ends
+    if is_over:
+        line.is_echo = has_text
+        line.is_bare = not has_text and not _is_cell(units, line, names, lead)
     is_part = position is not None and is_small(units, position) and not line.is_echo
     if is_part and units.size > _SHORT_TEXT:
         line.is_bare = False
@@ -185,7 +184,14 @@ def _describe(units: Units, line: Line, names: Named, lead: int) -> None:
     line.names = names
     line.is_maybe = bool(lead & MAYBE)
     if not line.is_bare and not lead & (MAYBE | SO | OWN | FILL):
-        line.is_labelled = position in units.text_ends or _is_labelled(units, names)
+        line.is_labelled = has_text or _is_labelled(units, names)
+
+
+def _is_cell(units: Units, line: Line, names: Named, lead: int) -> bool:
+    """Say whether a label is a cell of a table, and not of the row that ends the text."""
+    if lead & (OPTION | ANSWER) or line.end == units.size:
+        return False
+    return "|" in units.words[line.begin : names.begin]
 
 
 def is_sign(units: Units, at: int) -> bool:
@@ -218,24 +224,24 @@ def _is_picture(units: Units, at: int) -> bool:
 
 def _is_labelled(units: Units, names: Named) -> bool:
     """Say whether something sets the labels off: brackets, a mark such as `.`, or `because`."""
+    words = units.words
     at = names.end
-    if units.words[at] == "|":  # a row of a table
+    word, roles = words[at], units.roles[at]
+    if word == "|":  # a row of a table
         return False
-    closing = units.words[at - 1]
-    is_closed = closing in ROUND_CLOSE or units.words[names.begin] in OPEN
+    if len(names.choices) > 1 or at == units.size or roles & AFTER:
+        return True
+    closing = words[at - 1]
+    is_closed = closing in ROUND_CLOSE or words[names.begin] in OPEN
     if names.is_wrapped and is_closed and closing not in QUOTES:
         return True
-    if len(names.choices) > 1 or at == units.size:
-        return True
-    if units.roles[at] & AFTER or (units.gaps[at] and units.words[at] in _LABELLED):
-        return True
-    if units.roles[at] & BE and not units.gaps[at]:  # `Bです。`
-        return is_end(units, at + 1) or units.words[at + 1] in STOPS
-    if units.words[at] not in LABEL_MARKS:
+    if units.gaps[at]:
+        return word in _LABELLED
+    if roles & BE:  # `Bです。`
+        return is_end(units, at + 1) or words[at + 1] in STOPS
+    if word not in LABEL_MARKS:
         return False
-    if is_end(units, at + 1) or units.gaps[at + 1]:
-        return True
-    return units.words[at] not in HYPHENS
+    return word not in HYPHENS or is_end(units, at + 1) or bool(units.gaps[at + 1])
 
 
 # Lists of options: on lines of their own, or one after the other on a line.
@@ -243,14 +249,6 @@ def _is_labelled(units: Units, names: Named) -> bool:
 
 def _find_lists(units: Units, lines: Sequence[Line]) -> list[list[Line]]:
     """Return the lists in a text: each item names one choice, later ones name later choices."""
-    choices = units.choices.choices
-    lists = _find_vertical(units, lines)
-    if {units.labels[at] for at in units.named}.issuperset(choices[:_LISTED]):
-        lists += _find_inline(units, lines)
-    return lists
-
-
-def _find_vertical(units: Units, lines: Sequence[Line]) -> list[list[Line]]:
     choices = units.choices.choices
     lists: list[list[Line]] = [[]]
     last = -1
@@ -263,7 +261,10 @@ def _find_vertical(units: Units, lines: Sequence[Line]) -> list[list[Line]]:
         if place >= 0:
             lists[-1].append(line)
         last = place
-    return [items for items in lists if len(items) >= _FEWEST]
+    lists = [items for items in lists if len(items) >= _FEWEST]
+    if {units.labels[at] for at in units.named}.issuperset(choices[:_LISTED]):
+        lists += _find_inline(units, lines)
+    return lists
 
 
 def _find_inline(units: Units, lines: Sequence[Line]) -> Iterator[list[Line]]:
@@ -271,11 +272,10 @@ def _find_inline(units: Units, lines: Sequence[Line]) -> Iterator[list[Line]]:
     choices = units.choices.choices
     needed = max(min(_LISTED, len(choices)), _FEWEST)
     for line in lines:
-        first = bisect_left(units.named, line.begin)
-        positions = units.named[first : bisect_left(units.named, line.end)]
         items: list[int] = []
         first_mark = ""
-        for at in positions:
+        first = bisect_left(units.named, line.begin)
+        for at in units.named[first : bisect_left(units.named, line.end)]:
             if len(items) == len(choices) or units.labels[at] != choices[len(items)]:
                 continue
             mark = _find_mark(units, at)
@@ -283,35 +283,33 @@ def _find_inline(units: Units, lines: Sequence[Line]) -> Iterator[list[Line]]:
                 items.append(at)
                 first_mark = mark
         if len(items) >= needed:
-            ends = [*items[1:], line.end]
-            yield [_make_item(units, *item) for item in zip(items, ends, strict=True)]
+            yield [_read_item(units, *span) for span in pairwise([*items, line.end])]
 
 
-def _make_item(units: Units, begin: int, end: int) -> Line:
+def _read_item(units: Units, begin: int, end: int) -> Line:
     text_end = units.text_ends.get(begin, begin + 1)
     names = Named((str(units.labels[begin]),), begin, text_end)
-    line = Line(begin, end, names, is_labelled=True, is_inline=True)
-    is_over = all(word in TRAILING_MARKS or word in OPEN for word in units.words[text_end:end])
-    line.is_echo = begin in units.text_ends and is_over
-    return line
+    is_over = _AROUND_ITEM.issuperset(units.words[text_end:end])
+    is_echo = begin in units.text_ends and is_over
+    return Line(begin, end, names, is_labelled=True, is_echo=is_echo, is_inline=True)
 
 
 def _find_mark(units: Units, at: int) -> str:
     """Return the mark that sets a label off as the item of a list; nothing if there is none."""
+    roles = units.roles
     at += 1
-    while not units.gaps[at]:
-        if units.words[at] not in DRESS and not units.roles[at] & OPTION:
-            break
+    while not units.gaps[at] and (units.words[at] in DRESS or roles[at] & OPTION):
         at += 1  # `A项:`
+    word = units.words[at]
     if is_sign(units, at):
         return UNCHECKED
-    word = units.words[at]
     if word in _INLINE_MARKS or (word in DASHES and units.gaps[at]):
         return word
-    if units.roles[at] & _VERDICTS and not units.token(at).isascii():
+    if roles[at] & _VERDICTS and not units.token(at).isascii():
         return UNCHECKED
-    is_judged = units.roles[at + 1] & _VERDICTS
-    return word if is_judged and (word in DASHES or word in ROUND_OPEN) else ""
+    if roles[at + 1] & _VERDICTS and (word in DASHES or word in ROUND_OPEN):
+        return word
+    return ""
 
 
 # Questions in a reply: a model may go on with one of its own, or repeat the one it was asked.
@@ -337,18 +335,19 @@ def find_questions(units: Units, layout: LineLayout) -> set[int]:
 
 def _opens_question(units: Units, at: int) -> bool:
     """Say whether a line begins here with `Question:`, `**Q2.**` or the like."""
+    words = units.words
     before = units.skip_back(at - 1, _BEFORE_QUESTION, _MOST_QUESTION_MARKS)
-    if units.words[before] != BREAK:
+    if words[before] != BREAK:
         return False
-    word = units.words[at]
-    after = units.words[at + 1 : at + 5]
+    word = words[at]
+    after = words[at + 1 : at + 5]
     if after[0] == BREAK:
-        return units.words[at - 1][:1] == "#" or (at > 0 and word in SPEAKERS)
-    if word == "q" and ":" not in after[:2] and after[1] not in {".", ")"}:
-        return False  # a charge, a quantity
-    if after[0].isdecimal() or (not word and after[0] == "."):
-        return True
-    return not _AFTER_QUESTION.isdisjoint(after)
+        return words[at - 1][:1] == "#" or (at > 0 and word in SPEAKERS)
+    is_quantity = word == "q" and ":" not in after[:2] and after[1] not in {".", ")"}
+    if is_quantity:
+        return False
+    is_numbered = after[0].isdecimal() or (not word and after[0] == ".")
+    return is_numbered or not _AFTER_QUESTION.isdisjoint(after)
 
 
 def _find_question(units: Units, lines: Sequence[Line], items: Sequence[Line]) -> int | None:
@@ -361,15 +360,20 @@ def _find_question(units: Units, lines: Sequence[Line], items: Sequence[Line]) -
     first = items[0].begin
     at = bisect_right(lines, first, key=lambda line: line.begin) - 1
     for line in reversed(lines[: at + 1]):
-        before = range(line.begin, min(line.end, first))
-        words = units.words[line.begin : before.stop]
+        end = min(line.end, first)
+        words = units.words[line.begin : end]
         is_numbered = line.end <= first and any(map(str.isdecimal, words[:2]))
         if is_numbered or not QUESTION_MARKS.isdisjoint(words):
             return line.begin
-        # `Options:` may stand between.
-        if any(is_word(units, word) and not units.roles[word] & OPTION for word in before):
-            return None
+        if _has_words(units, line.begin, end):
+            break
     return None
+
+
+def _has_words(units: Units, begin: int, end: int) -> bool:
+    """Say whether there are words other than `Options:` from one unit to another."""
+    words = filter(partial(is_word, units), range(begin, end))
+    return any(not units.roles[at] & OPTION for at in words)
 
 
 def is_foreign(units: Units, items: Sequence[Line]) -> bool:
@@ -417,14 +421,16 @@ def _state_line(line: Line, part: str, weight: Weight, findings: Findings) -> No
 
 
 def _read_bare(units: Units, layout: LineLayout, findings: Findings) -> None:
+    """Note labels on lines of their own, if they are not the items of a list."""
+    bare = [line for line in layout.lines if line.is_bare]
+    if not bare:
+        return
     listed: set[int] = set()
     for items in layout.lists:
         if len(items) >= _LISTED and not all(item.is_bare for item in items):
             listed.update(item.begin for item in items if not item.sign)
-    bare = []
-    for line in layout.lines:
-        if line.is_bare and line.begin not in listed and judge(units, line) is not False:
-            bare.append(line)
+    bare = [line for line in bare if line.begin not in listed]
+    bare = [line for line in bare if judge(units, line) is not False]
     if len({line.choices for line in bare}) < max(_LISTED, len(units.choices.choices)):
         for line in bare:
             _state_line(line, "label_line", Weight.DEFINITE, findings)
@@ -432,10 +438,7 @@ def _read_bare(units: Units, layout: LineLayout, findings: Findings) -> None:
 
 def _read_verdicts(units: Units, layout: LineLayout, findings: Findings) -> None:
     """Note what lines exclude, and the option that is called right or marked in a list of them."""
-    lines = layout.lines
-    judged = [item for items in layout.lists for item in items if item.is_inline]
-    hosts = {bisect_right(lines, item.begin, key=lambda line: line.begin) - 1 for item in judged}
-    judged += (line for at, line in enumerate(lines) if line.choices and at not in hosts)
+    judged = _list_judged(layout)
     right, choices = [], set()
     is_marked = True
     for line in judged:
@@ -456,6 +459,20 @@ def _read_verdicts(units: Units, layout: LineLayout, findings: Findings) -> None
         _state_line(right[0], "marked_option", Weight.VERDICT, findings)
 
 
+def _list_judged(layout: LineLayout) -> list[Line]:
+    """Return the items within lines, and the other lines that begin with a label."""
+    judged = []
+    for items in layout.lists:
+        judged += [item for item in items if item.is_inline]
+    hosts = set()
+    for item in judged:
+        hosts.add(bisect_right(layout.lines, item.begin, key=lambda line: line.begin) - 1)
+    for at, line in enumerate(layout.lines):
+        if line.choices and at not in hosts:
+            judged.append(line)
+    return judged
+
+
 def is_listed(units: Units, item: Line) -> bool:
     """Say whether an item is an option and no more, and not a remark on it."""
     if item.is_echo or item.is_bare:
@@ -465,7 +482,10 @@ def is_listed(units: Units, item: Line) -> bool:
 
 
 def _read_labelled(
-    units: Units, layout: LineLayout, labelled: Sequence[Line], findings: Findings
+    units: Units,
+    layout: LineLayout,
+    labelled: Sequence[Line],
+    findings: Findings,
 ) -> None:
     """Note a label that opens or closes the text, or follows a verb and a colon."""
     lines = layout.lines
@@ -473,29 +493,30 @@ def _read_labelled(
     is_alone = len(labelled) == 1
     if judge(units, labelled[0], is_alone=is_alone and len(labelled[0].choices) == 1) is False:
         return
-    is_listing = _opens_list(units, labelled) or _is_inline_list(units, first)
-    if first.is_labelled and not is_listing:
+    if first.is_labelled and not _opens_list(units, labelled) and not _is_inline_list(units, first):
         _state_first(units, lines, findings)
     elif last.is_labelled and last is not first and _is_only(units, layout.lists, labelled):
         if not _is_inline_list(units, last) and units.words[units.size - 1] not in COLONS:
             _state_line(last, "last_label", Weight.DEFINITE, findings)
-    elif is_alone and not first.is_labelled:
-        before = lines[lines.index(labelled[0]) - 1].end
-        is_led = units.words[before - 1] in COLONS and units.roles[before - 2] & BE
-        if is_led and units.words[labelled[0].begin] not in MATHEMATICS:
-            _state_line(labelled[0], "after_colon", Weight.VERDICT, findings)
+    elif is_alone and not first.is_labelled and _is_led(units, lines, labelled[0]):
+        _state_line(labelled[0], "after_colon", Weight.VERDICT, findings)
+
+
+def _is_led(units: Units, lines: Sequence[Line], line: Line) -> bool:
+    """Say whether the line before ends with a verb and a colon: `The answer is:`."""
+    before = lines[lines.index(line) - 1].end
+    is_verb = units.words[before - 1] in COLONS and units.roles[before - 2] & BE
+    return bool(is_verb) and units.words[line.begin] not in MATHEMATICS
 
 
 def _is_only(units: Units, lists: Sequence[Sequence[Line]], labelled: Sequence[Line]) -> bool:
     """Say whether the last label is the only one but for a list of all options."""
     if len(labelled) == 1:
         return True
-    if judge(units, labelled[-1]) is False:
-        return False
     full = [items for items in lists if len(items) == len(units.choices.choices)]
     if len(full) != 1 or len(labelled) != len(full[0]) + 1:
         return False
-    return labelled[-1] not in full[0]
+    return labelled[-1] not in full[0] and judge(units, labelled[-1]) is not False
 
 
 def _state_first(units: Units, lines: Sequence[Line], findings: Findings) -> None:
@@ -505,11 +526,11 @@ def _state_first(units: Units, lines: Sequence[Line], findings: Findings) -> Non
     """
     choices = list(lines[0].choices)
     end = lines[0].label_end
-    for at in range(end + 1, lines[0].end - 2):
-        is_item = units.labels[at] and units.token(at).isupper() and _find_mark(units, at)
-        if is_item and not units.option_texts:
-            choices.append(str(units.labels[at]))  # `A) Paris B. Lyon`
-            end = at + 1
+    if not units.option_texts:
+        for at in range(end + 1, lines[0].end - 2):
+            if units.labels[at] and units.token(at).isupper() and _find_mark(units, at):
+                choices.append(str(units.labels[at]))  # `A) Paris B. Lyon`
+                end = at + 1
     for line in lines[1:]:
         if not (line.is_labelled or line.is_bare) or not is_listed(units, line):
             break
@@ -545,19 +566,21 @@ def judge(units: Units, line: Line, *, is_alone: bool = False) -> bool | None:
 def _find_verdict(units: Units, line: Line, begin: int) -> bool | None:
     """Return the first verdict on a line, as far as no other label is named."""
     for at in range(begin, line.end):
-        roles = units.roles[at]
         if units.labels[at] not in {None, *line.choices} and not units.token(at).islower():
             break
-        is_over = at > begin or line.begin in units.text_ends
-        if line.is_inline and is_over and units.words[at] in STOPS:
+        has_text = at > begin or line.begin in units.text_ends
+        if line.is_inline and has_text and units.words[at] in STOPS:
             break
-        is_over = not is_word(units, at + 1) or units.labels[at + 1] is not None
-        is_over = is_over or bool(units.roles[at + 1] & _AFTER_VERDICT)
-        if roles & _VERDICTS and is_over:
-            if roles & WRONG:
-                return False
-            return not _is_negated(units, begin, at)
+        if units.roles[at] & _VERDICTS and _ends_verdict(units, at + 1):
+            return not units.roles[at] & WRONG and not _is_negated(units, begin, at)
     return None
+
+
+def _ends_verdict(units: Units, at: int) -> bool:
+    """Say whether a verdict is complete before this unit: `correct because`, not `correct way`."""
+    if not is_word(units, at) or units.labels[at] is not None:
+        return True
+    return bool(units.roles[at] & _AFTER_VERDICT)
 
 
 def _is_negated(units: Units, begin: int, at: int) -> bool:

@@ -65,12 +65,16 @@ def find_parts(text: str) -> list[tuple[int, int]] | None:
         begin = text.index(_FINAL) + len(_FINAL)
         further = _BARE_CHANNEL.search(text, begin)
         return [(begin, further.start() if further else len(text))]
-    if text.startswith(("analysis", "assistant", "commentary")) and _BARE_THOUGHT.match(text):
+    if _BARE_THOUGHT.match(text):
         return None
     if not _has_frames(text):
         return [(0, len(text))]
     frames = _read_frames(text)
-    parts = [part for turn in frames.turns for part in reversed(turn) if text[slice(*part)].strip()]
+    parts = []
+    for turn in frames.turns:
+        for begin, end in reversed(turn):
+            if text[begin:end].strip():
+                parts.append((begin, end))
     return None if frames.opened is not None and not parts else parts
 
 
@@ -178,14 +182,16 @@ def split_thoughts(text: str) -> tuple[str, str] | None:
     if not _has_frames(text):
         return None
     frames = _read_frames(text)
-    turns = ("".join(text[slice(*part)] for part in turn) for turn in frames.turns)
-    answer = next((turn for turn in turns if turn.strip(WHITE_SPACE)), "")
-    if frames.opened is not None and answer:
+    answer = ""
+    for turn in frames.turns:
+        if not answer.strip(WHITE_SPACE):
+            answer = "".join(text[begin:end] for begin, end in turn)
+    if frames.opened is not None and answer.strip(WHITE_SPACE):
         frames.thoughts.pop()
         answer += text[frames.opened :]  # a token that is only spoken of
     if not frames.thoughts:
         return None
-    thoughts = (text[slice(*part)].strip() for part in frames.thoughts)
+    thoughts = (text[begin:end].strip() for begin, end in frames.thoughts)
     return "\n".join(filter(None, thoughts)), answer.lstrip(WHITE_SPACE)
 
 
@@ -269,12 +275,10 @@ def _simplify_keys(text: str) -> str:
     keys = [match for match in _KEY.finditer(text) if is_answer_name(match[2])]
     if len(keys) > 1:
         # Of several, those that are followed by a label and nothing else.
-        keys = [
-            passage
-            for passage in keys
-            if passage[2] != "alternative" and _LABEL_VALUE.match(text, passage.end())
-        ]
-    if not keys or len(keys) > _MOST_KEYS or len({match[2] for match in keys}) < len(keys):
+        keys = [match for match in keys if _LABEL_VALUE.match(text, match.end())]
+        keys = [match for match in keys if match[2] != "alternative"]
+    names = {match[2] for match in keys}
+    if not keys or len(keys) > _MOST_KEYS or len(names) < len(keys):
         return text
     for match in keys:
         if len(match[2]) >= len("ans"):
@@ -284,7 +288,8 @@ def _simplify_keys(text: str) -> str:
 
 
 def _simplify_tag(match: re.Match[str]) -> str:
-    size, is_end = len(match[0]), bool(match[1]) or match[4] == "end"
+    size = len(match[0])
+    is_end = bool(match[1]) or match[4] == "end"
     name = (match[2] or "").lower()
     if name in _BLOCKS:
         return BREAK.ljust(size)
@@ -294,8 +299,9 @@ def _simplify_tag(match: re.Match[str]) -> str:
         return "*".ljust(size) if is_end else "*".rjust(size)
     if is_answer_name(match[2] or "answer"):
         return (CLOSE_ANSWER if is_end else OPEN_ANSWER).ljust(size)
-    is_label = len(name) == 1 and match[2].isupper() and f"</{match[2]}>" not in match.string
-    return f"({match[2]})" if is_label and size == len("<B>") else match[0]
+    if size == len("<B>") and match[2].isupper() and f"</{match[2]}>" not in match.string:
+        return f"({match[2]})"
+    return match[0]
 
 
 def is_answer_name(name: str) -> bool:
@@ -333,7 +339,8 @@ MARKUP = BOXES | {OPEN_ANSWER, "["}
 
 def read_markup(units: Units, at: int, findings: Findings) -> None:
     """Note what the markup at `at` states."""
-    word = units.words[at]
+    words = units.words
+    word = words[at]
     if word == OPEN_ANSWER:
         end = _find_close(units, at + 1, OPEN_ANSWER, CLOSE_ANSWER)
         target = _follow_markup(units, at, end)
@@ -341,9 +348,9 @@ def read_markup(units: Units, at: int, findings: Findings) -> None:
             findings.state(target, "answer_tag", Weight.DEFINITE, at)
     elif word in BOXES:
         _read_box(units, at, findings)
-    elif units.words[at : at + 2] == ["[", "["]:
+    elif words[at : at + 2] == ["[", "["]:
         names = read_names(units, at)
-        if names is not None and units.words[names.end - 2 : names.end] == ["]", "]"]:
+        if names is not None and words[names.end - 2 : names.end] == ["]", "]"]:
             findings.state(names, "double_brackets", Weight.DEFINITE, at)
 
 
@@ -375,14 +382,19 @@ def _read_box(units: Units, at: int, findings: Findings) -> None:
     target = _follow_markup(units, at, end)
     if target is None:
         return
-    inside = range(at + 1, end)
-    if target.choices and not any(place in units.options for place in inside):
-        words = units.words[at + 1 : end]
-        is_primed = words.count("'") == 1
-        words = [word for word in words if word not in WRAPPING]
-        if is_primed or not _FORMULA.isdisjoint(words) or any(word[:1] == "\\" for word in words):
+    has_text = any(at < place < end for place in units.options)
+    if target.choices and not has_text:
+        if _is_formula(units.words[at + 1 : end]):
             return
         # `A \\text{ and } C`
         labels = filter(None, units.labels[at + 1 : end])
         target.choices = tuple(dict.fromkeys([*target.choices, *labels]))
     findings.state(target, "boxed", Weight.DEFINITE, at)
+
+
+def _is_formula(words: list[str]) -> bool:
+    """Say whether the words in a box are more than labels: a formula, a variable with a prime."""
+    if words.count("'") == 1:
+        return True
+    bare = [word for word in words if word not in WRAPPING]
+    return not _FORMULA.isdisjoint(bare) or any(word[:1] == "\\" for word in bare)

@@ -62,7 +62,8 @@ def find_label(units: Units, at: int) -> int | None:
             return position
         if units.words[position] not in OPEN:
             return None
-        if units.gaps[position] and position > at and units.words[position - 1] in DRESS:
+        is_inside = position > at and units.words[position - 1] in DRESS
+        if is_inside and units.gaps[position]:
             return None
     return None
 
@@ -77,7 +78,8 @@ def close_label(units: Units, position: int) -> int:
 
 def is_word(units: Units, at: int) -> bool:
     """Say whether the unit is a word, a number, a phrase or an option's text."""
-    return not units.words[at] or units.words[at][0].isalnum()
+    word = units.words[at]
+    return not word or word[0].isalnum()
 
 
 def is_end(units: Units, at: int) -> bool:
@@ -88,7 +90,11 @@ def is_end(units: Units, at: int) -> bool:
 def is_small(units: Units, position: int) -> bool:
     """Say whether a label is written small where the choices are not, as in `(a) First, …`."""
     label = units.labels[position]
-    return label is not None and label.isupper() and units.token(position).islower()
+    if label is None or not label.isupper():
+        return False
+    if not units.words[position]:
+        return False  # `the second option`
+    return units.token(position).islower()
 
 
 def _begins_well(units: Units, position: int) -> bool:
@@ -111,11 +117,9 @@ def stands(units: Units, position: int, at: int) -> bool:
     if _is_initial(units, position) or _is_initial(units, position - 2):
         return False
     has_gap = bool(units.gaps[at])
-    if position and units.roles[position - 1] & OPTION and not units.token(position).islower():
-        # Whatever follows `option B`, unless it goes on: `option B-2`.
-        if units.words[at] in SPOILING:
-            return False
-        return has_gap or not is_word(units, at) or _may_touch(units, position, at)
+    is_option = position > 0 and units.roles[position - 1] & OPTION
+    if is_option and not units.token(position).islower():
+        return _ends_option(units, position, at)
     if not is_word(units, at):
         return has_gap or not _spoils(units, at)
     if not has_gap and units.words[at - 1] not in ROUND_CLOSE:
@@ -125,11 +129,21 @@ def stands(units: Units, position: int, at: int) -> bool:
     return _may_follow(units, position, at)
 
 
+def _ends_option(units: Units, position: int, at: int) -> bool:
+    """Say whether `option B` is complete: whatever follows, unless it goes on (`option B-2`)."""
+    if units.words[at] in SPOILING:
+        return False
+    if units.gaps[at] or not is_word(units, at):
+        return True
+    return _may_touch(units, position, at)
+
+
 def _is_initial(units: Units, at: int) -> bool:
     """Say whether a letter abbreviates, with another: `B. F. Skinner`, `500 B.C.`."""
-    if at < 0 or units.words[at + 1] != "." or units.words[at + 3] != ".":
+    words = units.words
+    if at < 0 or words[at + 1] != "." or words[at + 3] != ".":
         return False
-    return units.token(at).isupper() and len(units.words[at + 2]) == 1
+    return units.token(at).isupper() and len(words[at + 2]) == 1
 
 
 def _spoils(units: Units, at: int) -> bool:
@@ -138,7 +152,8 @@ def _spoils(units: Units, at: int) -> bool:
     if word in {"(", "["}:
         return at + 1 not in units.options
     if word in HYPHENS or word == "/":
-        return not units.gaps[at + 1] and is_word(units, at + 1) and units.labels[at + 1] is None
+        is_compound = is_word(units, at + 1) and units.labels[at + 1] is None
+        return is_compound and not units.gaps[at + 1]
     return word in SPOILING
 
 
@@ -154,17 +169,19 @@ def _may_touch(units: Units, position: int, at: int) -> bool:
 
 def _may_follow(units: Units, position: int, at: int) -> bool:
     """Say whether the word after a label, and after a space, leaves it a label: `B because`."""
-    roles, word, token = units.roles[at], units.words[at], units.token(position)
+    roles, word = units.roles[at], units.words[at]
+    token = units.token(position)
     is_foreign = not units.token(at).isascii()
     if token.lower() in _WORDS and (roles & BE or word == _CAR):
         return word in _VERBS or is_foreign
-    if roles & _FOLLOWING or (roles & NOT and not roles & WRONG):
+    if roles & _FOLLOWING or roles & (NOT | WRONG) == NOT:
         return True
     if roles & _FOREIGN and is_foreign:
         return True
     if not token.isupper():
-        return False
-    if position and units.roles[position - 1] & (BE | LEAVE | ANSWER) and roles & (FILL | RIGHT):
+        return not units.words[position]  # `the second option`
+    before = units.roles[position - 1] if position else 0
+    if before & (BE | LEAVE | ANSWER) and roles & (FILL | RIGHT):
         return token not in _PRONOUNS  # `makes C the one`, `ist C richtig`
     return bool(roles & OPTION)
 
@@ -180,15 +197,19 @@ PLURALS = frozenset({"are", "sind", "sont", "son", "sono", "s\u00e3o", "zijn", "
 def _find_joined(units: Units, end: int) -> int | None:
     """Return where the label is that is joined to one that is closed before `end`."""
     further = _skip_joint(units, end)
-    joined = None if further is None else find_label(units, further)
+    if further is None:
+        return None
+    joined = find_label(units, further)
     if joined is None:
         return None
     at = close_label(units, joined)
     if not stands(units, joined, at):
         # `A, C 三项`: whatever the word is, the letter is none of a sentence.
-        return joined if further == end + 1 and units.token(joined).isupper() else None
-    is_subject = units.roles[at] & BE and units.gaps[at] and units.words[at] not in PLURALS
-    return None if is_subject else joined
+        is_letter = further == end + 1 and units.token(joined).isupper()
+        return joined if is_letter else None
+    if units.roles[at] & BE and units.gaps[at] and units.words[at] not in PLURALS:
+        return None  # the subject of another sentence
+    return joined
 
 
 def _skip_joint(units: Units, at: int) -> int | None:
@@ -206,8 +227,9 @@ def _skip_joint(units: Units, at: int) -> int | None:
     if at == begin:
         return None
     for further in range(at, at + _MOST_LIGHT):
-        is_label = units.labels[further] is not None and not is_word(units, further + 1)
-        if is_label or not units.roles[further] & (FILL | OPTION | MAYBE):
+        if units.labels[further] is not None and not is_word(units, further + 1):
+            return further
+        if not units.roles[further] & (FILL | OPTION | MAYBE):
             return further
     return None
 
@@ -223,8 +245,11 @@ _TO_TEXT = 12
 _BETWEEN = LABEL_MARKS | OPEN | CLOSE | DASHES | COMMAS | EQUALS | {"\u3002"}
 _TEXT_ENDS = CLOSE | STOPS | COMMAS | DASHES
 _BRACKETS = frozenset("([\uff08\u3010")
-#: How a key of an object ends.
-KEY = '":'
+
+
+def is_object(units: Units) -> bool:
+    """Say whether a text is an object with keys, as JSON or Python writes it."""
+    return '":' in units.text or ("':" in units.text and "{" in units.text)
 
 
 @dataclass(slots=True)
@@ -274,43 +299,52 @@ def _read_names_at(units: Units, position: int) -> Named | None:
         choices.append(units.labels[last])
     if not stands(units, last, end):
         return None
-    distinct = tuple(dict.fromkeys(map(str, choices)))
-    clashes = len(distinct) == 1 and bool(units.options) and _clashes(units, position, end)
-    is_wrapped = end > units.text_ends.get(last, last + 1)
-    return Named(distinct, position, end, is_wrapped, clashes)
+    names = Named(tuple(dict.fromkeys(map(str, choices))), position, end)
+    names.is_wrapped = end > units.text_ends.get(last, last + 1)
+    if units.options and len(names.choices) == 1 and position not in units.text_ends:
+        names.clashes = _leads_to_other(units, position, end) or _is_other(units, position)
+    return names
 
 
 def _is_numeral(units: Units, position: int) -> bool:
     """Say whether a label is the first of several Roman numerals; `(I)` is a label."""
-    is_first = units.words[position] == "i" and not units.known.isdisjoint({"ii", "iii"})
-    return is_first and (is_small(units, position) or units.words[position - 1] not in _BRACKETS)
-
-
-def _clashes(units: Units, position: int, end: int) -> bool:
-    """Say whether a label goes with another option's text, or is that text itself."""
-    choice = units.labels[position]
-    if position in units.text_ends:
+    if units.words[position] != "i" or units.known.isdisjoint({"ii", "iii"}):
         return False
-    is_object = KEY in units.text  # the text may be the value of the next key
+    return is_small(units, position) or units.words[position - 1] not in _BRACKETS
+
+
+def _leads_to_other(units: Units, position: int, end: int) -> bool:
+    """Say whether a label goes with another option's text."""
+    is_keyed = is_object(units)  # the text may be the value of the next key
     for at in range(end, min(end + _TO_TEXT, units.size)):
         if at in units.options:
-            return units.options[at] not in {choice, ""} and ends_text(units, at + 1)
-        if not is_object and not _may_lead_to_text(units, at):
+            is_own = units.options[at] in {units.labels[position], ""}
+            return not is_own and _ends_text(units, at + 1)
+        if not is_keyed and not _may_lead_to_text(units, at):
             break
+    return False
+
+
+def _is_other(units: Units, position: int) -> bool:
+    """Say whether a label is itself another option's text, and not meant as a label."""
     owner = units.options.get(position)
-    if not owner or owner == choice or _is_all(units, position):
+    if not owner or owner == units.labels[position] or _is_all(units, position):
         return False
-    if units.token(position) not in units.option_texts[units.choices.choices.index(owner)]:
+    text = units.option_texts[units.choices.choices.index(owner)]
+    if units.token(position) not in text:
         return False  # `C` is not the text `c`
     before = units.skip_back(position - 1, DRESS)
-    is_bracketed = units.words[before] in _BRACKETS and not units.words[position].isdecimal()
-    return not (units.roles[before] & OPTION or is_bracketed)
+    if units.roles[before] & OPTION:
+        return False
+    return units.words[before] not in _BRACKETS or units.words[position].isdecimal()
 
 
 def _is_all(units: Units, position: int) -> bool:
     """Say whether a text has no other word than this label."""
-    words = (at for at in range(min(units.size, 2 * WRAPS)) if is_word(units, at))
-    return list(words) == [position]
+    for at in range(min(units.size, 2 * WRAPS)):
+        if is_word(units, at) and at != position:
+            return False
+    return position < 2 * WRAPS
 
 
 def _may_lead_to_text(units: Units, at: int) -> bool:
@@ -320,7 +354,7 @@ def _may_lead_to_text(units: Units, at: int) -> bool:
     return not ~units.roles[at] & (IT | BE)  # `A, that is Lyon`
 
 
-def ends_text(units: Units, at: int) -> bool:
+def _ends_text(units: Units, at: int) -> bool:
     """Say whether nothing more is said of an option's text here: a full stop, `because`."""
     if is_end(units, at) or units.words[at] in _TEXT_ENDS or units.roles[at] & AFTER:
         return True

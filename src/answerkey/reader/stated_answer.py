@@ -52,6 +52,7 @@ from answerkey.reader.lexicon import (
     SO,
     STOPS,
     THAT,
+    THINK,
     UNDO,
     WRONG,
 )
@@ -68,8 +69,9 @@ from answerkey.reader.lines import (
     read_lines,
 )
 from answerkey.reader.markup import MARKUP, find_parts, read_markup, simplify
-from answerkey.reader.names import KEY, is_small, is_word, read_names
+from answerkey.reader.names import is_object, is_small, is_word, read_names
 from answerkey.reader.statements import (
+    REACH,
     SENTENCE_ENDS,
     Findings,
     Statement,
@@ -135,41 +137,61 @@ _SETTING_OFF = SENTENCE_ENDS | COMMAS | COLONS | DASHES
 _SAYING = COLONS | EQUALS | ARROWS | {"\u2208", "\u2248"}
 
 
-def _list_texts(units: Units, begin: int, end: int) -> Iterator[Statement]:
+def _list_texts(
+    units: Units,
+    begin: int,
+    end: int,
+    *,
+    with_labels: bool = False,
+) -> Iterator[Statement]:
     """Yield the option texts that have no label before them, as statements.
 
     One without choices is the text of several options. A label in brackets may follow a text; one
     of another option clashes with it, and so does a text that is another choice's label.
     """
-    attached = {text_end - 1 for text_end in units.text_ends.values()}
+    attached = {text_end - 1: label for label, text_end in units.text_ends.items()}
     for at, choice in units.options.items():
-        if not begin <= at < end or at in attached:
+        if not begin <= at < end or (at in attached and not with_labels):
             continue
         if not choice:
             yield Statement((), "option_text", Weight.TENTATIVE, at, at + 1)
             continue
         text = read_text(units, choice, at + 1)
         clashes = text.clashes or units.labels[at] not in {None, choice}
-        yield Statement(text.choices, "option_text", Weight.TENTATIVE, at, text.end, clashes)
+        first = attached.get(at, at)
+        yield Statement(text.choices, "option_text", Weight.TENTATIVE, first, text.end, clashes)
 
 
 def _read_assertion(units: Units) -> Statement | None:
     """Return the only option whose text a reply asserts: first, last, or alone."""
-    in_order = tuple(units.options.values()) == units.choices.choices
-    if not units.options or (in_order and len(units.options) > _PAIR):
+    options = units.options
+    in_order = tuple(options.values()) == units.choices.choices
+    if not options or (in_order and len(options) > _PAIR):
         return None  # every option in its order is a list
-    is_short = units.size <= _MOST_ASSERTED
-    if is_short:
-        texts = list(_list_texts(units, 0, units.size))
-    else:
+    if units.size > _MOST_ASSERTED:
         texts = list(_list_texts(units, 0, _LONGEST_OPENING))
         texts += _list_texts(units, units.size - _MOST_ASSERTED, units.size)
-    asserted = [text for text in texts if _opens(units, text) or _concludes(units, text)]
-    if not asserted and is_short and _is_undoubted(units, texts):
-        asserted = [text for text in texts if _is_asserted_alone(units, text)]
+        asserted = _filter_texts(units, texts, _opens, _concludes)
+    else:
+        texts = list(_list_texts(units, 0, units.size))
+        asserted = _filter_texts(units, texts, _opens, _concludes)
+        if not asserted and _is_undoubted(units, texts):
+            asserted = _filter_texts(units, texts, _is_asserted_alone)
+        if not asserted:
+            texts = list(_list_texts(units, 0, units.size, with_labels=True))
+            asserted = _filter_texts(units, texts, _concludes, _is_lone)
     if len({text.choices for text in asserted}) != 1 or not asserted[0].choices:
         return None
     return asserted[-1]
+
+
+def _filter_texts(
+    units: Units,
+    texts: Sequence[Statement],
+    *tests: Callable[[Units, Statement], bool],
+) -> list[Statement]:
+    """Return the texts that pass one of the tests."""
+    return [text for text in texts if any(test(units, text) for test in tests)]
 
 
 def _is_undoubted(units: Units, texts: Sequence[Statement]) -> bool:
@@ -192,34 +214,29 @@ def _skip_dress(units: Units, text: Statement) -> tuple[int, int]:
 def _opens(units: Units, text: Statement) -> bool:
     """Say whether the reply begins with this text, set off from what follows: `Invalid: it …`."""
     before, end = _skip_dress(units, text)
-    if before >= 0 or len(units.text_ends) > 1:
+    mark, after = units.words[end], units.roles[end + 1]
+    if before >= 0 or len(units.text_ends) > 1 or mark not in _SETTING_OFF:
         return False
     if end >= units.size - 1:
-        return units.words[end] in _SETTING_OFF
-    mark, after = units.words[end], units.roles[end + 1]
-    if mark not in _SETTING_OFF or mark in QUESTION_MARKS:
-        return False
-    if after & _DOUBT:
+        return True
+    if mark in QUESTION_MARKS or after & _DOUBT:
         return False
     return mark not in COMMAS or bool(after & AFTER)
 
 
 def _concludes(units: Units, text: Statement) -> bool:
     """Say whether the last sentence says, with a verb or a mark, that it is this text."""
+    words = units.words
     before, end = _skip_dress(units, text)
-    if not _is_last(units, end):
+    if before < 0 or not _is_last(units, end) or words[before] == "to":
         return False
-    if before < 0:
-        return False
-    is_said = units.words[before] in _SAYING or units.roles[before] & BE
-    if units.words[before] == "to":
-        return False
-    if not is_said and units.words[text.begin - 1] not in BOLD:
+    is_said = words[before] in _SAYING or units.roles[before] & BE
+    if not is_said and words[text.begin - 1] not in BOLD:
         return False
     if _is_of_label(units, before):
         return False
     # A longer text may be cut off if there is no full stop, and a number in it be any step.
-    is_stopped = not STOPS.isdisjoint(units.words[end : end + WRAPS])
+    is_stopped = not STOPS.isdisjoint(words[end : end + WRAPS])
     if units.size > _MOST_ASSERTED and not is_stopped:
         return False
     return _is_plain_clause(units, before)
@@ -238,17 +255,13 @@ def _is_plain_clause(units: Units, before: int, *, may_join: bool = False) -> bo
 
 
 def _is_last(units: Units, end: int) -> bool:
-    """Say whether nothing follows but marks, what it is not, or, in a short text, why it is so."""
+    """Say whether nothing follows but marks or, in a short text, why it is so."""
     following = units.words[end : end + WRAPS]
     if units.size <= end + WRAPS and all(word in _ENDINGS for word in following):
         return QUESTION_MARKS.isdisjoint(following)
     if units.size > _MOST_ASSERTED:
         return False
-    at = end + (following[0] in COMMAS)
-    roles = units.roles[at]
-    if roles & NOT and units.size <= at + WRAPS:
-        return True
-    return at > end and roles & (AFTER | SO) == AFTER
+    return following[0] in COMMAS and units.roles[end + 1] & (AFTER | SO) == AFTER
 
 
 def _is_asserted(units: Units, text: Statement) -> bool:
@@ -260,15 +273,33 @@ def _is_asserted(units: Units, text: Statement) -> bool:
 
 def _is_asserted_alone(units: Units, text: Statement) -> bool:
     """Say whether a sentence is about this text, or ends with it."""
+    words = units.words
     before, end = _skip_dress(units, text)
-    is_over = units.words[end] in _SETTING_OFF
-    if before < 0 or units.words[before] in SENTENCE_ENDS:
+    is_over = words[end] in _SETTING_OFF
+    if before < 0 or words[before] in SENTENCE_ENDS:
         return is_over or bool(units.roles[end] & BE)
     if not is_over or _is_of_label(units, before):
         return False
-    if "to" in units.words[max(before - 1, 0) : before + 1]:
+    if "to" in words[max(before - 1, 0) : before + 1]:
         return False
-    return bool(units.roles[before] & BE) or units.words[before] in COLONS
+    return bool(units.roles[before] & BE) or words[before] in COLONS
+
+
+def _is_lone(units: Units, text: Statement) -> bool:
+    """Say whether a short reply names one option only, by its label and its text, and asks nothing.
+
+    `It was written by D. Mary Shelley.`
+    """
+    if units.size > _FIRST_WORDS or len(units.options) > 1 or not units.named:
+        return False
+    labels = {units.labels[at] for at in units.named}
+    if not labels.issubset(text.choices) or not QUESTION_MARKS.isdisjoint(units.known):
+        return False
+    before, end = _skip_dress(units, text)
+    if units.words[end] not in SENTENCE_ENDS or _is_of_label(units, before):
+        return False
+    is_plain = _is_plain_clause(units, before, may_join=True)
+    return is_plain and _is_undoubted(units, [text])
 
 
 def _is_of_label(units: Units, verb: int) -> bool:
@@ -284,15 +315,24 @@ _POINTING = COLONS | ARROWS
 _PAUSES = COMMAS | STOPS | CLOSE
 #: So many items are a list of the options.
 _LISTED = 3
+#: How far before and after a cue the choice may stand that it states.
+_BACK = 4
+_FAR = 2 * REACH
+#: Words that may also state what is no choice: `the answer is E`.
+_NOUNS = ANSWER | OPTION | RIGHT | PICK | THINK
 
 
 def gather(units: Units, layout: LineLayout) -> Findings:
     """Return everything that the text states or excludes."""
     findings = Findings()
+    anchors = sorted({*units.named, *units.options})
+    anchors.append(units.size + _FAR)
     for at in units.marked:
-        roles = units.roles[at]
-        if roles & CUES:
-            read_cue(units, at, findings)
+        if units.roles[at] & CUES:
+            # Most words that may state something have nothing near them to state.
+            nearest = anchors[bisect_left(anchors, at - _BACK)]
+            if nearest < at + _FAR or units.roles[at] & _NOUNS:
+                read_cue(units, at, findings)
         if units.labels[at] is not None:
             read_subject(units, at, findings)
     if not MARKUP.isdisjoint(units.known):
@@ -328,33 +368,38 @@ def _drop_listed(
 
 def _read_last(units: Units, findings: Findings) -> None:
     """Note a label with which the text ends, after a colon, an arrow or `option`."""
+    words = units.words
     last = units.skip_back(units.size - 1, _ENDINGS)
-    names = read_names(units, last) if last > 0 else None
-    if names is None or is_small(units, last) or units.named[-1] != last:
+    if last <= 0 or not units.named or units.named[-1] != last:
+        return
+    names = read_names(units, last)
+    if names is None or is_small(units, last):
         return
     begin = last - 1
     light = OPTION | FILL | ANSWER
-    while begin > 0 and (units.words[begin] in OPEN or units.roles[begin] & light):
+    while begin > 0 and (words[begin] in OPEN or units.roles[begin] & light):
         begin -= 1
     # `Letter E.` is a sentence of its own.
-    is_option = units.plays(begin + 1, last, OPTION | ANSWER) and units.words[begin] in _PAUSES
-    is_led = is_option or units.words[begin] in _POINTING
+    is_option = units.plays(begin + 1, last, OPTION | ANSWER) and words[begin] in _PAUSES
+    if not is_option and words[begin] not in _POINTING:
+        return
     is_plain = _is_plain_clause(units, begin - 1, may_join=True)
-    if is_led and is_plain and not _is_questioned(units, begin, last):
+    if is_plain and not _is_questioned(units, begin, last):
         findings.state(names, "conclusion", Weight.VERDICT, begin + 1)
 
 
 def _is_questioned(units: Units, begin: int, last: int) -> bool:
     """Say whether a final label is one of several answers, or a question."""
-    if units.words[begin] in COLONS:
-        is_numbered = any(map(str.isdecimal, units.words[max(begin - 2, 0) : begin]))
+    words = units.words
+    if words[begin] in COLONS:
+        is_numbered = any(map(str.isdecimal, words[max(begin - 2, 0) : begin]))
         if is_numbered or units.plays(begin - 2, begin, QUESTION):
             return True
     for at in units.named:
-        is_set_off = not COLONS.isdisjoint(units.words[max(at - 1, 0) : at + 2])
+        is_set_off = not COLONS.isdisjoint(words[max(at - 1, 0) : at + 2])
         if is_set_off and units.labels[at] != units.labels[last]:
             return True
-    return not QUESTION_MARKS.isdisjoint(units.words[last:])
+    return not QUESTION_MARKS.isdisjoint(words[last:])
 
 
 # One decision from everything that a text states.
@@ -424,17 +469,17 @@ def _combine(units: Units, statements: Sequence[Statement]) -> Decision:
         is_open = is_open or not is_narrowed
         current = statement
     decision = Decision(None, None, current.part, current.begin, current.end)
-    if len(current.choices) == 1:
-        decision.choice = current.choices[0]
-    if is_open and decision.choice:
-        return replace(decision, reason=SEVERAL, doubt="other_statement")
-    if len(current.choices) > 1:
-        decision.reason = SEVERAL
-    elif not current.choices:
+    if not current.choices:
         is_declined = units.plays(current.begin, current.end, NONE)
         decision.reason = DECLINED if is_declined else "NOT_A_CHOICE"
-    elif current.clashes:
-        return replace(decision, reason=CLASH, doubt="other_text")
+    elif len(current.choices) > 1:
+        decision.reason = SEVERAL
+    else:
+        decision.choice = current.choices[0]
+        if is_open:
+            decision.reason, decision.doubt = SEVERAL, "other_statement"
+        elif current.clashes:
+            decision.reason, decision.doubt = CLASH, "other_text"
     return decision
 
 
@@ -447,12 +492,16 @@ def _find_corrections(units: Units) -> Iterator[int]:
     """Yield where words replace what was said: `wait`, `that is wrong`, and `no,` on its own."""
     for at in _list_roles(units, FIX | WRONG):
         roles = units.roles[at]
-        after = units.roles[at + 1 : at + 2]
-        is_fix = roles & (UNDO | MUTE) or is_inserted(units, at) or not units.words[at]
-        is_fix = is_fix or any(role & ANSWER for role in after)
-        is_no = not ~roles & (WRONG | NOT) and units.words[at + 1 : at + 2] == [","]
-        if is_no or (roles & FIX and is_fix):
+        is_no = not ~roles & (WRONG | NOT) and units.words[at + 1] == ","
+        if is_no or (roles & FIX and _replaces(units, at)):
             yield at
+
+
+def _replaces(units: Units, at: int) -> bool:
+    """Say whether a correction stands on its own, or before a word for the answer."""
+    if units.roles[at] & (UNDO | MUTE) or not units.words[at]:
+        return True
+    return bool(units.roles[at + 1] & ANSWER) or is_inserted(units, at)
 
 
 def _eliminate(units: Units, findings: Findings) -> str | None:
@@ -476,11 +525,13 @@ def _name_silence(units: Units, findings: Findings) -> Decision:
 
     A choice that is named without a statement counts for those who accept weak readings.
     """
-    roles = units.roles
-    if units.size > _SHORT_REPLY:
-        roles = roles[:_FIRST_WORDS] + roles[units.size - _FIRST_WORDS :]
-    is_short = units.size <= _FIRST_WORDS
-    if any(role & REFUSE or (role & NONE and is_short) for role in roles):
+    refusal = REFUSE
+    if units.size <= _FIRST_WORDS:
+        refusal |= NONE
+    last_words = units.size - _FIRST_WORDS
+    if units.size <= _SHORT_REPLY:
+        last_words = 0
+    if units.plays(0, _FIRST_WORDS, refusal) or units.plays(last_words, units.size, refusal):
         return Decision(reason=DECLINED)
     choices = {str(units.labels[at]) for at in units.named if _is_mention(units, at)}
     for text in _list_texts(units, 0, units.size):
@@ -496,12 +547,11 @@ def _name_silence(units: Units, findings: Findings) -> Decision:
 _SUPPORT = ANSWER | RIGHT | PICK | LEAVE | MATCH
 _UNSURE = _DENIAL | SAYS | IF | BUT
 #: In an argument these may say of another choice that it is true, and still not the answer.
-_LIGHT_PARTS = frozenset({"named_right", "verdict_list", "option_text", "reference"})
+_LIGHT_PARTS = frozenset({"named_right", "verdict_list", "option_text"})
 #: What may stand between an option's text and the answer that it is given as.
 _LEADING_ON = SO | FILL | OWN | MATCH | OPTION | IT | BE | RIGHT | ANSWER
 _CLAUSE_ENDS = SENTENCE_ENDS | OPEN
 _LAST_WORDS = 24
-_BACK = 4
 _WORDS = frozenset("ai")
 _BRACKETS = frozenset("([\uff08\u3010")
 _FORMULA = OPERATORS | EQUALS | HYPHENS | MATHEMATICS | frozenset("\u00b0\u00ba_^<>{")
@@ -556,7 +606,8 @@ def _find_quote(units: Units, end: int) -> tuple[int, str]:
 
 def _is_quoted(units: Units, decision: Decision, _findings: Findings) -> bool:
     """Say whether the answer stands in what somebody is quoted with: `"It is C", said Tom`."""
-    if units.known.isdisjoint(_SPEECH) or KEY in units.text:
+    roles = units.roles
+    if units.known.isdisjoint(_SPEECH) or is_object(units):
         return False
     quote, closing = _find_quote(units, decision.begin)
     near = units.words[decision.end - 1 : decision.end + _SENTENCE]
@@ -564,11 +615,12 @@ def _is_quoted(units: Units, decision: Decision, _findings: Findings) -> bool:
     if not closers:
         return False
     end = units.skip(decision.end + closers[0], CLOSE | COMMAS | DASHES)
-    if units.plays(quote - 2, quote, IF | SAYS) or units.plays(end, end + 1, IF | SAYS):
+    if (roles[quote - 2] | roles[quote - 1] | roles[end]) & (IF | SAYS):
         return True
     # The answer alone may stand in quotes: `The town is "Lyon".`
-    is_alone = decision.end == decision.begin + 1
-    return quote < decision.begin and not is_alone and (quote > 0 or is_word(units, end))
+    if quote >= decision.begin or decision.end == decision.begin + 1:
+        return False
+    return quote > 0 or is_word(units, end)
 
 
 def _asserts_other(units: Units, decision: Decision, _findings: Findings) -> bool:
@@ -605,17 +657,39 @@ def _is_contradicted(units: Units, decision: Decision, findings: Findings) -> bo
     for statement in findings.statements:
         if not statement.choices or decision.choice in statement.choices:
             continue
-        if statement.part in _LIGHT_PARTS:
+        is_remark = statement.part == "reference" and units.size > _FIRST_WORDS
+        if statement.part in _LIGHT_PARTS or is_remark:
             continue
-        begin, end = statement.begin, statement.end
-        is_firm = statement.weight is not Weight.TENTATIVE and any(units.labels[begin:end])
-        if KEY in units.text:
-            is_firm = statement.part == "answer_cue"
-        is_turned = units.plays(begin, decision.end, MAYBE | BUT)
-        is_turned = is_turned or any(end <= at < decision.end for at in _find_corrections(units))
-        if begin >= decision.end or (is_firm and not is_turned):
+        if statement.begin >= decision.end:
+            return True
+        if _is_firm(units, statement, decision) and not _is_turned(units, statement, decision):
             return True
     return False
+
+
+def _is_firm(units: Units, statement: Statement, decision: Decision) -> bool:
+    """Say whether a statement before the answer names a label, or a text that leads to it."""
+    if is_object(units):
+        return statement.part == "answer_cue"
+    is_labelled = any(units.labels[statement.begin : statement.end])
+    if is_labelled and statement.weight is not Weight.TENTATIVE:
+        return True
+    return _follows_text(units, statement, decision)
+
+
+def _is_turned(units: Units, statement: Statement, decision: Decision) -> bool:
+    """Say whether words between a statement and the answer turn from the one to the other."""
+    if units.plays(statement.begin, decision.end, MAYBE | BUT):
+        return True
+    return any(statement.end <= at < decision.end for at in _find_corrections(units))
+
+
+def _follows_text(units: Units, statement: Statement, decision: Decision) -> bool:
+    """Say whether an answer is what its own sentence concludes from another option's text."""
+    if statement.end > decision.begin or statement.end - 1 not in units.options:
+        return False
+    between = units.words[statement.end : decision.begin]
+    return len(between) <= 2 * WRAPS and SENTENCE_ENDS.isdisjoint(between)
 
 
 def _is_denied(units: Units, decision: Decision, findings: Findings) -> bool:
@@ -636,21 +710,21 @@ def _is_denied(units: Units, decision: Decision, findings: Findings) -> bool:
 
 def _is_rivalled(units: Units, decision: Decision, findings: Findings) -> bool:
     """Say whether its own sentence names a further choice, or a later one supports another."""
-    if KEY in units.text:
+    if is_object(units):
         return False
     if units.size > decision.end and units.roles[units.size - 1] & (OR | PREP) == OR:
         return True  # a text that is cut off after `or`
     agreeing = [each.begin for each in findings.statements if each.choices == (decision.choice,)]
     for first, end in _list_sentences(units, decision.end):
-        mentions = [
+        if any(first <= begin < end for begin in agreeing):
+            continue
+        rivals = [
             at for at in _list_mentions(units, first, end) if units.labels[at] != decision.choice
         ]
-        if not mentions or any(first <= begin < end for begin in agreeing):
-            continue
         if first == decision.end:
-            if any(_is_alternative(units, first, at) for at in mentions):
+            if any(_is_alternative(units, first, at) for at in rivals):
                 return True
-        elif units.plays(first, end, _SUPPORT) and not units.plays(first, end, _UNSURE):
+        elif rivals and units.plays(first, end, _SUPPORT) and not units.plays(first, end, _UNSURE):
             return True
     return False
 
@@ -684,16 +758,19 @@ def _list_mentions(units: Units, begin: int, end: int) -> Iterator[int]:
 
 def _is_mention(units: Units, at: int) -> bool:
     """Say whether a letter is a label where nothing states it: no article, no part of a formula."""
-    before, after = units.words[at - 1], units.words[at + 1]
-    around = units.roles[at - 1] | units.roles[at + 1]
+    words, roles = units.words, units.roles
+    before, after = words[at - 1], words[at + 1]
+    around = roles[at - 1] | roles[at + 1]
     if before in _BRACKETS or around & OPTION or at in units.text_ends:
         return read_names(units, at) is not None and not is_small(units, at)
     is_called = after == "(" and not units.gaps[at + 1]
     if is_called or before in _FORMULA or after in _FORMULA or before[:1].isdecimal():
         return False
-    if not units.token(at).isupper() or (is_word(units, at - 1) and not units.roles[at - 1]):
+    if not units.token(at).isupper():
+        return False
+    if is_word(units, at - 1) and not roles[at - 1]:
         return False  # `vitamin C`
-    return units.words[at] not in _WORDS or bool(around & BE)
+    return words[at] not in _WORDS or bool(around & BE)
 
 
 _Doubt = Callable[[Units, Decision, Findings], bool]
@@ -760,40 +837,92 @@ def _simplify_options(options: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(map(simplify, options))
 
 
-#: `The answer is (B).` as the last sentence, and what may be a label anywhere else.
+# Chains of thought: most end with `the answer is (B).`, and few of their sentences name a label.
+
+_CLOSING = re.compile(r"nswer is:? ?[(*]{0,3}[A-J][)*]{0,3}\.?\Z")
+_LONGEST_CLOSING = 26
+#: The last sentence as most chains have it.
 _LAST_SENTENCE = re.compile(
-    r"(?:\A|[.!?:)\n]\s{1,4}|\n)(?:So |Thus,? |Therefore, |Hence,? )?[Tt]he (?:correct |final )?"
-    r"(answer is:? ?[(*]{0,3}([A-J])[)*]{0,3})\.?\s*\Z"
+    r"(?:(?:So|Thus|Hence|Therefore),? )?[Tt]he (?:correct |final )?"
+    r"(answer is:? ?[(*]{0,3}([A-J])[)*]{0,3})\.?\Z"
 )
-#: How far before its verb the last sentence may begin.
-_TO_SENTENCE = 12
-_MAYBE_LABEL = re.compile(r"\b(?:[B-HJb-hj]|[Aa](?! [a-z])|I(?![ '][a-z]))\b")
+#: What may be a label in a sentence; the article and the pronoun are none, nor is a variable.
+_CAPITAL = re.compile(r"[A-J](?<!\w.)(?!\w| ?[=^+*/<>])(?!(?<=A) [a-z]|(?<=I)[ '][a-z])")
+_SMALL = re.compile(r"[(*\[\"'][a-j](?!\w)")
+#: Words with which a further question begins.
+_QUESTIONS = ("question", "q:", "problem", "exercise", "user", "human", "instruction", "input")
+#: In a shorter text there is little to leave out.
+_SHORTEST_CHAIN = 250
+_LETTERS = frozenset("ABCDEFGHIJ")
 
 
-def _read_last_sentence(
-    text: str, labels: Labels, options: tuple[str, ...], offset: int
+def _is_chain(text: str, choices: Sequence[str]) -> bool:
+    """Say whether a text argues about one question and closes with a letter."""
+    if len(text) < _SHORTEST_CHAIN or not _CLOSING.search(text, len(text) - _LONGEST_CLOSING):
+        return False
+    lowered = text.lower()
+    return _LETTERS.issuperset(choices) and not any(map(lowered.__contains__, _QUESTIONS))
+
+
+def _may_state(sentence: str) -> bool:
+    """Say whether a sentence has anything in it that may be a label, or a word for the answer."""
+    if "answer" in sentence or _CAPITAL.search(sentence):
+        return True
+    return _SMALL.search(sentence) is not None
+
+
+def _read_chain(
+    text: str,
+    labels: Labels,
+    options: tuple[str, ...],
+    offset: int,
 ) -> Reading | None:
-    """Return the answer that the last sentence states plainly, if no other label is in sight.
+    """Return the answer with which a chain of thought closes, if no other sentence speaks against.
 
-    Most chains of thought are of this kind, and need not be read as a whole.
+    Sentences without a label are left out: they can only correct or doubt what others state. The
+    one before the last may state an option's text.
     """
-    at = text.rfind("he answer is")
-    match = _LAST_SENTENCE.search(text, max(at - _TO_SENTENCE, 0)) if at >= 0 else None
-    if match is None or match[2] not in labels.by_key.values() or match[2] in options:
+    text = text.rstrip()
+    if not _is_chain(text, labels.choices):
         return None
-    if _MAYBE_LABEL.search(text, 0, match.start()):
+    lines = text
+    for mark in ".?!":
+        lines = lines.replace(f"{mark} ", f"{mark}\n")
+    *sentences, before, last = ["", *filter(None, lines.split("\n"))]
+    kept = [*filter(_may_state, sentences), before, last]
+    closing = _LAST_SENTENCE.match(last)
+    is_plain = closing is not None and closing[2] in labels.choices
+    if closing and is_plain and len(kept) == _PAIR and not _may_support(before, options):
+        end = offset + len(text) - len(last) + closing.end(1)
+        return Reading(closing[2], None, (end - len(closing[1]), end), "answer_cue")
+    condensed = "\n".join(kept)
+    units = split_units(condensed, labels, options)
+    decision = decide(units, lay_out(units))
+    is_last = decision.part == "answer_cue" and decision.end >= units.size - 1 - WRAPS
+    if decision.choice is None or decision.doubt or not is_last:
         return None
-    # `It is Lyon. The answer is (A).`
-    before = text[: match.start()].rstrip(" .").lower()
-    if any(option and before.endswith(option.rstrip(".").lower()) for option in options):
+    if units.plays(decision.begin - _BACK, decision.end, MAYBE | THINK):  # `my best guess`
         return None
-    begin, end = match.span(1)
-    return Reading(match[2], None, (offset + begin, offset + end), "answer_cue")
+    return _locate(units, decision, offset + len(text) - len(condensed))
+
+
+def _may_support(sentence: str, options: tuple[str, ...]) -> bool:
+    """Say whether a sentence may state a label or has an option's text in it."""
+    if _may_state(sentence):
+        return True
+    lowered = sentence.lower()
+    return any(map(lowered.__contains__, _lower(options)))
+
+
+@lru_cache(maxsize=4096)
+def _lower(options: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the options as they may stand in a sentence in small letters."""
+    return tuple(option.rstrip(".").lower() for option in options)
 
 
 def _read_part(text: str, labels: Labels, options: tuple[str, ...], offset: int) -> Reading:
     """Return what a turn states before it goes on with a question of its own."""
-    reading = _read_last_sentence(text, labels, options, offset)
+    reading = _read_chain(text, labels, options, offset)
     if reading is not None:
         return reading
     units = split_units(text, labels, options)

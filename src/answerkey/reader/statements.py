@@ -120,6 +120,7 @@ _NEGATION = 4
 _CUES = 4
 
 _LIGHT_AFTER_CUE = FILL | OWN | RIGHT | OPTION | THINK | FIX | MAYBE | IT | PICK
+_LIGHT_AFTER_LABEL = FILL | BE | OPTION | RIGHT | BARE
 _BRACKETS = frozenset("([\uff08\u3010")
 _PAUSES = CLOSE | COMMAS
 _INTERJECTION_ENDS = COMMAS | LINKS | STOPS
@@ -141,7 +142,11 @@ class _Way:
 
 
 def follow(
-    units: Units, at: int, *, is_linked: bool = False, may_pause: bool = True
+    units: Units,
+    at: int,
+    *,
+    is_linked: bool = False,
+    may_pause: bool = True,
 ) -> Named | None:
     """Return what is named after a cue that ends at `at`, or None if the words lead elsewhere.
 
@@ -157,7 +162,8 @@ def follow(
             target.is_negated = way.is_negated
             target.is_maybe |= way.is_maybe
             target.has_link = way.has_link
-            return _look_after(units, target, has_verb=way.cues > 0 or not way.has_link)
+            has_verb = way.cues > 0 or not way.has_link
+            return _look_after(units, target, has_verb=has_verb)
         further = _step(units, at, way)
         if further is None:
             return None
@@ -167,21 +173,28 @@ def follow(
 
 def _step(units: Units, at: int, way: _Way) -> int | None:
     """Return the unit after this one, if it may stand between a cue and what it leads to."""
-    word, roles = units.words[at], units.roles[at]
+    roles = units.roles[at]
     if roles & NOT:
         is_interjection = roles & WRONG and is_followed(units, at)  # `actually, no: it is B`
         way.is_negated |= not is_interjection
-    elif roles & PREP and not _leads_to_label(units, at):
+        return at + 1
+    if roles & PREP and not _is_article(units, at):
         if not way.has_link:
             return _skip_preposition(units, at)
-        if not roles & _LIGHT_AFTER_CUE:
-            return None
-    elif roles & (BE | _LIGHT_AFTER_CUE) or (roles & ANSWER and way.has_link):
-        if not _pass_light_word(roles, way):
-            return None
-    elif not _pass_mark(word, way):
-        return None
-    return at + 1
+        return at + 1 if roles & _LIGHT_AFTER_CUE else None
+    is_noun = roles & ANSWER and way.has_link
+    if roles & (BE | _LIGHT_AFTER_CUE) or is_noun:
+        is_passed = _pass_light_word(roles, way)
+    else:
+        is_passed = _pass_mark(units.words[at], way)
+    return at + 1 if is_passed else None
+
+
+def _is_article(units: Units, at: int) -> bool:
+    """Say whether a word that may be a preposition is none here: `odpowiedź to B`."""
+    if not units.roles[at] & (BE | FILL | OPTION):
+        return False
+    return read_names(units, at + 1) is not None
 
 
 def _pass_mark(word: str, way: _Way) -> bool:
@@ -258,49 +271,48 @@ def _read_foreign(units: Units, at: int) -> Named | None:
     return Named((), at, end)
 
 
-def _leads_to_label(units: Units, at: int) -> bool:
-    """Say whether a word that may be a preposition is none here: `odpowiedź to B`."""
-    roles = units.roles[at]
-    if roles & OPTION:
-        return True
-    return bool(roles & (BE | FILL)) and read_names(units, at + 1) is not None
-
-
 def _skip_preposition(units: Units, at: int) -> int | None:
     """Return where the verb or the colon is after `to this question`; None when there is none."""
     for further in range(at + 1, min(at + _LONGEST_REMARK, units.size)):
-        word, roles = units.words[further], units.roles[further]
-        if (roles & BE and not roles & PREP) or (word in LINKS and not units.gaps[further]):
+        if units.roles[further] & (BE | PREP) == BE:
             return further
-        if word == BREAK:
+        if units.words[further] in LINKS and not units.gaps[further]:
+            return further
+        if units.words[further] == BREAK:
             break
     return None
 
 
 def _look_after(units: Units, target: Named, *, has_verb: bool) -> Named | None:
     """Return the target, negated if a negation follows; None for a condition or a question."""
-    at = target.end
-    if units.words[at] == _OF and is_word(units, at + 1):
+    words = units.words
+    begin = target.end
+    if words[begin] == _OF and is_word(units, begin + 1):
         return None
-    if at - 1 in units.options:
+    if begin - 1 in units.options:
         return target  # `(B) Lyon. Lyon is not …` says more of the text
     is_judged = False
-    for further in range(at, at + _NEGATION):
-        roles = units.roles[further]
-        # `answer B is wrong`, `answer B is not right`, `B가 아닙니다`
-        is_wrong = roles & WRONG and not roles & (NOT | AFTER)
-        is_judged |= bool(roles & NOT and units.roles[further + 1] & BE)  # `B nie jest`
-        if is_wrong or roles & NOT_AFTER or (is_judged and roles & NOT):
-            return replace(target, is_negated=True, end=further + 1)
+    for at in range(begin, begin + _NEGATION):
+        roles = units.roles[at]
+        is_judged |= bool(roles & NOT and units.roles[at + 1] & BE)  # `B nie jest`
+        if _denies(roles, is_judged=is_judged):
+            return replace(target, is_negated=True, end=at + 1)
         if roles & IF and not roles & AFTER:
             return None
         is_judged |= roles & (BE | IT) == BE
-        has_verb |= is_judged
-        if units.words[further] in QUESTION_MARKS:
-            return None if has_verb else target
-        if not roles & (FILL | BE | OPTION | RIGHT | BARE) and units.words[further] not in CLOSE:
+        if words[at] in QUESTION_MARKS:
+            return None if has_verb or is_judged else target
+        is_adverb = is_judged and not roles and is_word(units, at)
+        if not is_adverb and not roles & _LIGHT_AFTER_LABEL and words[at] not in CLOSE:
             break
     return target
+
+
+def _denies(roles: int, *, is_judged: bool) -> bool:
+    """Say whether a word after a label denies it: `B is wrong`, `B is not`, `B가 아닙니다`."""
+    if roles & NOT_AFTER or (roles & NOT and is_judged):
+        return True
+    return bool(roles & WRONG) and not roles & (NOT | AFTER)
 
 
 def _follow_contrast(units: Units, end: int) -> Named | None:
@@ -323,6 +335,10 @@ BEFORE_INSERTION = SENTENCE_ENDS | COMMAS | DASHES
 
 #: Roles of words that may begin anew, whatever was said before.
 _NEW = BUT | SO | FIX
+
+
+#: Verbs that make a condition of a sentence that begins with them: `Wäre es kalt, so wäre es B.`
+_INVERTED = frozenset({"w\u00e4re", "w\u00e4ren", "sollte", "sollten", "were", "should"})
 
 
 class Context(IntEnum):
@@ -353,25 +369,37 @@ def read_context(units: Units, at: int) -> Context:
         word, roles = units.words[before], units.roles[before]
         if word in SENTENCE_ENDS or roles & _NEW:
             return Context.DENIED if roles & MUTE and in_clause else context
-        if roles & (IF | SAYS) and _is_unreal(units, before, at, in_clause=in_clause):
+        if _is_unreal(units, before, at, in_clause=in_clause):
             return Context.HYPOTHETICAL
         if roles & (NOT | WRONG):
             if in_clause:
                 context = Context.DENIED
-        elif word in COMMAS:
+            continue
+        if word in COMMAS:
             depends = depends or _depends(units, before + 1)
-            in_clause = in_clause and depends
-        elif roles & AND or (word in LINKS and (word not in HYPHENS or units.gaps[before])):
-            in_clause = in_clause and depends
+        elif not roles & AND and not _is_link(units, before):
+            continue
+        in_clause = in_clause and depends
     return context
 
 
+def _is_link(units: Units, at: int) -> bool:
+    """Say whether a colon or a dash parts two clauses here; a hyphen does not."""
+    word = units.words[at]
+    return word in LINKS and (word not in HYPHENS or bool(units.gaps[at]))
+
+
 def _is_unreal(units: Units, at: int, cue: int, *, in_clause: bool) -> bool:
-    """Say whether a condition or somebody else's opinion reaches the cue."""
+    """Say whether a condition or somebody else's opinion begins here and reaches the cue."""
+    words = units.words
     roles = units.roles[at]
+    if words[at] in _INVERTED:
+        return words[at - 1] in SENTENCE_ENDS
     if roles & SAYS:
         return bool(roles & IF) or cue - at <= BEFORE
-    return in_clause or units.words[at + 1] in COLONS  # `Tom says: it is C`
+    if not roles & IF:
+        return False
+    return in_clause or words[at + 1] in COLONS  # `Tom says: it is C`
 
 
 def is_inserted(units: Units, at: int) -> bool:
@@ -422,7 +450,7 @@ def read_cue(units: Units, at: int, findings: Findings) -> None:
     elif roles & THINK and not roles & ANSWER:
         target = follow(units, at + 1, is_linked=True)
         _note(units, at, target, findings, "chosen", Weight.TENTATIVE)
-    elif roles & FIX and not roles & MUTE and (not roles & UNDO or is_followed(units, at)):
+    elif _is_correction(units, at):
         _note(units, at, _follow_hint(units, at), findings, "correction")
     elif roles & (LEAVE | MATCH | SO | IT) or _is_contrast(units, at):
         part = next((part for role, part in _HINTS.items() if roles & role), "conclusion")
@@ -431,6 +459,13 @@ def read_cue(units: Units, at: int, findings: Findings) -> None:
         _exclude(units, at, findings)
     elif _is_lone_guess(units, at):
         _note(units, at, _follow_hint(units, at), findings, "chosen", Weight.TENTATIVE)
+
+
+def _is_correction(units: Units, at: int) -> bool:
+    """Say whether a word leads on to what replaces an answer: `wait,`, `I meant`."""
+    if units.roles[at] & (FIX | MUTE) != FIX:
+        return False
+    return not units.roles[at] & UNDO or is_followed(units, at)
 
 
 def _is_contrast(units: Units, at: int) -> bool:
@@ -486,10 +521,12 @@ def _note(
         return
     if target.is_negated or context is Context.DENIED:
         findings.exclude(target.choices, at)
+        is_denied = context is Context.DENIED
         target = _follow_contrast(units, target.end)
-        if target is None or (context is Context.DENIED and not _ends_clause(units, target)):
+        if target is None or (is_denied and not _ends_clause(units, target)):
             return
-    if target.is_negated or len(target.choices) == len(units.choices.choices) > 1:
+    is_every = len(target.choices) == len(units.choices.choices) > 1
+    if target.is_negated or is_every:
         return
     if target.is_maybe or not any(units.labels[at : target.end]):
         weight = max(weight, Weight.TENTATIVE)  # also where a text is stated and no label
@@ -501,30 +538,36 @@ def _follow_answer(units: Units, at: int) -> Named | None:
     target = follow(units, at + 1)
     if target is None:
         return None
-    roles, end = units.roles[at], target.end
-    if roles & MAYBE and is_word(units, end):
+    if units.roles[at] & MAYBE and is_word(units, target.end):
         return None  # `two answers: 1 for the noun and 3 for the verb`
     if target.has_link or starts_line(units, at):
         return target
-    if end >= units.size or units.words[at - 1] in ROUND_OPEN:
+    if target.end >= units.size or units.words[at - 1] in ROUND_OPEN:
         return None  # a text that is cut off, or a remark
-    # `ist die Antwort B`, `dass die Antwort B ist`
+    return target if _is_apposed(units, at, target) else None
+
+
+def _is_apposed(units: Units, at: int, target: Named) -> bool:
+    """Say whether a label right after `answer` is what it is: `dass die Antwort B ist`."""
+    roles = units.roles
+    if roles[at] & BARE or target.is_wrapped:
+        return True
     before = skip_back(units, at, FILL | OWN | RIGHT)
-    is_after = units.roles[end] & BE and not is_word(units, end + 1)
-    has_verb = units.roles[before] & BE and units.words[before] != "to"
-    is_bare = roles & BARE or target.is_wrapped or has_verb
-    return target if is_bare or is_after else None
+    if roles[before] & BE and units.words[before] != "to":
+        return True
+    return bool(roles[target.end] & BE) and not is_word(units, target.end + 1)
 
 
 def _follow_option(units: Units, at: int) -> Named | None:
     """Return what an option word leads to, if it is `the correct option` or `my choice`."""
+    roles = units.roles
     if at > 0 and units.labels[at - 1] is not None and not units.gaps[at]:
         return None  # `A项`
     before = skip_back(units, at, FILL & ~(RIGHT | OWN))
-    around = units.roles[at] | units.roles[before] | units.roles[at + 1] & RIGHT
+    around = roles[at] | roles[before] | roles[at + 1] & RIGHT
     if not around & (RIGHT | OWN) and not _is_key(units, at):
         return None
-    if units.roles[at] & MAYBE and not around & RIGHT:
+    if roles[at] & MAYBE and not around & RIGHT:
         return None  # `Options: A 8, B 9`
     target = follow(units, at + 1)
     if target is None or target.has_link or around & RIGHT:
@@ -534,23 +577,26 @@ def _follow_option(units: Units, at: int) -> Named | None:
 
 def _is_key(units: Units, at: int) -> bool:
     """Say whether a line begins with the word and a colon: `Choice: B`, `"option": "B"`."""
-    after = [word for word in units.words[at + 1 : at + _BACK] if word not in DRESS]
-    return bool(after) and after[0] in COLONS and starts_line(units, at)
+    after = units.skip(at + 1, DRESS, _BACK - 1)
+    return units.words[after] in COLONS and starts_line(units, at)
 
 
 def _follow_right(units: Units, at: int) -> Named | None:
     """Return what `the correct one is` and `正确的是` lead to, not `B is correct: A is not`."""
+    roles = units.roles
     before = skip_back(units, at, FILL)
     if before >= 0:
-        is_inside = is_word(units, before) and not units.roles[before] & _BEFORE_RIGHT
+        is_inside = is_word(units, before) and not roles[before] & _BEFORE_RIGHT
         if is_inside and not starts_line(units, at):
             return None
-        if units.roles[before] & PREP:
+        if roles[before] & PREP:
             return None  # `from the right`
-    if units.roles[at + 1] & (ANSWER | OPTION):
+    if roles[at + 1] & (ANSWER | OPTION):
         return None
     target = follow(units, at + 1)
-    return target if target and target.has_link and target.choices else None
+    if target is None or not target.has_link or not target.choices:
+        return None
+    return target
 
 
 def _follow_pick(units: Units, at: int) -> Named | None:
@@ -558,14 +604,20 @@ def _follow_pick(units: Units, at: int) -> Named | None:
     if units.words[at + 1] in MATHEMATICS:
         return None
     target = follow(units, at + 1, is_linked=True, may_pause=False)
-    if target is not None:
-        if not QUESTION_MARKS.isdisjoint(units.words[target.end : target.end + 1]):
-            return None
-        is_variable = target.choices and is_small(units, target.end - 1)
-        return None if is_variable and not _ends_clause(units, target) else target
-    if units.roles[at] & ENDING or not units.token(at).isascii():
-        return _read_before(units, at)
-    return None
+    if target is None:
+        is_ending = units.roles[at] & ENDING or not units.token(at).isascii()
+        return _read_before(units, at) if is_ending else None
+    if _is_asked(units, target):
+        return None
+    is_variable = target.choices and is_small(units, target.end - 1)
+    if is_variable and not _ends_clause(units, target):
+        return None
+    return target
+
+
+def _is_asked(units: Units, target: Named) -> bool:
+    """Say whether a question mark follows: `shall I choose B?`."""
+    return target.end < units.size and units.words[target.end] in QUESTION_MARKS
 
 
 def _read_before(units: Units, at: int) -> Named | None:
@@ -583,8 +635,6 @@ def _read_before(units: Units, at: int) -> Named | None:
 
 def _follow_hint(units: Units, at: int) -> Named | None:
     """Return what `it is`, `so` and `that leaves` lead to, if the clause ends there."""
-    if not units.options and not any(units.labels[at : at + 2 * REACH]):
-        return None
     roles = units.roles[at]
     begin = at + 1
     if roles & (IT | BE) == IT:
@@ -597,12 +647,12 @@ def _follow_hint(units: Units, at: int) -> Named | None:
     target = follow(units, begin, is_linked=True, may_pause=may_pause)
     if target is None or not target.choices or not _ends_clause(units, target):
         return None
-    if not QUESTION_MARKS.isdisjoint(units.words[target.end : target.end + 1]):
+    if _is_asked(units, target):
         return None
-    is_option = units.plays(begin, target.end, OPTION)
-    if target.is_wrapped or is_option or target.end - 1 in units.options:
+    is_text = target.end - 1 in units.options
+    if target.is_wrapped or is_text or units.plays(begin, target.end, OPTION):
         return target
-    return None if roles & MATCH or units.token(target.end - 1).islower() else target
+    return None if roles & MATCH or is_small(units, target.end - 1) else target
 
 
 def _ends_clause(units: Units, target: Named) -> bool:
@@ -669,8 +719,10 @@ class _Verdict:
 def read_subject(units: Units, at: int, findings: Findings) -> None:
     """Note what is said of the labels that begin at `at`."""
     begin = _find_begin(units, at)
-    names = None if begin is None else read_names(units, at)
-    if begin is None or names is None:
+    if begin is None:
+        return
+    names = read_names(units, at)
+    if names is None:
         return
     is_inverted = begin > 0 and bool(units.roles[begin - 1] & (BE | LEAVE))
     verdict = _read_verdict(units, names, has_verb=is_inverted)
@@ -680,9 +732,12 @@ def read_subject(units: Units, at: int, findings: Findings) -> None:
     if is_condition or units.words[verdict.end] in QUESTION_MARKS:
         return  # `D would be correct if`
     context = read_context(units, begin)
-    if context is Context.HYPOTHETICAL or (context is Context.DENIED and verdict.is_wrong):
+    if context is Context.HYPOTHETICAL:
         return
-    if verdict.is_wrong != (verdict.is_negated or context is Context.DENIED):
+    is_denied = context is Context.DENIED
+    if is_denied and verdict.is_wrong:
+        return
+    if verdict.is_wrong != (verdict.is_negated or is_denied):
         findings.exclude(names.choices, begin)
     elif not verdict.is_wrong:
         _state_subject(units, names, verdict, findings, begin)
@@ -708,16 +763,20 @@ def _find_begin(units: Units, at: int) -> int | None:
 
     An article or a pronoun cannot; and a label that is joined to another is read with it.
     """
+    labels = units.labels
     before = units.skip_back(at - 1, OPEN)
     word, roles = units.words[before], units.roles[before]
     if word == BREAK:
         return before + 1
-    if (roles & (AND | OR) or word in JOINTS) and units.labels[before - 1] is not None:
-        earlier = units.labels[max(before - _BACK, 0) : before]
-        return before + 1 if units.labels[at] in earlier else None  # `between C and D, C is better`
-    if roles & THAT and (before == 0 or units.words[before - 1] in SENTENCE_ENDS):
+    is_joint = roles & (AND | OR) or word in JOINTS
+    if is_joint and labels[units.skip_back(before - 1, JOINTS, 1)] is not None:
+        earlier = labels[max(before - _BACK, 0) : before]
+        return before + 1 if labels[at] in earlier else None  # `between C and D, C is better`
+    if roles & THAT and units.words[before - 1] in SENTENCE_ENDS:
         return None  # `That B is right cannot be said.`
-    return before + 1 if roles & _BEFORE_SUBJECT or word in _FREE else None
+    if roles & _BEFORE_SUBJECT or word in _FREE:
+        return before + 1
+    return None
 
 
 def _read_verdict(units: Units, names: Named, *, has_verb: bool = False) -> _Verdict | None:
@@ -725,15 +784,16 @@ def _read_verdict(units: Units, names: Named, *, has_verb: bool = False) -> _Ver
     at = names.end
     end = min(at + _VERDICT_REACH, units.size)
     verdict = _Verdict(has_verb)
-    if at < end and not ~units.roles[at] & (BE | IT) and is_followed(units, at):
-        verdict.is_answer = True  # `B it is.`
+    is_it = not ~units.roles[at] & (BE | IT)
+    verdict.is_answer = at < end and is_it and is_followed(units, at)  # `B it is.`
     while at < end and _add_to_verdict(units, at, verdict):
         at += 1
     verdict.end = at
-    if verdict.is_full and (verdict.has_verb or not units.text.isascii()):
-        return verdict
-    is_over = units.words[at] in _VERDICT_ENDS
-    return verdict if verdict.has_verb and not verdict.is_negated and is_over else None
+    if verdict.is_full:
+        return verdict if verdict.has_verb or not units.text.isascii() else None
+    if not verdict.has_verb or verdict.is_negated:
+        return None
+    return verdict if units.words[at] in _VERDICT_ENDS else None
 
 
 def _add_to_verdict(units: Units, at: int, verdict: _Verdict) -> bool:
@@ -742,18 +802,23 @@ def _add_to_verdict(units: Units, at: int, verdict: _Verdict) -> bool:
     is_chosen = bool(roles & PICK) and not units.token(at).isascii()
     if roles & NOT_AFTER:
         verdict.is_negated = not verdict.is_negated
-    elif roles & (RIGHT | WRONG | ANSWER) or is_chosen:
+        return True
+    if roles & (RIGHT | WRONG | ANSWER) or is_chosen:
         verdict.has_verb |= bool(roles & BE)
         verdict.is_right |= bool(roles & RIGHT)
         verdict.is_wrong |= bool(roles & WRONG)
         verdict.is_answer |= is_chosen or bool(roles & ANSWER)
-    elif roles & (BE | NOT):
+        return True
+    if roles & (BE | NOT):
         verdict.has_verb |= bool(roles & BE)
         verdict.is_negated ^= bool(roles & NOT)
-    elif roles & OPTION:
+        return True
+    if roles & OPTION:
         verdict.is_answer |= verdict.is_right
-    elif word in DASHES:
+        return True
+    if word in DASHES:
         verdict.has_verb = True
-    else:
-        return bool(roles & _LIGHT_IN_VERDICT) or (word in WRAPPING and not verdict.is_right)
-    return True
+        return True
+    if word in WRAPPING:
+        return not verdict.is_right or bool(roles & _LIGHT_IN_VERDICT)
+    return bool(roles & _LIGHT_IN_VERDICT)

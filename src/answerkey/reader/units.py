@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -28,6 +27,7 @@ from answerkey.reader.lexicon import (
     LONGEST_TOKEN,
     MARKED,
     OPEN,
+    ORDINAL,
     PIECE,
     STOPS,
     Branch,
@@ -135,15 +135,17 @@ def _is_article(word: str) -> bool:
     return bool(load_lexicon().roles.get(word, 0) & FILL)
 
 
-@lru_cache(maxsize=4096)
-def _list_plain_words(option: str) -> frozenset[str]:
-    """Return the plain words of an option: a text without one of them has not its text."""
-    words = filter(str.isalpha, option.lower().split())
-    return frozenset(word for word in words if word.isascii() and not _is_article(word))
+def _may_occur(option: str, vocabulary: set[str]) -> bool:
+    """Say whether every plain word of an option is in the vocabulary; articles may be left out."""
+    for word in option.lower().split():
+        if word in vocabulary or not word.isalpha() or not word.isascii():
+            continue
+        if not _is_article(word):
+            return False
+    return True
 
 
-@lru_cache(maxsize=4096)
-def spell_options(options: tuple[str, ...], labels: Labels) -> list[_Spelling]:
+def spell_options(options: Sequence[str], labels: Labels) -> list[_Spelling]:
     """Return the words of each option, also without its article.
 
     Options go with the choices in their order; more options than choices are ignored.
@@ -159,18 +161,19 @@ def spell_options(options: tuple[str, ...], labels: Labels) -> list[_Spelling]:
     return list((short | owners).items())
 
 
+@lru_cache(maxsize=4096)
 def _spell_option(text: str, choice: str, labels: Labels) -> tuple[str, ...]:
     """Return the words of an option without its own label (`(A) Paris`), emphasis and full stop."""
     tokens = split_tokens(text.strip())
     words = list(map(normalize_word, tokens))
     begin = _skip_own_label(tokens, words, choice, labels)
-    is_amount = words.count("$") == 1  # two are a formula
+    dress = DRESS - {"~~"}
+    if words.count("$") == 1:
+        dress -= {"$"}  # an amount; two are a formula
     kept = []
     for word in words[begin:]:
-        if word in DASHES:
-            kept.append(_MINUS)
-        elif word not in DRESS or word == "~~" or (word == "$" and is_amount):
-            kept.append(word)
+        if word not in dress:
+            kept.append(_MINUS if word in DASHES else word)
     while len(kept) > 1 and kept[-1] in STOPS:
         kept.pop()
     if len(kept) == len("(a)") and kept[0] in OPEN and kept[2] in CLOSE:
@@ -179,7 +182,10 @@ def _spell_option(text: str, choice: str, labels: Labels) -> tuple[str, ...]:
 
 
 def _skip_own_label(
-    tokens: Sequence[str], words: Sequence[str], choice: str, labels: Labels
+    tokens: Sequence[str],
+    words: Sequence[str],
+    choice: str,
+    labels: Labels,
 ) -> int:
     at = 0
     while at < len(words) and words[at] in OPEN:
@@ -188,45 +194,67 @@ def _skip_own_label(
         return 0
     if words[at + 1] in DASHES and len(tokens[at + 2]) == 1:
         return 0  # `C-B` is the whole text
-    return at + 2 if labels.find(tokens[at], words[at]) == choice else 0
+    if labels.find(tokens[at], words[at]) != choice:
+        return 0
+    return at + 2
 
 
-def _find_texts(units: Units, spellings: Iterable[_Spelling]) -> Iterator[_Span]:
-    """Yield where option texts stand among the tokens; the longest wins, and none overlap."""
-    raw = units.raw
-    by_first: dict[str, list[_Spelling]] = {}
-    for words, choice in spellings:
+def _find_texts(units: Units) -> list[_Span]:
+    """Return where option texts stand among the tokens; the longest wins, and none overlap."""
+    longest: dict[int, tuple[int, str]] = {}
+    for words, choice in spell_options(_list_possible(units), units.choices):
         # A word may be written otherwise than in the option: any dash, a Korean noun with its verb.
         is_variable = _MINUS in words or max(words) >= _FIRST_HANGUL
-        if is_variable or units.known.issuperset(words):
-            by_first.setdefault(words[0], []).append((words, choice))
-    if not by_first:
-        return
+        if not is_variable and not units.known.issuperset(words):
+            continue
+        for begin in _list_first(units, words[0]):
+            end = _match(units.raw, begin, words)
+            if end:
+                longest[begin] = max((end, choice), longest.get(begin, (0, "")))
+    spans: list[_Span] = []
     done = 0
-    for begin, word in enumerate(raw):
-        entries = by_first.get(word)
-        if entries is None and (word in DASHES or word[0] >= _FIRST_HANGUL):
-            entries = _find_variant(by_first, word)
-        if entries is None or begin < done:
-            continue
-        if word[0].isdecimal() and _is_inside_number(units, begin):
-            continue
-        if word in DASHES and "".join(units.gaps[begin + 1 : begin + 2]):
-            continue  # a dash before a text is no sign of it
-        end, choice = max((_match(raw, begin, words), choice) for words, choice in entries)
-        if end:
-            yield begin, end, choice
-            done = end
+    for begin in sorted(longest):
+        if begin >= done:
+            done, choice = longest[begin]
+            spans.append((begin, done, choice))
+    return spans
 
 
-def _find_variant(by_first: dict[str, list[_Spelling]], word: str) -> list[_Spelling] | None:
-    """Return the options whose first word is another form of this one."""
-    if word in DASHES:
-        return by_first.get(_MINUS)
-    for end in (-3, -2, -1):
-        if word[:end] in by_first:
-            return by_first[word[:end]]
-    return None
+def _list_possible(units: Units) -> list[str]:
+    """Return the options whose text may occur; the others are empty."""
+    if not units.choices.is_plain:
+        return list(units.option_texts)
+    vocabulary = units.known.union(units.choices.by_key)
+    possible = []
+    for option in units.option_texts:
+        possible.append(option if _may_occur(option, vocabulary) else "")
+    return possible
+
+
+def _list_first(units: Units, first: str) -> Iterator[int]:
+    """Yield where the first word of an option stands, in any of its forms."""
+    raw = units.raw
+    if first == _MINUS:
+        for at, word in enumerate(raw):
+            if word in DASHES and not any(units.gaps[at + 1 : at + 2]):
+                yield at  # a dash with a space after it is no sign
+    elif first[0] >= _FIRST_HANGUL:
+        for at, word in enumerate(raw):
+            if _is_same(word, first):
+                yield at
+    else:
+        is_number = first[0].isdecimal()
+        for at in list_places(raw, first):
+            if not is_number or not _is_inside_number(units, at):
+                yield at
+
+
+def list_places(words: list[str], word: str) -> Iterator[int]:
+    """Yield where a word stands among others."""
+    at = -1
+    for _ in range(words.count(word)):
+        at = words.index(word, at + 1)
+        yield at
 
 
 def _match(raw: list[str], begin: int, words: tuple[str, ...]) -> int:
@@ -267,7 +295,7 @@ def _is_inside_number(units: Units, at: int) -> bool:
 # names.
 
 _Entry = tuple[int, Branch | None, str | None]
-#: What a token is that is nothing of these; among the words, that of a line break.
+#: What a token is that is nothing of these: a line break, the text of an option.
 _NO_ENTRY: _Entry = (0, None, None)
 
 
@@ -317,7 +345,6 @@ def _find_choice(labels: Labels, token: str, word: str) -> str | None:
 
 # A text in units.
 
-_OTHER_BREAKS = frozenset({*LINE_BREAKS[1:], "\r\n"})
 #: A letter that an apostrophe follows: a token such as `B'dir` may be a label with its ending.
 _LETTER_APOSTROPHE = re.compile("'(?<=(?<![A-Za-z])[A-Za-z]')")
 #: What may stand between a label and its own option's text.
@@ -326,7 +353,7 @@ _BEFORE_TEXT = (LABEL_MARKS | CLOSE | OPEN | DASHES | EQUALS) - {","}
 #: bounded.
 WRAPS = 6
 #: Line breaks that follow the last unit and, by negative indices, stand before the first.
-_MARGIN = 8
+MARGIN = 8
 
 
 @dataclass(slots=True)
@@ -339,10 +366,9 @@ class Units:
     `options` has the choices of option texts by their unit, an empty one if several options have
     that text. `text_ends` says of labels that stand before their own option's text where it ends.
     `marked` are the units that play a role of `MARKED` or name a choice, `named` those that name
-    one, and `breaks` those that end a line. `raw` holds the words of all tokens, `places` where
-    each unit begins among them, and where the last one ends; `known` are these words, each
-    once. `pieces` are three for each token: nothing, the spaces before it, and
-    the token.
+    one. `raw` holds the words of all tokens, `places` where each unit begins among them, and where
+    the last one ends; `known` are these words, each once. `pieces` are three for each token:
+    nothing, the spaces before it, and the token.
     """
 
     text: str
@@ -351,19 +377,27 @@ class Units:
     raw: list[str]
     known: set[str]
     gaps: list[str]
-    option_texts: tuple[str, ...] = ()
-    places: Sequence[int] = ()
-    words: list[str] = field(default_factory=list)
-    roles: list[int] = field(default_factory=list)
-    labels: list[str | None] = field(default_factory=list)
+    option_texts: tuple[str, ...]
+    places: list[int]
+    words: list[str]
+    roles: list[int]
+    labels: list[str | None]
+    size: int
     options: dict[int, str] = field(default_factory=dict)
     text_ends: dict[int, int] = field(default_factory=dict)
     marked: list[int] = field(default_factory=list)
     named: list[int] = field(default_factory=list)
-    breaks: list[int] = field(default_factory=list)
-    size: int = 0
     #: What `read_names` found, by the place of the first label.
     names: dict[int, object] = field(default_factory=dict)
+
+    def add(self, token: int, at: int, role: int, label: str | None) -> None:
+        """Note the roles and the choice of a token, which becomes the unit at `at`."""
+        self.roles[token] = role
+        self.labels[token] = label
+        if label is not None:
+            self.named.append(at)
+        if label is not None or role & MARKED:
+            self.marked.append(at)
 
     def plays(self, begin: int, end: int, roles: int) -> bool:
         """Say whether a unit from `begin` to `end` plays one of these roles."""
@@ -401,31 +435,36 @@ def split_units(text: str, labels: Labels, options: Sequence[str] | None = None)
     """Return the text in units; option texts come first, then the longest phrase wins."""
     pieces: list[str] = PIECE.split(text.rstrip(WHITE_SPACE))
     tokens = pieces[2::3]
+    size = len(tokens)
     raw = list(map(str.lower, tokens))
     entries = list(map(_list_entries(labels).get, raw))
     for at in _list_odd(text, tokens, labels):
         find = _find_entry if len(tokens[at]) <= LONGEST_TOKEN else _find_entry.__wrapped__
         raw[at], entries[at] = find(labels, tokens[at])
-    units = Units(text, labels, pieces, raw, set(raw), pieces[1::3], tuple(options or ()))
-    spans: list[_Span] = []
-    if options:
-        known = units.known.union(labels.by_key) if labels.is_plain else None
-        possible = tuple(
-            option if known is None or known >= _list_plain_words(option) else ""
-            for option in options
-        )
-        if any(possible):
-            spans = list(_find_texts(units, spell_options(possible, labels)))
-    _read_entries(units, entries, spans)
+    units = Units(
+        text,
+        labels,
+        pieces,
+        raw,
+        known=set(raw),
+        gaps=pieces[1::3],
+        option_texts=tuple(options or ()),
+        places=list(range(size + 1)),
+        words=raw.copy(),
+        roles=[0] * size,
+        labels=[None] * size,
+        size=size,
+    )
+    spans = _find_texts(units) if options else []
+    _join_tokens(units, entries, spans)
+    units.size = len(units.words)
+    units.words += [BREAK] * MARGIN
+    units.roles += [0] * MARGIN
+    units.labels += [None] * MARGIN
+    units.gaps += [""] * MARGIN
+    units.places += [size] * MARGIN
     if spans:
-        _attach_texts(units, spans)
-    roles = units.roles
-    for at in range(units.size):
-        if units.labels[at] is not None:
-            units.named.append(at)
-            units.marked.append(at)
-        elif roles[at] & MARKED:
-            units.marked.append(at)
+        _attach_texts(units)
     return units
 
 
@@ -433,43 +472,63 @@ def _list_odd(text: str, tokens: list[str], labels: Labels) -> Iterable[int]:
     """Return the tokens that are not simply words in ASCII; all if the choices differ by case."""
     if not labels.is_plain:
         return range(len(tokens))
-    is_simple = text.isascii() and _OTHER_BREAKS.isdisjoint(tokens)
-    if is_simple and not _LETTER_APOSTROPHE.search(text):
+    has_plain_breaks = "\r" not in text and len(text.splitlines()) <= text.count(BREAK) + 1
+    if text.isascii() and has_plain_breaks and not _LETTER_APOSTROPHE.search(text):
         return ()
-    return [
-        at
-        for at, token in enumerate(tokens)
-        if not token.isascii() or token[1:2] == "'" or token[0] in LINE_BREAKS
-    ]
+    odd = []
+    for at, token in enumerate(tokens):
+        if not token.isascii() or token[1:2] == "'" or token[0] in LINE_BREAKS:
+            odd.append(at)
+    return odd
 
 
-def _read_entries(units: Units, entries: list[_Entry | None], spans: Sequence[_Span]) -> None:
-    """Fill the lists of the units with what the tokens are."""
-    raw = units.raw.copy()
-    raw.append("")  # no phrase goes on beyond the end
-    size = len(units.raw)
-    roles = [0] * size
-    labels: list[str | None] = [None] * size
-    joins: dict[int, int] = {}
-    for begin, end, _ in spans:
+def _join_tokens(units: Units, entries: list[_Entry | None], spans: Sequence[_Span]) -> None:
+    """Note what the tokens are, and make one unit of each phrase and each option's text."""
+    raw = [*units.raw, ""]  # no phrase goes on beyond the end
+    texts = {}
+    for begin, end, choice in spans:
+        texts[begin] = end, choice
         if end > begin + 1:
-            joins[begin] = end
             raw[begin:end] = [""] * (end - begin)
             entries[begin:end] = [None] * (end - begin)
-    done = 0
-    for at in compress(range(size), entries):
+        entries[begin] = entries[begin] or _NO_ENTRY
+    is_kept = [True] * units.size
+    done = shift = 0
+    for at in compress(range(units.size), entries):
         if at < done:
             continue
-        role, branch, labels[at] = entries[at] or _NO_ENTRY
+        role, branch, label = entries[at] or _NO_ENTRY
+        if at in texts:
+            done, units.options[at - shift] = texts[at]
         if branch is not None and raw[at + 1] in branch.roles:
             end, phrase_role = _find_phrase(raw, at + 1, branch)
             # `é A` is no phrase with an article.
             last = (entries[end - 1] or _NO_ENTRY)[2]
             if phrase_role and (last is None or not units.pieces[3 * end - 1].isupper()):
-                role, labels[at] = phrase_role, None
-                joins[at] = done = end
-        roles[at] = role
-    _join_tokens(units, roles, labels, joins)
+                done = end
+                role, label = _read_phrase(phrase_role, units.choices)
+                units.options.pop(at - shift, None)
+        units.add(at, at - shift, role, label)
+        if done > at + 1:
+            units.words[at] = ""
+            is_kept[at + 1 : done] = [False] * (done - at - 1)
+            shift += done - at - 1
+    if shift:
+        units.words = list(compress(units.words, is_kept))
+        units.roles = list(compress(units.roles, is_kept))
+        units.labels = list(compress(units.labels, is_kept))
+        units.gaps = list(compress(units.gaps, is_kept))
+        units.places = [*compress(units.places, is_kept), units.size]
+
+
+def _read_phrase(roles: int, labels: Labels) -> tuple[int, str | None]:
+    """Return the roles of a phrase, and the choice that it names by its place, if any."""
+    if roles < ORDINAL:
+        return roles, None
+    place = roles // (2 * ORDINAL)
+    if place > len(labels.choices):
+        return 0, None
+    return 0, labels.choices[place - 1]
 
 
 def _find_phrase(raw: list[str], further: int, branch: Branch | None) -> tuple[int, int]:
@@ -484,43 +543,17 @@ def _find_phrase(raw: list[str], further: int, branch: Branch | None) -> tuple[i
     return longest
 
 
-def _join_tokens(
-    units: Units, roles: list[int], labels: list[str | None], joins: dict[int, int]
-) -> None:
-    """Make one unit of each phrase and option text, and one of every other token."""
-    size = len(roles)
-    words = units.raw
-    units.places = range(size + 1)
-    if joins:
-        words = words.copy()
-        is_kept = [True] * size
-        for begin, end in joins.items():
-            words[begin] = ""
-            is_kept[begin + 1 : end] = [False] * (end - begin - 1)
-        words = list(compress(words, is_kept))
-        roles = list(compress(roles, is_kept))
-        labels = list(compress(labels, is_kept))
-        units.gaps = list(compress(units.gaps, is_kept))
-        units.places = [*compress(range(size), is_kept), size]
-    if BREAK in units.known:
-        units.breaks += [at for at, word in enumerate(words) if word == BREAK]
-    units.size = len(words)
-    units.words = words + [BREAK] * _MARGIN
-    units.roles = roles + [0] * _MARGIN
-    units.labels = labels + [None] * _MARGIN
-    units.gaps = units.gaps + [""] * _MARGIN
-    units.places = [*units.places, *[size] * _MARGIN]
-
-
-def _attach_texts(units: Units, spans: Sequence[_Span]) -> None:
-    """Note the units that are option texts, and attach each to its label if that stands before."""
-    for begin, end, choice in spans:
-        at = bisect_left(units.places, begin)
-        if units.places[at] == begin and units.places[at + 1] == end:
-            units.options[at] = choice
-    for label in compress(range(units.size), units.labels):
+def _attach_texts(units: Units) -> None:
+    """Attach each option's text to its label if that stands before it."""
+    attached = set()
+    for label in units.named:
         at = units.skip(label + 1, _BEFORE_TEXT)
-        if at in units.options and units.options[at] == units.labels[label]:
-            units.text_ends[label] = at + 1
-            units.roles[at] = 0
-            units.labels[at] = None
+        if units.labels[label] is None or units.options.get(at) != units.labels[label]:
+            continue
+        units.text_ends[label] = at + 1
+        units.roles[at] = 0
+        units.labels[at] = None
+        attached.add(at)
+    if attached:
+        units.named = [at for at in units.named if at not in attached]
+        units.marked = [at for at in units.marked if at not in attached]

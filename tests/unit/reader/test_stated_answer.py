@@ -455,3 +455,56 @@ def test_what_only_looks_like_an_answer_is_none(
 ) -> None:
     """Cut lists, glosses, taken back letters and answers to several questions name no choice."""
     assert read_stated_answer(text, CHOICES, options).choice == choice
+
+
+ARGUMENT = (
+    "The speed is the distance over the time it takes, and the mass does not matter here. " * 3
+)
+
+
+@pytest.mark.parametrize(
+    ("steps", "closing", "answer"),
+    [
+        (ARGUMENT, "The answer is (B).", "B"),
+        (ARGUMENT + "It is Lyon.\n", "The answer is (B).", None),
+        (ARGUMENT + "So (C) is too small.\n", "The answer is (B).", "B"),
+        (ARGUMENT + "So the answer is (C).\n", "The answer is (B).", None),
+        (ARGUMENT + "So (c) comes first.\n", "Hence my best guess for the answer is (B).", "B"),
+        ("The answer is (C). Wait. " + ARGUMENT, "The answer is (B).", "B"),
+        (ARGUMENT + "\nQuestion: who?\n", "The answer is (B).", "B"),
+        (ARGUMENT, "The answer is (E).", None),
+        (ARGUMENT + "So (C) is small.\n", "My guess for the answer is (B).", "B"),
+        (ARGUMENT + "So (C) is small.\n", "The most likely answer is (B).", "B"),
+    ],
+)
+def test_a_chain_is_read_as_if_every_sentence_were(
+    steps: str, closing: str, answer: str | None
+) -> None:
+    """Sentences that name no label are left out, and change nothing."""
+    text = steps + closing
+    reading = read_stated_answer(text, CHOICES, ("Lyon", "Paris", "Nice", "Lille"))
+    assert reading.choice == answer
+    if answer is not None:
+        begin, end = reading.span or (0, 0)
+        assert "answer" in text[begin:end]
+        assert text[begin:end].endswith("(B)")
+
+
+@pytest.mark.parametrize(
+    ("text", "choices", "answer"),
+    [
+        ("I'd go with the second one.", "ABCD", "B"),
+        ("The last option is correct.", "ABCD", "D"),
+        ("The fourth option is correct.", "ABC", None),
+    ],
+)
+def test_an_option_may_be_named_by_its_place(text: str, choices: str, answer: str | None) -> None:
+    """The second option is that of the second choice, the last one that of the last."""
+    assert read_stated_answer(text, tuple(choices)).choice == answer
+
+
+def test_a_short_reply_states_the_one_option_that_it_names_by_label_and_text() -> None:
+    """Nothing else needs to call it the answer."""
+    options = ("Jane Austen", "Mary Shelley")
+    text = "Frankenstein was written by B. Mary Shelley."
+    assert read_stated_answer(text, ("A", "B"), options).choice == "B"

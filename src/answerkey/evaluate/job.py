@@ -170,7 +170,7 @@ class Job:
         size = len(next(self.dataset.cut(first)))
         whole = next(chunks)
         yield [whole.cut(0, size)]
-        later: Iterable[Shard] = chunks
+        later: Iterable[Chunk] = chunks
         if size < len(whole.samples):
             remainder = whole.cut(size, len(whole.samples))
             later = chain([remainder], chunks)

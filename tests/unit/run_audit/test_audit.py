@@ -198,6 +198,7 @@ def test_a_scorer_that_reads_no_choices_leaves_the_completions_to_look_at() -> N
 STATED = "Therefore the answer is B."
 EVEN = "ABCD" * 10
 LETTERS_OF_100 = "A" * 25 + "B" * 25 + "C" * 25 + "D" * 25
+FAVOURED = {"letter": "A", "predicted": 40, "true": 25}
 CUT = {"cut_off": 3, "of": 30, "invalid": 3}
 
 
@@ -216,9 +217,9 @@ BY_TEXT = "100.0 % by the answers that the texts state: the"
         ("B" * 40, [STATED] * 20 + ["B"] * 20, "FORMAT", BY_TEXT, {}),
         (EVEN, ["A"] * 40, "COMPLETIONS_ALIKE", ALIKE, {"same": 40, "of": 40}),
         (EVEN, ["A"] * 40, "CHANCE_LEVEL", NOT_ABOVE, {}),
-        (EVEN, ["B", "C", "D", "A"] * 10, "CHANCE_LEVEL", "is below the chance", {"accuracy": 0.0}),
+        (EVEN, [*"BCDA"] * 10, "CHANCE_LEVEL", "is below the chance level", {"accuracy": 0.0}),
         (EVEN, DUE, "FAVOURED_LETTER", "", {"predicted": 40, "true": 10}),
-        (LETTERS_OF_100, MOVED, "FAVOURED_LETTER", SPREAD, {"letter": "A", "true": 25}),
+        (LETTERS_OF_100, MOVED, "FAVOURED_LETTER", SPREAD, FAVOURED),
         ("A" * 30, CUT_OFF, "CUT_OFF", "a thought that was never", CUT),
     ],
 )

@@ -164,7 +164,7 @@ def test_a_bug_of_ours_ends_one_request_and_tells_nothing(
         (lambda task: (task / "metrics.json").write_text("{", encoding="utf-8"), b"runs/first"),
         (
             lambda task: next((task / "scores").iterdir()).unlink(),
-            b"part-00000.parquet` is missing",
+            b"scores/part-00000.parquet` is missing",
         ),
     ],
 )

@@ -188,7 +188,8 @@ def test_a_sample_is_shown_with_all_there_is(small: Run) -> None:
     assert about == [0, "000001", None, "rows.jsonl:1", None, [0, 1], None]
     assert sample["fields"][1] == {"name": "options", "text": '["four", "five", "six"]'}
     assert sample["question"] == "Two plus two?"
-    assert list(sample["choices"][0].values()) == ["A", "four", True, True]
+    choice = {"label": "A", "text": "four", "is_truth": True, "is_predicted": True}
+    assert sample["choices"][0] == choice
     assert pick(sample["choices"], "is_truth") == [True, False, False]
     assert (sample["completion"]["text"], sample["completion"]["status"]) == ("A.", "OK")
     assert sample["verdicts"] == [

@@ -333,3 +333,23 @@ def test_an_adapter_reads_the_generation_as_kwargs(tmp_path: Path) -> None:
     assert run.tasks["t"].metrics["Accuracy"].value == 0.5
     bodies = [request.body or {} for request in server.asked.requests]
     assert {(body["seed"], body["count"]) for body in bodies} == {(7, 1)}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "python_all_samples",
+        "bleu",
+        "rag_checker",
+        "function_call_coverage",
+    ],
+)
+def test_scorers_of_the_original_are_refused_by_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    """With what to do instead, and the types there are."""
+    file = write_recorded(tmp_path, scorers=[{"type": name, "ground_truth": "A"}])
+    assert main(["check", str(file)]) == 2
+    told = capsys.readouterr().out
+    assert f"error[E116]: scorer type `{name}` of the original platform is not done" in told
+    assert "`string_equals_mcqa`" in told

@@ -312,3 +312,31 @@ def test_files_that_are_no_run_files_are_told(
     loaded = load_plan(tmp_path)
     assert [(error.code, error.message) for error in loaded.errors] == [(code, message)]
     assert loaded.errors[0].hint
+
+
+FOLDERS = {
+    "run.yaml": """\
+datasets:
+  - {key: cards, display_name: Cards, source: {type: folder, directory_path: "cards", extension: "md"}}
+tasks:
+  - key: cards
+    display_name: Cards
+    description: Questions as documents.
+    definition:
+      scorers:
+        - {type: string_equals_mcqa, ground_truth_choice: "{{ sample.content | trim }}", choices: [A, B]}
+""",  # noqa: E501 - the text as it is written
+    "cards/one.md": "A\n",
+    "cards/more/two.md": "B\n",
+}
+
+
+def test_a_folder_of_documents_is_a_dataset(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One row for each, as where the source comes from."""
+    write_bundle(FOLDERS, tmp_path)
+    words = ["--completion-column", "content", "--json", "-q"]
+    assert main(["run", str(tmp_path), "--out", str(tmp_path / "out"), *words]) == 0
+    (task,) = json.loads(capsys.readouterr().out)["tasks"]
+    assert [(one["value"], one["n"]) for one in task["metrics"]] == [(1.0, 2)]

@@ -16,11 +16,10 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, islice
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
 from answerkey.errors import EngineError, InternalError
 
@@ -93,42 +92,12 @@ def count_cores() -> int:
     return os.cpu_count() or 1
 
 
-@dataclass
-class Handed(Generic[Chunk, Result]):
-    """A chunk that a worker process works on, or that this one has worked on."""
-
-    chunk: Chunk
-    answer: Future[bytes] | None = None
-    value: Result | None = None
-    error: Exception | None = None
-
-    @property
-    def is_done(self) -> bool:
-        """Whether there is a value, or an error."""
-        return self.answer is None or self.answer.done()
-
-    def open(self, function: Callable[[Chunk], Result]) -> Result:
-        """Return the function's value, waiting for it, or raise its error."""
-        if self.error is not None:
-            raise self.error
-        if self.answer is None:
-            return cast("Result", self.value)
-        try:
-            result: Result = open_answer(self.answer.result())
-        except UnknownFunctionError:
-            result = function(self.chunk)
-        return result
-
-
 def map_processes(
-    function: Callable[[Chunk], Result],
-    chunks: Iterable[Chunk],
-    count: int,
+    function: Callable[[Chunk], Result], chunks: Iterable[Chunk], count: int
 ) -> Iterator[Result]:
     """Yield the function's value for each chunk in order, with `count` processes at work.
 
-    This process is one of them: it works on a chunk whenever the others have enough to do. One
-    chunk, and a function that cannot be sent or is not known there, is worked on here. Whatever
+    One chunk, and a function that cannot be sent or is not known there, is worked on here. Whatever
     ends it, the processes are killed in the middle of their work.
     """
     waiting = iter(chunks)
@@ -139,40 +108,30 @@ def map_processes(
         return
     from concurrent.futures.process import BrokenProcessPool
 
-    num_workers = len(first) - 1
-    pool = _open_pool(num_workers)
-    under_way: deque[Handed[Chunk, Result]] = deque()
+    pool = _open_pool(len(first))
+    handed: deque[tuple[Chunk, Future[bytes]]] = deque()
+
+    def finish() -> Result:
+        chunk, future = handed.popleft()
+        try:
+            result: Result = open_answer(future.result())
+        except UnknownFunctionError:
+            result = function(chunk)
+        return result
+
     try:
         for chunk in chain(first, waiting):
-            handed: Handed[Chunk, Result] = Handed(chunk)
-            under_way.append(handed)
-            if sum(not earlier.is_done for earlier in under_way) < AHEAD * num_workers:
-                handed.answer = _submit(pool, apply_function, payload, pickle.dumps(chunk))
-            else:
-                _work_here(function, handed)
-            while under_way and (under_way[0].is_done or len(under_way) >= AHEAD * len(first)):
-                yield under_way.popleft().open(function)
-        while under_way:
-            yield under_way.popleft().open(function)
+            handed.append((chunk, _submit(pool, apply_function, payload, pickle.dumps(chunk))))
+            if len(handed) >= AHEAD * len(first):
+                yield finish()
+        while handed:
+            yield finish()
     except BrokenProcessPool:
         reason = _explain_end(pool)
         hint = "was the machine out of memory? run again with fewer processes beside it"
         raise EngineError("E602", f"a worker process ended: {reason}", hint=hint) from None
     finally:
         _close_pool(pool)
-
-
-def _work_here(function: Callable[[Chunk], Result], handed: Handed[Chunk, Result]) -> None:
-    """Work on a chunk in this process; its error is raised when its turn comes."""
-    is_collecting = gc.isenabled()
-    gc.disable()  # as in a worker
-    try:
-        handed.value = function(handed.chunk)
-    except Exception as error:  # noqa: BLE001 - it is raised when the turn of its chunk comes
-        handed.error = error
-    finally:
-        if is_collecting:
-            gc.enable()
 
 
 def find_deadly_rows(function: bytes, chunk: Any) -> list[Any]:  # noqa: ANN401 - it can be split
@@ -231,9 +190,7 @@ def _open_pool(count: int) -> ProcessPoolExecutor:
 
 
 def _submit(
-    pool: ProcessPoolExecutor,
-    function: Callable[..., Result],
-    *values: object,
+    pool: ProcessPoolExecutor, function: Callable[..., Result], *values: object
 ) -> Future[Result]:
     """Hand work to a pool, which may start a process for it.
 

@@ -422,7 +422,7 @@ class CodeModel(CallSettings, ABC):
 
 @dataclass(frozen=True, eq=False)
 class SnippetModel(CodeModel):
-    """Outcomes with what `infer(messages)` or `infer(messages, environment)` gives.
+    """Answers with what `infer(messages)` or `infer(messages, environment)` gives.
 
     Or `run_inference`, of the later era, which is given `{"messages": …}`. A text, a message, or a
     whole chat completion. Whoever opens it has made sure that the snippet is trusted.
@@ -453,14 +453,14 @@ class SnippetModel(CodeModel):
             outcomes = self._process.call_all(arguments)
             for call, outcome in zip(calls, outcomes, strict=True):
                 if isinstance(outcome, SnippetError):
-                    completion = fail(hide_secrets(str(outcome)))
+                    completion = fail(self._hide(str(outcome)))
                 else:
                     shown = self._hide_keys(outcome)
                     completion = self._read(shown, self.snippet.function)
                 yield call, completion.with_fields(prompt=call.messages, source="live")
                 raise_if_interrupted()
         except SnippetError as problem:
-            why = hide_secrets(str(problem))
+            why = self._hide(str(problem))
             message = f"model `{self.name}`: its snippet cannot be loaded: {why}"
             raise SolverError("E306", message, where=self.snippet.place) from None
 
@@ -489,10 +489,17 @@ class SnippetModel(CodeModel):
                     value = value.replace(text, HIDDEN)
         return value
 
+    def _hide(self, text: str) -> str:
+        """Return a text without any value that the snippet was given, however short."""
+        for secret in self.environment.values():
+            if secret:
+                text = text.replace(secret.reveal(), HIDDEN)
+        return text
+
 
 @dataclass(frozen=True, eq=False)
 class FunctionModel(CodeModel):
-    """Outcomes with what a function of the caller's gives for the messages.
+    """Answers with what a function of the caller's gives for the messages.
 
     What it raises is a call's error. A plain function is called here, one call at a time unless the
     caller allows more, which are made in threads; what an async one returns is awaited in an event

@@ -154,3 +154,15 @@ def test_letters_are_for_one_to_twenty_six_options(options: list[str]) -> None:
     """No label is made up beyond Z."""
     with pytest.raises(ValueError, match=f"letters for 1 to 26 options, not for {len(options)}"):
         LmEvalFilter().apply([["A"]], [{"choices": options}])
+
+
+def test_other_columns_are_ignored() -> None:
+    """Trainers pass prompts, token ids, their own state and every column of the dataset."""
+    columns: dict[str, Any] = {
+        "prompts": ["Which?"],
+        "completion_ids": [[1, 2]],
+        "trainer_state": object(),
+        "subject": ["x"],
+    }
+    assert reward(completions=["B"], choices=[LETTERS], answer=["B"], **columns) == [1.0]
+    assert reward([], LETTERS, "B") == []

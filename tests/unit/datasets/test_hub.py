@@ -461,3 +461,44 @@ def test_examples_of_a_ready_made_task_are_read_from_the_hub(
         asked = [one["content"] for one in task["first_prompt"] if one["role"] == "user"]
         assert all(f"of {one}?" in text for one, text in zip(questions, asked, strict=True))
         assert (path.format("dev") in str(hub.asked)) == bool(shots)
+
+
+def test_a_gated_benchmark_says_what_the_hub_wants(
+    hub: Hub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At `run`, with the address of its terms and how to give a file."""
+    configs = [{"config_name": "gpqa_diamond", "data_files": "gpqa_diamond.csv"}]
+    hub.add("Idavidrein/gpqa", {"gpqa_diamond.csv": b"x"}, {"configs": configs}).is_gated = True
+    assert main(["run", "gpqa", "--model", "builtin/random"]) == 2
+    said = capsys.readouterr().err
+    assert (
+        "dataset `Idavidrein/gpqa` of the hub wants a token, and that you accept its terms first"
+        in said
+    )
+    assert (
+        "/datasets/Idavidrein/gpqa and set `HF_TOKEN`, or give a copy of its files: "
+        "`--dataset FILE`" in said
+    )
+
+
+def test_a_ready_made_task_joins_the_subjects_of_the_hub(
+    hub: Hub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """CMMLU is read from the branch with Parquet files, a folder for each subject."""
+    columns: dict[str, Sequence[object]] = {
+        "Question": ["?"],
+        "A": ["w"],
+        "B": ["x"],
+        "C": ["y"],
+        "D": ["z"],
+    }
+    found = hub.add("haonan-li/cmmlu", {"cmmlu.py": b""})
+    answers = {"agronomy/test": "A", "agronomy/dev": "B", "virology/test": "D"}
+    made = {
+        f"{one}/0000.parquet": make_parquet(**columns, Answer=[said])
+        for one, said in answers.items()
+    }
+    found.put(made, ref="refs/convert/parquet")
+    assert main(["check", "cmmlu", "--json"]) == 0
+    checked = json.loads(capsys.readouterr().out)
+    assert checked["check"]["tasks"][0]["rows"] == 2

@@ -37,7 +37,7 @@ from answerkey.metrics.intervals import (
     student_tails,
     toss_share,
 )
-from answerkey.metrics.paired import Flips, measure_difference
+from answerkey.metrics.paired import Flips, bound_flips, measure_difference
 from answerkey.types import MetricValue
 
 
@@ -510,3 +510,45 @@ def _draw_flips(n: int, first: float, second: float, random: Random) -> Flips:
     other = draw_binomial(n - one, second / (1 - first), random)
     both = draw_binomial(n - one - other, 0.8, random)
     return Flips(both, one, other, n - one - other - both)
+
+
+@pytest.mark.parametrize(("n", "share"), [(20, 0.9), (200, 0.5), (200, 0.98)])
+def test_shares(n: int, share: float) -> None:
+    """Wilson's interval holds a share, also of few samples and near 1: here counted, not drawn."""
+    covered = 0.0
+    for count in range(n + 1):
+        low, high = wilson(count, n)
+        if low <= share <= high:
+            covered += float(stats.binom.pmf(count, n, share))
+    assert 0.93 <= covered <= 0.97
+
+
+@pytest.mark.parametrize("n", [5, 30])
+def test_means(n: int) -> None:
+    """Student's interval holds the mean of few normal numbers."""
+
+    def draw(random: Random) -> Interval:
+        numbers = [random.gauss(2, 1) for _ in range(n)]
+        mean = sum(numbers) / n
+        error = (sum((one - mean) ** 2 for one in numbers) / (n - 1) / n) ** 0.5
+        return student(mean, error, n - 1)
+
+    assert 0.92 <= measure_coverage(draw, 2.0) <= 0.98
+
+
+def test_f1_of_a_class() -> None:
+    """Of hits, false alarms and misses with the shares 0.6, 0.2, 0.2: F1 is 1.2/1.6."""
+
+    def draw(random: Random) -> Interval | None:
+        hits = draw_binomial(60, 0.6, random)
+        return measure_f1(hits, 60 - hits).interval
+
+    assert 0.92 <= measure_coverage(draw, 0.75) <= 0.98
+
+
+def test_differences_with_hardly_any_flip() -> None:
+    """Newcombe's interval holds a difference that nearly never shows."""
+    covered = measure_coverage(
+        lambda random: bound_flips(_draw_flips(80, 0.02, 0.01, random)), 0.01
+    )
+    assert covered >= 0.94

@@ -220,3 +220,10 @@ def test_power_agrees_with_scipy() -> None:
 def test_without_spread_one_sample_is_enough() -> None:
     """If nothing varies, the first sample shows it."""
     assert (count_samples(0.0, 0.03, Aim()), measure_power(0.0, 1, 0.03, 0.05)) == (1, 1.0)
+
+
+def test_no_flip_at_all_is_not_certainty() -> None:
+    """Two runs that never differ may still differ on the next sample."""
+    low, high = bound_flips(Flips(90, 0, 0, 10))
+    assert low < 0 < high
+    assert low == pytest.approx(-high, rel=1e-12)

@@ -11,6 +11,7 @@ from answerkey.metrics import (
     RowFacts,
     count_task,
     describe_rows,
+    find_category_column,
 )
 from answerkey.metrics.task_counts import count_choices, count_letters, count_rows
 from answerkey.types import (
@@ -487,3 +488,10 @@ def test_rows_that_estimate_a_prior_are_counted_apart_unless_their_call_failed()
     totals = count_verdicts(samples, make_completions_of_trials(), {"mcqa": judge()})
     assert totals["orders"]["extra"] == 3
     assert (totals["orders"]["counts"]["samples"], totals["orders"]["counts"]["errors"]) == (5, 1)
+
+
+def test_category_column_is_the_first_known_name() -> None:
+    """`category` comes before `subject`, wherever they stand."""
+    assert find_category_column(["question", "subject", "category"]) == "category"
+    assert find_category_column(["topic", "domain"]) == "topic"
+    assert find_category_column(["question", "answer"]) is None

@@ -238,3 +238,13 @@ def test_the_share_of_the_modal_score() -> None:
     found = measure_agreement([pl.Series(column, dtype=pl.Float64) for column in columns])
     assert found.columns == ["score", "share", "runs"]
     assert found.rows() == [(1.0, 2 / 3, 3), (0.0, 0.5, 2), (1.0, 1.0, 1), (None, None, 0)]
+
+
+def test_labels_have_k_filled_in() -> None:
+    """The label is how a metric names the aggregate."""
+    one, two = Aggregator("mean"), Aggregator("pass@k_plugin", 2)
+    assert [one.label, Aggregator("pass^k", 10).label, two.label] == [
+        "mean",
+        "pass^10",
+        "pass@2_plugin",
+    ]

@@ -422,3 +422,22 @@ def test_a_cache_that_breaks_in_use_is_one_notice(file: Path, is_read: bool) -> 
     assert [one.message.partition(": ")[2] for one in cache.notices] == [
         "no such table: calls; every call is sent"
     ]
+
+
+def test_processes_share_one_cache(file: Path) -> None:
+    """Several processes write at once; each waits for the others."""
+    script = (
+        "import sys; from pathlib import Path;"
+        "from answerkey.models.cache import CallCache; from answerkey.types import Completion;"
+        "from answerkey.models.calls import Call;"
+        "cache = CallCache('reuse', file=Path(sys.argv[1]));"
+        "call = lambda n: Call(key=f'{sys.argv[2]}-{n}', sample_id='1', trial=0, messages=[]);"
+        "[cache.add([(call(n), Completion('A'))]) for n in range(60)];"
+        "sys.exit(len(cache.notices))"
+    )
+    workers = [
+        subprocess.Popen([sys.executable, "-c", script, str(file), str(one)]) for one in range(2)
+    ]
+    assert [worker.wait(timeout=600) for worker in workers] == [0, 0]
+    keys = [f"{one}-{n}" for one in range(2) for n in range(60)]
+    assert len(CallCache("reuse", file=file).find(ask(*keys))) == 120

@@ -23,6 +23,8 @@ from tests.samples import samples_from_frame
 from answerkey.datasets.tables import load_table
 from answerkey.errors import SolverError, SpecError
 from answerkey.models import images
+from answerkey.models.batch import write_line
+from answerkey.models.calls import Call
 from answerkey.models.config import Adapter, FunctionConfig
 from answerkey.models.connections import connect
 from answerkey.models.model import FunctionModel, LiveModel, PackageModel, SnippetModel, open_model
@@ -539,3 +541,11 @@ def test_an_image_that_was_replaced_is_noticed_by_resume(
         assert f"--> {picture}" in refused.err
         picture.write_bytes(PNG)
         assert call("resume", tmp_path / "run").code == 0
+
+
+def test_images_go_through_batches(folder: Path) -> None:
+    """A line of a batch has the body that a call of its own has."""
+    [prompt] = build(folder, [{"image": "circle.png"}])
+    line = write_line(connect("http://127.0.0.1:1/v1#m"), Call("key", "1", 0, prompt))
+    assert isinstance(line, bytes)
+    assert json.loads(line)["body"] == SENT["chat"][1]

@@ -20,7 +20,9 @@ from answerkey.models.logprobs import Continued, measure_continuation, read_posi
 from answerkey.models.model import open_model
 from answerkey.models.providers import APIS, Connection
 from answerkey.models.responses import (
+    DEPTH,
     RAW_BYTES,
+    find_complaint,
     is_trace,
     read_body,
     read_message,
@@ -764,3 +766,13 @@ def test_an_endpoint_that_echoes_nothing_says_nothing_about_a_continuation() -> 
     assert isinstance(measure_continuation(Completion("x"), "Q:", " blue"), str)
     assert isinstance(measure_continuation(echo(["Q:"], [None]), "Q:", " blue"), str)
     assert isinstance(measure_continuation(echo(["Q:", " blue"], [None, None]), "Q:", " blue"), str)
+
+
+def test_a_complaint_is_not_looked_for_without_end() -> None:
+    """Errors inside errors deeper than anybody writes them say nothing."""
+    wrapped: object = "too many requests"
+    for _ in range(DEPTH):
+        wrapped = {"error": wrapped}
+    assert find_complaint(wrapped) == "too many requests"
+    assert find_complaint({"error": wrapped}) == ""
+    assert find_complaint([[{"code": 429}, {"msg": "slow down"}]]) == "slow down"

@@ -366,3 +366,24 @@ def test_requests_are_spread_over_the_minute() -> None:
     assert [rate.take() for _ in range(4)] == [0, 1, 2, 3]
     hand.time = 3600
     assert [rate.take(), rate.take()] == [0, 1]
+
+
+def test_a_semaphore_lets_in_as_many_as_the_limit() -> None:
+    """The third has to wait until one of two has left.
+
+    Who is cancelled meanwhile takes no place.
+    """
+
+    async def run() -> list[object]:
+        semaphore = Concurrency(2)
+        await semaphore.enter()
+        await semaphore.enter()
+        third, gone = semaphore.enter(), semaphore.enter()
+        await asyncio.sleep(0)
+        seen: list[object] = [semaphore.busy, third.done()]
+        gone.cancel()
+        semaphore.finish()
+        await third
+        return [*seen, semaphore.busy]
+
+    assert asyncio.run(run()) == [2, False, 2]

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from array import array
 from collections import UserList
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from decimal import Decimal
@@ -378,3 +379,21 @@ def test_two_copies_become_one(tmp_path: Path) -> None:
             assert journal.list_batches() == [named, unnamed]
             copy.merge(journal)
         assert (copy.count(), copy.changes > before) == ((5, 1), True)
+
+
+def test_threads_share_one_journal(tmp_path: Path) -> None:
+    """Adding from several threads loses nothing; a removed journal leaves no file."""
+    journal = open_store(tmp_path)
+
+    def work(number: int) -> None:
+        for one in range(20):
+            journal.write([(make_call(f"{number}-{one}"), SAID)])
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(8)))
+    assert journal.count() == (160, 0)
+    journal.close()
+    with pytest.raises(sqlite3.ProgrammingError, match="closed database"):  # a bug, and no damage
+        journal.count()
+    forget_journal(tmp_path)
+    assert list(tmp_path.iterdir()) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 import polars as pl
@@ -367,3 +368,13 @@ def test_a_summary_shows_what_is_left_without_the_prior() -> None:
     assert "no sample could be used" in plain_text(
         draw_choice_order(make_task(debias(ASKED), {}), 80)
     )
+
+
+def test_the_order_of_samples_changes_nothing() -> None:
+    """Any order that keeps the rows of a sample together gives the same values."""
+    rows = [(f"{row[0]}-{number}", *row[1:]) for number in range(5) for row in ROWS]
+    metric, pride = ChoiceOrderMetric("rotations"), PrideMetric(0.5)
+    turned = sorted(rows, key=itemgetter(0), reverse=True)
+    assert metric.compute(make_shown(turned)) == metric.compute(make_shown(rows))
+    turned_shown = [*ASKED[::-1], *DRAWN]
+    assert pride.compute(make_scores(turned_shown)) == pride.compute(make_scores([*DRAWN, *ASKED]))

@@ -562,3 +562,14 @@ def test_children_of_a_snippet_reach_nobody() -> None:
 def test_a_snippet_that_stands_for_a_model_may_ask() -> None:
     """`infer` gets its sockets."""
     assert call("import socket; socket.socket().close()", function="infer") == {"said": 1}
+
+
+def test_print_flood_breaks_nothing() -> None:
+    """What a snippet prints goes elsewhere than its values, however much it is."""
+    source = (
+        "import sys\ndef compute_scores(s):\n    for n in range(3000):\n"
+        "        print('{\"value\": 0}' * 100)\n    print('é end')\n    "
+        "sys.stdout.flush()\n    1 / 0\n"
+    )
+    problem = find_error(source)
+    assert problem.kind == "raised"

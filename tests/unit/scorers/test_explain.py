@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from answerkey.reader import REASONS
 from answerkey.scorers import explain_verdict, judge
 from answerkey.types import Completion, CompletionStatus
 
@@ -178,3 +179,18 @@ def test_failed_rows_are_the_datasets_fault() -> None:
         sentence
         == "FAILED: the ground truth of this row is not one single character out of its choices"
     )
+
+
+def test_reasons_stand_in_the_order_in_which_they_are_tried() -> None:
+    """The table of reasons is the table of the rule."""
+    assert list(REASONS) == [
+        "REFUSED",
+        "NO_TEXT",
+        "EMPTY",
+        "TRUNCATED_THINKING",
+        "NOT_A_CHOICE",
+        "SEVERAL_CHOICES",
+        "PART_OF_A_WORD",
+        "RUNS_INTO_TEXT",
+        "ECHOES_CHOICES",
+    ]

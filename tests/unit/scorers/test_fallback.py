@@ -359,3 +359,12 @@ def test_verdict_is_explained(text: str, reply: str, why: str | Score) -> None:
     (found,) = score(Reader(lambda _: reply), [text]).rows()
     expected = why if isinstance(why, str) else explain_verdict(text, CHOICES, why)
     assert explain_verdict(text, CHOICES, found) == expected
+
+
+def test_nothing_to_ask_is_no_call() -> None:
+    """Where the rule reads everything nobody is asked, and the columns are the same."""
+    reader = Reader(lambda _: "A")
+    found = score(reader, ["B", "The answer is C"])
+    assert reader.asked == []
+    assert list_metadata(found, "fallback_text") == [None, None]
+    assert found.frame.schema == score(reader, ["B", "It depends."]).frame.schema

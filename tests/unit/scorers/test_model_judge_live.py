@@ -13,7 +13,7 @@ from tests.samples import samples_from_frame, score_table
 from answerkey.models.calls import MemoryLedger
 from answerkey.models.model import LiveModel, open_model
 from answerkey.scorers.model_judge import ModelAsAJudge, ModelClassifier, ModelLabeler
-from answerkey.testing import Reply, TestServer
+from answerkey.testing import Behaviour, Reply, TestServer
 from answerkey.testing.replies import Messages, read_prompt
 from answerkey.types import Completion, Completions, Scores
 
@@ -131,3 +131,23 @@ def test_label_of_any_kind_has_no_enum(server: TestServer) -> None:
     with open_judge(server) as model:
         score_table(free.bind(model, key="tone"), samples, table)
     assert not any(one.body and "response_format" in one.body for one in server.asked.requests)
+
+
+def test_faults_change_nothing() -> None:
+    """Trouble that passes changes no score."""
+    faults = {"429_seconds": 0.3, "500": 0.2, "reset": 0.2, "bad_json": 0.2}
+    with TestServer(judge_capital, Behaviour(faults=faults, faulty_attempts=2)) as server:
+        with open_judge(server) as model:
+            found = list(judge_all(model).rows())
+        assert [one.values["score"] for one in found] == [1.0, 0.0, 0.0]
+        assert server.asked.faults
+
+
+def test_call_that_fails_for_good_is_an_error() -> None:
+    """A request that the endpoint refuses is an ERROR with the endpoint's words, not a score."""
+    behaviour = Behaviour(faults={"422": 1.0}, faulty_attempts=None)
+    with TestServer(judge_capital, behaviour) as server, open_judge(server) as model:
+        found = list(judge_all(model).rows())
+    assert [one.status.value for one in found] == ["ERROR", "ERROR", "ERROR"]
+    assert {one.reason for one in found} == {"JUDGE_CALL_FAILED"}
+    assert "422" in str(found[0].metadata["judge_error"])

@@ -5,6 +5,8 @@ import pytest
 from tests.samples import samples_from_frame, score_table
 
 from answerkey.errors import ScoringError
+from answerkey.sandbox import Snippet, SnippetProcess
+from answerkey.scorers import python_scorer
 from answerkey.scorers.python_scorer import PythonScorer
 from answerkey.types import Completion, Completions, CompletionStatus, Samples, Scores
 
@@ -179,3 +181,22 @@ def test_no_rows_need_no_verdicts() -> None:
 def test_whether_completions_are_needed_is_told_by_the_text(source: str, needs: bool) -> None:  # noqa: FBT001 - a row of a table
     """Where the text does not show how many arguments there are, completions are there."""
     assert PythonScorer(source).needs_completion is needs
+
+
+def test_crash_and_hang_fail_their_rows_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a death or a hang the process is started anew for the rest."""
+
+    def open_impatient(snippet: Snippet) -> SnippetProcess:
+        return SnippetProcess(snippet, seconds=1.5)
+
+    monkeypatch.setattr(python_scorer, "SnippetProcess", open_impatient)
+    source = (
+        "import os\ndef compute_scores(sample):\n"
+        "    if sample['n'] == 1:\n        os._exit(3)\n"
+        "    while sample['n'] == 2:\n        pass\n"
+        "    return {'x': sample['n']}"
+    )
+    scores = score(source, 0, 1, 2, 3)
+    assert [one.status.value for one in scores.rows()] == ["SCORED", "FAILED", "FAILED", "SCORED"]
+    kinds = [str(reason).partition(":")[0] for reason in list_reasons(scores)]
+    assert kinds == ["None", "SNIPPET_FAILED (died)", "SNIPPET_FAILED (timeout)", "None"]

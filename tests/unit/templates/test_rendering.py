@@ -479,3 +479,27 @@ def test_a_value_that_cannot_be_written_is_the_error_of_its_row() -> None:
     assert content["message"].startswith(
         "the value cannot be handed on: Exceeds the limit (4300 digits)"
     )
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        *("{{ '%1000000000d' % 1 }}", "{{ '%*d' % (1000000000, 1) }}", "{{ '%.1000000000f' % 1 }}"),
+        "{{ '%1000000000d' | format(1) }}",
+        "{{ 2 | round(1000000000, 'ceil') }}",
+        (
+            "{% set ns = namespace(x='ab') %}{% for i in range(60) %}"
+            "{% set ns.x = '%s%s' % (ns.x, ns.x) %}{% endfor %}"
+        ),
+        "{{ 'x' * 10000000000 }}",
+        (
+            "{% set ns = namespace(x=3) %}{% for i in range(60) %}{% set ns.x = ns.x * "
+            "ns.x %}{% endfor %}"
+        ),
+    ],
+)
+def test_what_is_too_large_ends_in_the_worker(source: str) -> None:
+    """Widths, products and formats are rendered in a worker, whose limits stop them."""
+    template = Template.compile(source)
+    with pytest.raises((RowError, TemplateStopped)):
+        template.evaluate(sample={"x": "f" * 5000})

@@ -200,3 +200,8 @@ def test_a_notice_is_a_warning() -> None:
         "warning: `choices_field` is an old name\n  --> task.yaml:3:5\n  = help: write `choices`\n"
     )
     assert describe_notices([notice])[0]["line"] == 3
+
+
+def test_a_block_keeps_its_lines() -> None:
+    """With `keep_lines` line feeds stay, tabs are four spaces, the rest is still written out."""
+    assert make_visible("a\n\tb\r\n\x1b", keep_lines=True) == "a\n    b\\r\n\\x1b"

@@ -5,7 +5,11 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from answerkey import types
+from answerkey.datasets.sources import SOURCES
 from answerkey.errors import SpecError
+from answerkey.metrics import METRICS
+from answerkey.scorers import SCORERS
+from answerkey.solvers import SOLVERS
 from answerkey.types import Notice, Registry, Row
 
 GROUP = "answerkey.kinds"
@@ -75,3 +79,14 @@ def test_name_that_two_packages_bring_is_refused(monkeypatch: pytest.MonkeyPatch
         kinds["theirs"]
     message = "`theirs` is brought by `answerkey.types:Notice` and by `answerkey.types:Row`"
     assert caught.value.message == message
+
+
+def test_each_room_has_its_group() -> None:
+    """The group of a room's entry points is `answerkey.` and its name in docs."""
+    groups = [one.group for one in (SOURCES, SOLVERS, SCORERS, METRICS)]
+    assert groups == [
+        "answerkey.sources",
+        "answerkey.solvers",
+        "answerkey.scorers",
+        "answerkey.metrics",
+    ]

@@ -65,7 +65,7 @@ def find_parts(text: str) -> list[tuple[int, int]] | None:
         begin = text.index(_FINAL) + len(_FINAL)
         further = _BARE_CHANNEL.search(text, begin)
         return [(begin, further.start() if further else len(text))]
-    if _BARE_THOUGHT.match(text):
+    if text.startswith(("analysis", "assistant", "commentary")) and _BARE_THOUGHT.match(text):
         return None
     if not _has_frames(text):
         return [(0, len(text))]
@@ -182,11 +182,9 @@ def split_thoughts(text: str) -> tuple[str, str] | None:
     if not _has_frames(text):
         return None
     frames = _read_frames(text)
-    answer = ""
-    for turn in frames.turns:
-        if not answer.strip(WHITE_SPACE):
-            answer = "".join(text[begin:end] for begin, end in turn)
-    if frames.opened is not None and answer.strip(WHITE_SPACE):
+    turns = ("".join(text[begin:end] for begin, end in turn) for turn in frames.turns)
+    answer = next((turn for turn in turns if turn.strip(WHITE_SPACE)), "")
+    if frames.opened is not None and answer:
         frames.thoughts.pop()
         answer += text[frames.opened :]  # a token that is only spoken of
     if not frames.thoughts:

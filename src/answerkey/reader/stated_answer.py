@@ -716,15 +716,15 @@ def _is_rivalled(units: Units, decision: Decision, findings: Findings) -> bool:
         return True  # a text that is cut off after `or`
     agreeing = [each.begin for each in findings.statements if each.choices == (decision.choice,)]
     for first, end in _list_sentences(units, decision.end):
-        if any(first <= begin < end for begin in agreeing):
-            continue
         rivals = [
             at for at in _list_mentions(units, first, end) if units.labels[at] != decision.choice
         ]
+        if not rivals or any(first <= begin < end for begin in agreeing):
+            continue
         if first == decision.end:
             if any(_is_alternative(units, first, at) for at in rivals):
                 return True
-        elif rivals and units.plays(first, end, _SUPPORT) and not units.plays(first, end, _UNSURE):
+        elif units.plays(first, end, _SUPPORT) and not units.plays(first, end, _UNSURE):
             return True
     return False
 

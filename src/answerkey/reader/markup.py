@@ -185,8 +185,9 @@ def split_thoughts(text: str) -> tuple[str, str] | None:
     turns = ("".join(text[begin:end] for begin, end in turn) for turn in frames.turns)
     answer = next((turn for turn in turns if turn.strip(WHITE_SPACE)), "")
     if frames.opened is not None and answer:
-        frames.thoughts.pop()
-        answer += text[frames.opened :]  # a token that is only spoken of
+        # A token that is only spoken of; another may have parted what follows it.
+        frames.thoughts = [part for part in frames.thoughts if part[0] < frames.opened]
+        answer += text[frames.opened :]
     if not frames.thoughts:
         return None
     thoughts = (text[begin:end].strip() for begin, end in frames.thoughts)

@@ -859,10 +859,11 @@ class Registry(Mapping[str, type[Kind]]):
         self._loaded: dict[str, type[Kind]] = {}
 
     def __getitem__(self, name: str) -> type[Kind]:
-        if name in self._own:
-            return self._load_own(name)
         if name not in self._loaded:
-            self._loaded[name] = self._load(self._foreign[name])
+            if name in self._own:
+                self._loaded[name] = self._load_own(name)
+            else:
+                self._loaded[name] = self._load(self._foreign[name])
         return self._loaded[name]
 
     def __contains__(self, name: object) -> bool:

@@ -27,9 +27,9 @@ from workloads import Case
 
 from answerkey.engines import open_engine
 
-#: Shards of the timeline: each waits a second, every twelfth five.
-SHARDS = 96
-#: Ray's title for a process that works on a shard.
+#: Chunks of the timeline: each waits a second, every twelfth five.
+CHUNKS = 96
+#: Ray's title for a process that works on a chunk.
 AT_WORK = "ray::apply_function"
 DEADLY_ROW = "000777"
 DEADLY_ROWS = 40_000
@@ -155,13 +155,13 @@ def try_deadly_row(folder: Path, dataset: Path) -> bool:
     return (scored, failed) == (DEADLY_ROWS - 1, [DEADLY_ROW])
 
 
-def wait_and_note(folder: Path, shard: int) -> int:
-    """Wait as a shard would work, and note when it began and ended."""
-    mark = folder / f"{shard}-{time.time_ns()}"
+def wait_and_note(folder: Path, chunk: int) -> int:
+    """Wait as a chunk would work, and note when it began and ended."""
+    mark = folder / f"{chunk}-{time.time_ns()}"
     mark.with_suffix(".begun").write_text(str(time.time()))
-    time.sleep(5.0 if shard % 12 == 5 else 1.0)  # noqa: PLR2004 - stragglers
+    time.sleep(5.0 if chunk % 12 == 5 else 1.0)  # noqa: PLR2004 - stragglers
     mark.with_suffix(".ended").write_text(str(time.time()))
-    return shard
+    return chunk
 
 
 def draw_timeline(folder: Path) -> None:
@@ -176,7 +176,7 @@ def draw_timeline(folder: Path) -> None:
 
         def change_nodes() -> None:
             for share, what in ((4, "node lost"), (2, "node joined")):
-                while sum(1 for _ in folder.glob("*.ended")) < SHARDS // share:
+                while sum(1 for _ in folder.glob("*.ended")) < CHUNKS // share:
                     time.sleep(PAUSE)
                 if what == "node joined":
                     nodes.add()
@@ -191,7 +191,7 @@ def draw_timeline(folder: Path) -> None:
         begun = time.time()
         watch = threading.Thread(target=change_nodes)
         watch.start()
-        result = list(engine.map(partial(wait_and_note, folder), range(SHARDS), spread="apart"))
+        result = list(engine.map(partial(wait_and_note, folder), range(CHUNKS), spread="apart"))
         wall = time.time() - begun
         watch.join()
         del engine
@@ -206,6 +206,6 @@ def draw_timeline(folder: Path) -> None:
         for start, stop in pairwise(steps)
     ]
     told = ", ".join(f"{what} after {at:.0f} s" for at, what in marks)
-    is_exact = result == list(range(SHARDS))
-    print(f"{len(spans)} tries for {SHARDS} shards in {wall:.0f} s, in order: {is_exact}; {told}")
+    is_exact = result == list(range(CHUNKS))
+    print(f"{len(spans)} tries for {CHUNKS} chunks in {wall:.0f} s, in order: {is_exact}; {told}")
     print(f"busy cores, second by second: {' '.join(f'{one:.0f}' for one in busy)}")

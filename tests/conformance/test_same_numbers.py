@@ -1,4 +1,4 @@
-"""The same samples give the same scores and numbers, however they are stored, sharded or
+"""The same samples give the same scores and numbers, however they are stored, chunked or
 ordered.
 """
 
@@ -126,7 +126,7 @@ def run_rows(
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, list[dict[str, Any]]]:
-    """Return the numbers of the Parquet file in one shard."""
+    """Return the numbers of the Parquet file in one chunk."""
     return run_rows(tmp_path_factory.mktemp("expected"), "rows.parquet", ROWS)
 
 
@@ -149,13 +149,13 @@ def test_every_file_format_gives_the_same_numbers(
 
 
 @pytest.mark.parametrize("size", [5, 43, 150])
-def test_every_shard_size_gives_the_same_numbers(
+def test_every_chunk_size_gives_the_same_numbers(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     size: int,
     expected: tuple[Any, list[dict[str, Any]]],
 ) -> None:
-    """36, 5 and 2 shards agree with one, bit for bit."""
+    """36, 5 and 2 chunks agree with one, bit for bit."""
     monkeypatch.setattr(job, "CHUNK_ROWS", size)
     assert run_rows(tmp_path, "rows.parquet", ROWS) == expected
 
@@ -171,7 +171,7 @@ def test_the_order_of_rows_changes_no_number(
 
 @pytest.mark.parametrize("name", list(WRITERS))
 @pytest.mark.parametrize("size", [43, 150] if os.environ.get("ANSWERKEY_LONG") else [43])
-def test_streamed_files_in_shards_give_the_same_numbers(
+def test_streamed_files_in_chunks_give_the_same_numbers(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     name: str,

@@ -272,15 +272,15 @@ def test_rows_that_are_wrong_are_asked_of_nobody(server: TestServer, project: Pa
 
 
 @pytest.mark.parametrize("size", [1, 3, 16])
-def test_every_shard_size_gives_the_same_numbers(
+def test_every_chunk_size_gives_the_same_numbers(
     server: TestServer, project: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    """Scores, counts and metrics are those of one shard, bit for bit; nothing is asked twice."""
+    """Scores, counts and metrics are those of one chunk, bit for bit; nothing is asked twice."""
     file = write_run(project, server.url)
     whole = read_numbers(ak.run(file, out=project / "whole", cache_policy="no-cache"))
     server.forget()
     monkeypatch.setattr(job, "CHUNK_ROWS", size)
-    result = ak.run(file, out=project / "shards", cache_policy="no-cache")
+    result = ak.run(file, out=project / "chunks", cache_policy="no-cache")
     assert read_numbers(result) == whole
     assert count_asked(server) == (16, ASKED)
 

@@ -49,8 +49,8 @@ TASK: dict[str, Any] = {
         ],
     },
 }
-#: A recorded run is several shards.
-SHARD_ROWS = SAMPLES // 6
+#: A recorded run is several chunks.
+CHUNK_ROWS = SAMPLES // 6
 #: A process that begins so kills itself instead of giving the file with a number its name.
 DIE_WRITING = """
 import os
@@ -94,7 +94,7 @@ class Killer:
 
 
 def die_writing(project: Path, rows: int, number: int, *words: str) -> int:
-    """Carry out a command over shards of so many rows, which dies at a write; return its exit code.
+    """Carry out a command over chunks of so many rows, which dies at a write; return its exit code.
 
     Its cache is empty, so that as many files are written whatever ran before.
     """
@@ -296,9 +296,9 @@ def test_a_recorded_run_that_is_killed_is_finished_by_resume(
         "".join(json.dumps({"completion": "ABCDX"[n % 5]}) + "\n" for n in range(SAMPLES))
     )
     words = ["score", str(task), "--dataset", str(rows), "--completions", str(said), "--out"]
-    monkeypatch.setattr(job, "CHUNK_ROWS", SHARD_ROWS)
+    monkeypatch.setattr(job, "CHUNK_ROWS", CHUNK_ROWS)
     whole = ak.run(task, dataset=str(rows), completions=str(said), out=project / "whole")
-    assert die_writing(project, SHARD_ROWS, number, *words, str(project / "half")) == -9
+    assert die_writing(project, CHUNK_ROWS, number, *words, str(project / "half")) == -9
     cut_off = ak.load_run(project / "half")
     assert cut_off.status == "running"
     resumed = ak.resume(project / "half")
@@ -306,7 +306,7 @@ def test_a_recorded_run_that_is_killed_is_finished_by_resume(
     assert resumed.metrics == whole.metrics
     assert (
         len(list((project / "half" / "tasks" / "quiz" / "scores").iterdir()))
-        == SAMPLES // SHARD_ROWS
+        == SAMPLES // CHUNK_ROWS
     )
     assert read_results(project / "half") == read_results(project / "whole")
 

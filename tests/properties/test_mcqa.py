@@ -277,7 +277,7 @@ def test_correct_implies_valid(data: st.DataObject) -> None:
 
 @given(draw_tables(), st.randoms(use_true_random=False), st.integers(0, 12))
 @settings(max_examples=60 if IS_LONG else 10)
-def test_order_and_shards_change_nothing(
+def test_order_and_chunks_change_nothing(
     table: tuple[list[str], list[Completion], list[str]], random: Random, cut: int
 ) -> None:
     """Rows shuffled, or split and joined again, have the same scores each."""

@@ -124,7 +124,7 @@ def _encode(value: object) -> str | None:
 
 
 def cut_rows(sampled: Sequence[Row], cuts: Sequence[int]) -> list[Sequence[Row]]:
-    """Return the rows cut at these places; shards may be empty."""
+    """Return the rows cut at these places; chunks may be empty."""
     places = [0, *sorted(min(cut, len(sampled)) for cut in cuts), len(sampled)]
     return [sampled[start:end] for start, end in pairwise(places)]
 

@@ -61,7 +61,7 @@ ENGINE, ENGINE_AGAIN = (
     option(
         "--engine",
         "NAME",
-        f"local or ray: where shards are evaluated{as_before}.",
+        f"local or ray: where chunks are evaluated{as_before}.",
         type=click.Choice(["local", "ray"]),
         default=default,
     )

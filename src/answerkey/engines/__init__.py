@@ -1,4 +1,4 @@
-"""Where work happens: an engine applies a function to every shard and knows nothing of what it
+"""Where work happens: an engine applies a function to every chunk and knows nothing of what it
 does.
 """
 

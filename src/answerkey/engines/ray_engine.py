@@ -1,8 +1,8 @@
-"""Shards on a Ray cluster: one that is there, or one of our own on this machine.
+"""Chunks on a Ray cluster: one that is there, or one of our own on this machine.
 
-A shard is one Ray task, which runs the function that this machine would run. Ray itself tries
+A chunk is one Ray task, which runs the function that this machine would run. Ray itself tries
 nothing twice. A task whose worker or node is gone is handed out again here, a few times, while all
-others go on; a shard that ends its workers is searched for the rows that do, and done without them.
+others go on; a chunk that ends its workers is searched for the rows that do, and done without them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from answerkey.engines.local import (
 )
 from answerkey.errors import EngineError, listing
 
-Shard = TypeVar("Shard")
+Chunk = TypeVar("Chunk")
 Part = TypeVar("Part")
 LOG = logging.getLogger("answerkey")
 _JOIN_HINT = (
@@ -55,7 +55,7 @@ _RAYS_OWN = {"RAY_CLIENT_MODE": "0", "RAY_USAGE_STATS_ENABLED": "0", "PYTHONBREA
 #: Without this, Ray gives a node the address of the machine in the network, even if told 127.0.0.1.
 _LOOPBACK_SETTING = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 _LOOPBACK = "127.0.0.1"
-#: Shards that are read where they are worked on, and plain numbers, need little.
+#: Chunks that are read where they are worked on, and plain numbers, need little.
 _STORE_BYTES = 200 * 2**20
 #: A cluster that does not take a connection, or says nothing, for so many seconds is gone.
 _ANSWER_SECONDS = 7.0
@@ -236,13 +236,13 @@ def apply_sent(version: str, function: bytes, chunk: bytes) -> bytes:
     return apply_function(function, chunk)
 
 
-def search_shard(version: str, function: bytes, shard: bytes) -> bytes:
-    """Return the rows of a shard that end the process which works on them, as the answer to the
-    shard.
+def search_chunk(version: str, function: bytes, chunk: bytes) -> bytes:
+    """Return the rows of a chunk that end the process which works on them, as the answer to the
+    chunk.
     """
     try:
         check_version(version)
-        return pickle.dumps(("value", find_deadly_rows(function, pickle.loads(shard))))  # noqa: S301 - our own
+        return pickle.dumps(("value", find_deadly_rows(function, pickle.loads(chunk))))  # noqa: S301 - our own
     except EngineError as error:
         return describe_error(error)
 
@@ -256,17 +256,17 @@ def open_far_answer(payload: bytes) -> Any:  # noqa: ANN401 - whatever the funct
         raise EngineError("E601", f"a node cannot load the work: {error}", hint=hint) from None
 
 
-#: A shard that has ended so many workers is given up.
+#: A chunk that has ended so many workers is given up.
 TRIES = 3
 #: One that can be split is searched before that, for the rows that do it.
 SEARCH_AFTER = 2
-#: A shard may lose so many nodes: whoever takes nodes away takes many.
+#: A chunk may lose so many nodes: whoever takes nodes away takes many.
 NODE_TRIES = 12
 #: So many cores are counted on at least: an autoscaler starts nodes for tasks that wait for them.
 FEWEST_CORES = 8
 #: How often the cores of the cluster are counted, in seconds: nodes come and go.
 COUNT_SECONDS = 1.0
-#: Answers that wait for an earlier shard may have so many bytes before no more shards are handed
+#: Answers that wait for an earlier chunk may have so many bytes before no more chunks are handed
 #: out.
 MOST_HELD_BYTES = 128 * 2**20
 
@@ -289,19 +289,19 @@ class RayEngine:
 
     def map(
         self,
-        function: Callable[[Shard], Part],
-        shards: Iterable[Shard],
+        function: Callable[[Chunk], Part],
+        chunks: Iterable[Chunk],
         *,
         spread: Spread = "alone",
     ) -> Iterator[Part]:
-        """Yield the function's value for each shard, in the order of the shards.
+        """Yield the function's value for each chunk, in the order of the chunks.
 
         What is to stay alone, and a function that cannot be sent anywhere, is worked on here.
         """
         payload = None if spread == "alone" else pickle_function(function)
         if payload is None:
-            return (function(shard) for shard in shards)
-        return Dispatch(self._connect().ray, payload).map(shards)
+            return (function(chunk) for chunk in chunks)
+        return Dispatch(self._connect().ray, payload).map(chunks)
 
     def _connect(self) -> Cluster:
         with self._connecting:  # several runs may share the engine
@@ -313,13 +313,13 @@ class RayEngine:
 
 @dataclass
 class Attempt:
-    """A shard that has been handed out, its index, and what came of it before.
+    """A chunk that has been handed out, its index, and what came of it before.
 
     One that has the methods `split` and `skip` is searched once for rows that end every worker.
     """
 
     index: int
-    shard: Any
+    chunk: Any
     crashes: int = 0
     lost_nodes: int = 0
     is_searching: bool = False
@@ -328,14 +328,14 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Crash:
-    """A worker that ended in the middle of its shard; `is_node` when its whole node did."""
+    """A worker that ended in the middle of its chunk; `is_node` when its whole node did."""
 
     reason: str
     is_node: bool
 
 
 class Dispatch:
-    """One function, given as a pickle, and the shards that are handed out to it."""
+    """One function, given as a pickle, and the chunks that are handed out to it."""
 
     def __init__(self, ray: Any, function: bytes) -> None:  # noqa: ANN401 - the library
         self._ray = ray
@@ -344,21 +344,21 @@ class Dispatch:
         # tasks wait for that node.
         settings = {"num_cpus": 1, "max_retries": 0}
         self._apply = self._ray.remote(**settings)(apply_sent)
-        self._search = self._ray.remote(**settings)(search_shard)
+        self._search = self._ray.remote(**settings)(search_chunk)
         self._function = self._ray.put(function)
         self._waiting: Iterator[Any] = iter(())
         self._running: dict[Any, Attempt] = {}
-        #: Answers that wait for those of earlier shards, or why there is none.
+        #: Answers that wait for those of earlier chunks, or why there is none.
         self._held: dict[int, bytes | EngineError] = {}
         self._held_bytes = 0
 
-    def map(self, shards: Iterable[Any]) -> Iterator[Any]:
-        """Yield the function's value for each shard in order, whichever is done first.
+    def map(self, chunks: Iterable[Any]) -> Iterator[Any]:
+        """Yield the function's value for each chunk in order, whichever is done first.
 
         More tasks are under way than the cluster has cores: none is idle, and nodes that come find
-        work. An error is raised when the turn of its shard comes.
+        work. An error is raised when the turn of its chunk comes.
         """
-        self._waiting = iter(shards)
+        self._waiting = iter(chunks)
         handed, turn, places, counted = 0, 0, 0, float("-inf")
         try:
             while True:
@@ -366,10 +366,10 @@ class Dispatch:
                     cores = int(self._ray.cluster_resources().get("CPU", 0))
                     places, counted = AHEAD * max(cores, FEWEST_CORES), time.monotonic()
                 while len(self._running) < places and self._held_bytes < MOST_HELD_BYTES:
-                    shard = next(self._waiting, _NONE)
-                    if shard is _NONE:
+                    chunk = next(self._waiting, _NONE)
+                    if chunk is _NONE:
                         break
-                    self._submit(Attempt(handed, shard))
+                    self._submit(Attempt(handed, chunk))
                     handed += 1
                 if turn in self._held:
                     answer = self._held.pop(turn)
@@ -388,8 +388,8 @@ class Dispatch:
 
     def _submit(self, attempt: Attempt) -> None:
         work = self._search if attempt.is_searching else self._apply
-        shard = dump_with_rows(attempt.shard)
-        self._running[work.remote(__version__, self._function, shard)] = attempt
+        chunk = dump_with_rows(attempt.chunk)
+        self._running[work.remote(__version__, self._function, chunk)] = attempt
 
     def _collect(self) -> None:
         """Take in all that is done; wait for it until it is time to count cores again."""
@@ -432,36 +432,36 @@ class Dispatch:
         return answer
 
     def _try_again(self, attempt: Attempt, crash: Crash) -> None:
-        """Hand a shard out again, or have it searched if it seems to be the cause."""
+        """Hand a chunk out again, or have it searched if it seems to be the cause."""
         attempt.lost_nodes += crash.is_node
         attempt.crashes += not crash.is_node
         if attempt.lost_nodes >= NODE_TRIES:
             raise EngineError(
-                "E602", f"a shard lost {NODE_TRIES} nodes: {crash.reason}", hint=_LOST
+                "E602", f"a chunk lost {NODE_TRIES} nodes: {crash.reason}", hint=_LOST
             )
         if attempt.crashes >= TRIES:
-            message = f"a shard ended {TRIES} workers, and no row of it did alone: {crash.reason}"
+            message = f"a chunk ended {TRIES} workers, and no row of it did alone: {crash.reason}"
             raise EngineError("E602", message, hint=_MEMORY)
-        can_search = hasattr(attempt.shard, "skip") and not attempt.is_searched
+        can_search = hasattr(attempt.chunk, "skip") and not attempt.is_searched
         if can_search and attempt.crashes >= SEARCH_AFTER:
             attempt.is_searching = attempt.is_searched = True
             attempt.crashes = 0
         self._submit(attempt)
 
     def _skip_rows(self, attempt: Attempt, rows: list[Any]) -> None:
-        """Hand a shard out again without the rows that were found.
+        """Hand a chunk out again without the rows that were found.
 
         Without any, as it is, a last time.
         """
         attempt.is_searching = False
         attempt.crashes = 0 if rows else TRIES - 1
         if rows:
-            attempt.shard = attempt.shard.skip(rows)
+            attempt.chunk = attempt.chunk.skip(rows)
             LOG.warning("rows that end their worker are FAILED (ENDED_WORKER): %d", len(rows))
         self._submit(attempt)
 
 
-#: There is no further shard.
+#: There is no further chunk.
 _NONE = object()
 _LOST = "look at `ray status`; nodes that come and go too often get nothing done"
 _MEMORY = "was a node out of memory? give nodes fewer CPUs; `-v` shows Ray's messages"

@@ -412,7 +412,7 @@ class TaskWriter:
 def unify_parts(store: RunStore, folder: str) -> None:
     """Give all parts of a table the same schema, so that any reader can read them as one.
 
-    They differ when a scorer of the user's own gives numbers for some shards and texts for others,
+    They differ when a scorer of the user's own gives numbers for some chunks and texts for others,
     or a name for some only. Nothing is written when they do not; a part is replaced whole.
     """
     parts = StoredTable(store, folder).parts

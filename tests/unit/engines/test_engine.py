@@ -22,15 +22,15 @@ SPREADS: tuple[Spread, ...] = get_args(Spread)
 
 
 @pytest.mark.parametrize("spread", SPREADS)
-def test_every_spread_keeps_shard_order(spread: Spread) -> None:
-    """What comes back is in the order of the shards, wherever the work is done; nothing of nothing.
+def test_every_spread_keeps_chunk_order(spread: Spread) -> None:
+    """What comes back is in the order of the chunks, wherever the work is done; nothing of nothing.
 
-    An error in a shard reaches the caller as it is, after the values before it, and nothing
+    An error in a chunk reaches the caller as it is, after the values before it, and nothing
     follows.
     """
     assert list(open_engine().map(abs, [], spread=spread)) == []
     found = open_engine().map(partial(operator.mul, 10), range(20), spread=spread)
-    assert list(found) == [10 * shard for shard in range(20)]
+    assert list(found) == [10 * chunk for chunk in range(20)]
     found = open_engine().map(partial(operator.floordiv, 12), [3, 4, 0, 6], spread=spread)
     assert [next(found), next(found)] == [4, 3]
     with pytest.raises(ZeroDivisionError):
@@ -38,16 +38,16 @@ def test_every_spread_keeps_shard_order(spread: Spread) -> None:
     assert list(found) == []
 
 
-def test_shards_are_handed_out_as_they_are_needed() -> None:
-    """No more shards are read than twice the processes beyond the last value that was taken."""
+def test_chunks_are_handed_out_as_they_are_needed() -> None:
+    """No more chunks are read than twice the processes beyond the last value that was taken."""
     read: list[int] = []
 
-    def shards() -> Iterator[int]:
+    def chunks() -> Iterator[int]:
         for number in range(100):
             read.append(number)
             yield number
 
-    values = map_processes(abs, shards(), 2)
+    values = map_processes(abs, chunks(), 2)
     assert next(values) == 0
     assert len(read) <= 5
     values.close()  # type: ignore[attr-defined]  # a generator
@@ -57,7 +57,7 @@ def test_shards_are_handed_out_as_they_are_needed() -> None:
 def test_workers_are_other_processes() -> None:
     """Each has a session of its own, so that Ctrl-C at the keyboard does not reach it.
 
-    A single shard is worked on here: a process would cost more than the work.
+    A single chunk is worked on here: a process would cost more than the work.
     """
     assert os.getsid(0) not in set(map_processes(os.getsid, [0] * 8, 2))
     assert list(map_processes(os.getsid, [0], 2)) == [os.getsid(0)]
@@ -65,16 +65,16 @@ def test_workers_are_other_processes() -> None:
 
 def test_a_function_that_cannot_be_sent_is_run_here() -> None:
     """A function of the caller's own script is not known to another process."""
-    assert list(map_processes(lambda shard: shard + 1, [1, 2, 3], 2)) == [2, 3, 4]
+    assert list(map_processes(lambda chunk: chunk + 1, [1, 2, 3], 2)) == [2, 3, 4]
     assert list(map_processes(_Unknown(), [1, 2, 3], 2)) == [1, 2, 3]
 
 
 class _Unknown:
     """Can be pickled by reference, but a worker does not know the module of this test."""
 
-    def __call__(self, shard: int) -> int:
-        """Return the shard."""
-        return shard
+    def __call__(self, chunk: int) -> int:
+        """Return the chunk."""
+        return chunk
 
 
 def test_an_error_of_ours_travels_whole() -> None:
@@ -88,25 +88,25 @@ def test_an_error_of_ours_travels_whole() -> None:
 class _Deadly:
     """Ends the process that loads it, before that has read anything else."""
 
-    def __call__(self, shard: bytes) -> int:
-        """Return how long the shard is."""
-        return len(shard)
+    def __call__(self, chunk: bytes) -> int:
+        """Return how long the chunk is."""
+        return len(chunk)
 
     def __reduce__(self) -> tuple[object, ...]:
         return os._exit, (3,)
 
 
 @pytest.mark.parametrize(
-    ("function", "shards"),
+    ("function", "chunks"),
     [(os._exit, [3, 3]), (_Deadly(), [b"x" * 2_000_000] * 2)],
     ids=["work", "start"],
 )
 def test_a_worker_that_dies_is_told(
-    function: Callable[[object], object], shards: list[object]
+    function: Callable[[object], object], chunks: list[object]
 ) -> None:
     """It is E602, never a broken pipe for what it has not read; no other one is left behind."""
     with pytest.raises(EngineError, match=r"E602.*a worker process ended: exit code 3"):
-        list(map_processes(function, shards, 2))
+        list(map_processes(function, chunks, 2))
 
 
 DEADLY = """
@@ -124,12 +124,12 @@ class Numbers:
         starts = range(self.start, self.stop, step)
         return [Numbers(one, min(one + step, self.stop), self.log) for one in starts]
 
-def add(shard):
-    with open(shard.log, "a") as stream:
-        print(os.getpid(), shard.start, shard.stop, file=stream)
-    with open(shard.log) as stream:
+def add(chunk):
+    with open(chunk.log, "a") as stream:
+        print(os.getpid(), chunk.start, chunk.stop, file=stream)
+    with open(chunk.log) as stream:
         tries = stream.read().count(" 20 21\\n")
-    numbers = range(shard.start, shard.stop)
+    numbers = range(chunk.start, chunk.stop)
     if 17 in numbers or (20 in numbers and tries < 2):
         os.kill(os.getpid(), 9)
     raise ValueError("an error ends no process")
@@ -142,7 +142,7 @@ def test_rows_that_end_their_process_are_found(
     """One process tries part after part, and is started again for a part that ended it and, twice,
     its row.
 
-    A row that did once did by chance. If much of the shard does, the rows are not to blame.
+    A row that did once did by chance. If much of the chunk does, the rows are not to blame.
     """
     (tmp_path / "deadly_numbers.py").write_text(DEADLY)
     monkeypatch.syspath_prepend(tmp_path)
@@ -198,20 +198,20 @@ def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
         assert not Path(f"/proc/{worker}").exists()
 
 
-def test_local_engine_reads_one_shard_at_a_time() -> None:
-    """A shard is read only when the one before it is done."""
+def test_local_engine_reads_one_chunk_at_a_time() -> None:
+    """A chunk is read only when the one before it is done."""
     seen: list[str] = []
 
-    def shards() -> Iterator[int]:
+    def chunks() -> Iterator[int]:
         for number in (1, 2):
             seen.append(f"read {number}")
             yield number
 
-    def work(shard: int) -> int:
-        seen.append(f"work {shard}")
-        return shard
+    def work(chunk: int) -> int:
+        seen.append(f"work {chunk}")
+        return chunk
 
-    assert list(open_engine().map(work, shards())) == [1, 2]
+    assert list(open_engine().map(work, chunks())) == [1, 2]
     assert seen == ["read 1", "work 1", "read 2", "work 2"]
 
 

@@ -1,4 +1,4 @@
-"""How shards are handed out to a Ray cluster, without Ray: a stand-in of its few calls counts busy
+"""How chunks are handed out to a Ray cluster, without Ray: a stand-in of its few calls counts busy
 cores.
 """
 
@@ -23,7 +23,7 @@ from answerkey.engines.ray_engine import (
     NODE_TRIES,
     Dispatch,
     apply_sent,
-    search_shard,
+    search_chunk,
 )
 from answerkey.errors import DataError, EngineError, raise_all
 
@@ -53,7 +53,7 @@ class Task:
     """A task that was handed in, and how many ticks it still needs."""
 
     given: tuple[Any, ...]
-    shard: Any
+    chunk: Any
     is_search: bool
     left: int = 1
     answer: bytes | RayError | None = None
@@ -149,12 +149,12 @@ class FakeFunction:
     ray: FakeRay
     function: Callable[..., bytes]
 
-    def remote(self, version: str, function: bytes, shard: bytes) -> Task:
+    def remote(self, version: str, function: bytes, chunk: bytes) -> Task:
         """Hand in a task."""
-        read = pickle.loads(shard)  # noqa: S301 - our own
-        task = Task((version, function, shard), read, self.function is search_shard)
-        task.left = self.ray.ticks(task.shard)
-        self.ray.tries[task.shard] += 1
+        read = pickle.loads(chunk)  # noqa: S301 - our own
+        task = Task((version, function, chunk), read, self.function is search_chunk)
+        task.left = self.ray.ticks(task.chunk)
+        self.ray.tries[task.chunk] += 1
         self.ray.tasks.append(task)
         return task
 
@@ -165,28 +165,28 @@ def _every_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray_engine, "COUNT_SECONDS", 1e-9)
 
 
-def run(ray: FakeRay, shards: Any, function: Callable[[Any], object] | None = None) -> list[Any]:  # noqa: ANN401 - whatever they are
-    """Return what comes of the shards; ten times each unless told."""
+def run(ray: FakeRay, chunks: Any, function: Callable[[Any], object] | None = None) -> list[Any]:  # noqa: ANN401 - whatever they are
+    """Return what comes of the chunks; ten times each unless told."""
     payload = pickle.dumps(function or partial(operator.mul, 10))
-    return list(Dispatch(ray, payload).map(shards))
+    return list(Dispatch(ray, payload).map(chunks))
 
 
 def test_a_lost_node_costs_no_other_core_a_tick() -> None:
-    """The shards of all its cores are handed out again at once, and only what is yielded is in
+    """The chunks of all its cores are handed out again at once, and only what is yielded is in
     order.
     """
     ray = FakeRay(16)
     ray.change = lambda now: 12 if now == 3 else None
-    assert run(ray, range(120)) == [10 * shard for shard in range(120)]
+    assert run(ray, range(120)) == [10 * chunk for chunk in range(120)]
     assert ray.busy == [16] * 3 + [12] * 6
     assert ray.tries == Counter(range(120)) + Counter(range(60, 64))
 
 
 def test_a_straggler_keeps_nobody_waiting() -> None:
-    """Shards after a slow one are done meanwhile, as many as there are."""
+    """Chunks after a slow one are done meanwhile, as many as there are."""
     ray = FakeRay(10)
-    ray.ticks = lambda shard: 30 if shard == 0 else 1
-    assert run(ray, range(271)) == [10 * shard for shard in range(271)]
+    ray.ticks = lambda chunk: 30 if chunk == 0 else 1
+    assert run(ray, range(271)) == [10 * chunk for chunk in range(271)]
     assert ray.busy == [10] * 30
 
 
@@ -199,7 +199,7 @@ def test_nodes_that_join_a_run_are_used() -> None:
 
 
 def test_cores_are_counted_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not for each shard: it is a question to the cluster."""
+    """Not for each chunk: it is a question to the cluster."""
     monkeypatch.setattr(ray_engine, "COUNT_SECONDS", 1_000.0)
     ray = FakeRay(FEWEST_CORES)
     ray.change = {1: 40}.get
@@ -216,25 +216,25 @@ def test_an_autoscaler_sees_tasks_that_wait() -> None:
     assert set(ray.pending[7:-3]) == {40}
 
 
-def test_what_waits_for_an_earlier_shard_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_waits_for_an_earlier_chunk_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """While the first is not done, answers of so many bytes are held, and one for each place."""
     monkeypatch.setattr(ray_engine, "MOST_HELD_BYTES", 20_000)
     read: list[bytes] = []
 
-    def shards() -> Iterator[bytes]:
+    def chunks() -> Iterator[bytes]:
         for number in range(1_000):
             read.append(b"%0976d" % number)
             yield read[-1]
 
     ray = FakeRay(4)
-    ray.ticks = lambda shard: 100 if int(shard) == 0 else 1
-    found = Dispatch(ray, pickle.dumps(bytes)).map(shards())
+    ray.ticks = lambda chunk: 100 if int(chunk) == 0 else 1
+    found = Dispatch(ray, pickle.dumps(bytes)).map(chunks())
     assert int(next(found)) == 0
     assert 21 <= len(read) <= 20 + 2 * FEWEST_CORES
     assert [int(one) for one in found] == list(range(1, 1_000))
 
 
-def test_an_error_of_a_shard_comes_in_its_turn() -> None:
+def test_an_error_of_a_chunk_comes_in_its_turn() -> None:
     """What is before it is given back, and what is under way is cancelled."""
     ray = FakeRay(2)
     found = Dispatch(ray, pickle.dumps(raise_all)).map(
@@ -256,17 +256,17 @@ def test_an_error_of_a_shard_comes_in_its_turn() -> None:
             3,
             r"E602.*ended 3 workers.*died.*(?s:.*)shows Ray's messages",
         ),
-        (NodeDiedError("gone"), NODE_TRIES, r"E602.*a shard lost 12 nodes: gone"),
+        (NodeDiedError("gone"), NODE_TRIES, r"E602.*a chunk lost 12 nodes: gone"),
         (RayError("what\never"), 1, r"E602.*Ray failed: what"),
     ],
 )
-def test_a_shard_is_given_up_after_some_tries(
+def test_a_chunk_is_given_up_after_some_tries(
     error: RayError, tries: int, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error is raised in its turn, and nothing new is begun when it is known."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     ray = FakeRay(1)
-    ray.fail = lambda task: error if task.shard == 5 else None
+    ray.fail = lambda task: error if task.chunk == 5 else None
     with pytest.raises(EngineError, match=words):
         run(ray, range(1_000))
     assert ray.tries[5] == tries
@@ -274,15 +274,15 @@ def test_a_shard_is_given_up_after_some_tries(
 
 
 def test_a_worker_killed_by_chance_costs_a_try() -> None:
-    """Twice, a shard is done again."""
+    """Twice, a chunk is done again."""
     ray = FakeRay(3)
-    ray.fail = lambda task: WorkerCrashedError() if task.shard == 3 and ray.tries[3] < 3 else None
+    ray.fail = lambda task: WorkerCrashedError() if task.chunk == 3 and ray.tries[3] < 3 else None
     assert run(ray, range(6)) == [0, 10, 20, 30, 40, 50]
 
 
 @dataclass(frozen=True)
 class Rows:
-    """A shard that can be searched."""
+    """A chunk that can be searched."""
 
     numbers: tuple[int, ...]
 
@@ -291,15 +291,15 @@ class Rows:
         return Rows(tuple(one for one in self.numbers if one not in rows))
 
 
-def sum_rows(shard: Rows) -> int:
+def sum_rows(chunk: Rows) -> int:
     """Return the sum."""
-    return sum(shard.numbers)
+    return sum(chunk.numbers)
 
 
 def test_rows_that_end_workers_are_searched_for_while_others_are_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """After two workers the shard is searched, then done without them.
+    """After two workers the chunk is searched, then done without them.
 
     The file with Ray's words is named.
     """
@@ -307,9 +307,9 @@ def test_rows_that_end_workers_are_searched_for_while_others_are_done(
     ray, bad = FakeRay(2), Rows((1, 2, 3))
     ray.found = [2]
     ray.fail = lambda task: (
-        WorkerCrashedError() if task.shard == bad and not task.is_search else None
+        WorkerCrashedError() if task.chunk == bad and not task.is_search else None
     )
-    ray.ticks = lambda shard: 5 if shard == bad and ray.tries[bad] == 2 else 1
+    ray.ticks = lambda chunk: 5 if chunk == bad and ray.tries[bad] == 2 else 1
     with caplog.at_level(logging.WARNING):
         found = run(ray, [bad, *(Rows((one,)) for one in range(20))], sum_rows)
     assert found == [4, *range(20)]
@@ -319,7 +319,7 @@ def test_rows_that_end_workers_are_searched_for_while_others_are_done(
 
 
 @pytest.mark.parametrize(("deaths", "tries"), [(2, 4), (99, 4)])
-def test_a_shard_in_which_no_row_is_to_blame_has_one_more_try(
+def test_a_chunk_in_which_no_row_is_to_blame_has_one_more_try(
     deaths: int, tries: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Then it is done, or given up; a search that is cut off is begun again."""
@@ -340,7 +340,7 @@ def test_a_shard_in_which_no_row_is_to_blame_has_one_more_try(
     assert ray.tries[bad] == tries + 1
 
 
-@pytest.mark.parametrize("work", [apply_sent, search_shard])
+@pytest.mark.parametrize("work", [apply_sent, search_chunk])
 def test_a_node_with_another_version_does_nothing(work: Callable[..., bytes]) -> None:
     """The answer says so."""
     with pytest.raises(EngineError, match=r"E601.*a node has answerkey"):
@@ -358,5 +358,5 @@ def test_a_node_without_a_package_says_so() -> None:
 
 def test_the_answer_to_a_search_is_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that were found in a process of its own."""
-    monkeypatch.setattr(ray_engine, "find_deadly_rows", lambda function, shard: [function, shard])
-    assert ray_engine.open_far_answer(search_shard(__version__, b"f", pickle.dumps(7))) == [b"f", 7]
+    monkeypatch.setattr(ray_engine, "find_deadly_rows", lambda function, chunk: [function, chunk])
+    assert ray_engine.open_far_answer(search_chunk(__version__, b"f", pickle.dumps(7))) == [b"f", 7]

@@ -50,18 +50,18 @@ def test_our_cluster_keeps_to_loopback(engine: Engine) -> None:
     assert {one for one in found if not one.startswith(LOOPBACK)} == set()
 
 
-def test_shards_come_in_order_without_rows_that_end_workers(
+def test_chunks_come_in_order_without_rows_that_end_workers(
     engine: RayEngine,
     tmp_path: Path,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """All other rows of their shard, and all other shards, are done.
+    """All other rows of their chunk, and all other chunks, are done.
 
     What Ray says of it is logged. A worker that is killed by chance costs a try. Work that stays
     alone, and a function that cannot be sent, is done here.
     """
-    shards = [Numbers(0, 5, once=str(tmp_path / "once")), Numbers(5, 9), Numbers(9, 11)]
-    found = list(engine.map(partial(sum_numbers, frozenset({6})), shards, spread="apart"))
+    chunks = [Numbers(0, 5, once=str(tmp_path / "once")), Numbers(5, 9), Numbers(9, 11)]
+    found = list(engine.map(partial(sum_numbers, frozenset({6})), chunks, spread="apart"))
     assert found == [(10, ()), (5 + 7 + 8, (6,)), (19, ())]
     said = capfd.readouterr()
     assert "(raylet)" not in said.out + said.err
@@ -91,15 +91,15 @@ class Numbers:
         return Numbers(self.start, self.stop, tuple(sorted(one.start for one in rows)))
 
 
-def sum_numbers(deadly: frozenset[int], shard: Numbers) -> tuple[int, tuple[int, ...]]:
+def sum_numbers(deadly: frozenset[int], chunk: Numbers) -> tuple[int, tuple[int, ...]]:
     """Return the sum; end the process at a deadly number."""
-    numbers = set(range(shard.start, shard.stop)).difference(shard.skipped)
-    is_first = shard.once is not None and not Path(shard.once).exists()
+    numbers = set(range(chunk.start, chunk.stop)).difference(chunk.skipped)
+    is_first = chunk.once is not None and not Path(chunk.once).exists()
     if is_first:
-        Path(str(shard.once)).touch()
+        Path(str(chunk.once)).touch()
     if is_first or numbers & deadly:
         os.kill(os.getpid(), signal.SIGKILL)
-    return sum(numbers), shard.skipped
+    return sum(numbers), chunk.skipped
 
 
 #: 127.0.0.1 as /proc writes it, by itself and as an IPv6 address.

@@ -234,8 +234,8 @@ def test_secrets_in_what_is_raised_are_hidden() -> None:
     assert run.to_frame()["completion_error"].to_list() == ["RuntimeError: 401 for ***"]
 
 
-def stop_in_the_second_shard(place: Path) -> None:
-    """Stop a run after its first 50 samples, which are a shard, and 5 more."""
+def stop_in_the_second_chunk(place: Path) -> None:
+    """Stop a run after its first 50 samples, which are a chunk, and 5 more."""
     with pytest.raises(ak.SolverError, match="stopped at the limit of 55 calls"):
         ak.run(TASK, dataset=make_rows(80), model=Asked().say, out=place, max_calls=55)
     with closing(CallStore(place / "calls.sqlite")) as journal:
@@ -251,7 +251,7 @@ def read_tables(run: ak.Run) -> tuple[pl.DataFrame, ...]:
 def test_a_resumed_run_is_that_of_one_that_never_stopped(tmp_path: Path) -> None:
     """Only what the journal lacks is asked; tables, numbers and counts are those of a whole run."""
     whole = ak.run(TASK, dataset=make_rows(80), model=Asked().say, out=tmp_path / "whole")
-    stop_in_the_second_shard(tmp_path / "run")  # after 55 calls: nothing comes from the cache
+    stop_in_the_second_chunk(tmp_path / "run")  # after 55 calls: nothing comes from the cache
     asked = Asked()
     run = ak.resume(tmp_path / "run", model=asked.say)
     assert (len(asked.questions), run.status) == (25, "complete")
@@ -265,7 +265,7 @@ def test_a_record_that_is_damaged_while_a_run_is_under_way_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its call is made again, and the run says so."""
-    stop_in_the_second_shard(tmp_path / "run")
+    stop_in_the_second_chunk(tmp_path / "run")
     mend, asked = CallStore.mend, Asked()
 
     def mend_and_spoil(journal: CallStore) -> None:

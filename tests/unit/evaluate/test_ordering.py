@@ -186,7 +186,7 @@ def test_every_file_format_has_the_same_shuffles(write: Callable[..., Project]) 
     assert one == two
 
 
-def test_shards_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """However the rows are cut, the rows of a sample stay together, and the numbers are the
     same.
     """

@@ -52,7 +52,7 @@ GOOD = [row for row in ROWS if row["answer"] != "E"]
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Let shards be small, and temporary files lie where they can be seen."""
+    """Let chunks be small, and temporary files lie where they can be seen."""
     monkeypatch.setattr(job, "CHUNK_ROWS", 20)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "tmp").mkdir()
@@ -194,7 +194,7 @@ def test_wrong_rows_come_before_what_fails_in_scoring(tmp_path: Path) -> None:
 def test_rows_are_cut_smaller_where_they_are_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A shard holds a bearable number of bytes, of which completions in another file are a part."""
+    """A chunk holds a bearable number of bytes, of which completions in another file are a part."""
     monkeypatch.setattr(job, "CHUNK_ROWS", 100_000)
     monkeypatch.setattr(job, "CHUNK_BYTES", 40_000_000)
     sizes: list[int] = []
@@ -230,17 +230,17 @@ def test_many_rows_are_checked_by_several_processes(monkeypatch: pytest.MonkeyPa
 
 
 def cut() -> tuple[Job, Chunk]:
-    """Return a task with four rows, which are one shard."""
+    """Return a task with four rows, which are one chunk."""
     task = ak.load_task({**TASK, "definition": {"scorers": [SCORER]}})
     dataset = Dataset.of(load_rows(GOOD[:4], name="rows").rows, name="rows")
     specification = Specification(task.key, task, DatasetSpec("rows", InlineSource(rows=())))
-    shard = next(split_into_chunks(dataset, 9, find_own_completions(dataset.rows)))
-    return Job(specification, dataset, keep_completions=False), shard
+    chunk = next(split_into_chunks(dataset, 9, find_own_completions(dataset.rows)))
+    return Job(specification, dataset, keep_completions=False), chunk
 
 
-def work(shard: Chunk, prepared: Job) -> pl.DataFrame:
-    """Return the scores of a shard as they are stored, one column for each field of a verdict."""
-    result = evaluate_chunk(prepared, shard)
+def work(chunk: Chunk, prepared: Job) -> pl.DataFrame:
+    """Return the scores of a chunk as they are stored, one column for each field of a verdict."""
+    result = evaluate_chunk(prepared, chunk)
     assert result.problems.rows == 4
     assert result.scores is not None
     return result.scores.unnest(prepared.task.main_step.key)
@@ -249,8 +249,8 @@ def work(shard: Chunk, prepared: Job) -> pl.DataFrame:
 @pytest.mark.parametrize("skipped", [(1,), (0, 3), (0, 1, 2, 3)])
 def test_skipped_rows_are_failed_and_change_no_other(skipped: tuple[int, ...]) -> None:
     """Each row is there once, in its place; the others are judged as ever."""
-    prepared, shard = cut()
-    whole, found = work(shard, prepared), work(replace(shard, skipped=skipped), prepared)
+    prepared, chunk = cut()
+    whole, found = work(chunk, prepared), work(replace(chunk, skipped=skipped), prepared)
     left = [row for row in range(4) if row not in skipped]
     assert found["sample_id"].to_list() == whole["sample_id"].to_list()
     assert found[left].rows() == whole[left].rows()

@@ -38,7 +38,7 @@ def by_second(project: Project) -> dict[str, Any]:
 def interrupt(
     project: Project, start: Start | None = None, *, after: int = 1, **options: object
 ) -> Path:
-    """Return the folder of a run that was interrupted when so many shards were scored."""
+    """Return the folder of a run that was interrupted when so many chunks were scored."""
     stopped, stages = project.folder / "stopped", list[str]()
 
     def stop(stage: str, *_: object) -> None:

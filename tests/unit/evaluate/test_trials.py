@@ -140,10 +140,10 @@ def test_recorded_completions_without_trials_are_refused(project: Project) -> No
         ak.run(write_plan(project, 2), completions=said)
 
 
-def test_shards_change_nothing(
+def test_chunks_change_nothing(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The numbers, the tally and the tables are the same in one shard and in many."""
+    """The numbers, the tally and the tables are the same in one chunk and in many."""
     plan = write_plan(project)
     whole = ak.run(plan, out=tmp_path / "whole").tasks["quiz"]
     monkeypatch.setattr(job, "CHUNK_ROWS", 7)

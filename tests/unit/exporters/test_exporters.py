@@ -134,7 +134,7 @@ def test_what_nobody_sees_hides_no_formula(unseen: str) -> None:
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Return a run in shards of seven rows."""
+    """Return a run in chunks of seven rows."""
     monkeypatch.setattr(job, "CHUNK_ROWS", 7)
     (tmp_path / "task.yaml").write_text(str(TASK))
     pl.DataFrame(ROWS).write_parquet(tmp_path / "rows.parquet")

@@ -117,7 +117,7 @@ def test_random_is_the_same_for_the_same_seed() -> None:
 
 @pytest.mark.parametrize("name", ["random?seed=5", "simulated", "longest", "overlap"])
 def test_answers_do_not_depend_on_order_or_company(name: str) -> None:
-    """A sample's completion is the same alone, in any order and in any shard."""
+    """A sample's completion is the same alone, in any order and in any chunk."""
     opened = open_model(f"builtin/{name}")
     questions = [Request(f"s{i}", [], CHOICES, ["x"] * 4, "A", "x") for i in range(50)]
     together = opened.complete(questions)

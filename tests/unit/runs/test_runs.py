@@ -61,7 +61,7 @@ def list_top(place: RunPlace, request: pytest.FixtureRequest) -> set[str]:
 
 
 def write_tasks(run: RunWriter, *keys: str) -> RunWriter:
-    """Write tasks of two shards each."""
+    """Write tasks of two chunks each."""
     for key in keys or ("mcqa", "other"):
         task = run.task(key)
         task.write_part("scores", 0, FRAME[:1])
@@ -71,7 +71,7 @@ def write_tasks(run: RunWriter, *keys: str) -> RunWriter:
 
 
 def test_a_finished_run_reads_back_as_written(place: RunPlace) -> None:
-    """What was written is what is read: values, tables in shard order, status; also from memory."""
+    """What was written is what is read: values, tables in chunk order, status; also from memory."""
     for where in (place, None):
         run = write_tasks(start_run(where, MANIFEST, SOURCES)).finish(
             "complete", {"mcqa": {"counts": TALLY["counts"]}}

@@ -67,7 +67,7 @@ def test_any_range_is_that_of_the_whole(store: RunStore) -> None:
 
 
 def test_parts_of_different_types_get_one_schema(store: RunStore) -> None:
-    """Numbers in one shard and text in another, or a name in one only: any reader reads all parts
+    """Numbers in one chunk and text in another, or a name in one only: any reader reads all parts
     as one.
     """
     task = TaskWriter(store, "tasks/quiz")

@@ -161,7 +161,7 @@ def test_snippet_is_named_for_the_trust_check() -> None:
 
 
 def test_no_rows_need_no_verdicts() -> None:
-    """An empty shard has an empty table."""
+    """An empty chunk has an empty table."""
     assert len(score("def compute_scores(sample):\n    return {}")) == 0
 
 

@@ -162,8 +162,8 @@ def serve(requests: socket.socket) -> tuple[list[int], dict[str, Any]] | None:
                     for one in (files[3], *running.values()):
                         os.close(one)
                     return files[:3], json.loads(body)
-                for one in files[:3]:
-                    os.close(one)
+                for file in files[:3]:
+                    os.close(file)
                 os.write(files[3], str(pid).encode())
                 running[pid] = files[3]
 

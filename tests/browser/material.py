@@ -92,7 +92,7 @@ def answer_from(questions: Path) -> Callable[[Sequence[Mapping[str, object]]], R
         place = LETTERS.index(truths[question])
         letter = LETTERS[place if is_right else (place + 1) % 4]
         others = [one for one in LETTERS if one != letter]
-        rest = {one: log((1 - sureness) / 3) for one in others}
+        rest = {other: log((1 - sureness) / 3) for other in others}
         return Reply(letter, logprobs={letter: log(sureness), **rest})
 
     return answer

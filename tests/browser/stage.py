@@ -140,8 +140,8 @@ class Stage:
 
     def list_foreign_markup(self) -> list[str]:
         """Return elements and attributes that only text taken for markup can have made."""
-        found: list[str] = self.page.evaluate(LIST_FOREIGN)
-        return found
+        result: list[str] = self.page.evaluate(LIST_FOREIGN)
+        return result
 
     def walk(
         self, routes: Iterable[str], selectors: Mapping[str, str]
@@ -150,6 +150,6 @@ class Stage:
         markup.
         """
         seen: list[dict[str, list[str]]] = self.page.evaluate(
-            WALK, [[one, dict(selectors)] for one in routes]
+            WALK, [[route, dict(selectors)] for route in routes]
         )
         return seen

@@ -54,14 +54,14 @@ def test_the_report_has_no_barriers(comparison: str, open_stage: OpenStage) -> N
     """No page of a report has a serious or critical finding, in either scheme of colours."""
     stage = open_stage(comparison)
     stage.go()
-    found = {}
+    results = {}
     for name, route in REPORT_PAGES.items():
         stage.turn(route)
         stage.photograph(name, whole=True)
-        found[name] = list_barriers(stage)
+        results[name] = list_barriers(stage)
     stage.page.keyboard.press("?")
-    found["keys"] = list_barriers(stage)
-    assert {name: barriers for name, barriers in found.items() if barriers} == {}
+    results["keys"] = list_barriers(stage)
+    assert {name: barriers for name, barriers in results.items() if barriers} == {}
 
 
 def test_the_viewer_has_no_barriers(
@@ -72,12 +72,12 @@ def test_the_viewer_has_no_barriers(
     stage = open_stage(address, own=(address.partition("?")[0], "about:", "data:"))
     stage.go()
     stage.photograph("runs", whole=True)
-    found = list_barriers(stage)
+    result = list_barriers(stage)
     stage.find("table.runs tbody th a").first.click()
     stage.settle()
     stage.turn(stage.page.evaluate("location.hash") + "/sample/000003")
     stage.photograph("sample", whole=True)
-    assert found + list_barriers(stage) == []
+    assert result + list_barriers(stage) == []
 
 
 def test_a_barrier_is_found_in_each_scheme(comparison: str, open_stage: OpenStage) -> None:
@@ -92,4 +92,7 @@ def test_a_barrier_is_found_in_each_scheme(comparison: str, open_stage: OpenStag
             document.querySelector("main").append(document.createElement("img"));
         }"""
     )
-    assert [one.split()[0] for one in list_barriers(stage)] == ["image-alt", "color-contrast"]
+    assert [barrier.split()[0] for barrier in list_barriers(stage)] == [
+        "image-alt",
+        "color-contrast",
+    ]

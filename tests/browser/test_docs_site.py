@@ -113,5 +113,5 @@ def test_a_page_fits_its_screen_in_both_colour_schemes(
             stage.photograph(f"{name.replace('/', '-')}-{width}-{scheme}")
             assert stage.page.evaluate("document.scrollingElement.scrollWidth - innerWidth") <= 0
     ground = stage.page.evaluate("getComputedStyle(document.body).backgroundColor")
-    levels = [int(one) for one in ground.removeprefix("rgb(").removesuffix(")").split(",")[:3]]
+    levels = [int(part) for part in ground.removeprefix("rgb(").removesuffix(")").split(",")[:3]]
     assert max(levels) < 64 if scheme == "dark" else min(levels) > 192

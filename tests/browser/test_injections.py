@@ -49,7 +49,7 @@ def describe_page(row: dict[str, object]) -> dict[str, list[str]]:
     return {
         "id": [make_visible(str(row["sample_id"]))],
         "question": [write_lines(str(row["question"]))],
-        "options": [make_visible(one) for one in options],
+        "options": [make_visible(option) for option in options],
         "completion": [write_lines(str(row["completion"]))],
         "columns": [make_visible(one) for one in row],
         "foreign": [],
@@ -98,10 +98,10 @@ def test_names_of_tasks_and_models_stay_text(names: str, open_stage: OpenStage) 
     """
     stage = open_stage(names, offline=True)
     stage.go()
-    assert stage.find("tbody th a").all_text_contents() == [make_visible(one) for one in NAMES]
+    assert stage.find("tbody th a").all_text_contents() == [make_visible(name) for name in NAMES]
     assert stage.list_foreign_markup() == []
     stage.photograph("contents")
-    shown = [make_visible(one) for one in NAMES]
+    shown = [make_visible(name) for name in NAMES]
     routes = [f"#/run/r0/{number}" for number in range(len(NAMES))]
     seen = stage.walk(routes, {"task": "h1", "model": ".subtitle bdi:first-child"})
     assert seen == [{"task": [one], "model": [one], "foreign": []} for one in shown]
@@ -196,7 +196,9 @@ def test_the_file_keeps_its_texts_in_its_blocks(texts: str, names: str) -> None:
             sum(block.partition(">")[2].partition("</script>")[0].count("<") for block in blocks)
             == 0
         )
-        assert [one for one in INJECTIONS if "<" in one and one in head] == []
+        assert [
+            injection for injection in INJECTIONS if "<" in injection and injection in head
+        ] == []
         assert page.count("</script>") == len(blocks) + 1
 
 
@@ -220,7 +222,7 @@ def test_the_viewer_shows_texts_as_texts(viewer: Stage) -> None:
     seen = viewer.walk(
         [f"{route}/{number}/samples" for number in numbers], {"names": "header .dim"}
     )
-    shown = [make_visible(one) for one in NAMES]
+    shown = [make_visible(name) for name in NAMES]
     assert seen == [{"names": [f"{shown[one]} · {shown[one]}"], "foreign": []} for one in numbers]
     seen = viewer.walk([f"{route}/{number}" for number in (0, len(NAMES) - 1)], {"task": "h1"})
     assert seen == [{"task": [one], "foreign": []} for one in (shown[0], shown[-1])]

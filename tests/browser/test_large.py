@@ -39,8 +39,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory, call: Call) -> Path:
 
 def list_asked(requests: list[str]) -> list[tuple[int, int]]:
     """Return where each request for rows begins, and how many it asks for."""
-    addresses = [urlsplit(one) for one in requests]
-    asked = [parse_qs(one.query) for one in addresses if one.path.endswith("/rows")]
+    addresses = [urlsplit(request) for request in requests]
+    asked = [parse_qs(address.query) for address in addresses if address.path.endswith("/rows")]
     return [(int(one["offset"][0]), int(one["limit"][0])) for one in asked]
 
 

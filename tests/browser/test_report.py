@@ -96,12 +96,12 @@ def test_a_cell_of_the_letters_is_a_filter(stage: Stage) -> None:
 def test_a_search_finds_ids_questions_and_completions(stage: Stage) -> None:
     """Any part of them, in any case; and where nothing matches, the page says so."""
     stage.turn(SAMPLES)
-    found = {
+    results = {
         "CAPITAL": ["000003", "000028", "000041", "000055", "000076"],
         "000077": ["000077"],
         "the best choice is": ["000025", "000083"],
     }
-    for text, ids in found.items():
+    for text, ids in results.items():
         stage.page.get_by_label("Search").fill(text)
         expect(stage.find(".tally")).to_have_text(f"{len(ids)} of 125 samples")
         assert stage.list_ids() == ids
@@ -257,7 +257,10 @@ def test_the_policy_stops_what_would_get_in(stage: Stage) -> None:
     assert stage.page.evaluate("window.hit") is None
     expect(stage.find("h1")).to_be_visible()
     assert len(stage.watch.problems) >= 5
-    assert all("Content Security Policy" in one or "request" in one for one in stage.watch.problems)
+    assert all(
+        "Content Security Policy" in problem or "request" in problem
+        for problem in stage.watch.problems
+    )
     stage.watch.problems.clear()
 
 

@@ -161,10 +161,10 @@ def score_column(choices: str, extraction: str) -> dict[int, Score]:
         for case in cases
     ]
     completions = [read_completion(case.cells["completion"]) for case in cases]
-    found: dict[int, Score] = {}
+    results: dict[int, Score] = {}
     for case, score in zip(cases, score_rows(scorer, rows, completions), strict=True):
-        assert found.setdefault(case.line, score) == score
-    return found
+        assert results.setdefault(case.line, score) == score
+    return results
 
 
 def score_rows(
@@ -183,8 +183,8 @@ def score_rows(
 @pytest.mark.parametrize("case", list_cases(VERDICTS, LITERAL, CALLS), ids=str)
 def test_the_table_of_scores_has_the_verdict_of_the_page(case: Case) -> None:
     """The scorer stores what the row says."""
-    found = score_column(case.cells["choices"], read_extraction(case))
-    assert found[case.line] == expect_score(case)
+    result = score_column(case.cells["choices"], read_extraction(case))
+    assert result[case.line] == expect_score(case)
 
 
 @pytest.mark.parametrize("case", list_cases(SPELLINGS), ids=str)
@@ -210,7 +210,7 @@ def test_choices_and_truth_are_read_in_every_spelling(case: Case) -> None:
             assert score.values == {"is_correct": 1.0}
             assert score.metadata["choices"] == case.cells["read as"].split(" ")
     problems, _ = scorer.check_rows(samples)
-    assert [one.reason for one in problems[:1]] == ([reason] if reason else [])
+    assert [problem.reason for problem in problems[:1]] == ([reason] if reason else [])
 
 
 @pytest.mark.parametrize("case", list_cases(FIELDS), ids=str)

@@ -109,8 +109,8 @@ def test_rule_reads_what_the_page_says(rule: str, section: str) -> None:
     readings = {
         case.line: find_rule(rule).read(case.text, case.choices, case.options) for case in cases
     }
-    found = {line: strip_span(reading) for line, reading in readings.items()}
-    assert found == {case.line: case.expected for case in cases}
+    results = {line: strip_span(reading) for line, reading in readings.items()}
+    assert results == {case.line: case.expected for case in cases}
     for case in cases:
         begin, end = readings[case.line].span or (0, 1)
         assert (case.line, 0 <= begin < end <= max(len(case.text), 1)) == (case.line, True)

@@ -169,12 +169,12 @@ def test_a_bundle_of_the_later_era_runs(
     with TestServer("B") as server:
         monkeypatch.setenv("ENDPOINT", f"{server.url}/chat/completions")
         code = main(["run", str(tmp_path), "--out", str(tmp_path / "out"), "--json", "-q"])
-    found = json.loads(capsys.readouterr().out)
+    result = json.loads(capsys.readouterr().out)
     assert code == 0
-    (task,) = found["tasks"]
+    (task,) = result["tasks"]
     assert (task["key"], task["counts"]["samples"]) == ("mcqa-own", 2)
     assert [(one["name"], one["value"]) for one in task["metrics"]] == [("MCQA Accuracy", 0.5)]
-    assert [gate["status"] for gate in found["gates"]] == ["PASS", "PASS"]
+    assert [gate["status"] for gate in result["gates"]] == ["PASS", "PASS"]
     for path in (tmp_path / "out").rglob("*"):
         assert path.is_dir() or b"sk-secret" not in path.read_bytes()
 

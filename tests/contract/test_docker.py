@@ -26,7 +26,7 @@ def read_lines() -> list[tuple[str, str]]:
     text = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", "")
     results = [LINE.match(line) for line in text.splitlines() if line and not line.startswith("#")]
     assert all(results)
-    return [(one[1], one[2]) for one in results if one]
+    return [(result[1], result[2]) for result in results if result]
 
 
 def is_sent(name: str) -> bool:

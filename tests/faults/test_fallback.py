@@ -250,9 +250,9 @@ def test_options_are_shown_as_the_model_saw_them(server: TestServer, project: Pa
         "z",
     }
     results = [score["metadata"] for score in list_scores(run)[-4:]]
-    assert {one["extraction_rule"] for one in results} == {"stated_answer/fallback"}
-    assert {one["predicted_choice"] for one in results} == {"B"}
-    assert sorted(one["predicted_option"] for one in results) == ["A", "B", "C", "D"]
+    assert {result["extraction_rule"] for result in results} == {"stated_answer/fallback"}
+    assert {result["predicted_choice"] for result in results} == {"B"}
+    assert sorted(result["predicted_option"] for result in results) == ["A", "B", "C", "D"]
     assert run.tasks["quiz"].totals["fallback"]["quiz"]["n"] == 20
 
 

@@ -52,16 +52,16 @@ def test_a_reward_is_what_the_reader_says() -> None:
     rows = load_corpus()
     answers = [row["label"] or row["choices"][0] for row in rows]
     readings = [read(row["completion"], row["choices"], row["options"]) for row in rows]
-    found = reward(
+    result = reward(
         [row["completion"] for row in rows],
         [row["choices"] for row in rows],
         answers,
         [row["options"] for row in rows],
     )
     expected = [float(one.choice == truth) for one, truth in zip(readings, answers, strict=True)]
-    assert found == expected
-    assert {type(one) for one in found} == {float}
-    assert 0 < sum(found) < len(rows)
+    assert result == expected
+    assert {type(one) for one in result} == {float}
+    assert 0 < sum(result) < len(rows)
 
 
 @pytest.mark.parametrize("choices", ["ABC", LETTERS, tuple(LETTERS), [LETTERS] * 3])
@@ -127,8 +127,8 @@ def test_an_answer_that_cannot_be_right_is_an_error(
 def test_the_filter_makes_each_response_a_choice_or_the_fallback() -> None:
     """Several responses of a document stay several; one that is no text states nothing."""
     responses: list[list[object]] = [["The answer is (B).", "Both A and B."], ["Perth", None]]
-    found = LmEvalFilter().apply(responses, [{"choices": CITIES}, {"choices": CITIES}])
-    assert found == [["B", "[invalid]"], ["C", "[invalid]"]]
+    result = LmEvalFilter().apply(responses, [{"choices": CITIES}, {"choices": CITIES}])
+    assert result == [["B", "[invalid]"], ["C", "[invalid]"]]
     assert LmEvalFilter(fallback="none").apply([["?"]], [{"choices": CITIES}]) == [["none"]]
 
 

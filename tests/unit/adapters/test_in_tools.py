@@ -228,7 +228,7 @@ def tool(
     ]
     (tmp_path / "questions").mkdir()
     (tmp_path / "questions" / "test.jsonl").write_text(
-        "".join(f"{json.dumps(one)}\n" for one in questions)
+        "".join(f"{json.dumps(question)}\n" for question in questions)
     )
     (tmp_path / "replies.json").write_text(json.dumps([row["completion"] for row in ROWS]))
     monkeypatch.chdir(tmp_path)
@@ -345,8 +345,8 @@ def test_lm_eval_evaluates_with_the_filter(tool: Callable[..., str], tmp_path: P
     tool("lm-eval", "-c", program, *words)
     (log,) = (tmp_path / "out").rglob("samples_capitals_*.jsonl")
     rows = compare(log, "exact_match,stated_answer")
-    answers = [one or "[invalid]" for one in rows["predicted_choice"]]
-    assert [one or "[invalid]" for one in rows["their_answer"]] == answers
+    answers = [row or "[invalid]" for row in rows["predicted_choice"]]
+    assert [row or "[invalid]" for row in rows["their_answer"]] == answers
 
 
 def test_lighteval_evaluates_with_the_metric(tool: Callable[..., str], tmp_path: Path) -> None:
@@ -369,16 +369,16 @@ def test_lighteval_evaluates_with_the_metric(tool: Callable[..., str], tmp_path:
 
 def test_the_metric_is_the_share_of_generations_that_are_right(tool: Callable[..., str]) -> None:
     """Any of several golds is right; choices that are letters alone leave the options unknown."""
-    found = json.loads(tool("lighteval", "-c", LIGHTEVAL_DOCS).splitlines()[-1])
-    assert found == [{"mine": 1.0}, {"mine": 0.5}, {"mine": 1.0}, {"mine": 0.0}]
+    result = json.loads(tool("lighteval", "-c", LIGHTEVAL_DOCS).splitlines()[-1])
+    assert result == [{"mine": 1.0}, {"mine": 0.5}, {"mine": 1.0}, {"mine": 0.0}]
 
 
 def test_trl_trains_with_the_reward(tool: Callable[..., str], tmp_path: Path) -> None:
     """Every completion that it draws gets the reward that the reader's choice deserves."""
     tool("lighteval", "-c", TRL)
     seen, mean = json.loads((tmp_path / "seen.json").read_text())
-    found = [reward for *_, reward in seen]
+    results = [reward for *_, reward in seen]
     choices = [read(text, labels, options).choice for text, labels, _, options, _ in seen]
-    assert found == [float(one == row[2]) for one, row in zip(choices, seen, strict=True)]
-    assert (len(seen), mean) == (48, pytest.approx(sum(found) / 48))
-    assert 0 < sum(found) < 48
+    assert results == [float(one == row[2]) for one, row in zip(choices, seen, strict=True)]
+    assert (len(seen), mean) == (48, pytest.approx(sum(results) / 48))
+    assert 0 < sum(results) < 48

@@ -62,9 +62,9 @@ def test_shares_are_kept(share: str, is_meant: pl.Expr) -> None:
         generating.make_rows(0, 5_000, workloads.Mix(**{**none, share: size}))
         for size in (0.0, 0.2)
     ]
-    found = [frame.select(is_meant.mean()).item() for frame in frames]
-    assert found[0] == 0
-    assert found[1] == pytest.approx(0.2, abs=0.03)
+    results = [frame.select(is_meant.mean()).item() for frame in frames]
+    assert results[0] == 0
+    assert results[1] == pytest.approx(0.2, abs=0.03)
 
 
 @pytest.mark.parametrize("ending", ["parquet", "jsonl", "csv"])
@@ -104,12 +104,12 @@ def test_a_cost_covers_the_whole_process_tree() -> None:
 def test_a_promise_is_missed_above_its_bound_only() -> None:
     """What was not measured or not promised is not missed."""
     row = load("run").Row
-    found = [
+    results = [
         row("x", "", "", "", ratio, most)
         for ratio, most in [(2.1, 2), (2, 2), (None, 2), (3, None)]
     ]
-    assert [one.is_missed for one in found] == [True, False, False, False]
-    assert found[0].to_cells()[-2:] == ["2.10", "at most 2 MISSED"]
+    assert [one.is_missed for one in results] == [True, False, False, False]
+    assert results[0].to_cells()[-2:] == ["2.10", "at most 2 MISSED"]
 
 
 def test_the_page_keeps_what_was_written_by_hand(

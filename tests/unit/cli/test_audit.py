@@ -167,11 +167,11 @@ def test_findings_of_a_dataset_have_their_lines(call: Call, rows: Path) -> None:
     """The numbers, then each finding with rows that show it, in text and in `--json`; the exit code
     is 0.
     """
-    found = call("audit-dataset", rows)
-    assert found.code == 0
-    assert "1 of 2 (50.0 %) rows have a truth that is none of their choices." in found.out
-    assert "000002  line 2  'C', choices A, B" in found.out
-    assert "chance level           50.00 %" in found.out
+    result = call("audit-dataset", rows)
+    assert result.code == 0
+    assert "1 of 2 (50.0 %) rows have a truth that is none of their choices." in result.out
+    assert "000002  line 2  'C', choices A, B" in result.out
+    assert "chance level           50.00 %" in result.out
     (dataset,) = call("audit-dataset", rows, "--json").json["datasets"]
     assert [one["kind"] for one in dataset["findings"]] == [
         "TRUTH_NOT_A_CHOICE",

@@ -66,7 +66,7 @@ def resume(call: Call, lost: int, known: int) -> None:
     assert f"calls: {known} known, {60 - known} left\n" in done.err
     assert done.json["tasks"][0]["metrics"][0]["value"] == 1.0
     notices = json.loads(Path("half/run.json").read_text())["notices"]
-    assert any(f"records of the journal: {lost}" in one for one in notices) == (lost > 0)
+    assert any(f"records of the journal: {lost}" in notice for notice in notices) == (lost > 0)
 
 
 DAMAGES: dict[str, tuple[Callable[[], object], int]] = {

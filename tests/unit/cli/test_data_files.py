@@ -85,8 +85,8 @@ def test_a_saved_project_does_the_same(call: Call, shape: Shape, tmp_path: Path)
     asked = [call("run", one, *words, "--dry-run", "--json").json for one in (path.name, "saved")]
     assert asked[0] == asked[1]
     lines = {
-        one: len(Path(f"saved/{one}.yaml").read_text().splitlines())
-        for one in ("run", "task", "dataset")
+        name: len(Path(f"saved/{name}.yaml").read_text().splitlines())
+        for name in ("run", "task", "dataset")
     }
     assert all(count <= 30 for count in lines.values()), lines
 
@@ -314,11 +314,11 @@ def test_every_format_gives_the_same_numbers(call: Call, mine: str) -> None:
     frame = pl.DataFrame([row | {"options": json.dumps(row["options"])} for row in ROWS])
     frame.write_csv("mine.csv")
     frame.write_csv("mine.tsv", separator="\t")
-    found = {
+    results = {
         suffix: strip(call("run", f"mine.{suffix}", "--model", "builtin/longest", "--json").json)
         for suffix in ("jsonl", "jsonl.gz", "json", "parquet", "csv", "tsv")
     }
-    assert all(one == found["jsonl"] for one in found.values())
+    assert all(one == results["jsonl"] for one in results.values())
 
 
 def test_hostile_columns_are_run_and_saved(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:

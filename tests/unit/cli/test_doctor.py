@@ -98,7 +98,7 @@ def test_what_is_sent(server: TestServer) -> None:
     """
     examine(f"{server.url}?seed=7#test")
     assert server.asked.by_path == {"/v1/models": 1, "/v1/chat/completions": 8}
-    bodies = [json.dumps(one.body) for one in server.asked.requests if one.body]
+    bodies = [json.dumps(request.body) for request in server.asked.requests if request.body]
     letters = [
         "Which of these is a colour?\n\nA. seven\nB. blue\nC. chair\nD. May",
         "How many legs does a cat have?\n\nA. two\nB. ten\nC. six\nD. four",
@@ -310,9 +310,9 @@ def test_thoughts_are_found_where_they_go(
 
 def test_an_echo_is_left_out(server: TestServer) -> None:
     """What is asked for to rank continuations would stand before every reply."""
-    found = examine(f"{server.url}?api=completions&echo=true#test")
-    assert find(found["checks"], "one letter")["status"] == "good"
-    assert not any("echo" in one.body for one in server.asked.requests if one.body)
+    result = examine(f"{server.url}?api=completions&echo=true#test")
+    assert find(result["checks"], "one letter")["status"] == "good"
+    assert not any("echo" in request.body for request in server.asked.requests if request.body)
 
 
 def test_checks_that_are_refused_are_notes(server: TestServer) -> None:
@@ -354,7 +354,7 @@ def test_a_task_brings_its_questions_its_rule_and_its_limit(
     assert find(good["checks"], "one letter")["seen"].startswith(
         "`first_character` reads 3 of 3 replies, 3 right"
     )
-    asked = [one.body for one in server.asked.requests if one.body]
+    asked = [request.body for request in server.asked.requests if request.body]
     assert [(one["max_tokens"], one["messages"][0]["content"]) for one in asked[:3]] == [
         (8, "colour?"),
         (8, "legs"),
@@ -373,8 +373,8 @@ def test_a_run_file_brings_its_generation_parameters(server: TestServer, task: l
     stated = {"task_key": "quiz", "generation": {"max_tokens": 9, "top_p": 0.5}}
     run = {"tasks": [QUIZ], "evaluation": {"key": "e", "task_specifications": [stated]}}
     examine(f"{server.url}#test", run, dataset=task[-1])
-    bodies = [one.body for one in server.asked.requests if one.body]
-    assert [(one["max_tokens"], one["top_p"]) for one in bodies[:3]] == [(9, 0.5)] * 3
+    bodies = [request.body for request in server.asked.requests if request.body]
+    assert [(body["max_tokens"], body["top_p"]) for body in bodies[:3]] == [(9, 0.5)] * 3
 
 
 @pytest.mark.parametrize(
@@ -419,8 +419,8 @@ def test_a_task_that_reads_log_probabilities_needs_them(
     }
     quiz: dict[str, Any] = json.loads(json.dumps(QUIZ))
     quiz["definition"]["scorers"] = [scorer]
-    found = examine(f"{server.url}?top_logprobs=5#test", quiz, dataset=task[-1])
-    assert (find(found["checks"], "log-probabilities")["status"], found["good"]) == (
+    result = examine(f"{server.url}?top_logprobs=5#test", quiz, dataset=task[-1])
+    assert (find(result["checks"], "log-probabilities")["status"], result["good"]) == (
         "failed",
         False,
     )

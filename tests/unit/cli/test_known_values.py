@@ -30,19 +30,19 @@ pytestmark = pytest.mark.skipif(not HELM.exists(), reason="the shared material i
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with the runs of two models over all 57 subjects."""
-    found = tmp_path_factory.mktemp("helm")
-    (found / "task.yaml").write_text(TASK)
+    result = tmp_path_factory.mktemp("helm")
+    (result / "task.yaml").write_text(TASK)
     for name in (OPUS, GPT4O):
         words = [
             "score",
-            str(found / "task.yaml"),
+            str(result / "task.yaml"),
             "--dataset",
             str(HELM),
             "--out",
-            str(found / name),
+            str(result / name),
         ]
         assert main([*words, "--completion-column", f"completions.{name}", "-q"]) == 0
-    return found
+    return result
 
 
 def test_accuracy_with_its_error_and_interval(call: Call, folder: Path) -> None:

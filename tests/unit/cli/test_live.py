@@ -493,7 +493,7 @@ def test_parameters_of_a_url_reach_the_model(
     """
     model = f"{server.url}?temperature=0.25&api-version=7#m"
     assert call("run", *words[:-1], model, "--out", "here", "--num-samples", "3").code == 0
-    assert [(one.body or {})["temperature"] for one in server.asked.requests] == [0.25] * 3
+    assert [(request.body or {})["temperature"] for request in server.asked.requests] == [0.25] * 3
     assert find_places(server.asked, "temperature") == {"body": 3}
     assert find_places(server.asked, "api-version=7") == {"path": 3}
 

@@ -95,7 +95,7 @@ def test_runs_lists_what_there_is(call: Call, run_folder: Path) -> None:
     (broken / "run.json").write_text("{", encoding="utf-8")
     shown = call("runs", run_folder.parent)
     assert shown.code == 0
-    head, first, second = [" ".join(one.split()) for one in shown.out.splitlines()]
+    head, first, second = [" ".join(line.split()) for line in shown.out.splitlines()]
     assert head == "run started (UTC) status model n Accuracy"
     assert re.fullmatch(
         rf"{run_folder} 20[-0-9]+ [:0-9]+ complete dataset.* 4 25.00 % \[4.56, 69.94\]",
@@ -118,7 +118,8 @@ def test_the_next_steps_name_this_run(call: Call, project: Path) -> None:
         "completions.m",
     )
     write_rows(
-        Path("rows.jsonl"), [{"answer": "A", "completions": {"m": one}} for one in ("A", "so", "B")]
+        Path("rows.jsonl"),
+        [{"answer": "A", "completions": {"m": name}} for name in ("A", "so", "B")],
     )
     done = call(*score, "--out", "runs/a").err
     assert "  answerkey report runs/a " in done

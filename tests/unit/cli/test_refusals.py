@@ -64,11 +64,11 @@ REFUSED = [
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with the project `small` and its run `small/done`."""
-    found = tmp_path_factory.mktemp("refused")
-    small = write_project(found)
+    result = tmp_path_factory.mktemp("refused")
+    small = write_project(result)
     words = ["score", str(small / "task.yaml"), "--dataset", str(small / "rows.jsonl"), "-q"]
     assert main([*words, "--out", str(small / "done")]) == 0
-    return found
+    return result
 
 
 @pytest.mark.parametrize(

@@ -114,8 +114,10 @@ def test_scoring_loads_no_more_than_it_needs(tmp_path: Path) -> None:
     definition = {"dataset": {"key": "d"}, "scorers": [{**rule, "metrics": metrics}]}
     task = {"key": "t", "display_name": "t", "description": "t", "definition": definition}
     (tmp_path / "t.yaml").write_text(json.dumps(task))
-    write_rows(tmp_path / "d.jsonl", [{"answer": one} for one in "ABA"])
-    write_rows(tmp_path / "c.jsonl", [{"completion": one} for one in ("A", "B. yes", "Answer: A")])
+    write_rows(tmp_path / "d.jsonl", [{"answer": letter} for letter in "ABA"])
+    write_rows(
+        tmp_path / "c.jsonl", [{"completion": name} for name in ("A", "B. yes", "Answer: A")]
+    )
     words = ["score", "t.yaml", "--dataset", "d.jsonl", "--completions", "c.jsonl", "--out", "r"]
     script = (
         "import gc, sys, importlib.metadata; importlib.metadata.entry_points = None;"
@@ -218,7 +220,7 @@ def test_a_ready_made_task_is_run_by_its_name(call: Call) -> None:
     (task,) = call("run", *words, *model, "--out", "out", "--json", "-q").json["tasks"]
     assert task["metrics"][0]["value"] == 0.5
     (groups,) = task["metrics"][0]["groups"]
-    assert [(one["group"], one["n"]) for one in groups["values"]] == [("sums", 2)]
+    assert [(group["group"], group["n"]) for group in groups["values"]] == [("sums", 2)]
     Path("said.jsonl").write_text('{"completion": "B"}\n{"completion": "D"}\n')
     (task,) = call(
         "score", *words, "--completions", "said.jsonl", "--out", "s", "--json", "-q"

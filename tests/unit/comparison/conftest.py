@@ -58,7 +58,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
                 for row in rows
                 for trial, letter in enumerate(row.pop("completion"))
             ]
-            (folder / "said.jsonl").write_text("".join(json.dumps(one) + "\n" for one in texts))
+            (folder / "said.jsonl").write_text("".join(json.dumps(text) + "\n" for text in texts))
             options["completions"] = str(folder / "said.jsonl")
         task = {"key": "quiz", "display_name": "Quiz", "description": "", "definition": parts}
         (folder / "task.yaml").write_text(json.dumps(task))

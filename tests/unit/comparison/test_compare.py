@@ -54,12 +54,12 @@ def test_a_baseline_is_held_against_every_run(make: Make) -> None:
     A significant loss is a regression.
     """
     good, bad = make("good", RIGHT), make("bad", WRONG)
-    found = ak.compare(good, bad, baseline=good)
-    assert (found.baseline, [(one.first, one.second) for one in found.pairs]) == (
+    result = ak.compare(good, bad, baseline=good)
+    assert (result.baseline, [(one.first, one.second) for one in result.pairs]) == (
         "good",
         [("bad", "good")],
     )
-    assert [pair.first for pair in found.find_regressions()] == ["bad"]
+    assert [pair.first for pair in result.find_regressions()] == ["bad"]
     assert ak.compare(good, baseline=bad).find_regressions() == []
 
 
@@ -127,9 +127,9 @@ def test_categories_are_compared_one_by_one(make: Make, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="has no column `categry`"):
         ak.compare(*runs, by="categry")
     (tmp_path / "a" / "rows.jsonl").unlink()
-    found = ak.compare(*runs)
-    assert (found.tasks[0].category, found.pairs[0].difference.n) == (None, 12)
-    assert "no table by category" in str(found.notices[-1])
+    result = ak.compare(*runs)
+    assert (result.tasks[0].category, result.pairs[0].difference.n) == (None, 12)
+    assert "no table by category" in str(result.notices[-1])
     with pytest.raises(RunError, match="cannot be opened again"):
         ak.compare(*runs, by="category")
 
@@ -143,9 +143,9 @@ def test_clusters_decide_by_a_t_test(make: Make) -> None:
         make(name, rows_of(said, passage="aabbccddeeff"), definition={"cluster_by": "passage"})
         for name, said in (("a", "AABBAABBAA??"), ("b", "AABBAAB?????"))
     ]
-    found = ak.compare(*runs)
-    evidence = found.pairs[0].difference.evidence
-    assert (found.tasks[0].cluster_by, evidence.clusters, evidence.p_method) == (
+    result = ak.compare(*runs)
+    evidence = result.pairs[0].difference.evidence
+    assert (result.tasks[0].cluster_by, evidence.clusters, evidence.p_method) == (
         "passage",
         6,
         "clustered_t",
@@ -167,11 +167,11 @@ def test_other_rules_are_told(make: Make, change: dict[str, object], texts: list
 
     Metrics and names are no other rules.
     """
-    found = ak.compare(
+    result = ak.compare(
         make("a", SAME), make("b", SAME, definition={"scorers": [{**SCORER, **change}]})
     )
-    assert len(found.notices) == len(texts)
-    assert all(text in str(notice) for text, notice in zip(texts, found.notices, strict=True))
+    assert len(result.notices) == len(texts)
+    assert all(text in str(notice) for text, notice in zip(texts, result.notices, strict=True))
 
 
 def test_trials_are_compared_by_their_means(make: Make) -> None:
@@ -179,8 +179,8 @@ def test_trials_are_compared_by_their_means(make: Make) -> None:
 
     A paired t test takes McNemar's place.
     """
-    found = ak.compare(make("a", ["AB"] * 12), make("b", ["BB"] * 12))
-    difference = found.pairs[0].difference
+    result = ak.compare(make("a", ["AB"] * 12), make("b", ["BB"] * 12))
+    difference = result.pairs[0].difference
     assert (difference.n, difference.first, difference.value, difference.flips) == (
         12,
         0.5,
@@ -188,7 +188,7 @@ def test_trials_are_compared_by_their_means(make: Make) -> None:
         None,
     )
     assert difference.evidence.p_method == "paired_t"
-    assert all(run.is_share for run in found.tasks[0].runs)
+    assert all(run.is_share for run in result.tasks[0].runs)
 
 
 def test_two_runs_on_the_command_line(
@@ -216,9 +216,9 @@ def test_two_runs_on_the_command_line(
     assert max(map(len, shown.out.splitlines())) <= 80
     digits = call("compare", "good", "middle", "--digits", "4").out
     assert "  A - B  +0.3333  [0.0220, 0.6094]    4/0  0.12500\n" in digits
-    found = ak.compare(Path("runs/good"), Path("runs/middle"))
-    assert "A - B" in str(found)
-    assert found._repr_html_().startswith("<")
+    result = ak.compare(Path("runs/good"), Path("runs/middle"))
+    assert "A - B" in str(result)
+    assert result._repr_html_().startswith("<")
 
 
 def test_several_runs_on_the_command_line(make: Make, call: Call) -> None:

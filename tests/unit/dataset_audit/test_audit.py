@@ -71,16 +71,16 @@ def find(found: DatasetAudit, kind: str) -> DatasetFinding:
 
 def count(found: DatasetAudit) -> dict[str, int]:
     """Return the findings with their counts."""
-    return {one.kind: one.count for one in found.findings}
+    return {finding.kind: finding.count for finding in found.findings}
 
 
 def test_sound_questions_have_no_findings(tmp_path: Path) -> None:
     """Distinct questions with truths in all places stand out in nothing."""
-    found = audit(write(tmp_path, make_rows(40)))
-    assert found.findings == ()
-    assert (found.rows, found.every.n, found.every.chance) == (40, 40, 0.25)
+    result = audit(write(tmp_path, make_rows(40)))
+    assert result.findings == ()
+    assert (result.rows, result.every.n, result.every.chance) == (40, 40, 0.25)
     shown = {"question": "question", "options": "options", "choices": "none"}
-    assert found.fields == {**shown, "truth": "answer:label"}
+    assert result.fields == {**shown, "truth": "answer:label"}
 
 
 ODD = {
@@ -170,14 +170,16 @@ def test_questions_that_are_asked_twice(tmp_path: Path) -> None:
         make_row(text, "A"),
     ]
     path = write(tmp_path, rows)
-    found = audit(path)
-    assert count(found) == {"CONTRADICTING_TRUTHS": 1, "DUPLICATE_QUESTIONS": 2}
-    assert find(found, "DUPLICATE_QUESTIONS").examples[0].note == "like 000022 (line 22) and 1 more"
+    result = audit(path)
+    assert count(result) == {"CONTRADICTING_TRUTHS": 1, "DUPLICATE_QUESTIONS": 2}
+    assert (
+        find(result, "DUPLICATE_QUESTIONS").examples[0].note == "like 000022 (line 22) and 1 more"
+    )
     wide = "".join(chr(ord(one) + 0xFEE0) if one.isalnum() else one for one in text)
     other = make_row(text, "B", ["Sydney", "Canberra", "Perth", "Darwin"])  # another question
     for row, duplicates in ((make_row(wide, "B"), 1), (other, 0)):
-        found = audit(write(tmp_path, [*make_rows(20), make_row(text, "B"), row]))
-        assert count(found).get("DUPLICATE_QUESTIONS", 0) == duplicates
+        result = audit(write(tmp_path, [*make_rows(20), make_row(text, "B"), row]))
+        assert count(result).get("DUPLICATE_QUESTIONS", 0) == duplicates
 
 
 def test_several_files_are_one_dataset(tmp_path: Path) -> None:
@@ -187,9 +189,9 @@ def test_several_files_are_one_dataset(tmp_path: Path) -> None:
         write(tmp_path, rows[:10], "test.jsonl"),
         write(tmp_path, rows[9:], "train.jsonl"),
     )
-    found = audit(test, training)
-    assert (found.name, found.rows, found.files) == ("2 files", 21, (str(test), str(training)))
-    (example,) = find(found, "DUPLICATE_QUESTIONS").examples
+    result = audit(test, training)
+    assert (result.name, result.rows, result.files) == ("2 files", 21, (str(test), str(training)))
+    (example,) = find(result, "DUPLICATE_QUESTIONS").examples
     assert (example.file, example.line, example.note) == (
         str(test),
         10,
@@ -206,18 +208,18 @@ def test_positions_and_baselines(tmp_path: Path) -> None:
     for row in rows[:120]:
         row["answer"] = "A"
         row["options"] = ["a much longer option " + str(row["question"]), "b", "c", "d"]
-    found = audit(write(tmp_path, rows))
-    counts = list(found.every.places[4])
+    result = audit(write(tmp_path, rows))
+    counts = list(result.every.places[4])
     expected = stats.chisquare(counts)
     assert counts == [140, 20, 20, 20]
-    assert found.every.skew is not None
-    assert found.every.skew.statistic == pytest.approx(expected.statistic)
-    assert found.every.skew.p == pytest.approx(expected.pvalue)
-    assert found.every.majority is not None
-    assert (found.every.majority.label, found.every.majority.value) == ("A", 0.7)
-    assert found.every.longest is not None
-    assert found.every.longest.value > 0.6
-    assert set(count(found)) == {"MAJORITY_LETTER", "LONGEST_OPTION", "POSITION_SKEW"}
+    assert result.every.skew is not None
+    assert result.every.skew.statistic == pytest.approx(expected.statistic)
+    assert result.every.skew.p == pytest.approx(expected.pvalue)
+    assert result.every.majority is not None
+    assert (result.every.majority.label, result.every.majority.value) == ("A", 0.7)
+    assert result.every.longest is not None
+    assert result.every.longest.value > 0.6
+    assert set(count(result)) == {"MAJORITY_LETTER", "LONGEST_OPTION", "POSITION_SKEW"}
 
 
 def test_ties_are_shared_and_chance_is_per_row(tmp_path: Path) -> None:
@@ -239,17 +241,17 @@ def test_clean_rows_have_numbers_of_their_own(tmp_path: Path) -> None:
         for number, row in enumerate(make_rows(40))
     ]
     path = write(tmp_path, rows)
-    found = audit(path, label_quality="error_type")
-    assert found.clean is not None
-    assert (found.every.n, found.clean.n, found.clean.labels) == (
+    result = audit(path, label_quality="error_type")
+    assert result.clean is not None
+    assert (result.every.n, result.clean.n, result.clean.labels) == (
         40,
         30,
         {"B": 10, "C": 10, "D": 10},
     )
-    assert found.quality is not None
-    assert (found.quality.values, found.quality.clean) == ({"ok": 30, "wrong": 10}, ("ok",))
+    assert result.quality is not None
+    assert (result.quality.values, result.quality.clean) == ({"ok": 30, "wrong": 10}, ("ok",))
     lower, upper = (
-        audit(path, label_quality="error_type", clean=[one]).clean for one in ("wrong", "WRONG")
+        audit(path, label_quality="error_type", clean=[name]).clean for name in ("wrong", "WRONG")
     )
     assert lower == upper
     (notice,) = audit(path, label_quality="error_type", clean=["fine"]).notices
@@ -286,9 +288,9 @@ def test_a_task_says_where_its_parts_are(tmp_path: Path) -> None:
     (tmp_path / "task.yaml").write_text(json.dumps(task), encoding="utf-8")
     rows = [{"question": f"Which {key}?", "key": key, "texts": OPTIONS} for key in "bx"]
     path = write(tmp_path, rows)
-    found = audit(tmp_path / "task.yaml", dataset=str(path))
-    assert count(found) == {"TRUTH_NOT_A_CHOICE": 1}
-    assert found.fields["truth"] == "{{ sample.key | upper }}"
+    result = audit(tmp_path / "task.yaml", dataset=str(path))
+    assert count(result) == {"TRUTH_NOT_A_CHOICE": 1}
+    assert result.fields["truth"] == "{{ sample.key | upper }}"
     with pytest.raises(SpecError):
         audit(tmp_path / "task.yaml")
     with pytest.raises(SpecError, match="only data files can be looked at together"):

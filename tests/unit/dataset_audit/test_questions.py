@@ -58,8 +58,13 @@ def test_parts_are_found_by_their_names(
     row: dict[str, object], options: object, labels: object, truth: int
 ) -> None:
     """Options may stand in columns of their own, in mappings, or under their labels."""
-    found = read_recognised({"question": "q", **row})
-    assert (found.text, found.options, found.labels, found.truth) == ("q", options, labels, truth)
+    result = read_recognised({"question": "q", **row})
+    assert (result.text, result.options, result.labels, result.truth) == (
+        "q",
+        options,
+        labels,
+        truth,
+    )
 
 
 @pytest.mark.parametrize(

@@ -107,12 +107,12 @@ def test_the_fingerprint_is_that_of_what_is_used(write: Write) -> None:
         LocalSource(path, filters=(keep,)),
         LocalSource(str(write("c.csv", text + "5,6\n"))),
     ]
-    found = {open_dataset(one, name="x").fingerprint for one in sources}
+    results = {open_dataset(source, name="x").fingerprint for source in sources}
     selections = [Selection(1), Selection(1, "random"), Selection(1, "random", 1)]
-    found |= {
+    results |= {
         open_dataset(LocalSource(path), selection=one, name="x").fingerprint for one in selections
     }
-    assert len({base, *found}) == 7
+    assert len({base, *results}) == 7
 
 
 def test_samples_in_memory_are_a_dataset() -> None:

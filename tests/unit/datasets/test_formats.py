@@ -42,12 +42,12 @@ def refuse(path: Path) -> list[str]:
     with pytest.raises(AnswerkeyError) as caught:
         load_table(path)
     errors: list[AnswerkeyError] = list(getattr(caught.value, "errors", [caught.value]))
-    found = []
+    results = []
     for error in errors:
         assert error.where is not None
         place = ":".join(str(n) for n in (error.where.line, error.where.column) if n)
-        found.append(f"{place} {error.code} {error.message}".strip())
-    return found
+        results.append(f"{place} {error.code} {error.message}".strip())
+    return results
 
 
 @pytest.mark.parametrize(
@@ -429,9 +429,9 @@ def test_cells_take_the_type_asked_for(
     write: Write, cell: str, kind: ColumnKind, expected: object
 ) -> None:
     """Text cells become values; an empty cell is null, but empty text for `text`."""
-    found = type_cell(write, cell, kind)
-    assert found == expected
-    assert type(found) is type(expected)
+    result = type_cell(write, cell, kind)
+    assert result == expected
+    assert type(result) is type(expected)
 
 
 WORDS: dict[ColumnKind, str] = {

@@ -77,9 +77,9 @@ class Hub:
         self, name: str, files: dict[str, bytes], card: Mapping[str, Any] | None = None
     ) -> Repository:
         """Add a repository with one commit."""
-        found = self.repositories[name] = Repository(card)
-        found.put(files)
-        return found
+        result = self.repositories[name] = Repository(card)
+        result.put(files)
+        return result
 
     def answer(self, request: Handler) -> None:
         """Answer one request."""
@@ -121,10 +121,10 @@ def hub(
 ) -> Iterator[Hub]:
     """Return a hub that the environment names, with caches of its own."""
     monkeypatch.chdir(tmp_path)
-    found = Hub(serve)
-    monkeypatch.setenv("HF_ENDPOINT", found.server.url)
+    result = Hub(serve)
+    monkeypatch.setenv("HF_ENDPOINT", result.server.url)
     monkeypatch.setenv("HF_TOKEN", TOKEN)
-    yield found
+    yield result
     library = importlib.import_module("huggingface_hub")
     # It keeps its connections otherwise, in any of its versions, until some other test is blamed.
     (getattr(library, "close_session", None) or library.utils.reset_sessions)()
@@ -210,8 +210,8 @@ def test_without_a_card_names_tell_the_split(hub: Hub) -> None:
 
 def test_a_dataset_with_a_script_is_read_from_what_the_hub_made_of_it(hub: Hub) -> None:
     """No code is run: the branch with Parquet files is read instead."""
-    found = hub.add("made/script", {"quiz.py": b"raise SystemExit", "README.md": b"x"})
-    found.put({"law/test/0000.parquet": make_parquet(q=["made"])}, ref="refs/convert/parquet")
+    result = hub.add("made/script", {"quiz.py": b"raise SystemExit", "README.md": b"x"})
+    result.put({"law/test/0000.parquet": make_parquet(q=["made"])}, ref="refs/convert/parquet")
     assert read("made/script", "test", name="law") == ["made"]
     with pytest.raises(DataError, match=r"(?s)has no data files.*`law/test/0000.parquet`"):
         read("made/script", "test", name="lwa")
@@ -416,8 +416,10 @@ def test_a_ready_made_task_reads_its_dataset_from_the_hub(
         "all/test-00000-of-00001.parquet": make_parquet(**columns, answer=[1, 3]),
         "all/dev-00000-of-00001.parquet": make_parquet(**columns, answer=[0, 0]),
     }
-    found = hub.add("cais/mmlu", files, {"configs": [{"config_name": "all", "data_files": splits}]})
-    found.files[load_ready_made("mmlu").hub.at("revision").value] = files
+    result = hub.add(
+        "cais/mmlu", files, {"configs": [{"config_name": "all", "data_files": splits}]}
+    )
+    result.files[load_ready_made("mmlu").hub.at("revision").value] = files
     for words, value in (([], 0.5), (["--config", "split=dev"], 0.0)):
         model = ["--model", "builtin/constant?choice=D"]
         assert main(["run", "mmlu", *model, *words, "--out", f"out-{value}", "--json", "-q"]) == 0
@@ -449,11 +451,11 @@ def test_examples_of_a_ready_made_task_are_read_from_the_hub(
         path.format(one): make_parquet(**shown, question=[f"of {one}?"]) for one in (test, "dev")
     }
     splits = [{"split": one, "path": f"all/{one}-*"} for one in (test, "dev")]
-    found = hub.add(
+    result = hub.add(
         ready.hub.at("path").value, {}, {"configs": [{"config_name": "all", "data_files": splits}]}
     )
     revision = ready.hub.at("revision").value
-    found.files[revision], found.refs[revision] = files, revision
+    result.files[revision], result.refs[revision] = files, revision
     words = ["run", name, "--model", "builtin/random", "--dry-run", "--json"]
     for shots, questions in ((0, [test]), (1, ["dev", test])):
         assert main([*words, "--config", f"shots={shots}"]) == 0
@@ -492,13 +494,13 @@ def test_a_ready_made_task_joins_the_subjects_of_the_hub(
         "C": ["y"],
         "D": ["z"],
     }
-    found = hub.add("haonan-li/cmmlu", {"cmmlu.py": b""})
+    result = hub.add("haonan-li/cmmlu", {"cmmlu.py": b""})
     answers = {"agronomy/test": "A", "agronomy/dev": "B", "virology/test": "D"}
     made = {
         f"{one}/0000.parquet": make_parquet(**columns, Answer=[said])
         for one, said in answers.items()
     }
-    found.put(made, ref="refs/convert/parquet")
+    result.put(made, ref="refs/convert/parquet")
     assert main(["check", "cmmlu", "--json"]) == 0
     checked = json.loads(capsys.readouterr().out)
     assert checked["check"]["tasks"][0]["rows"] == 2

@@ -33,7 +33,7 @@ def test_files_of_a_folder_follow_each_other_by_name(write: Write, tmp_path: Pat
     samples = read(FolderSource(str(tmp_path))).samples
     assert samples.values("q") == ["one", "two", "three"]
     assert samples.ids.to_list() == ["000001", "000002", "000003"]
-    places = [str(samples.place(one)).removeprefix(f"{tmp_path}/") for one in range(3)]
+    places = [str(samples.place(number)).removeprefix(f"{tmp_path}/") for number in range(3)]
     assert places == ["a.csv:2", "a.csv:3", "b.csv:2"]
 
 
@@ -43,10 +43,14 @@ def test_parts_of_joined_rows_know_their_files(write: Write, tmp_path: Path) -> 
         write(f"{name}.jsonl", f'{{"q": "{name}1"}}\n{{"q": "{name}2"}}\n')
     rows = read(FolderSource(str(tmp_path))).rows
     near = rows.slice(1, 3).load()
-    assert [str(near.place(one).file)[-7:] for one in range(3)] == ["a.jsonl", "b.jsonl", "b.jsonl"]
+    assert [str(near.place(number).file)[-7:] for number in range(3)] == [
+        "a.jsonl",
+        "b.jsonl",
+        "b.jsonl",
+    ]
     picked = rows.take(pl.Series([0, 3, 5])).load()
     assert picked.values("q") == ["a1", "b2", "c2"]
-    assert [picked.place(one).line for one in range(3)] == [1, 2, 2]
+    assert [picked.place(number).line for number in range(3)] == [1, 2, 2]
     copy = pickle.loads(pickle.dumps(rows.slice(2, 2)))  # noqa: S301 - our own bytes
     assert copy.load().values("q") == ["b1", "b2"]
     assert copy.load().place(0).file == f"{tmp_path}/b.jsonl"
@@ -144,7 +148,7 @@ def test_what_is_said_about_files_is_part_of_the_fingerprint(write: Write, tmp_p
         LocalSource(path, derive={"c": "{{ sample.b }}"}),
         LocalSource(path, file_column="f"),
     ]
-    digests = [read(one).digest for one in others]
+    digests = [read(other).digest for other in others]
     assert len({plain, *digests}) == 7
     renamed = tmp_path / "other.csv"
     renamed.write_text("a,b\nc,d\ne,f\n")
@@ -177,7 +181,7 @@ def write_csv(path: Path, column: str, cells: list[str]) -> Path:
 
 def list_groups(task: answerkey.TaskRun) -> list[str | None]:
     """Return the groups whose accuracy was measured."""
-    return [one.group for groups in task.metrics["Accuracy"].groups for one in groups.values]
+    return [value.group for groups in task.metrics["Accuracy"].groups for value in groups.values]
 
 
 def test_a_ready_made_task_keeps_the_subjects_of_its_files(tmp_path: Path) -> None:

@@ -28,8 +28,8 @@ FOUR = ["red", "green", "blue", "grey"]
 def read(rows: Sequence[Row], **chosen: str) -> tuple[QuestionColumns, pl.DataFrame]:
     """Return what is recognised in some rows, and the columns that come of it."""
     samples = load_rows(rows, name="mine.jsonl").samples
-    found = recognise(samples, chosen)
-    return found, as_frame(found.derive(samples))
+    result = recognise(samples, chosen)
+    return result, as_frame(result.derive(samples))
 
 
 def as_frame(samples: Samples) -> pl.DataFrame:
@@ -40,7 +40,8 @@ def as_frame(samples: Samples) -> pl.DataFrame:
 def ask(*answers: object, **more: object) -> list[dict[str, Any]]:
     """Return a row for each answer, with four options."""
     return [
-        {"question": "Which colour?", "options": FOUR, "answer": one, **more} for one in answers
+        {"question": "Which colour?", "options": FOUR, "answer": answer, **more}
+        for answer in answers
     ]
 
 
@@ -54,19 +55,19 @@ def test_the_columns_of_known_datasets_are_recognised(
     the same is made of it.
     """
     rows = load_table(shape.write(tmp_path)).rows
-    found = recognise(rows)
-    assert found.say() == shape.said
-    derived = found.derive(rows.load())
+    result = recognise(rows)
+    assert result.say() == shape.said
+    derived = result.derive(rows.load())
     first = derived.row(0)
     assert derived.values("truth") == list(shape.truths)
     assert (first["options"], first.get("passage")) == (list(shape.options), shape.passage)
     parts = as_frame(derived).select("options", "choices", "truth").rows()
     right = [options[labels.index(truth)] for options, labels, truth in parts]
     assert right == list(shape.right)
-    assert QuestionColumns.of(found.say(), rows) == found
+    assert QuestionColumns.of(result.say(), rows) == result
     monkeypatch.setattr(blocks, "BLOCK_ROWS", 1)
-    assert recognise(rows) == found
-    single = [found.derive(rows.slice(place, 1).load()).rows() for place in range(len(rows))]
+    assert recognise(rows) == result
+    single = [result.derive(rows.slice(place, 1).load()).rows() for place in range(len(rows))]
     assert list(chain.from_iterable(single)) == list(derived.rows())
 
 
@@ -117,7 +118,7 @@ def test_labels_of_the_table_come_before_places() -> None:
     """A number among the labels that a table states is a label; they are what may be answered."""
     choices = {"text": FOUR, "label": ["1", "2", "3", "4"]}
     found, frame = read(
-        [{"question": "?", "choices": choices, "answer": one} for one in ("1", "2")]
+        [{"question": "?", "choices": choices, "answer": name} for name in ("1", "2")]
     )
     assert (found.form, frame["truth"].to_list()) == ("label", ["1", "2"])
     assert frame["choices"][0].to_list() == ["1", "2", "3", "4"]

@@ -41,8 +41,8 @@ def match(
         if isinstance(rows, Sequence)
         else rows
     )
-    found = match_completions(table, dataset, column=column, num_trials=num_trials)
-    return found.read(dataset.samples())
+    result = match_completions(table, dataset, column=column, num_trials=num_trials)
+    return result.read(dataset.samples())
 
 
 def load(rows: Cells, ids: Sequence[str] = ALL, column: str | None = None) -> Completions:
@@ -98,8 +98,8 @@ def test_what_does_not_fit_is_refused_in_words(rows: Cells, ids: str, words: str
 
 def test_rows_with_ids_are_matched_in_any_order() -> None:
     """Completions may cover the whole dataset when only a part is used, but no unknown samples."""
-    found = load(name_cells("cab"))
-    assert texts(found) == found.frame["sample_id"].to_list() == ["a", "b", "c"]
+    result = load(name_cells("cab"))
+    assert texts(result) == result.frame["sample_id"].to_list() == ["a", "b", "c"]
     assert texts(match(name_cells("abc"), build(["c"]))) == ["c"]
     assert texts(match(name_cells("cba"), build(["a", "c"]))) == ["a", "c"]
     with pytest.raises(DataError, match=r"completions without a sample: 1 \(`z`\)"):
@@ -170,12 +170,12 @@ def test_messages_are_read() -> None:
         1.5,
         None,
     ]
-    found = load([{"completion": cell} for cell in cells], "abcdefg")
-    assert texts(found) == ["A", None, "B", "C", "1", "1.5", None]
-    assert found.frame["status"].to_list() == ["OK", "REFUSED", "OK", "OK", "OK", "OK", "NO_TEXT"]
+    result = load([{"completion": cell} for cell in cells], "abcdefg")
+    assert texts(result) == ["A", None, "B", "C", "1", "1.5", None]
+    assert result.frame["status"].to_list() == ["OK", "REFUSED", "OK", "OK", "OK", "OK", "NO_TEXT"]
     assert texts(load([{"completion": 1}, {"completion": None}], "ab")) == ["1", None]
-    found = load([{"completion": None}, {"completion": ""}], "ab")
-    assert (texts(found), found.frame["status"].to_list()) == ([None, ""], ["NO_TEXT", "OK"])
+    result = load([{"completion": None}, {"completion": ""}], "ab")
+    assert (texts(result), result.frame["status"].to_list()) == ([None, ""], ["NO_TEXT", "OK"])
 
 
 @pytest.mark.parametrize("cell", [True, ["A"], {"x": 1}, float("inf")])
@@ -194,13 +194,13 @@ def test_statuses_of_the_file_are_kept() -> None:
     statuses = ["OK", "REFUSED", "ERROR", "OK", None, ""]
     told = zip(texts_told, statuses, strict=True)
     rows: Cells = [{"completion": text, "completion_status": status} for text, status in told]
-    found = load(rows, "abcdef")
-    assert texts(found) == ["B", None, None, None, "C", "D"]
-    assert found.frame["status"].to_list() == ["OK", "REFUSED", "ERROR", "NO_TEXT", "OK", "OK"]
-    replies = [None if one is None else json.loads(one) for one in found.frame["reply"].to_list()]
+    result = load(rows, "abcdef")
+    assert texts(result) == ["B", None, None, None, "C", "D"]
+    assert result.frame["status"].to_list() == ["OK", "REFUSED", "ERROR", "NO_TEXT", "OK", "OK"]
+    replies = [None if one is None else json.loads(one) for one in result.frame["reply"].to_list()]
     refusal = {"role": "assistant", "content": None, "refusal": "Sorry"}
     assert replies == [None, refusal, {"role": "assistant", "content": "cut"}, None, None, None]
-    assert [one.status for one in found.rows()][1] is CompletionStatus.REFUSED
+    assert [row.status for row in result.rows()][1] is CompletionStatus.REFUSED
 
 
 @pytest.mark.parametrize(
@@ -218,16 +218,16 @@ def test_what_stands_beside_a_completion_comes_along(
     column: str, cells: list[object], expected: list[object]
 ) -> None:
     """Verdicts of others, why it ended, log-probabilities; what has no such form is left out."""
-    found = load([{"completion": "A", column: cell} for cell in cells], "ab")
-    assert [getattr(completion, column) for completion in found] == expected
+    result = load([{"completion": "A", column: cell} for cell in cells], "ab")
+    assert [getattr(completion, column) for completion in result] == expected
 
 
 def test_completions_may_stand_beside_the_questions() -> None:
     """A dataset with a completion column holds its completions; one without holds none."""
     samples = load_rows([{"question": "?", "completion": "B"}], name="both").samples
-    found = find_own_completions(samples)
-    assert found is not None
-    assert texts(found.read(samples)) == ["B"]
+    result = find_own_completions(samples)
+    assert result is not None
+    assert texts(result.read(samples)) == ["B"]
     bare = load_rows([{"question": "?"}], name="bare").samples
     assert find_own_completions(bare) is None
     with pytest.raises(DataError, match="E209"):

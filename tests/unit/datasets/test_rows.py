@@ -66,10 +66,10 @@ def test_any_part_is_that_part_of_the_whole(
         (table.take(picks).take(pl.Series([0, 4])), [0, 49]),
         (table.slice(0, 0), []),
     ):
-        found = part.load()
-        assert len(part) == len(found) == len(places)
-        assert list(found) == [whole.items[place] for place in places]
-        assert found.ids.to_list() == part.ids.to_list() == whole.ids.gather(places).to_list()
+        result = part.load()
+        assert len(part) == len(result) == len(places)
+        assert list(result) == [whole.items[place] for place in places]
+        assert result.ids.to_list() == part.ids.to_list() == whole.ids.gather(places).to_list()
 
 
 def test_a_part_can_be_sent_to_another_process(table: Rows) -> None:

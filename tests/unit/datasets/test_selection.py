@@ -165,5 +165,5 @@ def test_parts_are_the_chunk_for_trial() -> None:
 def test_rows_that_are_withheld_are_left_out() -> None:
     """They keep their places."""
     chunk = make_chunk()
-    found = chunk.skip([chunk.cut(0, 1), chunk.cut(2, 3)])
-    assert (found.skipped, found.left, found.failed) == ((0, 2), [1, 3, 4], (4,))
+    result = chunk.skip([chunk.cut(0, 1), chunk.cut(2, 3)])
+    assert (result.skipped, result.left, result.failed) == ((0, 2), [1, 3, 4], (4,))

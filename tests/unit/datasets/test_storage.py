@@ -122,9 +122,9 @@ def test_other_files_are_fetched_once(
     here = load_table(tmp_path / name)
     url = bucket.put(f"data/{name}", content)
     for expected in ([(name, len(content))], []):
-        found = load_table(url)
-        assert found.digest == here.digest
-        assert list(found.samples.rows()) == list(here.samples.rows())
+        result = load_table(url)
+        assert result.digest == here.digest
+        assert list(result.samples.rows()) == list(here.samples.rows())
         assert reads == expected
         reads.clear()
     bucket.put(f"data/{name}", content.replace(b"A", b"B") if name == "rows.jsonl" else content)

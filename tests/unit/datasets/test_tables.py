@@ -53,7 +53,7 @@ def test_the_digest_of_rows_tells_values_apart() -> None:
     cells: list[object] = ["1", 1, 1.0, None, [1]]
     rows: list[list[dict[str, object]]] = [[{"a": cell}] for cell in cells]
     rows += [[{"b": 1}], [{"a": 1}, {"a": "1"}], [{"a": "1"}, {"a": '"1"'}]]
-    digests = [load_rows(one, name="rows").digest for one in rows]
+    digests = [load_rows(row, name="rows").digest for row in rows]
     assert len(set(digests)) == len(rows)
     assert load_rows(pl.DataFrame({"a": [1]}), name="other").digest == digests[1]
 

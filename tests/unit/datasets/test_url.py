@@ -354,10 +354,10 @@ def proxy(
         request.send(200)  # a refusal leaves the library's socket to the garbage
         request.close_connection = True
 
-    found = serve(hang_up)
+    result = serve(hang_up)
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         for spelling in (name, name.lower()):
-            monkeypatch.setenv(spelling, found.url)
+            monkeypatch.setenv(spelling, result.url)
     monkeypatch.setenv("HF_ENDPOINT", "https://hub.invalid")
     monkeypatch.setattr("answerkey.datasets.web.WAITS", ())
     library = importlib.import_module("huggingface_hub")
@@ -365,7 +365,7 @@ def proxy(
         getattr(library, "close_session", None) or library.utils.reset_sessions
     )  # it has looked once
     close()
-    yield found
+    yield result
     close()
 
 

@@ -29,13 +29,13 @@ def test_every_spread_keeps_chunk_order(spread: Spread) -> None:
     follows.
     """
     assert list(open_engine().map(abs, [], spread=spread)) == []
-    found = open_engine().map(partial(operator.mul, 10), range(20), spread=spread)
-    assert list(found) == [10 * chunk for chunk in range(20)]
-    found = open_engine().map(partial(operator.floordiv, 12), [3, 4, 0, 6], spread=spread)
-    assert [next(found), next(found)] == [4, 3]
+    result = open_engine().map(partial(operator.mul, 10), range(20), spread=spread)
+    assert list(result) == [10 * chunk for chunk in range(20)]
+    result = open_engine().map(partial(operator.floordiv, 12), [3, 4, 0, 6], spread=spread)
+    assert [next(result), next(result)] == [4, 3]
     with pytest.raises(ZeroDivisionError):
-        next(found)
-    assert list(found) == []
+        next(result)
+    assert list(result) == []
 
 
 def test_chunks_are_handed_out_as_they_are_needed() -> None:
@@ -148,8 +148,8 @@ def test_rows_that_end_their_process_are_found(
     monkeypatch.syspath_prepend(tmp_path)
     numbers = importlib.import_module("deadly_numbers")
     function, log = pickle.dumps(numbers.add), tmp_path / "log"
-    found = find_deadly_rows(function, numbers.Numbers(0, 1_600, str(log)))
-    assert [(one.start, one.stop) for one in found] == [(17, 18)]
+    result = find_deadly_rows(function, numbers.Numbers(0, 1_600, str(log)))
+    assert [(one.start, one.stop) for one in result] == [(17, 18)]
     lines = [line.split() for line in log.read_text().splitlines()]
     assert len({process for process, *_ in lines}) == 1 + 2 + 1 + 1
     assert len(lines) == 64 + 25 + 1 + 1

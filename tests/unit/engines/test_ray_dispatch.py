@@ -98,9 +98,9 @@ class FakeRay:
         self, tasks: Sequence[Task], *, num_returns: int, timeout: float
     ) -> tuple[list[Task], None]:
         """Return tasks that are done."""
-        if timeout and all(one.answer is None for one in tasks):
+        if timeout and all(task.answer is None for task in tasks):
             self._tick()
-        return [one for one in tasks if one.answer is not None][:num_returns], None
+        return [task for task in tasks if task.answer is not None][:num_returns], None
 
     def get(self, task: Task) -> bytes:
         """Return the answer, or raise what came in its place."""
@@ -228,22 +228,22 @@ def test_what_waits_for_an_earlier_chunk_is_bounded(monkeypatch: pytest.MonkeyPa
 
     ray = FakeRay(4)
     ray.ticks = lambda chunk: 100 if int(chunk) == 0 else 1
-    found = Dispatch(ray, pickle.dumps(bytes)).map(chunks())
-    assert int(next(found)) == 0
+    result = Dispatch(ray, pickle.dumps(bytes)).map(chunks())
+    assert int(next(result)) == 0
     assert 21 <= len(read) <= 20 + 2 * FEWEST_CORES
-    assert [int(one) for one in found] == list(range(1, 1_000))
+    assert [int(one) for one in result] == list(range(1, 1_000))
 
 
 def test_an_error_of_a_chunk_comes_in_its_turn() -> None:
     """What is before it is given back, and what is under way is cancelled."""
     ray = FakeRay(2)
-    found = Dispatch(ray, pickle.dumps(raise_all)).map(
+    result = Dispatch(ray, pickle.dumps(raise_all)).map(
         [(), (DataError("E202", "bad"),), *[()] * 50]
     )
-    assert next(found) is None
+    assert next(result) is None
     with pytest.raises(DataError, match="bad"):
-        next(found)
-    assert list(found) == []
+        next(result)
+    assert list(result) == []
     assert ray.cancelled
     assert ray.tries.total() < 52
 
@@ -288,7 +288,7 @@ class Rows:
 
     def skip(self, rows: Sequence[int]) -> Rows:
         """Return the others."""
-        return Rows(tuple(one for one in self.numbers if one not in rows))
+        return Rows(tuple(number for number in self.numbers if number not in rows))
 
 
 def sum_rows(chunk: Rows) -> int:
@@ -311,8 +311,8 @@ def test_rows_that_end_workers_are_searched_for_while_others_are_done(
     )
     ray.ticks = lambda chunk: 5 if chunk == bad and ray.tries[bad] == 2 else 1
     with caplog.at_level(logging.WARNING):
-        found = run(ray, [bad, *(Rows((one,)) for one in range(20))], sum_rows)
-    assert found == [4, *range(20)]
+        result = run(ray, [bad, *(Rows((number,)) for number in range(20))], sum_rows)
+    assert result == [4, *range(20)]
     assert ray.tries[bad] == 3
     assert set(ray.busy[:11]) == {2}
     assert caplog.messages == ["rows that end their worker are FAILED (ENDED_WORKER): 1"]

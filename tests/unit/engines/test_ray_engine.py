@@ -37,17 +37,19 @@ def engine() -> Iterator[RayEngine]:
     del opened
     import_module("ray").shutdown()
     processes = [one for one in gc.get_objects() if isinstance(one, subprocess.Popen)]
-    for one in processes:  # Ray ends its own and does not wait for them; other tests have theirs
-        if "/ray/" in str(one.args)[:200] and "answerkey" not in str(one.args):
-            one.wait(300)
+    for (
+        process
+    ) in processes:  # Ray ends its own and does not wait for them; other tests have theirs
+        if "/ray/" in str(process.args)[:200] and "answerkey" not in str(process.args):
+            process.wait(300)
 
 
 def test_our_cluster_keeps_to_loopback(engine: Engine) -> None:
     """No process of the cluster listens on an address that another machine can reach."""
     assert list(engine.map(abs, [-1], spread="processes")) == [1]
-    found = _list_listeners(_list_processes())
-    assert found
-    assert {one for one in found if not one.startswith(LOOPBACK)} == set()
+    result = _list_listeners(_list_processes())
+    assert result
+    assert {one for one in result if not one.startswith(LOOPBACK)} == set()
 
 
 def test_chunks_come_in_order_without_rows_that_end_workers(
@@ -61,8 +63,8 @@ def test_chunks_come_in_order_without_rows_that_end_workers(
     alone, and a function that cannot be sent, is done here.
     """
     chunks = [Numbers(0, 5, once=str(tmp_path / "once")), Numbers(5, 9), Numbers(9, 11)]
-    found = list(engine.map(partial(sum_numbers, frozenset({6})), chunks, spread="apart"))
-    assert found == [(10, ()), (5 + 7 + 8, (6,)), (19, ())]
+    result = list(engine.map(partial(sum_numbers, frozenset({6})), chunks, spread="apart"))
+    assert result == [(10, ()), (5 + 7 + 8, (6,)), (19, ())]
     said = capfd.readouterr()
     assert "(raylet)" not in said.out + said.err
     assert list(engine.map(os.getsid, [0])) == [os.getsid(0)]
@@ -84,11 +86,11 @@ class Numbers:
     def split(self, count: int) -> list[Numbers]:
         """Return single numbers."""
         assert count >= self.stop - self.start
-        return [Numbers(one, one + 1) for one in range(self.start, self.stop)]
+        return [Numbers(number, number + 1) for number in range(self.start, self.stop)]
 
     def skip(self, rows: Sequence[Numbers]) -> Numbers:
         """Return the same without some."""
-        return Numbers(self.start, self.stop, tuple(sorted(one.start for one in rows)))
+        return Numbers(self.start, self.stop, tuple(sorted(row.start for row in rows)))
 
 
 def sum_numbers(deadly: frozenset[int], chunk: Numbers) -> tuple[int, tuple[int, ...]]:

@@ -122,15 +122,15 @@ def test_nodes_read_ranges_and_write_parts(cluster: str, bucket: Bucket, tmp_pat
         tmp_path / "task.yaml", dataset=str(tmp_path / "rows.parquet"), out=tmp_path / "here"
     )
     assert ak.load_run(f"{bucket.url}/runs/far").metrics == here.metrics
-    found = bucket.read_all("runs/far")
+    result = bucket.read_all("runs/far")
     wanted = read_parts(tmp_path / "here")
-    assert found.keys() == wanted.keys()
-    assert {name for name in found if found[name] != wanted[name]} == {
+    assert result.keys() == wanted.keys()
+    assert {name for name in result if result[name] != wanted[name]} == {
         "run.json",
         "tasks/quiz/task.json",
     }
     assert {key.split("/")[0] for key in bucket.list()} == {"rows.parquet", "runs"}
-    assert len([name for name in found if "/scores/" in name]) == 5
+    assert len([name for name in result if "/scores/" in name]) == 5
 
 
 def test_the_ray_job_of_the_examples_continues_its_run(

@@ -66,7 +66,9 @@ class Project:
             "evaluation": {
                 "key": "all",
                 "display_name": "All",
-                "task_specifications": [{"task_key": "quiz", **one} for one in specifications],
+                "task_specifications": [
+                    {"task_key": "quiz", **specification} for specification in specifications
+                ],
             },
         }
         (self.folder / "run.yaml").write_text(json.dumps(plan))

@@ -137,18 +137,18 @@ def drop_times(value: Any) -> Any:  # noqa: ANN401 - whatever stands in a JSON f
 
 def read_results(folder: Path) -> dict[str, object]:
     """Return every file of a run: scores as bytes, the others without times."""
-    found: dict[str, object] = {}
+    results: dict[str, object] = {}
     for path in sorted(one for one in folder.rglob("*") if one.is_file()):
         key = path.relative_to(folder).as_posix()
         if "/completions/" in key:
-            found[key] = pl.read_parquet(path).drop("latency").to_dicts()
+            results[key] = pl.read_parquet(path).drop("latency").to_dicts()
         else:
-            found[key] = (
+            results[key] = (
                 drop_times(json.loads(path.read_text()))
                 if path.suffix == ".json"
                 else path.read_bytes()
             )
-    return found
+    return results
 
 
 def test_runs_at_once_are_those_of_one_after_the_other(
@@ -179,7 +179,7 @@ def test_models_of_one_endpoint_share_its_limits(
     """An endpoint that takes three requests at a time never gets a fourth, whoever asks."""
     project.write_rows([{"question": f"q{n}", "answer": "A"} for n in range(12)])
     server = serve("A", Behaviour(delay=0.003, max_concurrent=3))
-    made = run_matrix(project, [name(server, one) for one in "abcd"], max_concurrent=3)
+    made = run_matrix(project, [name(server, letter) for letter in "abcd"], max_concurrent=3)
     assert (made.status, dict(server.asked.statuses)) == ("complete", {200: 48})
 
 
@@ -308,11 +308,11 @@ def test_ctrl_c_stops_all_runs_and_says_how_to_go_on(
         serve(LETTERS),
     ]
     with pytest.raises(KeyboardInterrupt) as stopped:
-        run_matrix(project, [name(one) for one in servers], max_concurrent=2)
+        run_matrix(project, [name(server) for server in servers], max_concurrent=2)
     assert stopped.value.__notes__ == [f"answerkey resume {project.folder / 'all'}"]
     assert (read_status(project), servers[2].asked.total) == (["incomplete"] * 3, 0)
     made = ak.resume_matrix(project.folder / "all")
-    assert (made.status, [one.asked.total for one in servers]) == ("complete", [40] * 3)
+    assert (made.status, [server.asked.total for server in servers]) == ("complete", [40] * 3)
 
 
 def test_an_error_of_ours_stops_all_runs(
@@ -373,7 +373,10 @@ def test_a_run_that_cannot_go_on_does_not_keep_the_others_from_it(
     (broken,) = (project.folder / "all").glob("1-*/run.json")
     broken.write_text("{")
     again = ak.resume_matrix(project.folder / "all")
-    assert ([run.status for run in again.runs], [one.code for one in again.errors.values()]) == (
+    assert (
+        [run.status for run in again.runs],
+        [error.code for error in again.errors.values()],
+    ) == (
         ["complete"],
         ["E503"],
     )

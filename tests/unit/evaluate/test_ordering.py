@@ -162,7 +162,7 @@ def test_dropping_a_row_changes_no_other() -> None:
     rows = [{**ROWS[0], "question": f"q{number}"} for number in range(30)]
     orders = list_orders(rows)
     assert list_orders(rows[7:]) == orders[7:]
-    assert len({tuple(one) for one in orders}) == 6
+    assert len({tuple(order) for order in orders}) == 6
 
 
 def test_every_file_format_has_the_same_shuffles(write: Callable[..., Project]) -> None:

@@ -60,9 +60,11 @@ def interrupt(
 def read_results(folder: Path) -> dict[str, object]:
     """Return every file of a run, `run.json` without its times."""
     files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-    found: dict[str, object] = {str(path.relative_to(folder)): path.read_bytes() for path in files}
+    results: dict[str, object] = {
+        str(path.relative_to(folder)): path.read_bytes() for path in files
+    }
     manifest = json.loads((folder / "run.json").read_text())
-    return found | {"run.json": {**manifest, "started_at": None, "ended_at": None}}
+    return results | {"run.json": {**manifest, "started_at": None, "ended_at": None}}
 
 
 # `resume`
@@ -81,7 +83,7 @@ def test_a_resumed_run_is_the_uninterrupted_one(project: Project, how: str) -> N
     )
     start = partial(start, dataset=rows)
     if how == "recorded":
-        said = project.write_rows([{"completion": one} for one in "ABABBX"], "said")
+        said = project.write_rows([{"completion": letter} for letter in "ABABBX"], "said")
         start = partial(start, model=None, completions=said)
     if how == "repetitions":
         repeated = {"repeatability": {"num_runs": 2}, "model_key": MODEL}
@@ -331,8 +333,8 @@ def test_groups_and_clusters_are_those_of_a_task_that_names_them(project: Projec
     )
     assert plain.metrics["Accuracy"].groups == ()
     groups = named.metrics["Accuracy"].groups
-    assert [one.column for one in groups] == ["level", "passage"]
-    assert [one.group for one in groups[0].values] == ["1", "2"]
+    assert [group.column for group in groups] == ["level", "passage"]
+    assert [value.group for value in groups[0].values] == ["1", "2"]
     assert ak.load_run(project.folder / "b").metrics == named.metrics
 
 

@@ -44,7 +44,7 @@ def finish(number: int, completion: Completion | str, purpose: str = "solve") ->
 def remember(*texts: Completion | str) -> Remembered:
     """Return the event of calls that are not made: what was said to them is known."""
     events = [finish(number, one) for number, one in enumerate(texts)]
-    return Remembered([(one.call, one.completion) for one in events])
+    return Remembered([(event.call, event.completion) for event in events])
 
 
 def test_it_counts_what_is_done_known_failed_and_retried() -> None:
@@ -172,12 +172,12 @@ def test_failures_are_grouped_by_purpose_and_reason_with_an_example_each() -> No
         call(number, text=None, status=CompletionStatus.ERROR, error=why)
         for number, why in enumerate(failures)
     ]
-    found = count([*calls, call(3), call(0, purpose="judge:quality")], {}, retried)
-    assert list(found) == ["solve", "judge:quality"]
-    assert found["solve"]["failed"] == 3
-    assert found["solve"]["errors"] == [
+    result = count([*calls, call(3), call(0, purpose="judge:quality")], {}, retried)
+    assert list(result) == ["solve", "judge:quality"]
+    assert result["solve"]["failed"] == 3
+    assert result["solve"]["errors"] == [
         {"reason": "HTTP 500", "count": 2, "example": {"sample_id": "s1", "error": failures[1]}},
         {"reason": "HTTP 400", "count": 1, "example": {"sample_id": "s0", "error": failures[0]}},
     ]
-    assert found["solve"]["retried"] == []
-    assert found["judge:quality"]["retried"][0]["reason"] == "HTTP 429"
+    assert result["solve"]["retried"] == []
+    assert result["judge:quality"]["retried"][0]["reason"] == "HTTP 429"

@@ -114,9 +114,9 @@ def test_further_fields_are_those_of_the_definition() -> None:
     """`group_by` and the like hold as in a file, and an unknown one is told as there."""
     task = ak.mcqa(question=QUESTION, options=OPTIONS, truth=TRUTH, group_by="subject")
     run = ak.score(task, [{**ROWS[0], "subject": "law"}], ["B"])
-    assert [one.group for groups in run.metrics["Accuracy"].groups for one in groups.values] == [
-        "law"
-    ]
+    assert [
+        value.group for groups in run.metrics["Accuracy"].groups for value in groups.values
+    ] == ["law"]
     with pytest.raises(ak.SpecError, match=r"E107.*`gruop_by`(.|\n)*did you mean `group_by`"):
         ak.mcqa(question=QUESTION, options=OPTIONS, truth=TRUTH, gruop_by="subject")
 

@@ -196,7 +196,10 @@ def test_repetitions_are_runs_of_their_own(project: Project, tmp_path: Path, cal
     """
     run = ak.run(write_plan(project, 3), out=tmp_path / "out")
     task = run.tasks["quiz"]
-    assert [one.scores["trial"].to_list()[:3] for one in task.repetitions] == [[3, 4, 5], [6, 7, 8]]
+    assert [repetition.scores["trial"].to_list()[:3] for repetition in task.repetitions] == [
+        [3, 4, 5],
+        [6, 7, 8],
+    ]
     values = [one.metrics["Accuracy"].value for one in (task, *task.repetitions)]
     assert len(set(values)) > 1
     assert task.repeatability is not None

@@ -122,10 +122,10 @@ def test_no_cell_begins_a_formula(texts: list[str]) -> None:
 )
 def test_what_nobody_sees_hides_no_formula(unseen: str) -> None:
     """In front of a cell, and after what other programs take for the end of one."""
-    found = guard_column(
+    result = guard_column(
         pl.Series("x", [f"{unseen}=1+1", f"x;{unseen}@SUM(1)", f"{unseen}x"])
     ).to_list()
-    assert found == [f"{unseen}'=1+1", f"x;{unseen}'@SUM(1)", f"{unseen}x"]
+    assert result == [f"{unseen}'=1+1", f"x;{unseen}'@SUM(1)", f"{unseen}x"]
 
 
 # ── what is read part by part says the same as what is read at once
@@ -151,8 +151,8 @@ def test_an_export_does_not_depend_on_how_much_is_read_at_once(
     for count in (1000, 4):
         monkeypatch.setattr(reopen, "READ_ROWS", count)
         file = tmp_path / f"{count}.{form}"
-        found = export(run, form, file)
-        assert found.rows + found.left_out == 50
+        result = export(run, form, file)
+        assert result.rows + result.left_out == 50
         written.append(pl.read_parquet(file).to_dicts() if form == PARQUET else file.read_text())
     assert written[0] == written[1]
 

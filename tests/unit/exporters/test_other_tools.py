@@ -69,12 +69,12 @@ def test_every_eval_ever_gets_files_that_point_at_each_other(run: Run, tmp_path:
     assert detail["checksum"] == hashlib.sha256(samples.read_bytes()).hexdigest()
     rows = [json.loads(line) for line in samples.read_text().splitlines()]
     assert detail["total_rows"] == len(rows) == 5
-    assert {(one["evaluation_id"], one["model_id"]) for one in rows} == {
+    assert {(row["evaluation_id"], row["model_id"]) for row in rows} == {
         (told["evaluation_id"], "unknown")
     }
     results = told["evaluation_results"]
     assert results[0]["evaluation_result_id"] == rows[0]["evaluation_result_id"]
-    assert {one["evaluation_name"]: one["score_details"]["score"] for one in results} == {
+    assert {result["evaluation_name"]: result["score_details"]["score"] for result in results} == {
         name: one.value
         for name, one in run.metrics.items()
         if one.type != "frequency" and one.value is not None

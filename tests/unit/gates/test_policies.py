@@ -67,7 +67,7 @@ def only_error(loaded: Loaded[Plan]) -> tuple[str, str, str | None]:
 
 def test_policies_are_read_as_the_platform_writes_them(write: Write) -> None:
     """What was left out is filled in, in the form of the files; read again, it is the same."""
-    (policy,) = found = policies_of(load(write, RULES))
+    (policy,) = result = policies_of(load(write, RULES))
     about = {"key": "release", "display_name": "Release", "description": "What a release needs."}
     assert policy == about | {"rules": policy["rules"]}
     high, measured = policy["rules"]
@@ -88,7 +88,7 @@ def test_policies_are_read_as_the_platform_writes_them(write: Write) -> None:
         "definition": definition,
         "scope": scope,
     }
-    assert policies_of(load(write, policies=found)) == found
+    assert policies_of(load(write, policies=result)) == result
 
 
 @pytest.mark.parametrize(
@@ -106,8 +106,8 @@ def test_every_kind_of_rule_is_read(
     write: Write, kind: str, stated: str, filled: dict[str, object]
 ) -> None:
     """Each type has its own fields, with their defaults."""
-    found = definition_of(load(write, one(f"{{type: {kind}, {stated}}}")))
-    assert found == {"type": kind, **YAML(typ="safe").load(f"{{{stated}}}"), **filled}
+    result = definition_of(load(write, one(f"{{type: {kind}, {stated}}}")))
+    assert result == {"type": kind, **YAML(typ="safe").load(f"{{{stated}}}"), **filled}
 
 
 ACCURACY = "{type: threshold, metric: Accuracy, operator: %s}"
@@ -198,8 +198,8 @@ def test_a_baseline_is_relative_to_the_file_that_states_it(write: Write) -> None
     )
     expected = {"type": "not_worse", "baseline": str(folder / "sub" / "base")}
     assert definition_of(load_plan("run.yaml")) == expected
-    found = definition_of(load_plan("run.yaml", Overrides(baseline="mine")))
-    assert list(found.items()) == list((expected | {"baseline": str(folder / "mine")}).items())
+    result = definition_of(load_plan("run.yaml", Overrides(baseline="mine")))
+    assert list(result.items()) == list((expected | {"baseline": str(folder / "mine")}).items())
 
 
 def test_a_baseline_without_a_rule_is_a_rule_of_its_own(write: Write) -> None:
@@ -269,8 +269,8 @@ def test_a_threshold_that_no_share_can_have_is_refused(
     write: Write, stated: object, code: str, hint: str
 ) -> None:
     """What is no number, and a percentage that lacks its mark."""
-    found = only_error(load(write, fail_under=stated))
-    assert (found[0], found[2]) == (code, hint)
+    result = only_error(load(write, fail_under=stated))
+    assert (result[0], result[2]) == (code, hint)
 
 
 def test_a_threshold_without_a_metric_is_on_the_main_value(write: Write) -> None:
@@ -301,11 +301,11 @@ def test_the_caller_brings_policies_of_their_own(write: Write) -> None:
     (folder / "gates.yaml").write_text(one(EXISTS))
     plain = {"rules": [{"key": "one", "definition": {"type": "exists", "metric": "Accuracy"}}]}
     for given in ("gates.yaml", plain, [plain], {"policies": [plain]}):
-        found = definition_of(load_plan("run.yaml", Overrides(policies=given)))
-        assert found == {"type": "exists", "metric": "Accuracy"}
+        result = definition_of(load_plan("run.yaml", Overrides(policies=given)))
+        assert result == {"type": "exists", "metric": "Accuracy"}
     assert policies_of(load_plan("run.yaml", Overrides(policies=[]))) == []
     loaded = load_plan("task.yaml", Overrides(policies="gates.yaml", dataset="rows.jsonl"))
-    assert definition_of(loaded) == found
+    assert definition_of(loaded) == result
     assert policies_of(loaded)[0]["key"] == "policy"
 
 

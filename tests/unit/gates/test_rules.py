@@ -125,8 +125,8 @@ def test_namesakes_must_all_stand() -> None:
         for kind in ("mean", "max")
     ]
     task = {**TASK, "definition": {"scorers": [{**SCORER, "metrics": twice}]}}
-    found = only_gate(score(HIGH, task=task))
-    told = [(one.name, one.status) for one in found.checks]
+    result = only_gate(score(HIGH, task=task))
+    told = [(check.name, check.status) for check in result.checks]
     assert told == [("mean_Accuracy", "FAIL"), ("max_Accuracy", "PASS")]
 
 
@@ -143,9 +143,9 @@ def test_not_worse_is_decided_pair_by_pair(run: Runner, tmp_path: Path) -> None:
         {"metric": "Accuracy"},
     ]
     rules = [rule("not_worse", key=str(place), **one) for place, one in enumerate(fields)]
-    found = run("new", WORSE, *rules, baseline=tmp_path / "base")
-    assert [one.status for one in found.gates] == ["FAIL", "PASS", "FAIL", "FAIL"]
-    (check,) = found.gates[0].checks
+    result = run("new", WORSE, *rules, baseline=tmp_path / "base")
+    assert [one.status for one in result.gates] == ["FAIL", "PASS", "FAIL", "FAIL"]
+    (check,) = result.gates[0].checks
     assert (check.name, check.value, check.number, check.n) == ("Accuracy", 0.4, -0.4, 20)
     assert check.interval == pytest.approx((-0.67999, -0.12001), abs=1e-5)
     assert check.details == {
@@ -214,7 +214,10 @@ def test_several_tasks_against_a_baseline_are_corrected_for_their_number(
     new = ak.run(
         write(specifications=both, said=WORSE), out=tmp_path / "new", baseline=tmp_path / "base"
     )
-    assert [one.details["p_adjusted"] for one in only_gate(new).checks] == [0.04296875, 0.04296875]
+    assert [check.details["p_adjusted"] for check in only_gate(new).checks] == [
+        0.04296875,
+        0.04296875,
+    ]
     assert only_gate(new).status == "FAIL"
 
 
@@ -223,8 +226,8 @@ def test_a_scope_picks_tasks(write: Write, tmp_path: Path) -> None:
     folder = write(
         specifications="{key: one, task_key: quiz}, {key: two, task_key: quiz, num_samples: 10}"
     )
-    found = only_gate(ak.run(folder, out=tmp_path / "all", policies={"rules": [HIGH]}))
-    told = [(one.task, one.value, one.status) for one in found.checks]
+    result = only_gate(ak.run(folder, out=tmp_path / "all", policies={"rules": [HIGH]}))
+    told = [(check.task, check.value, check.status) for check in result.checks]
     assert told == [("one", 0.8, "FAIL"), ("two", 1.0, "PASS")]
     second = {**HIGH, "scope": {"task_specification_keys": ["two"]}}
     assert (
@@ -242,8 +245,8 @@ def test_every_repetition_must_stand(write: Write, tmp_path: Path) -> None:
     folder = write(
         specifications=asked, task={**TASK, "definition": {**TASK["definition"], "solver": solver}}
     )
-    found = only_gate(ak.run(folder, out=tmp_path / "out", policies={"rules": [HIGH]}))
-    told = [(one.task, one.repetition, one.value) for one in found.checks]
+    result = only_gate(ak.run(folder, out=tmp_path / "out", policies={"rules": [HIGH]}))
+    told = [(check.task, check.repetition, check.value) for check in result.checks]
     assert told == [("quiz", 1, 0.0), ("quiz", 2, 0.0)]
 
 
@@ -281,8 +284,8 @@ def test_a_run_that_stopped_has_its_rules_open(run: Runner, tmp_path: Path, stat
     manifest = {**run("new", SAID, MEASURED).manifest, "status": status}
     del manifest["gates"]
     (tmp_path / "new" / "run.json").write_text(json.dumps(manifest))
-    found = only_gate(ak.load_run(tmp_path / "new"))
-    assert (found.status, found.display_name) == ("NOT_DECIDED", "r")
+    result = only_gate(ak.load_run(tmp_path / "new"))
+    assert (result.status, result.display_name) == ("NOT_DECIDED", "r")
     if status == "running":
         with pytest.raises(AnswerkeyError, match="`policies` cannot be chosen"):
             ak.resume(tmp_path / "new", policies=[])

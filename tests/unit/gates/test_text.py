@@ -133,8 +133,8 @@ def test_many_values_are_summed_up() -> None:
 def test_the_summary_shows_every_gate(run: Run) -> None:
     """One verdict for all, then each with its numbers; hidden characters are written out."""
     named = replace(gate(LEAST, check(FAIL, 0.75)), display_name="High\x1b[31m")
-    found = with_gates(run, gate(LOWER, check(PASS, 0.81, value=0.85)), named)
-    assert plain_text(draw_gates(found, 80)) == (
+    result = with_gates(run, gate(LOWER, check(PASS, 0.81, value=0.85)), named)
+    assert plain_text(draw_gates(result, 80)) == (
         "\n"
         "Gates  FAIL  1 of 2 passed, 1 failed\n"
         "  PASS  rule\n"
@@ -144,7 +144,7 @@ def test_the_summary_shows_every_gate(run: Run) -> None:
         "        Accuracy is 75.00 % (n 100); needed: at least 80.00 %\n"
         "        `answerkey show RUN` says what stands behind the value\n"
     )
-    assert judge_run(found) is FAIL
+    assert judge_run(result) is FAIL
     assert (draw_gates(run, 80), judge_run(run)) == ([], None)
 
 

@@ -66,8 +66,8 @@ def test_a_log_without_a_task_gets_one_that_fits(desk: Desk) -> None:
     text = json.dumps(platform_log()).replace(
         '"metrics": []', '"metrics": [{"values": {"x": NaN}}]'
     )
-    found = desk.bring(desk.write("log.json", text))
-    assert (found.kind, found.tasks[0].their_mean) == ("evidence", 1.0)
+    result = desk.bring(desk.write("log.json", text))
+    assert (result.kind, result.tasks[0].their_mean) == ("evidence", 1.0)
     assert desk.asked("choices")[0] == ["A", "B"]
     assert ak.run(desk.out, out=desk.folder / "run").tasks
 

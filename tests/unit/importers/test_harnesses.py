@@ -47,7 +47,7 @@ def ranked(
     **fields: Any,  # noqa: ANN401
 ) -> dict[str, Any]:
     """Return a line of a task by log-probability."""
-    found = [[one, "False"] for one in logprobs or ("-1.5", "-0.5")]
+    results = [[logprob, "False"] for logprob in logprobs or ("-1.5", "-0.5")]
     return {
         "doc_id": 0,
         "doc": ROW,
@@ -55,8 +55,8 @@ def ranked(
         "arguments": {
             f"gen_args_{at}": {"arg_0": "Which?", "arg_1": text} for at, text in enumerate(texts)
         },
-        "resps": [[one] for one in found],
-        "filtered_resps": found,
+        "resps": [[one] for one in results],
+        "filtered_resps": results,
         "filter": "none",
         "metrics": ["acc", "acc_norm"],
         "acc": 1.0,
@@ -67,9 +67,9 @@ def ranked(
 
 def test_a_line_of_a_task_that_generates(desk: Desk) -> None:
     """The row is what was asked, the reply is scored anew, and their verdict comes along."""
-    found = desk.bring(desk.lines(MAPS, [generated(), generated(7, "(A)", "A")]))
-    told = found.tasks[0].description
-    assert (found.kind, found.samples, told.task, told.score) == (
+    result = desk.bring(desk.lines(MAPS, [generated(), generated(7, "(A)", "A")]))
+    told = result.tasks[0].description
+    assert (result.kind, result.samples, told.task, told.score) == (
         "lm-eval",
         2,
         "maps",
@@ -98,8 +98,8 @@ def test_a_line_of_a_task_that_generates(desk: Desk) -> None:
 
 def test_the_likeliest_choice_stands_for_a_reply(desk: Desk) -> None:
     """Log-probabilities are texts there; the task gets a scorer that reads them, too."""
-    found = desk.bring(desk.lines(MAPS, [ranked(), ranked("-0.5", "-inf", doc_id=1)]))
-    assert found.tasks[0].description.score == "acc,none"
+    result = desk.bring(desk.lines(MAPS, [ranked(), ranked("-0.5", "-inf", doc_id=1)]))
+    assert result.tasks[0].description.score == "acc,none"
     assert desk.said("completion", "their_answer") == [("B", "B"), ("A", "A")]
     assert desk.said("logprobs")[0] == {
         "ranking": [
@@ -149,11 +149,11 @@ def test_one_filter_is_taken_and_the_others_are_told(desk: Desk) -> None:
     log = desk.lines(
         MAPS, [generated(filter="strict", read="[invalid]"), generated(filter="loose")]
     )
-    found = desk.bring(log)
-    assert (found.samples, found.tasks[0].description.score) == (1, "exact_match,strict")
+    result = desk.bring(log)
+    assert (result.samples, result.tasks[0].description.score) == (1, "exact_match,strict")
     assert desk.said("their_score") == [0.0]
     assert "their_answer" not in desk.said()[0]
-    assert "filter `strict` is taken; others: `loose`" in found.notices[0].message
+    assert "filter `strict` is taken; others: `loose`" in result.notices[0].message
     assert (
         desk.bring(log, score="exact_match,loose").tasks[0].description.score == "exact_match,loose"
     )
@@ -168,16 +168,16 @@ def test_a_folder_of_a_run_holds_its_tasks_and_its_numbers(desk: Desk) -> None:
     desk.lines(f"{folder}/samples_one_2025-01-31T12-00-00.1.jsonl", [generated(text="old")])
     numbers = {"results": {"one": {"exact_match,none": 1.0}}, "model_name": "some/model"}
     desk.json(f"{folder}/results_{STAMP}.json", numbers)
-    found = desk.bring(desk.folder / "logs")
-    told = [one.description for one in found.tasks]
+    result = desk.bring(desk.folder / "logs")
+    told = [task.description for task in result.tasks]
     assert [(one.task, one.model) for one in told] == [("one", "some/model"), ("two", "some/model")]
     assert [one.reported for one in told] == [{"exact_match,none": 1.0}, {}]
     assert desk.asked("sample_id", task="one") == ["one/0"]
     assert desk.said("sample_id", "completion", task="two") == [("two/0", "B.")]
-    assert "1 files of earlier runs are left aside" in found.notices[0].message
+    assert "1 files of earlier runs are left aside" in result.notices[0].message
     run = ak.run(desk.out, out=desk.folder / "run")
     assert list(run.tasks) == ["one", "two"]
-    assert [one.key for one in desk.bring(desk.folder / "logs", task="two").tasks] == ["two"]
+    assert [task.key for task in desk.bring(desk.folder / "logs", task="two").tasks] == ["two"]
     assert desk.asked("sample_id") == ["two/0"]
     error = desk.refuse("the log has no task `three`", desk.folder / "logs", task="three")
     assert error.hint == "tasks: `one`, `two`"
@@ -185,8 +185,8 @@ def test_a_folder_of_a_run_holds_its_tasks_and_its_numbers(desk: Desk) -> None:
 
 def test_repeats_are_trials_and_judged_once(desk: Desk) -> None:
     """The verdict stands with the first."""
-    found = desk.bring(desk.lines(MAPS, [generated(resps=[["B", "A", "B"]])]))
-    assert (found.samples, found.tasks[0].num_trials, found.tasks[0].judged) == (1, 3, 1)
+    result = desk.bring(desk.lines(MAPS, [generated(resps=[["B", "A", "B"]])]))
+    assert (result.samples, result.tasks[0].num_trials, result.tasks[0].judged) == (1, 3, 1)
     assert desk.said("their_score") == [1.0, None, None]
     desk.bring(write(desk, [details(said={"text": ["A", "B"]})]))
     assert desk.said("their_score") == [1.0, None]
@@ -209,8 +209,8 @@ def test_older_logs_keep_arguments_as_lists_and_chats_as_texts(desk: Desk) -> No
 def test_a_task_without_choices_is_compared_as_text(desk: Desk) -> None:
     """Its truth is a text, and the import says so."""
     row = generated(doc={"question": "2 + 2?"}, target="4", resps=[["4"]], filtered_resps=["4"])
-    found = desk.bring(desk.lines(MAPS, [row]))
-    assert "the log lists no choices: replies are compared as texts" in found.notices[0].message
+    result = desk.bring(desk.lines(MAPS, [row]))
+    assert "the log lists no choices: replies are compared as texts" in result.notices[0].message
     assert "type: string_equals\n" in desk.text("run.yaml")
 
 
@@ -263,8 +263,8 @@ def test_a_row_of_details_is_a_question_and_a_reply(desk: Desk) -> None:
     columns = ("sample_id", "choices", "options", "answer")
     assert desk.asked(*columns) == [("7", ["A", "B"], ["one", "two"], "B")]
     assert desk.said("completion", "their_score", "their_answer") == [("B", 1.0, "B")]
-    found = desk.bring(log)
-    assert (found.kind, found.tasks[0].description.model) == ("lighteval", "org/model")
+    result = desk.bring(log)
+    assert (result.kind, result.tasks[0].description.model) == ("lighteval", "org/model")
 
 
 @pytest.mark.parametrize(
@@ -310,8 +310,8 @@ def test_the_newest_files_of_each_task_are_read(desk: Desk) -> None:
     """Earlier ones are counted."""
     write(desk, [details("A")], "logs/details_arc_2026-01-01T00-00-00.parquet")
     write(desk, [details("B")], "logs/details_arc_2026-01-02T00-00-00.parquet")
-    found = desk.bring(desk.folder / "logs")
-    assert found.notices[0].message == "1 files of earlier runs are left aside"
+    result = desk.bring(desk.folder / "logs")
+    assert result.notices[0].message == "1 files of earlier runs are left aside"
     assert desk.said("completion") == ["B"]
 
 

@@ -66,10 +66,10 @@ def write_run(
 def test_a_state_is_a_question_with_the_verdict_of_its_statistics(desk: Desk) -> None:
     """The truth is the label of the reference that is tagged; statistics come in any order."""
     log = write_run(desk, [state(1), state(2, "A or B")], [stats(2, 0.0), stats(1, 1.0)])
-    found = desk.bring(log)
-    told = found.tasks[0].description
-    assert (found.kind, told.task, told.model) == ("helm", "mmlu:subject=maps", "some/model")
-    assert (told.score, found.tasks[0].their_mean) == ("exact_match", 0.5)
+    result = desk.bring(log)
+    told = result.tasks[0].description
+    assert (result.kind, told.task, told.model) == ("helm", "mmlu:subject=maps", "some/model")
+    assert (told.score, result.tasks[0].their_mean) == ("exact_match", 0.5)
     assert desk.asked()[0] == {
         "sample_id": "id1",
         "question": "Which?",
@@ -121,9 +121,9 @@ def test_failed_requests_are_errors_and_altered_questions_are_left_aside(desk: D
     failed = state(1, result={"success": False, "completions": [], "error": "HTTP 500"})
     altered = state(2)
     altered["instance"]["perturbation"] = {"name": "typos"}
-    found = desk.bring(write_run(desk, [failed, state(2), altered], [stats(1, 1.0)]))
+    result = desk.bring(write_run(desk, [failed, state(2), altered], [stats(1, 1.0)]))
     assert desk.said("completion_status", "error") == [("ERROR", "HTTP 500"), ("OK", None)]
-    assert "1 questions with altered wording" in found.notices[0].message
+    assert "1 questions with altered wording" in result.notices[0].message
 
 
 def test_runs_of_one_model_are_one_log_and_of_several_are_refused(desk: Desk) -> None:
@@ -142,8 +142,8 @@ def test_compressed_files_are_read(desk: Desk) -> None:
     states = log / "scenario_state.json"
     (log / "scenario_state.json.gz").write_bytes(gzip.compress(states.read_bytes()))
     states.unlink()
-    found = desk.bring(log)
-    assert (found.kind, found.tasks[0].their_mean, found.tasks[0].description.model) == (
+    result = desk.bring(log)
+    assert (result.kind, result.tasks[0].their_mean, result.tasks[0].description.model) == (
         "helm",
         1.0,
         "some/model",

@@ -102,6 +102,6 @@ def test_yaml_of_an_import_is_read_back_whatever_a_log_is_called(desk: Desk) -> 
     }
     desk.lines("samples_x_2026-01-01T00-00-00.jsonl", [row | said])
     desk.json("results_2026-01-01T00-00-00.json", {"model_name": name, "results": {}})
-    found = desk.bring(desk.folder / "samples_x_2026-01-01T00-00-00.jsonl")
-    assert found.tasks[0].description.model == name
-    assert ak.run(found.folder, out=desk.folder / "run").metrics["Accuracy"].value == 1.0
+    result = desk.bring(desk.folder / "samples_x_2026-01-01T00-00-00.jsonl")
+    assert result.tasks[0].description.model == name
+    assert ak.run(result.folder, out=desk.folder / "run").metrics["Accuracy"].value == 1.0

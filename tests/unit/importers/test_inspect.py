@@ -72,16 +72,16 @@ def lay_out(
 def test_an_archive_becomes_questions_completions_and_verdicts(desk: Desk, method: int) -> None:
     """Whatever its members are compressed by."""
     log = desk.archive("log.eval", lay_out(sample(), sample("two", text="A")), method=method)
-    found = desk.bring(log)
-    assert (found.kind, found.samples, found.tasks[0].num_trials, found.tasks[0].statuses) == (
+    result = desk.bring(log)
+    assert (result.kind, result.samples, result.tasks[0].num_trials, result.tasks[0].statuses) == (
         "inspect",
         2,
         1,
         {"OK": 2},
     )
-    told = found.tasks[0].description
+    told = result.tasks[0].description
     assert (told.task, told.model, told.score) == ("small", "openai/some-model", "choice")
-    assert (told.reported, found.notices) == ({"accuracy": 0.5}, ())
+    assert (told.reported, result.notices) == ({"accuracy": 0.5}, ())
     assert desk.asked()[0] == {
         "sample_id": "1",
         "question": "Question 1?",
@@ -123,13 +123,17 @@ def test_a_json_log_says_the_same(desk: Desk, indent: int | None) -> None:
 
 def test_an_interrupted_run_is_read_as_far_as_it_came(desk: Desk) -> None:
     """There is no header: the journal's start says what was to be run."""
-    found = desk.bring(desk.archive("log.eval", lay_out(sample(), head=None)))
-    assert (found.samples, found.tasks[0].description.task, found.tasks[0].description.score) == (
+    result = desk.bring(desk.archive("log.eval", lay_out(sample(), head=None)))
+    assert (
+        result.samples,
+        result.tasks[0].description.task,
+        result.tasks[0].description.score,
+    ) == (
         1,
         "small",
         "choice",
     )
-    assert [one.message for one in found.notices] == [
+    assert [notice.message for notice in result.notices] == [
         "the log has no end: its run was interrupted",
         "the log has 1 of 2 samples",
     ]
@@ -138,11 +142,11 @@ def test_an_interrupted_run_is_read_as_far_as_it_came(desk: Desk) -> None:
 def test_epochs_are_trials(desk: Desk) -> None:
     """They come in any order; one that is missing is told, and an ERROR."""
     samples = [sample(1, 2, "B two"), sample("two", 1, "B"), sample(1, 1, "B one")]
-    found = desk.bring(desk.archive("log.eval", lay_out(*samples)))
-    assert (found.samples, found.tasks[0].num_trials) == (2, 2)
+    result = desk.bring(desk.archive("log.eval", lay_out(*samples)))
+    assert (result.samples, result.tasks[0].num_trials) == (2, 2)
     rows = [("1", 0, "B one"), ("1", 1, "B two"), ("two", 0, "B"), ("two", 1, None)]
     assert desk.said("sample_id", "trial", "completion") == rows
-    assert "1 completions are not in the log" in found.notices[0].message
+    assert "1 completions are not in the log" in result.notices[0].message
     assert "num_trials: 2" in desk.text("run.yaml")
 
 
@@ -245,8 +249,8 @@ def test_questions_come_in_many_forms(desk: Desk) -> None:
     )
     error = desk.refuse("1 of 2 questions have several right letters", log)
     assert error.hint == "`--single-answers` leaves them out and takes the other 1"
-    found = desk.bring(log, single_answers=True)
-    assert "1 questions with several right letters are left out" in found.notices[-1].message
+    result = desk.bring(log, single_answers=True)
+    assert "1 questions with several right letters are left out" in result.notices[-1].message
     assert desk.asked("question", "answer") == [("Which\none?", "B")]
     several = desk.archive("all.eval", lay_out(sample(target=["A", "B"])))
     desk.refuse("1 of 1 questions", several, single_answers=True)
@@ -272,8 +276,8 @@ def test_broken_members_are_named_and_counted(desk: Desk) -> None:
     assert isinstance(error, Problems)
     assert [one.code for one in error.errors] == ["E202", "E202"]
     assert error.errors[1].message == "the sample has no `id`"
-    found = desk.bring(log, allow_failed="70%")
-    assert (found.samples, found.broken) == (1, 2)
+    result = desk.bring(log, allow_failed="70%")
+    assert (result.samples, result.broken) == (1, 2)
 
 
 def test_a_folder_with_one_log_is_that_log(desk: Desk) -> None:
@@ -289,14 +293,14 @@ def test_a_folder_with_one_log_is_that_log(desk: Desk) -> None:
     }
     desk.json("logs/c.json", other)
     desk.json("logs/beside.json", {"no": "log"})
-    found = desk.bring(desk.folder / "logs")
-    assert [one.key for one in found.tasks] == ["small", "small-2", "other"]
-    assert [desk.asked("sample_id", task=one.key) for one in found.tasks] == [
+    result = desk.bring(desk.folder / "logs")
+    assert [task.key for task in result.tasks] == ["small", "small-2", "other"]
+    assert [desk.asked("sample_id", task=task.key) for task in result.tasks] == [
         ["1"],
         ["two"],
         ["three"],
     ]
-    assert [one.key for one in desk.bring(desk.folder / "logs", task="other").tasks] == ["other"]
+    assert [task.key for task in desk.bring(desk.folder / "logs", task="other").tasks] == ["other"]
     assert desk.bring(desk.folder / "logs", task="small").samples == 2
 
 

@@ -55,10 +55,10 @@ def write_run(desk: Desk, **files: list[dict[str, Any]]) -> Path:
 def test_predictions_and_reviews_are_joined_by_their_index(desk: Desk) -> None:
     """Whatever the order of their lines; the options are read in the prompt."""
     predictions, reviews = [prediction(1, "A"), prediction(0)], [review(0), review(1, 0.0)]
-    found = desk.bring(write_run(desk, predictions=predictions, reviews=reviews))
-    told = found.tasks[0].description
-    assert (found.kind, told.task, told.model) == ("evalscope", "arc_easy", "some-model")
-    assert (told.score, found.tasks[0].their_mean) == ("accuracy", 0.5)
+    result = desk.bring(write_run(desk, predictions=predictions, reviews=reviews))
+    told = result.tasks[0].description
+    assert (result.kind, told.task, told.model) == ("evalscope", "arc_easy", "some-model")
+    assert (told.score, result.tasks[0].their_mean) == ("accuracy", 0.5)
     assert desk.asked()[0] == {
         "sample_id": "1",
         "question": "Which?",
@@ -92,8 +92,8 @@ def test_repeats_are_trials(desk: Desk) -> None:
         review(0, group_id=5, generation_index=0),
         review(1, 0.0, group_id=5, generation_index=1),
     ]
-    found = desk.bring(write_run(desk, predictions=[prediction(0), prediction(1)], reviews=rows))
-    assert (found.samples, found.tasks[0].num_trials) == (1, 2)
+    result = desk.bring(write_run(desk, predictions=[prediction(0), prediction(1)], reviews=rows))
+    assert (result.samples, result.tasks[0].num_trials) == (1, 2)
     assert desk.said("their_score") == [1.0, 0.0]
 
 
@@ -151,9 +151,9 @@ def test_a_file_is_an_object_of_questions(desk: Desk, details: object) -> None:
     """Its results say how they were judged, in one of several forms."""
     desk.json("run/predictions/m/arc.json", {"0": row(), "1": row("I say A")})
     desk.json("run/results/m/arc.json", {"accuracy": 50.0, "details": details})
-    found = desk.bring(desk.folder / "run")
-    description = found.tasks[0].description
-    assert (found.kind, description.task, description.model) == ("opencompass", "arc", "m")
+    result = desk.bring(desk.folder / "run")
+    description = result.tasks[0].description
+    assert (result.kind, description.task, description.model) == ("opencompass", "arc", "m")
     assert desk.asked()[1] == {
         "sample_id": "1",
         "question": "Which?",
@@ -178,8 +178,8 @@ def test_split_files_are_one_dataset(desk: Desk) -> None:
 def test_labels_that_were_asked_one_by_one_are_the_choices(desk: Desk) -> None:
     """The prediction is the likeliest."""
     labels = {"label: A": {"testing input": "Which?", "PPL": 2.0}, "label: B": {"PPL": 1.0}}
-    found = desk.bring(desk.json("ppl.json", {"0": {**labels, "prediction": "B", "gold": "A"}}))
-    assert (found.kind, found.tasks[0].judged, found.tasks[0].description.task) == (
+    result = desk.bring(desk.json("ppl.json", {"0": {**labels, "prediction": "B", "gold": "A"}}))
+    assert (result.kind, result.tasks[0].judged, result.tasks[0].description.task) == (
         "opencompass",
         0,
         "ppl",

@@ -44,9 +44,9 @@ def whole(*rows: dict[str, Any]) -> dict[str, Any]:
 
 def test_a_row_is_a_test_with_its_variables(desk: Desk) -> None:
     """Success is the verdict."""
-    found = desk.bring(desk.json("res.json", whole(row(), row(1, "A", success=False))))
-    told = found.tasks[0].description
-    assert (found.kind, told.model, told.score) == ("promptfoo", "openai:some-model", "success")
+    result = desk.bring(desk.json("res.json", whole(row(), row(1, "A", success=False))))
+    told = result.tasks[0].description
+    assert (result.kind, told.model, told.score) == ("promptfoo", "openai:some-model", "success")
     assert desk.asked()[0] == {
         "sample_id": "0",
         "question": "Which?",
@@ -57,8 +57,8 @@ def test_a_row_is_a_test_with_its_variables(desk: Desk) -> None:
     }
     columns = ("completion", "their_score", "latency", "prompt_tokens", "finish_reason")
     assert desk.said(*columns) == [("B", 1.0, 0.5, 9, "stop"), ("A", 0.0, 0.5, 9, "stop")]
-    found = desk.bring(desk.lines("res.jsonl", [row(), row(1, vars={"text": "Other?"})]))
-    assert (found.kind, found.samples) == ("promptfoo", 2)
+    result = desk.bring(desk.lines("res.jsonl", [row(), row(1, vars={"text": "Other?"})]))
+    assert (result.kind, result.samples) == ("promptfoo", 2)
 
 
 def test_an_assertion_says_what_is_right_where_no_variable_does(desk: Desk) -> None:
@@ -86,8 +86,8 @@ def test_chats_are_messages_and_errors_are_no_verdicts(desk: Desk) -> None:
 def test_of_several_providers_one_is_taken_and_the_others_are_named(desk: Desk) -> None:
     """`--column provider=NAME` takes another."""
     log = desk.json("res.json", whole(row(), row(0, "A", provider={"id": "other"}, promptIdx=1)))
-    found = desk.bring(log)
-    assert found.notices[0].message == (
+    result = desk.bring(log)
+    assert result.notices[0].message == (
         "the rows of openai:some-model with prompt plain are taken; others: `other "
         "with prompt plain`"
     )
@@ -111,12 +111,12 @@ def test_the_first_prompt_is_that_of_the_evaluation_and_repeats_are_trials(desk:
         for number, text in ((3, "A"), (1, "B"), (0, "A"), (2, "B"))
         for more in (later, {})
     ]
-    found = desk.bring(desk.json("res.json", whole(*rows)))
-    assert (found.samples, found.tasks[0].num_trials) == (2, 2)
+    result = desk.bring(desk.json("res.json", whole(*rows)))
+    assert (result.samples, result.tasks[0].num_trials) == (2, 2)
     assert desk.said("sample_id", "trial", "completion") == [
         *(("1", 0, "B"), ("1", 1, "A"), ("0", 0, "A"), ("0", 1, "B")),
     ]
-    assert "the rows of openai:some-model with prompt plain are taken" in found.notices[0].message
+    assert "the rows of openai:some-model with prompt plain are taken" in result.notices[0].message
     apart = [row(number, vars={"text": f"Which {number % 2}?"}) for number in range(4)]
     assert desk.bring(desk.json("apart.json", whole(*apart))).samples == 4
 
@@ -144,8 +144,8 @@ Row #2,Other?,A,timeout,ERROR,0.00,A,PASS,1.00
 
 def test_csv_and_yaml_say_the_same_as_json(desk: Desk) -> None:
     """Each prompt has columns of its own in CSV."""
-    found = desk.bring(desk.write("res.csv", CSV), columns={"provider": "b:y"})
-    assert (found.kind, found.tasks[0].description.model) == ("promptfoo", "b:y")
+    result = desk.bring(desk.write("res.csv", CSV), columns={"provider": "b:y"})
+    assert (result.kind, result.tasks[0].description.model) == ("promptfoo", "b:y")
     assert desk.said("sample_id", "completion", "their_score") == [("0", "A", 0.0), ("1", "A", 1.0)]
     desk.bring(desk.write("res.csv", CSV))
     assert desk.said("completion", "completion_status", "their_score", "error") == [

@@ -75,6 +75,6 @@ def test_prompts_become_messages_whatever_their_form() -> None:
     ]
     assert read_messages(parts) == [{"role": "user", "content": "a\nb"}]
     turns = [{"role": "HUMAN", "prompt": "Which?"}, {"role": "BOT", "prompt": "A"}]
-    found = read_messages(turns)
-    assert [tuple(one.values()) for one in found or ()] == [("user", "Which?"), ("assistant", "A")]
-    assert (find_question(found), read_messages(None)) == ("Which?", None)
+    result = read_messages(turns)
+    assert [tuple(one.values()) for one in result or ()] == [("user", "Which?"), ("assistant", "A")]
+    assert (find_question(result), read_messages(None)) == ("Which?", None)

@@ -138,18 +138,18 @@ def test_a_question_is_read_from_columns_of_any_usual_name(
     """
     truth = choices[1] if choices else "B"
     whole = {"Question": "q", "answer": truth, "subject": "maps", "note": 1, **row}
-    found = read_question(find_columns(tuple(whole)), whole)
+    result = read_question(find_columns(tuple(whole)), whole)
     samples = load_rows([whole], name="rows").samples
     columns = recognise(samples, needs_all=False)
     derived = next(columns.derive(samples).rows())
-    assert read_question(DERIVED, derived, columns.taken.union(DERIVED.taken)) == found
-    assert (found.question, found.choices, found.options, found.truth) == (
+    assert read_question(DERIVED, derived, columns.taken.union(DERIVED.taken)) == result
+    assert (result.question, result.choices, result.options, result.truth) == (
         "q",
         choices,
         options,
         truth,
     )
-    assert (found.category, found.original) == ("maps", {"note": 1})
+    assert (result.category, result.original) == ("maps", {"note": 1})
 
 
 def test_what_columns_hold_tells_which_is_meant() -> None:
@@ -164,10 +164,10 @@ def test_what_columns_hold_tells_which_is_meant() -> None:
         "labels": ["1", "2"],
     }
     samples = load_rows([row], name="rows").samples
-    found = recognise(samples)
+    result = recognise(samples)
     names = {"question": "question.stem", "options": "question.choices", "choices": "labels"}
-    assert found.columns == {**names, "truth": "label"}
-    derived = found.derive(samples).row(0)
+    assert result.columns == {**names, "truth": "label"}
+    derived = result.derive(samples).row(0)
     assert [derived[name] for name in ("question", "options", "choices", "truth")] == [
         *("q", ["x", "y"], ["1", "2"], "2")
     ]

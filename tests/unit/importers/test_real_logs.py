@@ -23,10 +23,10 @@ pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="the shared material
 @pytest.mark.parametrize("name", ["mmlu-summary-choices", "mmlu-no-summary-choices"])
 def test_logs_of_inspect_agree_with_our_verdicts(desk: Desk, name: str) -> None:
     """Its rule reads `ANSWER: C`, and so does ours; both say that C is wrong."""
-    found = desk.bring(FOLDER / "inspect_logs" / f"{name}.eval")
-    assert (found.kind, found.samples, found.tasks[0].their_mean) == ("inspect", 1, 0.0)
-    assert found.tasks[0].description.reported["accuracy"] == 0.0
-    task = ak.run(found.folder, out=desk.folder / "run").tasks["mmlu_0_shot"]
+    result = desk.bring(FOLDER / "inspect_logs" / f"{name}.eval")
+    assert (result.kind, result.samples, result.tasks[0].their_mean) == ("inspect", 1, 0.0)
+    assert result.tasks[0].description.reported["accuracy"] == 0.0
+    task = ak.run(result.folder, out=desk.folder / "run").tasks["mmlu_0_shot"]
     assert task.metrics["Accuracy"].value == 0.0
     assert (task.totals["theirs"]["compared"], task.totals["theirs"]["both_wrong"]) == (1, 1)
     assert task.scores["string_equals_mcqa"][0]["metadata"]["predicted_choice"] == "C"
@@ -49,10 +49,10 @@ def test_outputs_of_mmlu_pro_are_read_from_the_archive(
     desk: Desk, name: str, samples: int, judged: int, right: int
 ) -> None:
     """Every row has a text, ten or fewer options, a category, and mostly a verdict."""
-    found = desk.bring(FOLDER / "mmlu_pro_outputs" / f"model_outputs_{name}_5shots.zip")
-    assert (found.kind, found.samples, found.tasks[0].judged) == ("mmlu-pro", samples, judged)
-    assert found.tasks[0].statuses == {"OK": samples}
-    assert round((found.tasks[0].their_mean or 0) * judged) == right
+    result = desk.bring(FOLDER / "mmlu_pro_outputs" / f"model_outputs_{name}_5shots.zip")
+    assert (result.kind, result.samples, result.tasks[0].judged) == ("mmlu-pro", samples, judged)
+    assert result.tasks[0].statuses == {"OK": samples}
+    assert round((result.tasks[0].their_mean or 0) * judged) == right
     rows = desk.asked()
     assert {len(row["choices"]) for row in rows} <= set(range(1, 11))
     assert len({row["category"] for row in rows}) == 14
@@ -67,13 +67,13 @@ def read_known() -> dict[tuple[str, tuple[str, ...]], str]:
     for file in sorted((FOLDER / "mmlu").rglob("*.csv")):
         with file.open(encoding="utf-8", newline="") as stream:
             for question, *options, letter in csv.reader(stream):
-                known[question.strip(), tuple(one.strip() for one in options)] = letter
+                known[question.strip(), tuple(option.strip() for option in options)] = letter
     for file in sorted((FOLDER / "arc_challenge").glob("*.jsonl")):
         for line in file.read_text(encoding="utf-8").splitlines():
             row = json.loads(line)
             options = row["question"]["choices"]
-            labels = [one["label"] for one in options]
-            texts = tuple(one["text"].strip() for one in options)
+            labels = [option["label"] for option in options]
+            texts = tuple(option["text"].strip() for option in options)
             known[row["question"]["stem"].strip(), texts] = "ABCDE"[labels.index(row["answerKey"])]
     return known
 
@@ -115,8 +115,8 @@ def test_every_field_of_a_real_log_is_right(
     """
     # Of one log only the first 60 of its 320 rows were kept.
     allowed = "65" if "out2" in pattern else None
-    found = desk.bring(next((FOLDER / "real_logs").glob(pattern)), allow_failed=allowed)
-    task = next(one for one in found.tasks if one.key == key)
+    result = desk.bring(next((FOLDER / "real_logs").glob(pattern)), allow_failed=allowed)
+    task = next(one for one in result.tasks if one.key == key)
     assert task.samples == samples
     assert task.their_mean == pytest.approx(theirs)
     known, wrong = read_known(), []

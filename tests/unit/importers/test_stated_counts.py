@@ -48,8 +48,8 @@ def test_lm_eval_samples_that_are_cut_off_are_an_error(desk: Desk, keep: int) ->
     )
     assert error.code == "E202"
     assert error.hint == f"copy the log again, or import the rest with `--allow-failed {8 - keep}`"
-    found = desk.bring(run, allow_failed=str(8 - keep))
-    assert [task.samples for task in found.tasks] == ([keep, 8] if keep else [8])
+    result = desk.bring(run, allow_failed=str(8 - keep))
+    assert [task.samples for task in result.tasks] == ([keep, 8] if keep else [8])
 
 
 def test_one_samples_file_is_held_to_the_results_beside_it(desk: Desk) -> None:
@@ -71,7 +71,7 @@ def test_lm_eval_results_that_cannot_be_read_are_told(desk: Desk) -> None:
     assert str(error.where).endswith(f"run/results_{TIME}.json")
     notices = desk.bring(run, allow_failed="1").notices
     assert "task `made_rank`: the log holds no samples of it: it is left out" in {
-        one.message for one in notices
+        notice.message for notice in notices
     }
 
 
@@ -80,7 +80,7 @@ def test_a_task_of_the_results_without_samples_is_told(desk: Desk) -> None:
     run = copy_lm_eval(desk)
     (run / f"samples_made_rank_{TIME}.jsonl").unlink()
     message = "the results file states tasks of which the log has no samples: `made_rank`"
-    assert message in {one.message for one in desk.bring(run).notices}
+    assert message in {notice.message for notice in desk.bring(run).notices}
 
 
 def test_a_score_that_a_task_has_not_is_refused(desk: Desk) -> None:
@@ -133,8 +133,8 @@ def test_promptfoo_rows_are_held_to_the_counts_of_their_prompt(desk: Desk) -> No
     desk.refuse(
         message, desk.write("res.yaml", f"evalId: x\nresults: {json.dumps(whole['results'])}\n")
     )
-    found = desk.bring(desk.lines("res.jsonl", [rows[0], rows[2]]))
-    assert found.notices[0].message == "`testIdx` goes to 2, but the log holds 2 of 3 tests"
+    result = desk.bring(desk.lines("res.jsonl", [rows[0], rows[2]]))
+    assert result.notices[0].message == "`testIdx` goes to 2, but the log holds 2 of 3 tests"
 
 
 def test_a_gap_in_the_questions_of_opencompass_is_told(desk: Desk) -> None:
@@ -145,7 +145,7 @@ def test_a_gap_in_the_questions_of_opencompass_is_told(desk: Desk) -> None:
     }
     desk.json("run/predictions/m/arc.json", rows)
     assert "`arc`: the questions go to 3, but 1 are missing" in {
-        one.message for one in desk.bring(desk.folder / "run").notices
+        notice.message for notice in desk.bring(desk.folder / "run").notices
     }
     details = [{"pred": ["B"], "refr": ["B"], "correct": True} for _ in range(4)]
     desk.json("run/results/m/arc.json", {"accuracy": 100.0, "details": details})
@@ -257,12 +257,12 @@ def test_a_broken_file_never_changes_a_number_in_silence(
         target = copy / file.relative_to(log)
         target.write_bytes(change(file.read_bytes()))
         try:
-            found = import_log("auto", copy, out=tmp_path / name / "out")
+            result = import_log("auto", copy, out=tmp_path / name / "out")
         except AnswerkeyError:
             continue
         if (
-            summarise(found) != summarise(sound)
-            and not Counter(one.message for one in found.notices) - known
+            summarise(result) != summarise(sound)
+            and not Counter(one.message for one in result.notices) - known
         ):
             silent.append(name)
     assert silent == []

@@ -32,8 +32,8 @@ def test_columns_are_known_by_the_names_that_people_give_them(desk: Desk) -> Non
         "7,Which?,one,two,three,B,(B),The answer is B.,maps,easy\n"
         "8,Other?,yes,no,,A,B,No.,maps,\n"
     )
-    found = desk.bring(desk.write("mine.csv", text))
-    assert (found.kind, found.samples, found.tasks[0].judged, found.tasks[0].their_mean) == (
+    result = desk.bring(desk.write("mine.csv", text))
+    assert (result.kind, result.samples, result.tasks[0].judged, result.tasks[0].their_mean) == (
         "plain",
         2,
         2,
@@ -120,10 +120,10 @@ def test_a_column_that_is_not_there_is_asked_for(
 
 def test_choices_that_no_row_lists_are_told_from_the_truths(desk: Desk) -> None:
     """From A to the last truth, at least to D; the task says so."""
-    rows = [{"question": "?", "answer": one, "output": one} for one in "EA"]
-    found = desk.bring(desk.lines("mine.jsonl", rows))
-    assert "taken to be `A`, `B`, `C`, `D`, `E`, by the truths" in found.notices[0].message
-    assert found.tasks[0].scorers[0]["choices"] == [*"ABCDE"]
+    rows = [{"question": "?", "answer": letter, "output": letter} for letter in "EA"]
+    result = desk.bring(desk.lines("mine.jsonl", rows))
+    assert "taken to be `A`, `B`, `C`, `D`, `E`, by the truths" in result.notices[0].message
+    assert result.tasks[0].scorers[0]["choices"] == [*"ABCDE"]
 
 
 # MMLU-Pro
@@ -151,15 +151,15 @@ def listed(number: int = 70, **fields: Any) -> dict[str, Any]:  # noqa: ANN401
 def test_a_row_is_a_question_a_reply_and_a_reading(desk: Desk) -> None:
     """Whether they were right follows from what they read; where they guess there is no verdict."""
     rows = [listed(), listed(71, pred="A"), listed(72, pred=None)]
-    found = desk.bring(desk.json("model_outputs_some-model_5shots.json", rows))
-    told = found.tasks[0].description
-    assert (found.kind, found.tasks[0].judged, found.tasks[0].their_mean, told.model) == (
+    result = desk.bring(desk.json("model_outputs_some-model_5shots.json", rows))
+    told = result.tasks[0].description
+    assert (result.kind, result.tasks[0].judged, result.tasks[0].their_mean, told.model) == (
         "mmlu-pro",
         2,
         0.5,
         "some-model",
     )
-    assert found.notices[0].message == "in 1 replies their pattern read nothing"
+    assert result.notices[0].message == "in 1 replies their pattern read nothing"
     original = {"question_id": 70, "answer": "C", "answer_index": 2, "cot_content": ""}
     assert desk.asked()[0] == {
         "sample_id": "70",
@@ -237,9 +237,9 @@ def respond(code: int = 200, /, **body: Any) -> dict[str, Any]:  # noqa: ANN401
 def test_answers_find_their_questions_in_any_order(desk: Desk) -> None:
     """By `custom_id`, which is the sample's id."""
     log = desk.lines("output.jsonl", [chat("q-2", "B"), chat("q-1", "A", "length")])
-    found = desk.bring(log, dataset=desk.lines("questions.jsonl", QUESTIONS))
-    told = found.tasks[0].description
-    assert (found.kind, found.samples, found.tasks[0].judged, told.model) == (
+    result = desk.bring(log, dataset=desk.lines("questions.jsonl", QUESTIONS))
+    told = result.tasks[0].description
+    assert (result.kind, result.samples, result.tasks[0].judged, told.model) == (
         "openai-batch",
         2,
         0,
@@ -322,9 +322,9 @@ def test_output_and_error_files_may_lie_in_one_folder(desk: Desk) -> None:
         "batch/errors.jsonl", [chat("q-2", "x", response=None, error={"code": "e", "message": "m"})]
     )
     questions = desk.lines("questions.jsonl", [*QUESTIONS, {**QUESTIONS[0], "sample_id": "q-3"}])
-    found = desk.bring(desk.folder / "batch", "openai-batch", dataset=questions)
-    assert found.tasks[0].statuses == {"ERROR": 1, "OK": 1}
-    assert "1 completions are not in the log" in found.notices[0].message
+    result = desk.bring(desk.folder / "batch", "openai-batch", dataset=questions)
+    assert result.tasks[0].statuses == {"ERROR": 1, "OK": 1}
+    assert "1 completions are not in the log" in result.notices[0].message
     assert desk.said("completion_status") == ["OK", "ERROR", "ERROR"]
 
 
@@ -376,9 +376,9 @@ def test_a_shared_row_is_a_question_a_reply_and_a_verdict(desk: Desk) -> None:
     """Choices are options, and the reference is one of them; a file of numbers is passed over."""
     desk.json("model/x.json", {"schema_version": "0.3.0", "evaluation_id": "arc/model/1"})
     desk.lines("model/x_samples.jsonl", [shared()])
-    found = desk.bring(desk.folder / "model")
-    told = found.tasks[0].description
-    assert (found.kind, told.task, told.model) == ("every_eval_ever", "arc", "org/model")
+    result = desk.bring(desk.folder / "model")
+    told = result.tasks[0].description
+    assert (result.kind, told.task, told.model) == ("every_eval_ever", "arc", "org/model")
     assert desk.asked() == [
         {
             "sample_id": "7",
@@ -440,7 +440,7 @@ def run(desk: Desk, tmp_path: Path) -> ak.Run:
         ("three", ["A", "B"], "B", None, "REFUSED"),
         ("four", ["A", "B"], "B", None, "ERROR"),
     ]
-    rows = [{**dict(zip(names, one, strict=False)), "options": ["x", "y"]} for one in cells]
+    rows = [{**dict(zip(names, cell, strict=False)), "options": ["x", "y"]} for cell in cells]
     task, dataset = desk.write("task.yaml", TASK), desk.lines("rows.jsonl", rows)
     return ak.run(task, dataset=dataset, out=tmp_path / "run", allow_failed=1)
 
@@ -448,8 +448,8 @@ def run(desk: Desk, tmp_path: Path) -> ak.Run:
 def test_an_export_has_a_row_for_each_verdict(run: ak.Run) -> None:
     """What was not scored has none, is left out, and is counted."""
     out = io.StringIO()
-    found = export(run, "every_eval_ever", stream=out)
-    assert (found.rows, found.left_out) == (3, 1)
+    result = export(run, "every_eval_ever", stream=out)
+    assert (result.rows, result.left_out) == (3, 1)
     rows = [json.loads(line) for line in out.getvalue().splitlines()]
     assert rows[0]["input"] == {
         "raw": "one",
@@ -458,10 +458,10 @@ def test_an_export_has_a_row_for_each_verdict(run: ak.Run) -> None:
         "choices": ["x", "y"],
     }
     assert rows[0]["answer_attribution"][0]["extracted_value"] == "A"
-    verdicts = [(one["evaluation"]["score"], one["evaluation"]["is_correct"]) for one in rows]
+    verdicts = [(row["evaluation"]["score"], row["evaluation"]["is_correct"]) for row in rows]
     assert verdicts == [(1.0, True), (0.0, False), (0.0, False)]
     assert rows[2]["output"]["raw"] == []
-    assert all(isinstance(value, str) for one in rows for value in one["metadata"].values())
+    assert all(isinstance(value, str) for row in rows for value in row["metadata"].values())
 
 
 def test_an_export_imports_again(run: ak.Run, desk: Desk) -> None:

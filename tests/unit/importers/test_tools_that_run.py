@@ -291,8 +291,8 @@ def ask_lm_eval(tool: Tool, url: str) -> tuple[Path, float]:
     start = ("-m", "lm_eval", "run", "--model", "local-chat-completions", "--model_args", model)
     tool("lm-eval", *start, *words, "--output_path", "out")
     folder = Path("out", "made").resolve()
-    found = json.loads(next(folder.glob("results_*.json")).read_text())
-    return folder, found["results"]["made_text"]["exact_match,strict"]
+    result = json.loads(next(folder.glob("results_*.json")).read_text())
+    return folder, result["results"]["made_text"]["exact_match,strict"]
 
 
 def ask_evalscope(tool: Tool, url: str) -> tuple[Path, float]:
@@ -311,8 +311,8 @@ def ask_evalscope(tool: Tool, url: str) -> tuple[Path, float]:
     words = ("--datasets", "general_mcq", "--dataset-args", json.dumps(given), "--no-timestamp")
     program = "from evalscope.cli.cli import run_cmd; run_cmd()"
     tool("evalscope", "-c", program, "eval", *endpoint, *words, "--work-dir", "out")
-    found = json.loads(Path("out", "reports", "made", "general_mcq.json").read_text())
-    return Path("out").resolve(), found["metrics"][0]["score"]
+    result = json.loads(Path("out", "reports", "made", "general_mcq.json").read_text())
+    return Path("out").resolve(), result["metrics"][0]["score"]
 
 
 def ask_lighteval(tool: Tool, url: str) -> tuple[Path, float]:
@@ -320,8 +320,8 @@ def ask_lighteval(tool: Tool, url: str) -> tuple[Path, float]:
     model = f"model_name=openai/made,base_url={url},api_key=none"
     words = ("made|0", "--custom-tasks", "made.py", "--save-details", "--output-dir", "out")
     tool("lighteval", "-c", LIGHTEVAL, "endpoint", "litellm", model, *words)
-    found = json.loads(next(Path("out", "results").rglob("results_*.json")).read_text())
-    return Path("out").resolve(), found["results"]["made|0"]["extractive_match"]
+    result = json.loads(next(Path("out", "results").rglob("results_*.json")).read_text())
+    return Path("out").resolve(), result["results"]["made|0"]["extractive_match"]
 
 
 def ask_promptfoo(tool: Tool, url: str) -> tuple[Path, float]:
@@ -335,20 +335,20 @@ def ask_promptfoo(tool: Tool, url: str) -> tuple[Path, float]:
 
 def check_inspect(desk: Desk, log: Path) -> None:
     """Hold a log of Inspect against its own numbers, and its differences against its own rule."""
-    found = desk.bring(log)
+    result = desk.bring(log)
     assert (
-        found.samples,
-        found.tasks[0].num_trials,
-        found.tasks[0].statuses,
-        found.tasks[0].judged,
+        result.samples,
+        result.tasks[0].num_trials,
+        result.tasks[0].statuses,
+        result.tasks[0].judged,
     ) == (
         8,
         2,
         {"OK": 16},
         16,
     )
-    assert found.tasks[0].their_mean == found.tasks[0].description.reported["accuracy"] == 0.375
-    task = ak.run(found.folder, out=desk.folder / "run").tasks["numbers"]
+    assert result.tasks[0].their_mean == result.tasks[0].description.reported["accuracy"] == 0.375
+    task = ak.run(result.folder, out=desk.folder / "run").tasks["numbers"]
     assert task.metrics["Accuracy"].value == 0.625
     theirs = task.totals["theirs"]
     assert (theirs["both_right"], theirs["both_wrong"]) == (4, 4)
@@ -435,9 +435,9 @@ def test_the_newest_version_of_a_tool_is_read_to_the_last_field(
     write_rows(rows)
     with TestServer(answer(HARD_REPLIES)) as server:
         log, number = ask(tool, server.url)
-    found = desk.bring(log)
+    result = desk.bring(log)
     trials = 2 if name == "inspect" else 1
-    assert found.tasks[0].num_trials == trials
+    assert result.tasks[0].num_trials == trials
     asked = {row["sample_id"]: row for row in desk.asked()}
     numbers = {
         key: int(re.findall(r"Question (\d+)", row["question"])[-1]) for key, row in asked.items()
@@ -460,13 +460,13 @@ def test_the_newest_version_of_a_tool_is_read_to_the_last_field(
         wrong["completion"] += text != HARD_REPLIES[numbers[reply["sample_id"]]]
     assert len(said) == 20 * trials
     assert wrong == dict.fromkeys(wrong, 0)
-    assert found.tasks[0].their_mean == pytest.approx(number)
-    ours = ak.run(found.folder, out=desk.folder / "run").metrics["Accuracy"].value
+    assert result.tasks[0].their_mean == pytest.approx(number)
+    ours = ak.run(result.folder, out=desk.folder / "run").metrics["Accuracy"].value
     assert ours == HARD_RIGHT / 20
     assert number == pytest.approx(theirs)
     version = foreign["find_newest"](name)
     line = f"{name} {version}: 20 questions, {sum(wrong.values())} of {4 * 20} fields wrong, "
     record_property(
         "table",
-        f"{line}its number {number:.2%}, read {found.tasks[0].their_mean:.2%}, ours {ours:.2%}",
+        f"{line}its number {number:.2%}, read {result.tasks[0].their_mean:.2%}, ours {ours:.2%}",
     )

@@ -38,7 +38,7 @@ def _make_struct(
     columns: Mapping[str, Sequence[Any]], height: int, encoded: Sequence[str]
 ) -> pl.Series:
     stored = {
-        name: [None if one is None else json.dumps(one) for one in cells]
+        name: [None if cell is None else json.dumps(cell) for cell in cells]
         if name in encoded
         else list(cells)
         for name, cells in columns.items()

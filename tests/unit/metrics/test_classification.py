@@ -212,11 +212,11 @@ def test_the_mean_f1_has_the_error_of_its_samples() -> None:
 
 def test_counts_are_summed_before_they_are_divided() -> None:
     """Two samples with 3 TP, 1 FP, 2 FN in all: 3/4, 3/5, 6/9; half a sample does not count."""
-    found = [
+    results = [
         measure(metric, tp=[2, 1], fp=[1, 0], fn=[0, 2])[metric.type]
         for metric in (PRECISION, RECALL, F1)
     ]
-    assert [value.value for value in found] == [0.75, 0.6, 6 / 9]
+    assert [value.value for value in results] == [0.75, 0.6, 6 / 9]
     value = measure(Recall("tp", "fn", name="Found"), tp=[1, 5], fn=[1, None])["Found"]
     assert (value.value, value.n, value.n_excluded) == (0.5, 1, {"null": 1})
 
@@ -243,7 +243,7 @@ def test_counts_within_a_sample_belong_together() -> None:
     """
     value = measure(PRECISION, tp=[3, 1, 0, 2], fp=[1, 0, 2, 1])["precision"]
     residuals = [3 - 0.6 * 4, 1 - 0.6, 0 - 0.6 * 2, 2 - 0.6 * 3]
-    expected = math.sqrt(4 / 3 * sum(one**2 for one in residuals)) / 10
+    expected = math.sqrt(4 / 3 * sum(residual**2 for residual in residuals)) / 10
     assert value.value == 0.6
     assert value.std_error == pytest.approx(expected, rel=1e-15)
     assert value.interval is not None
@@ -283,14 +283,14 @@ def test_each_value_has_its_share(values: list[object], shares: dict[str, float]
     whole.
     """
     is_mixed = len({type(one) for one in values}) > 1 and None not in values
-    found = compute(Frequency("x"), make_scores({"x": values}, encoded=["x"] * is_mixed))
-    assert list_values(found) == {f"x_{label}": share for label, share in shares.items()}
-    assert list(found) == sorted(found)
-    assert {value.interval_method for value in found.values()} == {"wilson"}
+    result = compute(Frequency("x"), make_scores({"x": values}, encoded=["x"] * is_mixed))
+    assert list_values(result) == {f"x_{label}": share for label, share in shares.items()}
+    assert list(result) == sorted(result)
+    assert {value.interval_method for value in result.values()} == {"wilson"}
     n, nulls = len(values) - values.count(None), values.count(None)
-    assert sum(int(str(value.details["count"])) for value in found.values()) == n
+    assert sum(int(str(value.details["count"])) for value in result.values()) == n
     assert all(
-        (one.n, one.n_excluded) == (n, {"null": nulls} if nulls else {}) for one in found.values()
+        (one.n, one.n_excluded) == (n, {"null": nulls} if nulls else {}) for one in result.values()
     )
 
 

@@ -88,8 +88,8 @@ def test_score_interval_of_independent_outcomes_is_the_wilson_interval() -> None
     difference.
     """
     share, n = 0.85, 14_000
-    found = score_interval(share, (share * (1 - share) / n) ** 0.5, 10**9)
-    assert found == pytest.approx(wilson(11_900, n), rel=1e-9)
+    result = score_interval(share, (share * (1 - share) / n) ** 0.5, 10**9)
+    assert result == pytest.approx(wilson(11_900, n), rel=1e-9)
 
 
 @pytest.mark.parametrize(("size", "interval"), [(1, (0.3, 0.9)), (4, (0.4, 0.7))])
@@ -169,12 +169,12 @@ def test_the_tail_is_that_of_scipy(point: float, df: int) -> None:
 def test_one_group_is_the_usual_test() -> None:
     """With one group the test is scipy's `chisquare`."""
     counts = [3219, 3452, 3575, 3768]
-    found = compare_counts([(counts, [sum(counts) / 4] * 4)])
+    result = compare_counts([(counts, [sum(counts) / 4] * 4)])
     expected = stats.chisquare(counts)
-    assert found is not None
-    assert found.df == 3
-    assert found.statistic == pytest.approx(expected.statistic, rel=1e-12)
-    assert found.p == pytest.approx(expected.pvalue, rel=1e-9)
+    assert result is not None
+    assert result.df == 3
+    assert result.statistic == pytest.approx(expected.statistic, rel=1e-12)
+    assert result.p == pytest.approx(expected.pvalue, rel=1e-9)
 
 
 def test_groups_add_up() -> None:
@@ -182,10 +182,10 @@ def test_groups_add_up() -> None:
 
     Without two cells there is no test.
     """
-    found = compare_counts([([30, 10], [20.0, 20.0]), ([10, 10, 10], [10.0] * 3)])
-    assert found is not None
-    assert (found.statistic, found.df) == (10.0, 3)
-    assert found.p == pytest.approx(stats.chi2.sf(10, 3), rel=1e-12)
+    result = compare_counts([([30, 10], [20.0, 20.0]), ([10, 10, 10], [10.0] * 3)])
+    assert result is not None
+    assert (result.statistic, result.df) == (10.0, 3)
+    assert result.p == pytest.approx(stats.chi2.sf(10, 3), rel=1e-12)
     assert (compare_counts([]), compare_counts([([5], [5.0])])) == (None, None)
 
 
@@ -230,12 +230,12 @@ def test_variances_of_shares_add_up() -> None:
     effective sample. All of 5 is not taken as certain: it has the spread of its Jeffreys posterior.
     """
     first, second = 0.6 * 0.4 / 49, 0.9 * 0.1 / 99
-    found = average_shares([(30, 50), (90, 100)])
-    assert found.std_error == pytest.approx((first + second) ** 0.5 / 2, rel=1e-14)
+    result = average_shares([(30, 50), (90, 100)])
+    assert result.std_error == pytest.approx((first + second) ** 0.5 / 2, rel=1e-14)
     freedom = int((first + second) ** 2 / (first**2 / 49 + second**2 / 99))
-    assert found.interval == score_interval(0.75, found.std_error or 0, freedom)
-    assert found.interval == pytest.approx((0.6672408897833992, 0.8177969386923625))
-    assert (found.interval_method, found.is_share) == ("stratified", True)
+    assert result.interval == score_interval(0.75, result.std_error or 0, freedom)
+    assert result.interval == pytest.approx((0.6672408897833992, 0.8177969386923625))
+    assert (result.interval_method, result.is_share) == ("stratified", True)
     perfect = average_shares([(5, 5), (50, 100)]).std_error
     assert perfect == pytest.approx((5.5 * 0.5 / (36 * 7) + 0.25 / 99) ** 0.5 / 2, rel=1e-14)
 
@@ -257,30 +257,30 @@ def test_shares_at_an_end_have_an_interval(
 
     Small shares have at least one degree of freedom.
     """
-    found = average_shares(shares)
-    assert (found.interval_method, found.is_share) == (method, True)
-    assert found.interval == pytest.approx(interval, abs=5e-6)
+    result = average_shares(shares)
+    assert (result.interval_method, result.is_share) == (method, True)
+    assert result.interval == pytest.approx(interval, abs=5e-6)
 
 
 def test_a_part_with_one_sample_leaves_no_interval() -> None:
     """Its spread cannot be known, and the note says so."""
-    found = average_shares([(1, 1), (50, 100)])
+    result = average_shares([(1, 1), (50, 100)])
     note = "a part with one sample says nothing about its spread"
-    assert (found.interval, found.interval_note) == (None, note)
+    assert (result.interval, result.interval_note) == (None, note)
 
 
 def test_standard_errors_add_up_as_squares() -> None:
     """Two values with errors 3 and 4 have a mean with the error 2.5."""
     values = [MetricValue("x", 10.0, 50, std_error=3.0), MetricValue("x", 20.0, 50, std_error=4.0)]
-    found = average_errors(values)
-    assert (found.std_error, found.interval_method) == (2.5, "stratified")
-    assert found.interval == pytest.approx((10.03, 19.97), abs=0.01)
+    result = average_errors(values)
+    assert (result.std_error, result.interval_method) == (2.5, "stratified")
+    assert result.interval == pytest.approx((10.03, 19.97), abs=0.01)
 
 
 def test_a_missing_error_leaves_no_interval() -> None:
     """One value without a standard error is enough, and the note counts them."""
-    found = average_errors([MetricValue("x", 1.0, 5), MetricValue("x", 2.0, 5, std_error=0.1)])
-    assert (found.interval, found.interval_note) == (None, "1 of 2 have no standard error")
+    result = average_errors([MetricValue("x", 1.0, 5), MetricValue("x", 2.0, 5, std_error=0.1)])
+    assert (result.interval, result.interval_note) == (None, "1 of 2 have no standard error")
 
 
 def test_counts_have_the_mean_and_the_interval_of_their_shares() -> None:
@@ -300,19 +300,19 @@ def test_means_of_shares_stay_within_zero_and_one() -> None:
         MetricValue("x", 0.25, 5, std_error=0.1, is_share=True),
         MetricValue("x", 0.5, 9, std_error=0.2, is_share=True),
     ]
-    found = average_errors(values)
+    result = average_errors(values)
     freedom = int((0.25 + 1) ** 2 / (0.25**2 / 4 + 1 / 8))
-    assert found.interval == score_interval(0.375, found.std_error or 0, freedom)
-    assert (found.is_share, found.interval_method) == (True, "stratified")
-    assert found.std_error == pytest.approx(0.05**0.5 / 2)
+    assert result.interval == score_interval(0.375, result.std_error or 0, freedom)
+    assert (result.is_share, result.interval_method) == (True, "stratified")
+    assert result.std_error == pytest.approx(0.05**0.5 / 2)
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0])
 def test_means_at_an_end_are_cut_there(value: float) -> None:
     """A share of all or nothing that has an error is not carried beyond the end."""
-    found = average_errors([MetricValue("x", value, 9, std_error=0.1, is_share=True)] * 2)
-    assert found.interval is not None
-    assert (min(found.interval), max(found.interval))[int(value)] == value
+    result = average_errors([MetricValue("x", value, 9, std_error=0.1, is_share=True)] * 2)
+    assert result.interval is not None
+    assert (min(result.interval), max(result.interval))[int(value)] == value
 
 
 def test_degrees_of_freedom_are_those_of_clusters_where_there_are_any() -> None:
@@ -326,14 +326,14 @@ def test_degrees_of_freedom_are_those_of_clusters_where_there_are_any() -> None:
     freedom = int(sum(squares) ** 2 / (squares[0] ** 2 / 49 + squares[1] ** 2 / 4))
     assert average_errors(plain).interval == student(15.0, 2.5, freedom)
     for values in (clustered, single):
-        found = average_errors(values)
-        assert found.interval == student(10.0, found.std_error or 0, 2)
+        result = average_errors(values)
+        assert result.interval == student(10.0, result.std_error or 0, 2)
 
 
 def test_parts_without_spread_have_a_note() -> None:
     """An error of 0 is known, and no interval follows from it."""
-    found = average_errors([MetricValue("x", 1.0, 5, std_error=0.0, is_share=True)] * 2)
-    assert found == Margin(0.0, interval_note="no part shows any spread", is_share=True)
+    result = average_errors([MetricValue("x", 1.0, 5, std_error=0.0, is_share=True)] * 2)
+    assert result == Margin(0.0, interval_note="no part shows any spread", is_share=True)
 
 
 METRIC = Mean("x")
@@ -404,9 +404,9 @@ Draw = Callable[[Random], Interval | None]
 def measure_coverage(draw: Draw, truth: float) -> float:
     """Return how often an interval holds the truth, of those there are."""
     random = Random(11)
-    found = [one for one in (draw(random) for _ in range(DRAWS)) if one is not None]
-    assert len(found) > DRAWS / 2
-    return sum(low <= truth <= high for low, high in found) / len(found)
+    results = [one for one in (draw(random) for _ in range(DRAWS)) if one is not None]
+    assert len(results) > DRAWS / 2
+    return sum(low <= truth <= high for low, high in results) / len(results)
 
 
 @pytest.mark.parametrize(("clusters", "size"), [(10, 20), (57, 20)])
@@ -530,7 +530,7 @@ def test_means(n: int) -> None:
     def draw(random: Random) -> Interval:
         numbers = [random.gauss(2, 1) for _ in range(n)]
         mean = sum(numbers) / n
-        error = (sum((one - mean) ** 2 for one in numbers) / (n - 1) / n) ** 0.5
+        error = (sum((number - mean) ** 2 for number in numbers) / (n - 1) / n) ** 0.5
         return student(mean, error, n - 1)
 
     assert 0.92 <= measure_coverage(draw, 2.0) <= 0.98

@@ -374,7 +374,7 @@ def test_clusters_may_lie_across_groups() -> None:
     ]
     first, second = [2 / 9, -1 / 9, -1 / 9], [1 / 9, 1 / 9, -2 / 9]
     residuals = [first[0], first[1], first[2] + second[0], second[1], second[2]]
-    expected = (5 / 4 * sum((one / 2) ** 2 for one in residuals)) ** 0.5
+    expected = (5 / 4 * sum((residual / 2) ** 2 for residual in residuals)) ** 0.5
     assert macro.groups[0].macro.std_error == pytest.approx(expected)
 
 
@@ -384,7 +384,7 @@ def test_a_label_that_a_group_lacks_is_none_of_its_samples() -> None:
     groups = finish(Frequency("letter"), scores, {"g": list("pqqq")}, Design(("g",)))[
         "letter_A"
     ].groups[0]
-    assert [(one.group, one.value, one.interval) for one in groups.values] == [
+    assert [(value.group, value.value, value.interval) for value in groups.values] == [
         ("p", 1.0, wilson(1, 1)),
         ("q", 0.0, wilson(0, 3)),
     ]
@@ -403,10 +403,10 @@ def test_too_many_groups_are_not_listed(monkeypatch: pytest.MonkeyPatch) -> None
     assert measure.MOST_GROUPS == 10_000
     monkeypatch.setattr(measure, "MOST_GROUPS", 20)
     for size, listed, note in ((20, 20, None), (21, 0, "there are more than 20 groups")):
-        found = finish(
+        result = finish(
             Mean("x"), make_scores({"x": [1] * size}), {"g": list(range(size))}, Design(("g",))
         )
-        groups = found["x_mean"].groups[0]
+        groups = result["x_mean"].groups[0]
         assert (len(groups.values), groups.macro.note) == (listed, note)
 
 
@@ -441,7 +441,7 @@ def test_groups_that_all_lack_a_value_have_no_average() -> None:
     """Where nothing was scored, neither the groups nor their average have a number."""
     scores = make_scores({"x": [1, 0]}, status=["FAILED", "ERROR"])
     found = finish(Mean("x"), scores, {"g": list("ab")}, Design(("g",)))["x_mean"].groups[0]
-    assert [(one.group, one.value, dict(one.n_excluded)) for one in found.values] == [
+    assert [(value.group, value.value, dict(value.n_excluded)) for value in found.values] == [
         ("a", None, {"failed": 1}),
         ("b", None, {"error": 1}),
     ]
@@ -455,7 +455,7 @@ def test_a_class_that_a_group_lacks_has_no_value_there() -> None:
     )
     metric = MulticlassClassification("t", "s")
     found = finish(metric, scores, {"g": list("pqp")}, Design(("g",)))["A_recall"].groups[0]
-    assert [(one.group, one.value, one.n, one.note) for one in found.values] == [
+    assert [(value.group, value.value, value.n, value.note) for value in found.values] == [
         ("p", 1.0, 2, None),
         ("q", None, 1, "it does not occur in this group"),
     ]
@@ -480,10 +480,10 @@ def test_names_that_two_values_share_have_no_clustered_interval() -> None:
         pl.DataFrame({"c": list(range(10))}), pl.Series(map(str, range(10)))
     )
     (values,) = compute_metrics([one], scores, describe_samples(samples, ["c"]))
-    found = {
+    results = {
         (value.interval, value.interval_note) for value in values if value.name == "macro_recall"
     }
-    assert found == {(None, "two values of the metric have this name")}
+    assert results == {(None, "two values of the metric have this name")}
 
 
 def test_averages_over_no_class_at_all_stay_empty() -> None:
@@ -495,11 +495,14 @@ def test_averages_over_no_class_at_all_stay_empty() -> None:
         {"t": ["A", "B"] * 3, "s": [None] * 5 + ["?"]},
         status=["SCORED"] * 5 + ["FAILED"],
     )
-    found = finish(
+    result = finish(
         MulticlassClassification("t", "s"), scores, {"c": list("aabbcc")}, Design(cluster_by="c")
     )
-    assert (found["macro_precision"].value, found["macro_precision"].interval_note) == (None, None)
-    assert found["accuracy"].value == 0.0
+    assert (result["macro_precision"].value, result["macro_precision"].interval_note) == (
+        None,
+        None,
+    )
+    assert result["accuracy"].value == 0.0
 
 
 def test_means_beyond_zero_and_one_have_student_s_interval() -> None:
@@ -531,20 +534,20 @@ def test_squares_beyond_all_floats_have_no_error() -> None:
 )
 def test_shares_at_an_end_are_kept_within_it(value: float, method: str) -> None:
     """Wilson's form needs a share between the ends; at an end Student's interval is cut there."""
-    found = bound_clustered(MetricValue("x", value, 9, is_share=True), 0.1, 6, Design())
-    assert found.interval_method == method
-    assert found.interval is not None
-    assert (found.interval[0] >= 0, found.interval[1] <= 1) == (True, True)
-    assert found.details["clusters"] == 6
+    result = bound_clustered(MetricValue("x", value, 9, is_share=True), 0.1, 6, Design())
+    assert result.interval_method == method
+    assert result.interval is not None
+    assert (result.interval[0] >= 0, result.interval[1] <= 1) == (True, True)
+    assert result.details["clusters"] == 6
 
 
 def test_averages_of_shares_and_others_are_no_shares() -> None:
     """One group whose values are beyond 0 and 1 makes the average a plain number."""
     columns = {"g": list("aaabbb")}
-    found = finish(
+    result = finish(
         Mean("x"), make_scores({"x": [1, 0, 1, 2, 3, 5]}), columns, Design(group_by=("g",))
     )
-    macro = found["x_mean"].groups[0].macro
+    macro = result["x_mean"].groups[0].macro
     assert macro.interval is not None
     assert macro.interval[1] > 1
 
@@ -573,8 +576,8 @@ def test_labels_are_the_text_of_the_values() -> None:
 def test_samples_without_a_label_form_a_group_and_stand_alone_as_clusters() -> None:
     """They are shown together under a name of their own; nothing says that they belong together."""
     assert name_groups(pl.Series(["x", None])).to_list() == ["x", "(none)"]
-    found = name_clusters(pl.Series("c", ["x", None, None]), IDS)
-    assert (found.n_unique(), found[0]) == (3, "x")
+    result = name_clusters(pl.Series("c", ["x", None, None]), IDS)
+    assert (result.n_unique(), result[0]) == (3, "x")
 
 
 Call = Callable[..., Any]
@@ -623,9 +626,9 @@ def score(
     ]
     trials = range(more.get("trials", {}).get("num_trials", 1))
     said = [
-        {"sample_id": f"{n + 1:06d}", "trial": one, "completion": "x"}
+        {"sample_id": f"{n + 1:06d}", "trial": trial, "completion": "x"}
         for n in range(rows)
-        for one in trials
+        for trial in trials
     ]
     task = {"key": "t", "display_name": "T", "description": "D", "definition": definition}
     return ak.score(task, samples, said)
@@ -660,8 +663,8 @@ def test_every_metric_keeps_to_its_scale(
     run = score(url, [{**metric, "group_by": "half"}], rows=12)
     (value,) = run.metrics.values()
     groups = value.groups[0]
-    found = [(one.value, one.interval) for one in (value, groups.macro, *groups.values)]  # type: ignore[attr-defined]
-    ends = [(middle, *interval) for middle, interval in found if interval is not None]
+    results = [(one.value, one.interval) for one in (value, groups.macro, *groups.values)]  # type: ignore[attr-defined]
+    ends = [(middle, *interval) for middle, interval in results if interval is not None]
     assert ends
     assert all(scale[0] <= low <= middle <= high <= scale[1] for middle, low, high in ends)
 

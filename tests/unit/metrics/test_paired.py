@@ -24,11 +24,14 @@ KNOWN = [(1.0, 1.0, 11_087), (1.0, 0.0, 831), (0.0, 1.0, 799), (0.0, 0.0, 1_297)
 
 def test_a_known_comparison_has_its_known_numbers() -> None:
     """+0.002283 with the standard error 0.002881, exact p 0.44259 and mid-p 0.42816."""
-    found = measure_difference(KNOWN)
-    assert (found.n, found.flips) == (14_014, Flips(11_087, 831, 799, 1_297))
-    assert (round(found.value, 6), round(found.evidence.std_error or 0, 6)) == (0.002283, 0.002881)
-    assert (round(found.p_exact or 0, 5), round(found.p_mid or 0, 5)) == (0.44259, 0.42816)
-    assert (found.evidence.p, found.evidence.p_method) == (found.p_exact, "mcnemar_exact")
+    result = measure_difference(KNOWN)
+    assert (result.n, result.flips) == (14_014, Flips(11_087, 831, 799, 1_297))
+    assert (round(result.value, 6), round(result.evidence.std_error or 0, 6)) == (
+        0.002283,
+        0.002881,
+    )
+    assert (round(result.p_exact or 0, 5), round(result.p_mid or 0, 5)) == (0.44259, 0.42816)
+    assert (result.evidence.p, result.evidence.p_method) == (result.p_exact, "mcnemar_exact")
 
 
 @pytest.mark.parametrize(
@@ -55,30 +58,30 @@ def test_other_values_have_the_paired_t_test() -> None:
     """Values between 0 and 1 have scipy's paired t test and interval, and no flips."""
     random = Random(3)
     pairs = [(random.random(), random.random()) for _ in range(25)]
-    found = measure_difference([(one, other, 1) for one, other in pairs])
+    result = measure_difference([(one, other, 1) for one, other in pairs])
     theirs = stats.ttest_rel([one for one, _ in pairs], [other for _, other in pairs])
-    assert (found.flips, found.p_exact, found.evidence.p_method) == (None, None, "paired_t")
-    assert found.evidence.p == pytest.approx(theirs.pvalue, rel=1e-9)
+    assert (result.flips, result.p_exact, result.evidence.p_method) == (None, None, "paired_t")
+    assert result.evidence.p == pytest.approx(theirs.pvalue, rel=1e-9)
     ends = theirs.confidence_interval(0.95)
-    assert found.evidence.interval == pytest.approx((ends.low, ends.high), rel=1e-11)
+    assert result.evidence.interval == pytest.approx((ends.low, ends.high), rel=1e-11)
 
 
 def test_interval_of_many_flips_is_that_of_student() -> None:
     """With ten flips or more, the mean of the differences ± t · error."""
-    found = measure_difference(KNOWN)
-    error, reach = found.evidence.std_error or 0, stats.t.ppf(0.975, 14_013)
-    ends = (found.value - reach * error, found.value + reach * error)
-    assert found.evidence.interval == pytest.approx(ends, rel=1e-12)
-    assert found.evidence.interval_method == "student_t"
+    result = measure_difference(KNOWN)
+    error, reach = result.evidence.std_error or 0, stats.t.ppf(0.975, 14_013)
+    ends = (result.value - reach * error, result.value + reach * error)
+    assert result.evidence.interval == pytest.approx(ends, rel=1e-12)
+    assert result.evidence.interval_method == "student_t"
 
 
 def test_few_flips_have_an_interval_that_is_wide_enough() -> None:
     """With fewer than ten flips the interval is Newcombe's, by the Wilson intervals of both
     shares.
     """
-    found = measure_difference([(1.0, 1.0, 90), (1.0, 0.0, 5), (0.0, 0.0, 5)])
-    assert (found.value, found.evidence.interval_method) == (0.05, "newcombe")
-    low, high = found.evidence.interval or (0.0, 0.0)
+    result = measure_difference([(1.0, 1.0, 90), (1.0, 0.0, 5), (0.0, 0.0, 5)])
+    assert (result.value, result.evidence.interval_method) == (0.05, "newcombe")
+    low, high = result.evidence.interval or (0.0, 0.0)
     assert low < 0.05 < high
     assert (round(low, 4), round(high, 4)) == (0.0007, 0.1112)
 
@@ -89,28 +92,30 @@ def test_clusters_widen_the_interval() -> None:
         str(place): [(1.0, 0.0, 1 + place % 3), (0.0, 1.0, place % 2), (1.0, 1.0, 4)]
         for place in range(12)
     }
-    pairs = [pair for one in clusters.values() for pair in one]
-    found = measure_difference(pairs, clusters)
-    assert (found.evidence.clusters, found.evidence.p_method) == (12, "clustered_t")
-    n, mean = found.n, found.value
+    pairs = [pair for cluster in clusters.values() for pair in cluster]
+    result = measure_difference(pairs, clusters)
+    assert (result.evidence.clusters, result.evidence.p_method) == (12, "clustered_t")
+    n, mean = result.n, result.value
     residuals = [
         1 + place % 3 - place % 2 - mean * (5 + place % 3 + place % 2) for place in range(12)
     ]
-    expected = (12 / 11 * sum(one**2 for one in residuals)) ** 0.5 / n
-    assert found.evidence.std_error == pytest.approx(expected, rel=1e-13)
-    assert found.evidence.p == pytest.approx(2 * stats.t.sf(mean / expected, 11), rel=1e-9)
+    expected = (12 / 11 * sum(residual**2 for residual in residuals)) ** 0.5 / n
+    assert result.evidence.std_error == pytest.approx(expected, rel=1e-13)
+    assert result.evidence.p == pytest.approx(2 * stats.t.sf(mean / expected, 11), rel=1e-9)
 
 
 def test_few_clusters_have_an_error_and_no_interval() -> None:
     """Two clusters say too little, and the note says so."""
-    found = measure_difference(
+    result = measure_difference(
         [(1.0, 0.0, 3), (0.0, 0.0, 3)], {"a": [(1.0, 0.0, 3)], "b": [(0.0, 0.0, 3)]}
     )
-    assert (found.evidence.interval, found.evidence.p) == (None, None)
-    assert found.evidence.interval_note == "it needs 5 clusters, there are 2"
+    assert (result.evidence.interval, result.evidence.p) == (None, None)
+    assert result.evidence.interval_note == "it needs 5 clusters, there are 2"
     clusters = {str(place): [(1.0, float(place > 1), 2)] for place in range(5)}
-    found = measure_difference([pair for one in clusters.values() for pair in one], clusters)
-    assert (found.evidence.clusters, found.evidence.interval_method) == (5, "clustered_t")
+    result = measure_difference(
+        [pair for cluster in clusters.values() for pair in cluster], clusters
+    )
+    assert (result.evidence.clusters, result.evidence.interval_method) == (5, "clustered_t")
 
 
 def test_holm_steps_down() -> None:
@@ -133,16 +138,16 @@ def test_differences_without_a_spread_have_no_interval(
     pairs: list[tuple[float, float, int]], error: float | None, note: str
 ) -> None:
     """One sample, or samples that all differ by the same number, say nothing about the next."""
-    found = measure_difference(pairs)
-    assert (found.value, found.evidence.std_error) == (0.25, error)
-    assert (found.evidence.interval, found.evidence.interval_note) == (None, note)
+    result = measure_difference(pairs)
+    assert (result.value, result.evidence.std_error) == (0.25, error)
+    assert (result.evidence.interval, result.evidence.interval_note) == (None, note)
 
 
 @pytest.mark.parametrize(("flips", "method"), [(9, "newcombe"), (10, "student_t")])
 def test_ten_flips_are_enough_for_student(flips: int, method: str) -> None:
     """With fewer the interval is Newcombe's."""
-    found = measure_difference([(1.0, 0.0, flips), (1.0, 1.0, 40)])
-    assert found.evidence.interval_method == method
+    result = measure_difference([(1.0, 0.0, flips), (1.0, 1.0, 40)])
+    assert result.evidence.interval_method == method
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from .conftest import compute, make_scores
 
 def run(*lines: str, scores: Scores | None = None) -> dict[str, MetricValue]:
     """Return what a function with these lines makes of scores: one sample with x = 1."""
-    body = "\n".join(f"    {one}" for one in lines)
+    body = "\n".join(f"    {line}" for line in lines)
     source = f"def compute_metrics(scores):\n{body}\n"
     return compute(PythonMetric(source), scores or make_scores({"x": [1]}))
 

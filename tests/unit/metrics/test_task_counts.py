@@ -308,8 +308,8 @@ def test_reasons_are_grouped_by_what_they_have_in_common() -> None:
     """What was raised groups them, not the text that may name a value of the row."""
     slow = "SNIPPET_FAILED (timeout): the snippet took longer than its limit of 10 s"
     raised = [f"SNIPPET_FAILED (raised): KeyError: {key!r}" for key in "xy"]
-    found = list_failures({"own": make_failed([*raised, slow, "BAD_TRUTH"])})
-    assert found == {"own": {"SNIPPET_FAILED (raised): KeyError": 2, slow: 1, "BAD_TRUTH": 1}}
+    result = list_failures({"own": make_failed([*raised, slow, "BAD_TRUTH"])})
+    assert result == {"own": {"SNIPPET_FAILED (raised): KeyError": 2, slow: 1, "BAD_TRUTH": 1}}
 
 
 def test_calls_of_a_scorer_that_failed_are_its_failures() -> None:
@@ -363,7 +363,7 @@ def make_tables() -> tuple[pl.Series, Completions, Scores]:
     scores = make_scores(
         {"is_correct": ours},
         {"completion_validity": validity, "validity_reason": why, "predicted_choice": predicted},
-        status=["FAILED" if one is None else "SCORED" for one in ours],
+        status=["FAILED" if our is None else "SCORED" for our in ours],
     )
     said = make_said(theirs, read)
     return said.frame["sample_id"], said, scores
@@ -376,16 +376,16 @@ def count_theirs(ids: pl.Series, said: Completions | None, scores: Scores) -> di
 
 def compare(ids: pl.Series, said: Completions | None, scores: Scores) -> dict[str, Any]:
     """Return how our verdicts compare with the imported ones."""
-    found: dict[str, Any] = count_theirs(ids, said, scores).get("theirs", {})
-    return found
+    result: dict[str, Any] = count_theirs(ids, said, scores).get("theirs", {})
+    return result
 
 
 def test_verdicts_are_compared_where_both_say_right_or_wrong() -> None:
     """What one of them leaves open is counted apart."""
-    found = compare(*make_tables())
-    assert (found["compared"], found["both_right"], found["both_wrong"]) == (8, 1, 1)
-    assert found["not_compared"] == {"NOT_SCORED": 1, "NOT_JUDGED": 1, "PARTLY_RIGHT": 1}
-    assert (found["only_theirs"], found["only_ours"]) == (4, 2)
+    result = compare(*make_tables())
+    assert (result["compared"], result["both_right"], result["both_wrong"]) == (8, 1, 1)
+    assert result["not_compared"] == {"NOT_SCORED": 1, "NOT_JUDGED": 1, "PARTLY_RIGHT": 1}
+    assert (result["only_theirs"], result["only_ours"]) == (4, 2)
 
 
 def test_what_is_not_said_is_not_compared() -> None:
@@ -403,8 +403,8 @@ def test_what_is_not_said_is_not_compared() -> None:
 def test_half_right_is_neither_right_nor_wrong() -> None:
     """A score of ours between 0 and 1 is not compared."""
     said = make_said([0.0, 1.0])
-    found = compare(said.frame["sample_id"], said, make_scores({"is_correct": [0.0, 0.5]}))
-    assert (found["compared"], found["both_wrong"], found["not_compared"]) == (
+    result = compare(said.frame["sample_id"], said, make_scores({"is_correct": [0.0, 0.5]}))
+    assert (result["compared"], result["both_wrong"], result["not_compared"]) == (
         1,
         1,
         {"NOT_SCORED": 1},
@@ -437,7 +437,7 @@ def judge() -> Scores:
     return make_scores(
         {"is_correct": [1.0, 0.0, 0.0, 1.0, 1.0, None, 1.0, 0.0]},
         {
-            "completion_validity": ["INVALID" if one else "VALID" for one in reasons],
+            "completion_validity": ["INVALID" if reason else "VALID" for reason in reasons],
             "validity_reason": reasons,
         },
         status=["SCORED"] * 5 + ["ERROR"] + ["SCORED"] * 2,
@@ -453,7 +453,7 @@ def test_a_sample_counts_as_its_worst_trial() -> None:
     samples, completions, scores = make_samples_of_trials(), make_completions_of_trials(), judge()
     totals = count_verdicts(samples, completions, {"mcqa": scores}, 2)
     assert totals["counts"] == list_counts(4, 3, 1, 2, 1, 0, 1)
-    assert [one["count"] for one in totals["errors"].values()] == [1]
+    assert [total["count"] for total in totals["errors"].values()] == [1]
     assert totals["trials"] == {"num_trials": 2, "counts": list_counts(8, 7, 5, 2, 1, 0, 1)}
     assert totals["completion_statuses"] == {"ERROR": 1, "OK": 6, "REFUSED": 1}
     assert totals["categories"]["x"] == {"n": 4, "correct": 2, "partial": 0}

@@ -50,10 +50,10 @@ def test_values_become_their_aggregates() -> None:
         None,
         0.5,
     ]
-    found = list(aggregate_scores(make_scores({"is_correct": [1, 0, 0, 0, 0, 0]}), RICH).rows())
+    result = list(aggregate_scores(make_scores({"is_correct": [1, 0, 0, 0, 0, 0]}), RICH).rows())
     names = ("is_correct", "is_correct.pass@2", "is_correct.mean")
     assert RICH.names_of("is_correct") == list(names)
-    assert [dict(one.values) for one in found] == [
+    assert [dict(one.values) for one in result] == [
         dict(zip(names, (2 / 3, 2 / 3, 1 / 3), strict=True)),
         dict.fromkeys(names, 0.0),
     ]
@@ -65,11 +65,11 @@ def test_a_sample_is_scored_when_all_its_trials_are() -> None:
     No trial counts as 0. A rule that keeps a trial out keeps the sample out.
     """
     names = {"S": "SCORED", "F": "FAILED", "E": "ERROR"}
-    statuses = [names[one] for one in "SFFSFEEFSS"]
+    statuses = [names[letter] for letter in "SFFSFEEFSS"]
     values = [1.0 if status == "SCORED" else None for status in statuses]
-    found = aggregate_scores(make_scores({"x": values}, status=statuses), TWO)
-    assert found.frame["status"].to_list() == ["FAILED", "FAILED", "ERROR", "ERROR", "SCORED"]
-    assert [score.values["x"] for score in found.rows()] == [None, None, None, None, 1.0]
+    result = aggregate_scores(make_scores({"x": values}, status=statuses), TWO)
+    assert result.frame["status"].to_list() == ["FAILED", "FAILED", "ERROR", "ERROR", "SCORED"]
+    assert [score.values["x"] for score in result.rows()] == [None, None, None, None, 1.0]
     scores = make_scores({"x": [1, 1, 1, 1]}, excluded_by=["rule", "rule", None, None])
     assert aggregate_scores(scores, TWO).frame["excluded_by"].to_list() == ["rule", None]
 
@@ -225,7 +225,9 @@ def test_repetitions_are_compared_by_name() -> None:
     ]
     first = [value(1.0, "x_A", "frequency")]
     second = [value(0.5, "x_A", "frequency"), value(0.5, "x_B", "frequency")]
-    unseen = {one["name"]: one for one in compare_repetitions([first, second])}["x_B"]
+    unseen = {
+        repetition["name"]: repetition for repetition in compare_repetitions([first, second])
+    }["x_B"]
     assert (unseen["values"], unseen["mean"]) == ([0.0, 0.5], 0.25)
 
 
@@ -235,9 +237,9 @@ def test_the_share_of_the_modal_score() -> None:
     Without a score there is none.
     """
     columns = [[1.0, 0.0, 1.0, None], [1.0, 1.0, None, None], [0.0, None, None, None]]
-    found = measure_agreement([pl.Series(column, dtype=pl.Float64) for column in columns])
-    assert found.columns == ["score", "share", "runs"]
-    assert found.rows() == [(1.0, 2 / 3, 3), (0.0, 0.5, 2), (1.0, 1.0, 1), (None, None, 0)]
+    result = measure_agreement([pl.Series(column, dtype=pl.Float64) for column in columns])
+    assert result.columns == ["score", "share", "runs"]
+    assert result.rows() == [(1.0, 2 / 3, 3), (0.0, 0.5, 2), (1.0, 1.0, 1), (None, None, 0)]
 
 
 def test_labels_have_k_filled_in() -> None:

@@ -114,15 +114,15 @@ class Desk:
         if kind == "upload":
             return show(self.store.add_file(read_form(request.body or b"")))
         body = json.loads(request.body) if request.body else {}
-        found = self.store.answer(request.method, parts, body, self.behaviour)
-        if found is None:
+        result = self.store.answer(request.method, parts, body, self.behaviour)
+        if result is None:
             return HttpReply(404, {}, b'{"error": "not here"}')
-        return HttpReply(200, {}, found) if isinstance(found, bytes) else show(found)
+        return HttpReply(200, {}, result) if isinstance(result, bytes) else show(result)
 
     @property
     def sizes(self) -> list[int]:
         """How many calls each batch has."""
-        files = [self.store.files[one["input_file_id"]] for one in self.store.batches.values()]
+        files = [self.store.files[batch["input_file_id"]] for batch in self.store.batches.values()]
         return [len(file.splitlines()) for file in files]
 
 
@@ -206,12 +206,15 @@ class Kept:
     @property
     def batches(self) -> list[str | None]:
         """The names of the batches that are written down."""
-        return [one.batch for one in self.book.list_batches()]
+        return [batch.batch for batch in self.book.list_batches()]
 
 
 def tell(completions: list[Completion]) -> list[str | None]:
     """Return the texts, or the errors."""
-    return [one.text if one.error is None else one.error for one in completions]
+    return [
+        completion.text if completion.error is None else completion.error
+        for completion in completions
+    ]
 
 
 def name_questions(count: int) -> list[str]:
@@ -461,7 +464,7 @@ def test_looks_are_told(api: str, words: list[str]) -> None:
     """The onlooker hears the status in the words of the API, and how far the batch is."""
     kept = Kept(api)
     kept.complete(Desk(), "a", "x")
-    assert [one for one in kept.events if isinstance(one, BatchSeen)] == [
+    assert [event for event in kept.events if isinstance(event, BatchSeen)] == [
         BatchSeen("batch_1", words[0], 0, 2, is_over=False),
         BatchSeen("batch_1", words[1], 0, 2, is_over=False),
         BatchSeen("batch_1", words[2], 2, 2, is_over=True),
@@ -714,7 +717,7 @@ def test_batches_go_over_http(api: str) -> None:
         connection = connect(f"{api}/m", caller=Caller(values))
         with Kept().open(None, connection) as client:
             assert tell(client.complete(make_calls(connection, "b", "a"))) == ["2", "1"]
-        paths = [f"{one.method} {one.path}" for one in server.asked.requests]
+        paths = [f"{request.method} {request.path}" for request in server.asked.requests]
         assert paths == [re.sub("https://[^/]+", "", path) for path in PATHS[api]]
         assert sum(server.asked.keys.values()) == len(paths)
 

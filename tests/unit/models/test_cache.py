@@ -314,22 +314,24 @@ def test_caches_are_listed_without_following_links(home: Path) -> None:
 
     A link in place of a cache, and journals, cannot be cleared.
     """
-    found = {one.name: (one.entries, one.size, one.is_clearable) for one in list_caches()}
-    assert found.pop("calls") == (1, (home / "calls.sqlite").stat().st_size, True)
-    assert found == {"downloads": (2, 5, True), "hub": (0, 0, False), "runs": (1, 5, False)}
+    results = {
+        cache.name: (cache.entries, cache.size, cache.is_clearable) for cache in list_caches()
+    }
+    assert results.pop("calls") == (1, (home / "calls.sqlite").stat().st_size, True)
+    assert results == {"downloads": (2, 5, True), "hub": (0, 0, False), "runs": (1, 5, False)}
 
 
 def test_clearing_deletes_nothing_outside(home: Path, tmp_path: Path) -> None:
     """Links go, what they lead to stays; journals of runs and a link in place of a cache stay."""
-    for one in list_caches():
-        clear_cache(one)
+    for cache in list_caches():
+        clear_cache(cache)
     assert (tmp_path / "outside" / "file").read_text() == "12345"
     assert sorted(path.name for path in home.iterdir()) == ["calls.sqlite", "hub", "runs"]
     assert (home / "runs" / "abc" / "file").exists()
     assert CallCache("reuse").find(ask("k")) == {}
     assert list_caches(["calls"])[0].size == 0
-    for one in list_caches():  # there is nothing left to delete
-        clear_cache(one)
+    for cache in list_caches():  # there is nothing left to delete
+        clear_cache(cache)
 
 
 def test_a_cache_that_is_not_there_is_empty(file: Path) -> None:
@@ -419,7 +421,7 @@ def test_a_cache_that_breaks_in_use_is_one_notice(file: Path, is_read: bool) -> 
     else:
         cache.add(say(k=WHOLE))
     assert cache.find(ask("k")) == {}
-    assert [one.message.partition(": ")[2] for one in cache.notices] == [
+    assert [notice.message.partition(": ")[2] for notice in cache.notices] == [
         "no such table: calls; every call is sent"
     ]
 
@@ -436,8 +438,9 @@ def test_processes_share_one_cache(file: Path) -> None:
         "sys.exit(len(cache.notices))"
     )
     workers = [
-        subprocess.Popen([sys.executable, "-c", script, str(file), str(one)]) for one in range(2)
+        subprocess.Popen([sys.executable, "-c", script, str(file), str(number)])
+        for number in range(2)
     ]
     assert [worker.wait(timeout=600) for worker in workers] == [0, 0]
-    keys = [f"{one}-{n}" for one in range(2) for n in range(60)]
+    keys = [f"{number}-{n}" for number in range(2) for n in range(60)]
     assert len(CallCache("reuse", file=file).find(ask(*keys))) == 120

@@ -135,6 +135,6 @@ def test_any_completion_comes_back(
     )
     written = encode_completion(completion)
     assert json.loads(written)["status"] == "OK"
-    found = decode_completion(written)
-    assert (found.text, found.prompt_tokens) == (text, tokens)
-    assert found.latency == (latency if math.isfinite(latency) else None)
+    result = decode_completion(written)
+    assert (result.text, result.prompt_tokens) == (text, tokens)
+    assert result.latency == (latency if math.isfinite(latency) else None)

@@ -128,7 +128,9 @@ def test_completions_come_in_the_order_of_the_calls() -> None:
     """Whatever is answered first, each call gets its own completion at its own place."""
     with FakeEndpoint().open() as client:
         completions = client.complete(number_calls(300))
-    assert [one.text for one in completions] == [f"q{number} 1" for number in range(300)]
+    assert [completion.text for completion in completions] == [
+        f"q{number} 1" for number in range(300)
+    ]
     assert completions[0] == Completion(
         "q0 1",
         prompt=[{"role": "user", "content": "q0"}],
@@ -172,12 +174,14 @@ def test_what_the_ledger_knows_is_not_asked() -> None:
     with endpoint.open(ledger=ledger, watch=events.append) as client:
         assert [one.text for one in client.complete(calls)] == ["known", "b 1", "c 1", "c 1"]
     assert sorted(endpoint.asked) == ["b", "c"]
-    assert sorted(one.call.sample_id for one in events if isinstance(one, Finished)) == [
+    assert sorted(event.call.sample_id for event in events if isinstance(event, Finished)) == [
         "001",
         "002",
     ]
     known = [
-        [call.sample_id for call, _ in one.calls] for one in events if isinstance(one, Remembered)
+        [call.sample_id for call, _ in event.calls]
+        for event in events
+        if isinstance(event, Remembered)
     ]
     assert known == [["000"], ["003"]]
 
@@ -338,7 +342,7 @@ def test_the_first_second_brings_no_more_than_the_rate() -> None:
     connection = Connection("m", CHAT, URL, max_concurrent=1, requests_per_minute=600)
     with endpoint.open(connection) as client:
         client.complete(number_calls(30))
-    assert [int(one + 1e-6) for one in seconds] == [0] * 10 + [1] * 10 + [2] * 10
+    assert [int(second + 1e-6) for second in seconds] == [0] * 10 + [1] * 10 + [2] * 10
 
 
 def test_the_budget_is_not_passed() -> None:

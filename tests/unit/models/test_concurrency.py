@@ -273,7 +273,7 @@ def test_rates_of_the_model_hold_beside_a_limit() -> None:
     assert 2.9 < seconds < 3.7
     assert limits[0] <= 16
     assert endpoint.failed < 0.05 * endpoint.sent
-    per_second = [sum(at <= one < at + 1 for one in endpoint.moments) for at in range(3)]
+    per_second = [sum(at <= moment < at + 1 for moment in endpoint.moments) for at in range(3)]
     assert max(per_second) <= 101
 
 

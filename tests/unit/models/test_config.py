@@ -431,8 +431,8 @@ def test_which_urls_can_be_called() -> None:
 def test_values_of_the_environment() -> None:
     """A blank value is not set; white space around a key is not part of it."""
     caller = Caller({"A": " hush \n", "B": " ", "C": "theirs"}, project_names=frozenset({"C"}))
-    found = [caller.find_key(name) for name in "ABC"]
-    assert [one and (one.reveal(), one.origin) for one in found] == [
+    results = [caller.find_key(name) for name in "ABC"]
+    assert [one and (one.reveal(), one.origin) for one in results] == [
         ("hush", "caller"),
         None,
         ("theirs", "project"),
@@ -518,6 +518,6 @@ def test_a_name_can_state_generation() -> None:
     """Every parameter can be written behind `?`."""
     given = {"temperature": "0.5", "top_p": "1", "max_tokens": "16", "seed": "-3", "stop": "\n"}
     texts = urlencode({**given, "logprobs": "true", "top_logprobs": "0"})
-    found = Generation(0.5, 1, 16, -3, ("\n",), logprobs=True, top_logprobs=0)
-    assert reach(f"openai/x?{texts}").generation == found
-    assert reach(f"http://h/v1?{texts}#m").generation == found
+    result = Generation(0.5, 1, 16, -3, ("\n",), logprobs=True, top_logprobs=0)
+    assert reach(f"openai/x?{texts}").generation == result
+    assert reach(f"http://h/v1?{texts}#m").generation == result

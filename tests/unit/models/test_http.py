@@ -124,7 +124,8 @@ def call_all(
         async with serve(console) as port:
             host = f"http://127.0.0.1:{port}"
             there = [
-                one if one.url is None else one._replace(url=f"{host}{one.url}") for one in requests
+                request if request.url is None else request._replace(url=f"{host}{request.url}")
+                for request in requests
             ]
             return await send(connect(f"{host}/v1", key), *there, limits=limits, seconds=seconds)
 
@@ -683,7 +684,7 @@ def test_a_proxy_is_told_its_password_and_nobody_else_is(
             assert b"Proxy-Authorization: Basic " + base64.b64encode(b"me:pass-canary") in told[0]
             assert b"proxy" not in asked[0].lower()
             assert "pass-canary" not in caplog.text
-    said = [one.getMessage() for one in caplog.records]
+    said = [record.getMessage() for record in caplog.records]
     assert len(said) == 2  # two proxies, each on its own port
     assert all(
         one.startswith("requests go through the proxy `http://***@127.0.0.1:") for one in said

@@ -202,7 +202,7 @@ def test_code_of_users_sees_the_chat_form(folder: Path) -> None:
         name, is_simulated = "acme/small", False
 
         def complete(self, questions: Sequence[Request]) -> list[Completion]:
-            seen.extend(one.messages for one in questions)
+            seen.extend(question.messages for question in questions)
             return [Completion("A")]
 
     def answer(messages: list[dict[str, object]]) -> str:
@@ -302,9 +302,9 @@ def test_what_is_no_image_is_an_error_of_its_row(folder: Path, value: object, me
     with (folder / "large.png").open("wb") as file:
         file.write(PNG)
         file.truncate(20_000_001)
-    found = build_one(folder, value)
-    assert isinstance(found, RowError)
-    assert message in found.message
+    result = build_one(folder, value)
+    assert isinstance(result, RowError)
+    assert message in result.message
 
 
 def test_the_error_names_sample_and_column(folder: Path) -> None:
@@ -367,7 +367,7 @@ def test_bytes_of_a_table_are_images(tmp_path: Path, ending: str) -> None:
         ("{{ sample.many }}", 2),
     ]:
         prompts: Any = make_solver(template).build_prompts(load(file), None)
-        assert [len(images.list_images(one)) for one in prompts] == [count, 0]
+        assert [len(images.list_images(prompt)) for prompt in prompts] == [count, 0]
         assert prompts[0][1]["content"][1] == STORED
     names = "{{ [sample.image, sample.told] }}"
     prompts = make_solver(names).build_prompts(load(file), None)
@@ -477,7 +477,7 @@ def test_an_api_without_images_is_an_error_at_check(
         in done.out + done.err
     )
     assert "APIs that do: `chat`, `anthropic`, `gemini`" in done.out + done.err
-    rows = [json.loads(one) for one in (project / "questions.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in (project / "questions.jsonl").read_text().splitlines()]
     rows[0]["picture"] = ADDRESS
     (project / "pictures/square.png").write_bytes(OTHERS["image/gif"])
     (project / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -513,7 +513,7 @@ def test_a_run_keeps_references_and_every_command_works_on_it(
         in shown.out
     )
     assert call("rescore", again, "--out", tmp_path / "rescored").code == 0
-    rows = [json.loads(one) for one in call("export", again, "--to", "jsonl").out.splitlines()]
+    rows = [json.loads(line) for line in call("export", again, "--to", "jsonl").out.splitlines()]
     assert [row["sample"]["picture"] for row in rows] == ["moved/circle.png", "moved/square.png"]
     plan = json.loads(
         call("run", project, "--model", "http://127.0.0.1:1/v1#m", "--dry-run", "--json").out

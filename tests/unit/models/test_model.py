@@ -122,7 +122,7 @@ def test_answers_do_not_depend_on_order_or_company(name: str) -> None:
     questions = [Request(f"s{i}", [], CHOICES, ["x"] * 4, "A", "x") for i in range(50)]
     together = opened.complete(questions)
     assert opened.complete(questions[::-1])[::-1] == together
-    assert [opened.complete([one])[0] for one in questions] == together
+    assert [opened.complete([question])[0] for question in questions] == together
 
 
 @pytest.mark.parametrize("name", ["random", "simulated?style=bare"])
@@ -133,11 +133,12 @@ def test_every_trial_is_drawn_anew(name: str) -> None:
     opened = open_model(f"builtin/{name}")
     questions = [Request(f"s{i}", [], CHOICES, None, "A", "x") for i in range(40)]
     trials = [
-        opened.complete([replace(one, trial=number) for one in questions]) for number in range(3)
+        opened.complete([replace(question, trial=number) for question in questions])
+        for number in range(3)
     ]
     assert trials[0] == opened.complete(questions)
     assert trials[0] != trials[1] != trials[2] != trials[0]
-    assert opened.complete([replace(one, trial=2) for one in questions]) == trials[2]
+    assert opened.complete([replace(question, trial=2) for question in questions]) == trials[2]
 
 
 def test_ties_are_drawn() -> None:
@@ -190,10 +191,10 @@ def test_simulated_accuracy_is_what_the_model_means() -> None:
 @pytest.mark.parametrize("style", [name for name in STYLE_NAMES if name != "mixed"])
 def test_simulated_style_uses_its_own_forms(style: str) -> None:
     """Every form of a style appears, and no other."""
-    found = {
+    results = {
         one.text for one in ask_builtin(f"builtin/simulated?accuracy=1&style={style}", number=300)
     }
-    assert found == {form.format(c="C", t="y", o="?") for form in STYLES[style]}
+    assert results == {form.format(c="C", t="y", o="?") for form in STYLES[style]}
 
 
 def test_mixed_style_has_the_documented_shares() -> None:
@@ -201,11 +202,11 @@ def test_mixed_style_has_the_documented_shares() -> None:
     assert sum(MIXED_SHARES.values()) == 100
     assert set(MIXED_SHARES) == set(STYLES)
     answers = ask_builtin("builtin/simulated", number=5000)
-    refused = [one for one in answers if one.status is CompletionStatus.REFUSED]
+    refused = [answer for answer in answers if answer.status is CompletionStatus.REFUSED]
     assert 70 < len(refused) < 130
     assert all(one.text is None and one.reply and one.reply["refusal"] for one in refused)
-    assert 2150 < sum(one.text in set(CHOICES) for one in answers) < 2350
-    assert 30 < sum(one.text is not None and not one.text.strip() for one in answers) < 75
+    assert 2150 < sum(answer.text in set(CHOICES) for answer in answers) < 2350
+    assert 30 < sum(answer.text is not None and not answer.text.strip() for answer in answers) < 75
 
 
 def test_every_simulated_answer_can_be_read() -> None:
@@ -301,7 +302,10 @@ class PackageOwn:
         self.sizes.append(len(questions))
         if self.name.endswith("broken"):
             raise RuntimeError("out of memory")
-        said = [Completion(f"{one.sample_id} {one.truth} {one.trial}") for one in questions]
+        said = [
+            Completion(f"{question.sample_id} {question.truth} {question.trial}")
+            for question in questions
+        ]
         return said[:-1] if self.name.endswith("short") else said
 
 
@@ -480,17 +484,17 @@ def test_a_snippet_answers() -> None:
         "    return None if text == 'nothing' else text.upper()\n"
     )
     model = open_snippet(source)
-    found = model.complete(ask("a", "refuse", "whole", "nothing", "a"))
+    result = model.complete(ask("a", "refuse", "whole", "nothing", "a"))
     model.close()
-    assert [(one.text, one.status) for one in found] == [
+    assert [(one.text, one.status) for one in result] == [
         ("A", OK),
         (None, REFUSED),
         ("W", OK),
         (None, ERROR),
         ("A", OK),
     ]
-    assert found[3].error == "`infer` returned None, not a text or a message"
-    assert found[2].finish_reason == "length"
+    assert result[3].error == "`infer` returned None, not a text or a message"
+    assert result[2].finish_reason == "length"
 
 
 def test_a_snippet_that_fails_on_a_sample_fails_there_alone() -> None:
@@ -505,11 +509,11 @@ def test_a_snippet_that_fails_on_a_sample_fails_there_alone() -> None:
         "    return ['no', {}] if messages[0]['content'] == 'odd' else 'B'\n"
     )
     model = open_snippet(source, WHERE="hush-canary")
-    found = model.complete(ask("good", "bad", "odd", "fine"))
+    result = model.complete(ask("good", "bad", "odd", "fine"))
     model.close()
-    assert [one.status for one in found] == [OK, ERROR, ERROR, OK]
-    assert "ValueError: with ***" in str(found[1].error)
-    assert "canary" not in repr([*found, model])
+    assert [one.status for one in result] == [OK, ERROR, ERROR, OK]
+    assert "ValueError: with ***" in str(result[1].error)
+    assert "canary" not in repr([*result, model])
 
 
 def test_a_key_that_a_snippet_says_is_hidden_and_its_other_values_are_not() -> None:
@@ -522,10 +526,10 @@ def test_a_key_that_a_snippet_says_is_hidden_and_its_other_values_are_not() -> N
         "        {'type': 'text', 'text': text}]}\n"
     )
     model = open_snippet(source, MY_API_KEY="sk-canary-1", MODEL="large", MY_AUTH_KEY="A")
-    found = model.complete(ask("plain", "message"))
+    result = model.complete(ask("plain", "message"))
     model.close()
-    assert [one.text for one in found] == ["*** large A"] * 2
-    assert "canary" not in repr(found)
+    assert [one.text for one in result] == ["*** large A"] * 2
+    assert "canary" not in repr(result)
 
 
 def test_a_snippet_that_cannot_be_loaded_stops_everything() -> None:

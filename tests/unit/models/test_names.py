@@ -60,16 +60,16 @@ def test_a_server_of_this_machine_is_called_at_its_usual_port(name: str, port: i
 
     Its own is sent where it is set, and its URL may differ.
     """
-    found = connect(
+    result = connect(
         f"{name}/meta-llama/Llama-3.1-8B", caller=Caller({"OPENAI_API_KEY": "sk-canary-1"})
     )
-    assert found.url == f"http://127.0.0.1:{port}/v1/chat/completions"
-    assert (found.model, found.missing_key) == ("meta-llama/Llama-3.1-8B", None)
-    assert found.reveal_headers() == {}
+    assert result.url == f"http://127.0.0.1:{port}/v1/chat/completions"
+    assert (result.model, result.missing_key) == ("meta-llama/Llama-3.1-8B", None)
+    assert result.reveal_headers() == {}
     own = {f"{name.upper()}_API_KEY": "sk-own-2", f"{name.upper()}_BASE_URL": "http://127.0.0.1:77"}
-    found = connect(f"{name}/x", caller=Caller(own))
-    assert found.url == "http://127.0.0.1:77/v1/chat/completions"
-    assert found.reveal_headers() == {"Authorization": "Bearer sk-own-2"}
+    result = connect(f"{name}/x", caller=Caller(own))
+    assert result.url == "http://127.0.0.1:77/v1/chat/completions"
+    assert result.reveal_headers() == {"Authorization": "Bearer sk-own-2"}
 
 
 def test_a_project_cannot_send_the_key_of_a_local_server_elsewhere() -> None:

@@ -131,11 +131,11 @@ def test_every_parameter_takes_part_in_the_identity() -> None:
         "http://h/v1?extra_body.x=2#m",
         "http://h/v1?extra_body.x.y=2#m",
     ]
-    found = {connect(name, caller=Caller({})).identity for name in names}
-    assert len(found) == len(names)
+    results = {connect(name, caller=Caller({})).identity for name in names}
+    assert len(results) == len(names)
     keyed = connect("http://h/v1#m", caller=Caller({"ANSWERKEY_API_KEY": "sk-123456"}))
     assert isinstance(keyed.key, Secret)
-    assert keyed.identity in found
+    assert keyed.identity in results
 
 
 def test_the_nearer_extra_body_wins_field_by_field() -> None:

@@ -184,8 +184,8 @@ def test_what_is_no_answer_has_no_text() -> None:
     All else is NO_TEXT.
     """
     for messages, status in ((REFUSALS, REFUSED), (WITHOUT_TEXT, NO_TEXT)):
-        found = [(one.text, one.status) for one in map(read_message, messages)]
-        assert found == [(None, status)] * len(messages)
+        results = [(one.text, one.status) for one in map(read_message, messages)]
+        assert results == [(None, status)] * len(messages)
 
 
 def test_exchange_keeps_what_was_asked() -> None:
@@ -641,7 +641,7 @@ def test_tokens_are_counted_once(
     name = "usageMetadata" if take is take_gemini else "usage"
     said = read({**answers[take], name: usage}, take)
     assert (said.text, said.reasoning) == ("B", None if take is take_text else "A?")
-    assert tuple(getattr(said, one) for one in USAGE_NAMES) == tokens
+    assert tuple(getattr(said, usage_name) for usage_name in USAGE_NAMES) == tokens
     cost = (tokens[0] or 0) + 1000.0 * (tokens[1] or 0)
     assert charge_completion(Price(1.0, 1000.0), said) == cost
 
@@ -699,11 +699,14 @@ TEXT = {
 @pytest.mark.parametrize("logprobs", [CHAT, TEXT])
 def test_every_api_says_the_same(logprobs: object) -> None:
     """Tokens, their log-probabilities, and the likeliest alternatives."""
-    found = read_positions(logprobs)
-    assert [one.token.strip() for one in found] == ["A", "."]
-    assert [one.logprob for one in found] == [-0.1, -0.5]
-    assert {token.strip(): value for token, value in found[0].top.items()} == {"A": -0.1, "B": -3.0}
-    assert list(found[1].top.values()) == [-0.5]
+    result = read_positions(logprobs)
+    assert [one.token.strip() for one in result] == ["A", "."]
+    assert [one.logprob for one in result] == [-0.1, -0.5]
+    assert {token.strip(): value for token, value in result[0].top.items()} == {
+        "A": -0.1,
+        "B": -3.0,
+    }
+    assert list(result[1].top.values()) == [-0.5]
 
 
 @pytest.mark.parametrize(
@@ -732,9 +735,9 @@ def test_a_logprob_above_zero_is_zero_and_one_that_is_none_is_left_out() -> None
     """Endpoints round; NaN and text are no probabilities."""
     first: dict[str, object] = {"token": "A", "logprob": 1e-9}
     first["top_logprobs"] = [{"token": "B", "logprob": "x"}, {"token": "C", "logprob": -(10**400)}]
-    found = read_positions({"content": [first, {"token": "B", "logprob": float("nan")}]})
-    assert (found[0].logprob, found[0].top) == (0.0, {"A": 0.0})
-    assert (found[1].logprob, found[1].top) == (None, {})
+    result = read_positions({"content": [first, {"token": "B", "logprob": float("nan")}]})
+    assert (result[0].logprob, result[0].top) == (0.0, {"A": 0.0})
+    assert (result[1].logprob, result[1].top) == (None, {})
 
 
 def echo(

@@ -133,8 +133,8 @@ def test_no_lens_is_slow_on_long_texts(name: str, text: str) -> None:
     In quadratic time it would take minutes.
     """
     begun = time.process_time()
-    found = EXTRACTORS[name].read(text, LETTERS, CITIES)
-    assert found is None or found in LETTERS
+    result = EXTRACTORS[name].read(text, LETTERS, CITIES)
+    assert result is None or result in LETTERS
     assert time.process_time() - begun < 30
 
 

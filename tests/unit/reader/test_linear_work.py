@@ -53,9 +53,9 @@ class CountingList(list[Any]):
     def __getitem__(self, key: slice, /) -> list[Any]: ...
     def __getitem__(self, key: SupportsIndex | slice, /) -> Any:
         """Return an element, or some of them."""
-        found = super().__getitem__(key)
-        CountingList.looks += len(found) if isinstance(key, slice) else 1
-        return found
+        result = super().__getitem__(key)
+        CountingList.looks += len(result) if isinstance(key, slice) else 1
+        return result
 
     def __iter__(self) -> Iterator[Any]:
         """Return the elements one after the other."""
@@ -180,8 +180,8 @@ def test_a_label_is_read_across_any_number_of_line_breaks(blank: str) -> None:
     """Where a reading is told to be, and what is read, do not depend on how blanks are counted."""
     for size in (200, 300, 1_000, 50_000):
         text = f"Think.{repeat(blank, size)}The answer is B.{repeat(blank, size)}Done."
-        found = find_rule("stated_answer").read(text, CHOICES, OPTIONS)
-        assert (found.choice, text[slice(*found.span or (0, 0))]) == ("B", "answer is B")
+        result = find_rule("stated_answer").read(text, CHOICES, OPTIONS)
+        assert (result.choice, text[slice(*result.span or (0, 0))]) == ("B", "answer is B")
 
 
 def test_pattern_is_one_search_by_a_linear_engine() -> None:

@@ -39,16 +39,16 @@ def test_the_reader_loads_no_heavy_library() -> None:
 )
 def test_rules_are_called_by_name(rule: str, choice: str | None, part: str | None) -> None:
     """One text, read by each of the rules; the option texts reach the rule that reads them."""
-    found = reader.read("Clearly, the answer is Rome.", "ABCD", ["Oslo", "Rome"], rule)
-    assert (found.choice, found.part) == (choice, part)
+    result = reader.read("Clearly, the answer is Rome.", "ABCD", ["Oslo", "Rome"], rule)
+    assert (result.choice, result.part) == (choice, part)
 
 
 def test_many_texts_are_read_as_each_alone() -> None:
     """Without a rule it is `stated_answer`, for one text as for many."""
     texts = ["Clearly, the answer is Rome.", "A or B", ""]
-    found = reader.read_many(iter(texts), "ABCD", ["Oslo", "Rome"])
-    assert [one.choice for one in found] == ["B", None, None]
-    assert found == [reader.read(text, "ABCD", ["Oslo", "Rome"]) for text in texts]
+    result = reader.read_many(iter(texts), "ABCD", ["Oslo", "Rome"])
+    assert [one.choice for one in result] == ["B", None, None]
+    assert result == [reader.read(text, "ABCD", ["Oslo", "Rome"]) for text in texts]
     assert [
         one.choice for one in reader.read_many(texts, "ABCD", rule="first_character_literal")
     ] == [

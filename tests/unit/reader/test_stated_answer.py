@@ -119,14 +119,14 @@ def test_a_remark_in_brackets_ends_with_its_line() -> None:
 
     The label before them counts.
     """
-    found = read_stated_answer("The answer is B (which\nis Lyon).", CHOICES)
-    assert (found.choice, found.part) == ("B", "answer_cue")
+    result = read_stated_answer("The answer is B (which\nis Lyon).", CHOICES)
+    assert (result.choice, result.part) == ("B", "answer_cue")
 
 
 def test_dressed_text_after_a_mark_makes_a_label() -> None:
     """`B:**Lyon**` is labelled as `B: Lyon` is."""
-    found = read_stated_answer("B:**Lyon**", CHOICES)
-    assert (found.choice, found.part) == ("B", "first_label")
+    result = read_stated_answer("B:**Lyon**", CHOICES)
+    assert (result.choice, result.part) == ("B", "first_label")
 
 
 def test_a_list_of_options_states_nothing() -> None:
@@ -141,8 +141,8 @@ def test_verdicts_may_be_dressed_and_hedged() -> None:
     text = (
         "A: Paris - **wrong**\nB: Lyon - definitely **correct**\nC: Rome - *wrong*\nD: Bonn - wrong"
     )
-    found = read_stated_answer(text, CHOICES)
-    assert (found.choice, found.part) == ("B", "verdict_list")
+    result = read_stated_answer(text, CHOICES)
+    assert (result.choice, result.part) == ("B", "verdict_list")
 
 
 @pytest.mark.parametrize(
@@ -151,15 +151,15 @@ def test_verdicts_may_be_dressed_and_hedged() -> None:
 def test_a_verdict_may_be_turned_round(wrong: str) -> None:
     """What is called not right is wrong, however that is dressed."""
     text = f"A: Paris - {wrong}\nB: Lyon - **correct**\nC: Rome - {wrong}\nD: Bonn - {wrong}"
-    found = read_stated_answer(text, CHOICES)
-    assert (found.choice, found.part) == ("B", "verdict_list")
+    result = read_stated_answer(text, CHOICES)
+    assert (result.choice, result.part) == ("B", "verdict_list")
 
 
 @pytest.mark.parametrize(("text", "part"), [("[[B]]", "double_brackets"), ("[[B]", "label_line")])
 def test_double_brackets_have_to_be_closed(text: str, part: str) -> None:
     """Otherwise the label stands on its own."""
-    found = read_stated_answer(text, CHOICES)
-    assert (found.choice, found.part) == ("B", part)
+    result = read_stated_answer(text, CHOICES)
+    assert (result.choice, result.part) == ("B", part)
 
 
 def test_a_label_may_be_followed_by_its_own_text_in_quotes() -> None:
@@ -173,8 +173,8 @@ def test_the_text_of_an_option_counts_at_the_end_of_a_sentence() -> None:
     middle = "Well, it depends.\nLyon\nThat is what people say about it in the end."
     assert read_stated_answer(middle, CHOICES, TOWNS).reason == "NOTHING_STATED"
     for text in ("The capital is **Lyon**.", 'The town is "Lyon"'):
-        found = read_stated_answer(text, CHOICES, TOWNS)
-        assert (found.choice, found.part) == ("B", "option_text")
+        result = read_stated_answer(text, CHOICES, TOWNS)
+        assert (result.choice, result.part) == ("B", "option_text")
 
 
 def test_a_question_about_a_label_is_no_verdict() -> None:
@@ -185,8 +185,8 @@ def test_a_question_about_a_label_is_no_verdict() -> None:
 
 def test_endless_words_are_read_as_they_are() -> None:
     """A word that no lexicon holds is not normalized; what follows it is read all the same."""
-    found = read_stated_answer("\N{LATIN SMALL LETTER E WITH ACUTE}" * 65 + ". Answer: B", CHOICES)
-    assert (found.choice, found.part) == ("B", "answer_cue")
+    result = read_stated_answer("\N{LATIN SMALL LETTER E WITH ACUTE}" * 65 + ". Answer: B", CHOICES)
+    assert (result.choice, result.part) == ("B", "answer_cue")
 
 
 COLOURS = ("red", "the blue", "green", "deep blue sea")
@@ -392,8 +392,8 @@ def test_every_stated_answer_is_listed_with_its_place(
     What is only thought is not stated. Option texts change nothing here.
     """
     for options in (None, ("one", "two", "three", "four")):
-        found = list_statements(text, CHOICES, options)
-        assert [(choices, text[begin:end]) for choices, (begin, end) in found] == stated
+        result = list_statements(text, CHOICES, options)
+        assert [(choices, text[begin:end]) for choices, (begin, end) in result] == stated
 
 
 def test_what_decides_is_among_the_stated_answers() -> None:

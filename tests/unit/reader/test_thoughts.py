@@ -86,9 +86,9 @@ def test_nothing_is_said_that_is_not_in_the_text(text: str) -> None:
 
     So is each thought, and nothing is thought twice.
     """
-    found = split_thoughts(text)
-    if found is not None:
-        thought, said = found
+    result = split_thoughts(text)
+    if result is not None:
+        thought, said = result
         assert len(said) + len(thought) <= len(text)
         for part in (said, *thought.split("\n")):
             letters = iter(text)

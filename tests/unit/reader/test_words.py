@@ -47,7 +47,7 @@ class Line:
 def list_lines() -> Iterator[Line]:
     """Yield the lines of all word lists."""
     for file in sorted(
-        (resources.files("answerkey.reader") / "words").iterdir(), key=lambda one: one.name
+        (resources.files("answerkey.reader") / "words").iterdir(), key=lambda path: path.name
     ):
         for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
             if not line.startswith("#"):
@@ -91,6 +91,6 @@ def test_every_word_does_what_its_example_says(file: str) -> None:
 
 def test_few_words_have_no_example() -> None:
     """Lines without an example say why; there are no more of them than there were."""
-    without = [one for one in LINES if one.example.startswith("#")]
+    without = [line for line in LINES if line.example.startswith("#")]
     assert all(len(one.example) > len("# ") for one in without)
     assert sum(len(one.words) for one in without) <= MOST_WITHOUT_EXAMPLE

@@ -79,9 +79,9 @@ def test_models_that_are_not_shown_to_differ_share_ranks(score: Score) -> None:
 def test_runs_of_other_tasks_are_columns(score: Score) -> None:
     """Each task is compared between the runs that have it; what a row lacks is empty."""
     runs = [score("a", 95), score("b", 50), score("c", 95, "exam"), score("d", 50, "exam")]
-    found = describe(*runs)
-    board = found["leaderboard"]
-    assert (found["refused"], [task["key"] for task in board["tasks"]]) == (None, ["quiz", "exam"])
+    result = describe(*runs)
+    board = result["leaderboard"]
+    assert (result["refused"], [task["key"] for task in board["tasks"]]) == (None, ["quiz", "exam"])
     cells = {row["name"]: [cell and cell["rank"] for cell in row["cells"]] for row in board["rows"]}
     assert cells == {
         "a": [[1, 1], None],
@@ -106,9 +106,9 @@ def test_several_tasks_have_a_mean(score: Score) -> None:
 
 def test_runs_that_cannot_be_compared_are_listed_without_ranks(score: Score) -> None:
     """Their numbers are there, and the page says why nothing is compared."""
-    found = describe(score("a", 60), score("b", 90, "exam"))
-    assert found["refused"] is not None
-    assert {row["name"] for row in found["leaderboard"]["rows"]} == {"a", "b"}
+    result = describe(score("a", 60), score("b", 90, "exam"))
+    assert result["refused"] is not None
+    assert {row["name"] for row in result["leaderboard"]["rows"]} == {"a", "b"}
 
 
 def draw(*runs: Run, width: int = 100) -> list[str]:

@@ -133,14 +133,15 @@ def test_plots_hold_what_is_drawn(done: Run) -> None:
     assert art["interval"] == pytest.approx([0.0945, 0.9055], abs=1e-4)
     assert plots["invalid"] == [{"reason": "NOT_A_CHOICE", "count": 1, "stated": 1, "right": 1}]
     rules = {
-        one["name"]: (one["kind"], one["value"], one["invalid_share"]) for one in plots["rules"]
+        plot["name"]: (plot["kind"], plot["value"], plot["invalid_share"])
+        for plot in plots["rules"]
     }
     assert rules["first_character"] == ("own", 0.5, 0.25)
     assert rules["stated_answer"] == ("rule", 0.75, 0.0)
     letters = plots["letters"]
     assert (letters["true"], letters["predicted"]) == (["A", "B"], ["A", "B", "INVALID"])
     assert letters["counts"] == [[1, 0, 0], [1, 1, 1]]
-    assert [(one["label"], one["n"]) for one in plots["recalls"]["rows"]] == [("A", 1), ("B", 3)]
+    assert [(plot["label"], plot["n"]) for plot in plots["recalls"]["rows"]] == [("A", 1), ("B", 3)]
     assert plots["recalls"]["rstd"] == pytest.approx(100 / 3)
     assert plots["reliability"] is None
 

@@ -71,8 +71,8 @@ ROWS: list[Shown] = [
 
 def test_orders_are_compared_within_samples() -> None:
     """Right in all, right in any, the same option in all, and the most frequent option's share."""
-    found = finish(ROWS)
-    assert {name: one.value for name, one in found.items()} == {
+    result = finish(ROWS)
+    assert {name: one.value for name, one in result.items()} == {
         "order_mean": 0.75,
         "order_all_right": 0.5,
         "order_any_right": 1.0,
@@ -82,7 +82,7 @@ def test_orders_are_compared_within_samples() -> None:
         "order_recall_B": 0.5,
         "order_rstd": 25.0,
     }
-    spread = found["order_rstd"]
+    spread = result["order_rstd"]
     assert spread.details == {"true": {"A": 2, "B": 2}, "predicted": {"A": 3, "B": 1}, "invalid": 0}
     assert spread.interval_note == "no formula fits it; the recalls have intervals of their own"
 
@@ -92,17 +92,17 @@ def test_a_completion_that_names_no_option_is_consistent_with_nothing() -> None:
 
     Labels nobody names are told with nothing.
     """
-    found = finish([("s", "A", None, None), ("s", "B", None, None)])
-    assert (found["order_consistency"].value, found["order_modal_share"].value) == (0.0, 0.0)
+    result = finish([("s", "A", None, None), ("s", "B", None, None)])
+    assert (result["order_consistency"].value, result["order_modal_share"].value) == (0.0, 0.0)
     rows: list[Shown] = [("s1", "A", "A", "A"), ("s1", "B", "A", "A"), ("s2", "C", None, None)]
-    found = finish([*rows, ("s2", "A", "A", "A")])
-    assert found["order_rstd"].details == {
+    result = finish([*rows, ("s2", "A", "A", "A")])
+    assert result["order_rstd"].details == {
         "true": {"A": 2, "B": 1, "C": 1},
         "predicted": {"A": 3, "B": 0, "C": 0},
         "invalid": 1,
     }
-    assert (found["order_mean"].is_share, found["order_modal_share"].is_share) == (True, True)
-    assert (found["order_recall_B"].n, found["order_mean"].type) == (1, "choice_order")
+    assert (result["order_mean"].is_share, result["order_modal_share"].is_share) == (True, True)
+    assert (result["order_recall_B"].n, result["order_mean"].type) == (1, "choice_order")
 
 
 @pytest.mark.parametrize(
@@ -113,15 +113,15 @@ def test_values_are_known_by_name_before_there_are_scores(orders: str, *, severa
     comparing = ("order_all_right", "order_any_right", "order_consistency", "order_modal_share")
     names = ChoiceOrderMetric(orders).value_names()
     assert names.names == ("order_mean", *(comparing if several else ()), "order_rstd")
-    assert [names.allow(one) for one in ("order_recall_E", "order_else")] == [True, False]
-    found = finish([("s1", "A", "A", "A"), ("s2", "B", "A", "B")], orders)
-    assert set(found) == {*names.names, "order_recall_A", "order_recall_B"}
+    assert [names.allow(name) for name in ("order_recall_E", "order_else")] == [True, False]
+    result = finish([("s1", "A", "A", "A"), ("s2", "B", "A", "B")], orders)
+    assert set(result) == {*names.names, "order_recall_A", "order_recall_B"}
 
 
 def test_what_is_left_in_place_or_failed_does_not_count_and_is_counted() -> None:
     """One row without a score leaves out its sample, wherever it stands."""
-    found = finish(ROWS, left=[None, None, "REFERS_TO_LABELS", "REFERS_TO_LABELS"])
-    assert found["order_all_right"].n_excluded == {"left_in_place": 1}
+    result = finish(ROWS, left=[None, None, "REFERS_TO_LABELS", "REFERS_TO_LABELS"])
+    assert result["order_all_right"].n_excluded == {"left_in_place": 1}
     for row in range(4):
         mean = finish(ROWS, failed=row)["order_mean"]
         assert (mean.n, dict(mean.n_excluded)) == (1, {"failed": 1})
@@ -160,9 +160,9 @@ def test_samples_are_means_over_their_orders() -> None:
         ("b", "A", "A", "A"),
     ]
     owners = pl.Series(["a", "a", "a", "b"])
-    found = average_orders(make_shown(rows), owners).column("is_correct")
-    assert found is not None
-    assert found.to_list() == [1 / 3, 1.0]
+    result = average_orders(make_shown(rows), owners).column("is_correct")
+    assert result is not None
+    assert result.to_list() == [1 / 3, 1.0]
     assert find_first_rows(owners).to_list() == [0, 3]
     assert find_worst_rows(pl.Series([0, 2, 2, 0]), owners).to_list() == [1, 3]
     spoiled = average_orders(make_shown(rows, failed=2), owners)
@@ -243,25 +243,25 @@ def test_the_prior_is_found_and_taken_out() -> None:
 
     Samples that estimate the prior do not count, and are said to be left out.
     """
-    found = debias([*DRAWN, *ASKED])
+    result = debias([*DRAWN, *ASKED])
     prior = pytest.approx(dict(zip(CHOICES, PRIOR, strict=True)))
-    accuracy = found["pride_accuracy"]
+    accuracy = result["pride_accuracy"]
     assert accuracy.details["priors"] == [{"labels": CHOICES, "prior": prior, "samples": 3}]
     assert (accuracy.n, accuracy.n_excluded, accuracy.type) == (3, {"estimates_prior": 3}, "pride")
-    assert tuple(found) == PrideMetric(0.5).value_names().names
-    assert {name: value.value for name, value in found.items()} == {
+    assert tuple(result) == PrideMetric(0.5).value_names().names
+    assert {name: value.value for name, value in result.items()} == {
         "pride_accuracy": 1.0,
         "pride_accuracy_before": pytest.approx(2 / 3),
         "pride_difference": pytest.approx(1 / 3),
         "pride_rstd": 0.0,
         "pride_rstd_before": pytest.approx(100 * (2 / 9) ** 0.5),
     }
-    assert [found[name].is_share for name in ("pride_accuracy", "pride_accuracy_before")] == [
+    assert [result[name].is_share for name in ("pride_accuracy", "pride_accuracy_before")] == [
         True,
         True,
     ]
-    assert found["pride_rstd"].interval_note is not None
-    difference = found["pride_difference"]
+    assert result["pride_rstd"].interval_note is not None
+    difference = result["pride_difference"]
     assert dict(difference.details) == {"p": 1.0, "p_method": "mcnemar_exact"}
     assert difference.interval_method == "newcombe"
     assert difference.interval == bound_flips(Flips(both=2, first_only=1, second_only=0, neither=0))

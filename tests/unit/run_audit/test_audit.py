@@ -67,7 +67,7 @@ def find_reader(task: TaskAudit, name: str) -> ReaderCounts:
 
 def kinds(task: TaskAudit) -> list[str]:
     """Return the kinds of all findings, in order."""
-    return [one.kind for one in task.findings]
+    return [finding.kind for finding in task.findings]
 
 
 def test_every_rule_and_every_lens_reads_every_completion() -> None:
@@ -78,10 +78,17 @@ def test_every_rule_and_every_lens_reads_every_completion() -> None:
     """
     task = audit_only(score("BBCA", ["B", "Answer: B", " C", None]))
     names = [*RULE_NAMES, *EXTRACTORS]
-    assert [one.name for one in task.readers] == names
-    assert [one.kind for one in task.readers] == ["own", *["rule"] * 3, *["lens"] * len(EXTRACTORS)]
-    assert {one.n for one in task.readers} == {4}
-    counts = {one.name: (one.correct, one.invalid, one.gains, one.losses) for one in task.readers}
+    assert [reader.name for reader in task.readers] == names
+    assert [reader.kind for reader in task.readers] == [
+        "own",
+        *["rule"] * 3,
+        *["lens"] * len(EXTRACTORS),
+    ]
+    assert {reader.n for reader in task.readers} == {4}
+    counts = {
+        reader.name: (reader.correct, reader.invalid, reader.gains, reader.losses)
+        for reader in task.readers
+    }
     assert counts["first_character"] == (2, 2, 0, 0)
     assert counts["first_character_literal"] == (1, 2, 0, 1)
     assert counts["stated_answer"] == (3, 1, 1, 0)
@@ -106,8 +113,11 @@ def test_chance_kappa_and_recalls() -> None:
 def test_reasons_say_what_is_stated_all_the_same() -> None:
     """INVALID completions by reason, with how many state an answer and how many the right one."""
     task = audit_only(score("BCDA", ["Answer: B", "Answer: B", "no idea", "A"]))
-    found = {one.reason: (one.count, one.stated, one.right, one.example) for one in task.reasons}
-    assert found == {"PART_OF_A_WORD": (2, 2, 1, "000001"), "NOT_A_CHOICE": (1, 0, 0, "000003")}
+    results = {
+        reason.reason: (reason.count, reason.stated, reason.right, reason.example)
+        for reason in task.reasons
+    }
+    assert results == {"PART_OF_A_WORD": (2, 2, 1, "000001"), "NOT_A_CHOICE": (1, 0, 0, "000003")}
 
 
 def test_rows_that_do_not_count_are_left_out() -> None:
@@ -115,10 +125,10 @@ def test_rows_that_do_not_count_are_left_out() -> None:
     where = {"expression": "{{ sample.answer }}", "op": "equals", "value": "D"}
     action = {"key": "late", "action": "exclude_from_metrics", "filter": where}
     task = make_task({"actions": [action]})
-    found = audit_only(
+    result = audit_only(
         ak.score(task, [{"answer": letter} for letter in "ADAD"], ["A", "D", "A", "D"])
     )
-    assert (found.n, found.left_out) == (2, {"excluded:late": 2})
+    assert (result.n, result.left_out) == (2, {"excluded:late": 2})
 
 
 @pytest.mark.parametrize(
@@ -161,11 +171,11 @@ def test_trials_have_no_interval() -> None:
     """Completions of the same sample are not independent: they are counted, and no interval is
     claimed.
     """
-    found = audit_only(score_trials(2, 2))
-    assert (found.n, found.samples) == (4, 2)
-    assert found.own is not None
-    assert found.own.interval is None
-    assert found.own.reach == pytest.approx((0.3423802275066531, 1.0))
+    result = audit_only(score_trials(2, 2))
+    assert (result.n, result.samples) == (4, 2)
+    assert result.own is not None
+    assert result.own.interval is None
+    assert result.own.reach == pytest.approx((0.3423802275066531, 1.0))
 
 
 def test_at_most_so_many_completions_are_read() -> None:
@@ -177,7 +187,7 @@ def test_at_most_so_many_completions_are_read() -> None:
     task = audit_only(run, most=30)
     assert (task.n, task.drawn_from) == (30, 100)
     assert task == audit_only(run, most=30)
-    assert {one.n for one in task.readers} == {30}
+    assert {reader.n for reader in task.readers} == {30}
     assert (audit_only(run, most=100).drawn_from, audit_only(run).n) == (None, 100)
     trials = audit_only(score_trials(10, 3), most=12)
     assert (trials.n, trials.samples, trials.drawn_from) == (12, 4, 30)
@@ -227,7 +237,9 @@ def test_what_stands_out_is_said_with_its_numbers(
     answers: str, texts: list[str | None], kind: str, told: str, numbers: dict[str, object]
 ) -> None:
     """A finding has its sentence and the numbers behind it."""
-    (found,) = [one for one in audit_only(score(answers, texts)).findings if one.kind == kind]
+    (found,) = [
+        finding for finding in audit_only(score(answers, texts)).findings if finding.kind == kind
+    ]
     assert told in found.sentence
     assert {name: found.numbers[name] for name in numbers} == numbers
 
@@ -275,9 +287,9 @@ def test_a_run_whose_dataset_is_gone(tmp_path: Path) -> None:
     rows.unlink()
     with pytest.raises(RunError, match="cannot be opened again"):
         ak.audit(runs[0])
-    found = ak.audit(runs[1])
-    assert found.tasks[0].n == 30
-    assert [str(one) for one in found.notices] == [
+    result = ak.audit(runs[1])
+    assert result.tasks[0].n == 30
+    assert [str(notice) for notice in result.notices] == [
         "warning: the dataset of `small` is gone: other harnesses' rules do not see the options"
     ]
 
@@ -301,11 +313,11 @@ def test_known_values_of_real_completions(tmp_path: Path) -> None:
 
 def test_an_audit_shows_itself() -> None:
     """It has the run's status and all findings; in a notebook nothing comes unescaped from data."""
-    found = ak.audit(score("ABCD" * 10, ["<b>A</b>"] * 40))
-    assert (found.path, found.status) == (None, "complete")
-    assert found.findings[0].kind == "COMPLETIONS_ALIKE"
-    assert "Findings" in str(found)
-    assert "&lt;b&gt;A" in found._repr_html_()
+    result = ak.audit(score("ABCD" * 10, ["<b>A</b>"] * 40))
+    assert (result.path, result.status) == (None, "complete")
+    assert result.findings[0].kind == "COMPLETIONS_ALIKE"
+    assert "Findings" in str(result)
+    assert "&lt;b&gt;A" in result._repr_html_()
 
 
 # ── what summaries say of readings

@@ -118,10 +118,12 @@ def test_a_run_on_storage_is_the_run_in_a_folder(
     assert read_manifest(found.pop("run.json")) == read_manifest(files.pop("run.json"))
     assert found == files
     assert (str(there.path), there.metrics) == (f"{bucket.url}/runs/one", here.metrics)
-    assert not [one for one in CANARIES for raw in found.values() if one in raw]
+    assert not [canary for canary in CANARIES for raw in found.values() if canary in raw]
     task, same = there.tasks["quiz"], here.tasks["quiz"]
     assert (len(task.repetitions), task.repeatability) == (num_runs - 1, same.repeatability)
-    assert [one.metrics for one in task.repetitions] == [one.metrics for one in same.repetitions]
+    assert [repetition.metrics for repetition in task.repetitions] == [
+        repetition.metrics for repetition in same.repetitions
+    ]
     assert task.scores.equals(same.scores)
     assert task.agreement.equals(same.agreement)
 

@@ -60,12 +60,12 @@ def find_load_error(source: str, *, seconds: float = SECONDS) -> SnippetError:
 
 def find_children() -> set[str]:
     """Return the ids of this process's children, living or waiting to be reaped."""
-    found = set()
+    result = set()
     for status in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
             if status.read_text().rpartition(")")[2].split()[1] == str(os.getpid()):
-                found.add(status.parent.name)
-    return found
+                result.add(status.parent.name)
+    return result
 
 
 COPYING = (
@@ -496,7 +496,9 @@ def test_value_that_cannot_be_passed_on_is_told() -> None:
     values = f"[{', '.join(SPOILED)}]"
     source = f"loop = []\nloop.append(loop)\ndef compute_scores(s):\n    return {values}[s['n']]"
     problems = run(source, *([{"n": n}, {}] for n in range(len(SPOILED))))
-    told = [(one.kind, one.message) for one in problems if isinstance(one, SnippetError)]
+    told = [
+        (problem.kind, problem.message) for problem in problems if isinstance(problem, SnippetError)
+    ]
     assert told == [("bad_value", message) for message in SPOILED.values()]
 
 

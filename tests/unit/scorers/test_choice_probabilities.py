@@ -55,10 +55,10 @@ def test_other_tokens_stand_for_no_choice(token: str) -> None:
 
 def test_spellings_of_a_choice_add_up() -> None:
     """`B` and ` B` are the same answer."""
-    found = judge({"A": 0.3, "B": 0.25, " B": 0.2, "The": 0.1})
-    assert found.metadata["predicted_choice"] == "B"
-    assert found.values["choice_mass"] == pytest.approx(0.75)
-    assert found.metadata["probabilities"] == [pytest.approx(0.4), pytest.approx(0.6), None, None]
+    result = judge({"A": 0.3, "B": 0.25, " B": 0.2, "The": 0.1})
+    assert result.metadata["predicted_choice"] == "B"
+    assert result.values["choice_mass"] == pytest.approx(0.75)
+    assert result.metadata["probabilities"] == [pytest.approx(0.4), pytest.approx(0.6), None, None]
 
 
 @pytest.mark.parametrize(
@@ -86,9 +86,9 @@ def test_probabilities_are_read_after_the_thoughts(thoughts: tuple[str, ...]) ->
     choice.
     """
     sent = send("B", {"B": 0.99, "A": 0.01}, *thoughts)
-    found = judge_probabilities(sent, CHOICES, "B", "B")
-    assert (found.metadata["predicted_choice"], found.metadata["answer_token"]) == ("B", "B")
-    assert found.values["truth_probability"] == pytest.approx(0.99)
+    result = judge_probabilities(sent, CHOICES, "B", "B")
+    assert (result.metadata["predicted_choice"], result.metadata["answer_token"]) == ("B", "B")
+    assert result.values["truth_probability"] == pytest.approx(0.99)
 
 
 def test_thoughts_without_an_answer_have_no_answer_token() -> None:
@@ -101,8 +101,8 @@ def test_thoughts_without_an_answer_have_no_answer_token() -> None:
 
 def test_values_are_those_of_their_definitions() -> None:
     """Probabilities are given that one of the choices is the answer."""
-    found = judge({"A": 0.5, "B": 0.25, "C": 0.15, "D": 0.1}, truth="B", said="A")
-    assert found.values == {
+    result = judge({"A": 0.5, "B": 0.25, "C": 0.15, "D": 0.1}, truth="B", said="A")
+    assert result.values == {
         "is_correct": 0.0,
         "confidence": pytest.approx(0.5),
         "truth_probability": pytest.approx(0.25),
@@ -123,23 +123,23 @@ def test_the_text_may_say_something_else() -> None:
 
 def test_a_truth_outside_the_alternatives_has_no_known_probability() -> None:
     """Its NLL is null, not a made-up number; the answer is wrong all the same."""
-    found = judge({"A": 0.6, "B": 0.4}, truth="D")
-    assert (found.values["truth_probability"], found.values["nll"]) == (None, None)
-    assert (found.values["is_correct"], found.values["is_partial"]) == (0.0, 1.0)
-    assert found.metadata["choices_outside"] == 2
+    result = judge({"A": 0.6, "B": 0.4}, truth="D")
+    assert (result.values["truth_probability"], result.values["nll"]) == (None, None)
+    assert (result.values["is_correct"], result.values["is_partial"]) == (0.0, 1.0)
+    assert result.metadata["choices_outside"] == 2
 
 
 def test_equally_likely_choices_are_right_to_their_part() -> None:
     """None of them is predicted: the first one is not favoured."""
-    found = judge({"A": 0.3, "B": 0.3, "C": 0.1}, truth="B")
-    assert (found.values["is_correct"], found.metadata["predicted_choice"]) == (0.5, None)
+    result = judge({"A": 0.3, "B": 0.3, "C": 0.1}, truth="B")
+    assert (result.values["is_correct"], result.metadata["predicted_choice"]) == (0.5, None)
 
 
 def test_opening_tokens_are_passed_over() -> None:
     """The answer's token is the first that says something."""
     logprobs = send("B", {"B": 0.9, "A": 0.1}, "\n", "(", "**")
-    found = judge_probabilities(logprobs, CHOICES, "B")
-    assert (found.metadata["answer_token"], found.values["is_correct"]) == ("B", 1.0)
+    result = judge_probabilities(logprobs, CHOICES, "B")
+    assert (result.metadata["answer_token"], result.values["is_correct"]) == ("B", 1.0)
 
 
 @pytest.mark.parametrize(
@@ -161,8 +161,8 @@ def test_without_probabilities_a_row_is_failed_with_the_reason(
     logprobs: object, reason: str
 ) -> None:
     """It is never wrong, and never guessed."""
-    found = judge_probabilities(logprobs, CHOICES, "A")
-    assert (found.status, found.reason, dict(found.values)) == ("FAILED", reason, {})
+    result = judge_probabilities(logprobs, CHOICES, "A")
+    assert (result.status, result.reason, dict(result.values)) == ("FAILED", reason, {})
 
 
 @pytest.mark.parametrize("length", [0, -1, 1.0, "2", None, 1 << 63, 10**400])
@@ -183,8 +183,8 @@ def test_ranked_continuations_may_be_divided_by_their_length(normalise: str, bes
         {"logprob": -3.0, "tokens": 4, "bytes": 3},
         {"logprob": -4.0, "tokens": 2, "bytes": 90},
     ]
-    found = judge_probabilities({"ranking": ranking}, "ABC", "A", normalise=normalise)  # type: ignore[arg-type]  # a literal
-    assert found.metadata["predicted_choice"] == best
+    result = judge_probabilities({"ranking": ranking}, "ABC", "A", normalise=normalise)  # type: ignore[arg-type]  # a literal
+    assert result.metadata["predicted_choice"] == best
 
 
 def test_the_column_form_says_the_same_row_by_row() -> None:
@@ -210,7 +210,7 @@ def test_the_column_form_says_the_same_row_by_row() -> None:
             Completions.build(ids, completions, source="live"),
         ).rows()
     )
-    assert [(one.status.value, one.reason) for one in rows] == [
+    assert [(row.status.value, row.reason) for row in rows] == [
         ("SCORED", None),
         ("FAILED", "NO_LOGPROBS"),
         ("FAILED", "BAD_TRUTH"),
@@ -232,7 +232,7 @@ def test_rows_and_fields_are_those_of_the_text_scorer() -> None:
     samples = samples_from_frame(frame, pl.Series(["a", "b"]))
     plain = ChoiceProbabilities("{{ sample.answer }}", list(CHOICES))
     problems, notices = plain.check_rows(samples)
-    assert [(one.position, one.reason) for one in problems] == [(1, "BAD_TRUTH")]
+    assert [(problem.position, problem.reason) for problem in problems] == [(1, "BAD_TRUTH")]
     assert notices == []
     known = plain.sample_facts(samples)
     assert (known.choices, known.truths[0]) == ([CHOICES] * 2, "B")
@@ -241,16 +241,16 @@ def test_rows_and_fields_are_those_of_the_text_scorer() -> None:
 
 def test_choices_outside_the_alternatives_are_counted() -> None:
     """One of four was sent; the answer's own token is told."""
-    found = judge({"A": 0.5, "The": 0.2})
-    assert found.metadata["choices_outside"] == 3
-    assert (found.values["is_partial"], found.metadata["answer_token"]) == (1.0, "A")
+    result = judge({"A": 0.5, "The": 0.2})
+    assert result.metadata["choices_outside"] == 3
+    assert (result.values["is_partial"], result.metadata["answer_token"]) == (1.0, "A")
 
 
 def test_the_answer_is_looked_for_behind_eight_opening_tokens() -> None:
     """Not behind more."""
     for count, expected in ((8, None), (9, "NO_ANSWER_TOKEN")):
-        found = judge_probabilities(send("A", {"A": 0.5}, *["**"] * count), CHOICES, "A")
-        assert found.reason == expected
+        result = judge_probabilities(send("A", {"A": 0.5}, *["**"] * count), CHOICES, "A")
+        assert result.reason == expected
 
 
 def test_no_mass_is_more_than_all() -> None:

@@ -52,7 +52,7 @@ class Reader:
     def complete(self, questions: Sequence[Request]) -> list[Completion]:
         """Return one completion for each question."""
         self.asked.extend(questions)
-        said = [self.say(str(one.messages[0]["content"])) for one in questions]
+        said = [self.say(str(question.messages[0]["content"])) for question in questions]
         return [Completion(one) if isinstance(one, str) else one for one in said]
 
     @property
@@ -74,7 +74,10 @@ def score(
     **fields: Any,  # noqa: ANN401 - of the scorer
 ) -> Scores:
     """Return the scores of completions, with this reader as the fallback."""
-    said = [Completion(one) if isinstance(one, str) else one for one in completions]
+    said = [
+        Completion(completion) if isinstance(completion, str) else completion
+        for completion in completions
+    ]
     ids = pl.Series([f"s{number}" for number in range(len(said))])
     samples = samples_from_frame(pl.DataFrame({"n": range(len(said))}), ids)
     table = Completions.build(ids, said, source="recorded")
@@ -83,7 +86,7 @@ def score(
 
 def list_metadata(scores: Scores, name: str) -> list[Any]:
     """Return one field of the metadata, row by row."""
-    return [one.metadata[name] for one in scores.rows()]
+    return [row.metadata[name] for row in scores.rows()]
 
 
 # What is asked.
@@ -190,23 +193,23 @@ def test_only_what_the_rule_cannot_read_is_asked_about() -> None:
         Completion(None, status=CompletionStatus.NO_TEXT),
         Completion(None, status=CompletionStatus.ERROR, error="HTTP 500"),
     ]
-    found = score(reader, said)
+    result = score(reader, said)
     assert [one.sample_id for one in reader.asked] == ["s1", "s2"]
-    assert list_metadata(found, "fallback_text") == [None, "B", "NONE", None, None, None, None]
-    assert list_metadata(found, "predicted_choice") == ["B", "B", None, None, None, None, None]
-    assert list_metadata(found, "validity_reason") == [
+    assert list_metadata(result, "fallback_text") == [None, "B", "NONE", None, None, None, None]
+    assert list_metadata(result, "predicted_choice") == ["B", "B", None, None, None, None, None]
+    assert list_metadata(result, "validity_reason") == [
         *(None, None, "NOTHING_STATED", "EMPTY", "REFUSED", "NO_TEXT", None)
     ]
-    assert [one.status.value for one in found.rows()] == ["SCORED"] * 6 + ["ERROR"]
+    assert [row.status.value for row in result.rows()] == ["SCORED"] * 6 + ["ERROR"]
 
 
 def test_verdict_of_the_fallback() -> None:
     """It is VALID with its choice, and `extraction_rule` says who decided; what is right counts."""
-    found = list(
+    result = list(
         score(Reader(lambda prompt: "B" if "first" in prompt else "C"), ["first?", "other?"]).rows()
     )
-    assert found[0].values == {"is_correct": 1.0}
-    assert found[0].metadata == {
+    assert result[0].values == {"is_correct": 1.0}
+    assert result[0].metadata == {
         "confidence": None,
         "doubted_choice": None,
         "doubt": None,
@@ -220,14 +223,14 @@ def test_verdict_of_the_fallback() -> None:
         "fallback_text": "B",
         "fallback_error": None,
     }
-    assert (found[1].values, found[1].metadata["predicted_choice"]) == ({"is_correct": 0.0}, "C")
+    assert (result[1].values, result[1].metadata["predicted_choice"]) == ({"is_correct": 0.0}, "C")
 
 
 def test_unusable_reply_leaves_the_verdict_of_the_rule() -> None:
     """The score is the one that the rule alone gives, with what was said beside it."""
     said = ["Either A or B.", "It depends.", "The answer is E"]
-    found = list(score(Reader(lambda _: "I like them all."), said).rows())
-    for text, one in zip(said, found, strict=True):
+    result = list(score(Reader(lambda _: "I like them all."), said).rows())
+    for text, one in zip(said, result, strict=True):
         alone = judge(text, CHOICES, "B", "stated_answer")
         assert one.values == alone.values
         kept = {
@@ -252,16 +255,16 @@ def test_failed_call_is_an_error_of_the_sample(error: str | None, told: str) -> 
     The others have theirs.
     """
     failed = Completion(None, status=CompletionStatus.ERROR, error=error)
-    found = list(
+    result = list(
         score(Reader(lambda prompt: failed if "first" in prompt else "B"), ["first?", "x?"]).rows()
     )
-    assert (found[0].status.value, found[0].reason) == ("ERROR", "FALLBACK_CALL_FAILED")
-    assert found[0].values == {"is_correct": None}
-    assert {name for name, value in found[0].metadata.items() if value is not None} == {
+    assert (result[0].status.value, result[0].reason) == ("ERROR", "FALLBACK_CALL_FAILED")
+    assert result[0].values == {"is_correct": None}
+    assert {name for name, value in result[0].metadata.items() if value is not None} == {
         "fallback_error"
     }
-    assert found[0].metadata["fallback_error"] == told
-    assert found[1].values == {"is_correct": 1.0}
+    assert result[0].metadata["fallback_error"] == told
+    assert result[1].values == {"is_correct": 1.0}
 
 
 @pytest.mark.parametrize(
@@ -275,12 +278,12 @@ def test_failed_call_is_an_error_of_the_sample(error: str | None, told: str) -> 
 )
 def test_every_rule_may_have_one(extraction: dict[str, str], name: str) -> None:
     """Also those without parts, and a pattern."""
-    found = score(Reader(lambda _: "B"), ["Final: C", "(no idea)"], extraction)
+    result = score(Reader(lambda _: "B"), ["Final: C", "(no idea)"], extraction)
     rules = {
-        one.metadata["extraction_rule"] for one in found.rows() if one.metadata["fallback_text"]
+        row.metadata["extraction_rule"] for row in result.rows() if row.metadata["fallback_text"]
     }
     assert rules == {f"{name}/fallback"}
-    assert list_metadata(found, "predicted_choice")[1] == "B"
+    assert list_metadata(result, "predicted_choice")[1] == "B"
 
 
 # The field.
@@ -364,7 +367,7 @@ def test_verdict_is_explained(text: str, reply: str, why: str | Score) -> None:
 def test_nothing_to_ask_is_no_call() -> None:
     """Where the rule reads everything nobody is asked, and the columns are the same."""
     reader = Reader(lambda _: "A")
-    found = score(reader, ["B", "The answer is C"])
+    result = score(reader, ["B", "The answer is C"])
     assert reader.asked == []
-    assert list_metadata(found, "fallback_text") == [None, None]
-    assert found.frame.schema == score(reader, ["B", "It depends."]).frame.schema
+    assert list_metadata(result, "fallback_text") == [None, None]
+    assert result.frame.schema == score(reader, ["B", "It depends."]).frame.schema

@@ -40,7 +40,10 @@ def score(
     scorer: StringEqualsMcqa, samples: Samples, *completions: Completion | str | None
 ) -> list[Score]:
     """Return the scorer's verdicts on these completions."""
-    answers = [one if isinstance(one, Completion) else Completion(one) for one in completions]
+    answers = [
+        completion if isinstance(completion, Completion) else Completion(completion)
+        for completion in completions
+    ]
     return list(
         score_table(
             scorer, samples, Completions.build(samples.ids, answers, source="recorded")
@@ -99,8 +102,8 @@ def test_bad_rows_are_failed_and_failed_calls_are_errors() -> None:
     A failed call has no score; both have no values.
     """
     failed_call = Completion(None, CompletionStatus.ERROR)
-    found = score(SCORER, build_samples("A", "E", "A", None), "A", "A", failed_call, failed_call)
-    assert [(one.status.value, one.reason, one.values["is_correct"]) for one in found] == [
+    result = score(SCORER, build_samples("A", "E", "A", None), "A", "A", failed_call, failed_call)
+    assert [(one.status.value, one.reason, one.values["is_correct"]) for one in result] == [
         ("SCORED", None, 1.0),
         ("FAILED", "BAD_TRUTH", None),
         ("ERROR", "CALL_FAILED", None),
@@ -184,7 +187,7 @@ def test_template_that_fails_on_a_row_is_told_with_the_row(
     A missing column once, others beside it.
     """
     samples = build_samples(*answers)
-    assert [(one.position, one.error.code) for one in scorer.check_rows(samples)[0]] == found
+    assert [(row.position, row.error.code) for row in scorer.check_rows(samples)[0]] == found
     assert [one.reason for one in score(scorer, samples, *["A"] * len(answers))] == reasons
 
 

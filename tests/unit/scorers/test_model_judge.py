@@ -144,8 +144,8 @@ class FakeModel:
 
     def complete(self, questions: Sequence[Request]) -> list[Completion]:
         """Return one completion for each question."""
-        self.asked += [[dict(message) for message in one.messages] for one in questions]
-        said = [self.say(str(one.messages[-1]["content"])) for one in questions]
+        self.asked += [[dict(message) for message in question.messages] for question in questions]
+        said = [self.say(str(question.messages[-1]["content"])) for question in questions]
         return [Completion(one) if isinstance(one, str) else one for one in said]
 
 
@@ -349,10 +349,10 @@ def test_rows_are_checked_before_anybody_is_asked() -> None:
     problems, _ = build_judge(user_prompt="{{ sample.qestion }} {{ input_prompt }}").check_rows(
         samples
     )
-    assert [(one.error.code, one.position) for one in problems] == [("E206", 0)]
+    assert [(problem.error.code, problem.position) for problem in problems] == [("E206", 0)]
     assert "question" in str(problems[0].error)
     problems, _ = build_judge(user_prompt="{{ sample.question | fromjson }}").check_rows(samples)
-    assert [(one.error.code, one.position, one.reason) for one in problems] == [
+    assert [(problem.error.code, problem.position, problem.reason) for problem in problems] == [
         ("E207", 0, "TEMPLATE_FAILED"),
         ("E207", 1, "TEMPLATE_FAILED"),
     ]

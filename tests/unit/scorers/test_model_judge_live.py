@@ -60,9 +60,9 @@ def open_judge(server: TestServer, ledger: MemoryLedger | None = None) -> LiveMo
 def test_answers_are_judged_over_the_network(server: TestServer) -> None:
     """Three answers are three calls."""
     with open_judge(server) as model:
-        found = list(judge_all(model).rows())
-    assert [one.values["score"] for one in found] == [1.0, 0.0, 0.0]
-    assert {one.metadata["reasoning"] for one in found} == {"checked"}
+        result = list(judge_all(model).rows())
+    assert [one.values["score"] for one in result] == [1.0, 0.0, 0.0]
+    assert {one.metadata["reasoning"] for one in result} == {"checked"}
     assert server.asked.total == 3
 
 
@@ -130,7 +130,9 @@ def test_label_of_any_kind_has_no_enum(server: TestServer) -> None:
     table = Completions.build(samples.ids, [Completion("Canberra")], source="recorded")
     with open_judge(server) as model:
         score_table(free.bind(model, key="tone"), samples, table)
-    assert not any(one.body and "response_format" in one.body for one in server.asked.requests)
+    assert not any(
+        request.body and "response_format" in request.body for request in server.asked.requests
+    )
 
 
 def test_faults_change_nothing() -> None:
@@ -138,8 +140,8 @@ def test_faults_change_nothing() -> None:
     faults = {"429_seconds": 0.3, "500": 0.2, "reset": 0.2, "bad_json": 0.2}
     with TestServer(judge_capital, Behaviour(faults=faults, faulty_attempts=2)) as server:
         with open_judge(server) as model:
-            found = list(judge_all(model).rows())
-        assert [one.values["score"] for one in found] == [1.0, 0.0, 0.0]
+            result = list(judge_all(model).rows())
+        assert [one.values["score"] for one in result] == [1.0, 0.0, 0.0]
         assert server.asked.faults
 
 
@@ -147,7 +149,7 @@ def test_call_that_fails_for_good_is_an_error() -> None:
     """A request that the endpoint refuses is an ERROR with the endpoint's words, not a score."""
     behaviour = Behaviour(faults={"422": 1.0}, faulty_attempts=None)
     with TestServer(judge_capital, behaviour) as server, open_judge(server) as model:
-        found = list(judge_all(model).rows())
-    assert [one.status.value for one in found] == ["ERROR", "ERROR", "ERROR"]
-    assert {one.reason for one in found} == {"JUDGE_CALL_FAILED"}
-    assert "422" in str(found[0].metadata["judge_error"])
+        result = list(judge_all(model).rows())
+    assert [one.status.value for one in result] == ["ERROR", "ERROR", "ERROR"]
+    assert {one.reason for one in result} == {"JUDGE_CALL_FAILED"}
+    assert "422" in str(result[0].metadata["judge_error"])

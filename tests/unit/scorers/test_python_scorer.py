@@ -28,7 +28,7 @@ def score(source: str, *numbers: object, completion: Completion | None = None) -
 
 def list_reasons(scores: Scores) -> list[str | None]:
     """Return the reason of each row."""
-    return [one.reason for one in scores.rows()]
+    return [row.reason for row in scores.rows()]
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_function_scores_each_sample(source: str) -> None:
     Numbers become decimals.
     """
     scores = score(source, 1, 2)
-    assert [one.values for one in scores.rows()] == [
+    assert [row.values for row in scores.rows()] == [
         {"double": 2.0, "is_b": 1.0},
         {"double": 4.0, "is_b": 1.0},
     ]
@@ -84,10 +84,10 @@ def test_failing_sample_fails_alone_with_its_traceback() -> None:
         "SNIPPET_FAILED (raised): ZeroDivisionError: division by zero",
         None,
     ]
-    found = list(scores.rows())
-    assert [one.values["x"] for one in found] == [1.0, None, 0.5]
-    assert "return {'x': 1 / sample['n']}" in str(found[1].metadata["snippet_traceback"])
-    assert found[0].metadata["snippet_traceback"] is None
+    result = list(scores.rows())
+    assert [one.values["x"] for one in result] == [1.0, None, 0.5]
+    assert "return {'x': 1 / sample['n']}" in str(result[1].metadata["snippet_traceback"])
+    assert result[0].metadata["snippet_traceback"] is None
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_values_of_mixed_kinds_are_kept_exactly() -> None:
         "else {'y': True}"
     )
     scores = score(source, "a", "0", "b")
-    assert [one.values for one in scores.rows()] == [
+    assert [row.values for row in scores.rows()] == [
         {"x": "a", "y": None},
         {"x": None, "y": 1.0},
         {"x": "b", "y": None},
@@ -197,6 +197,6 @@ def test_crash_and_hang_fail_their_rows_and_nothing_else(monkeypatch: pytest.Mon
         "    return {'x': sample['n']}"
     )
     scores = score(source, 0, 1, 2, 3)
-    assert [one.status.value for one in scores.rows()] == ["SCORED", "FAILED", "FAILED", "SCORED"]
+    assert [row.status.value for row in scores.rows()] == ["SCORED", "FAILED", "FAILED", "SCORED"]
     kinds = [str(reason).partition(":")[0] for reason in list_reasons(scores)]
     assert kinds == ["None", "SNIPPET_FAILED (died)", "SNIPPET_FAILED (timeout)", "None"]

@@ -45,7 +45,7 @@ class CountingModel:
 
     def complete(self, questions: Sequence[Request]) -> list[Completion]:
         """Return one completion for each question."""
-        self.asked += [one.sample_id for one in questions]
+        self.asked += [question.sample_id for question in questions]
         return [Completion('{"score": 4}') for _ in questions]
 
 
@@ -61,7 +61,7 @@ def make_tables(answers: Sequence[str], texts: Sequence[str | None]) -> tuple[Sa
 
 def list_statuses(scores: Scores) -> list[tuple[str, str | None]]:
     """Return status and reason of each row."""
-    return [(one.status.value, one.reason) for one in scores.rows()]
+    return [(row.status.value, row.reason) for row in scores.rows()]
 
 
 def test_rows_that_the_dataset_got_wrong_are_failed() -> None:
@@ -69,17 +69,17 @@ def test_rows_that_the_dataset_got_wrong_are_failed() -> None:
 
     A judge costs money: it sees the good rows alone, and all rows come back in their places.
     """
-    found = score_rows(ORDERED, *make_tables("AB", "AB"), [1])
-    assert list_statuses(found) == [("SCORED", None), ("FAILED", "BAD_ROW")]
-    assert [one.values.get("is_correct") for one in found.rows()] == [1.0, None]
+    result = score_rows(ORDERED, *make_tables("AB", "AB"), [1])
+    assert list_statuses(result) == [("SCORED", None), ("FAILED", "BAD_ROW")]
+    assert [row.values.get("is_correct") for row in result.rows()] == [1.0, None]
     model = CountingModel()
     judge = ModelAsAJudge("j", "{{ input_prompt }}", score_min=0, score_max=4).bind(
         model, key="quality"
     )
     tables = make_tables("ABC", "xyz")
-    found = score_rows(judge, *tables, [1])
+    result = score_rows(judge, *tables, [1])
     assert model.asked == ["s0", "s2"]
-    assert list_statuses(found) == [("SCORED", None), ("FAILED", "BAD_ROW"), ("SCORED", None)]
+    assert list_statuses(result) == [("SCORED", None), ("FAILED", "BAD_ROW"), ("SCORED", None)]
     assert len(score_rows(judge, *tables, [])) == 3
     assert model.asked[2:] == ["s0", "s1", "s2"]
 
@@ -116,12 +116,12 @@ def test_the_truth_moves_with_its_option() -> None:
     completions = Completions.build(
         samples.ids, [Completion(text) for text in "ACB"], source="recorded"
     )
-    found = [dict(one.metadata) for one in score_rows(ORDERED, samples, completions, []).rows()]
-    assert [one["ground_truth_choice"] for one in found] == ["A", "C", "A"]
-    assert [one["predicted_option"] for one in found] == ["A", "A", "B"]
-    assert [one["ground_truth_option"] for one in found] == ["A", "A", "A"]
-    assert [one["option_order"] for one in found] == [["A", "B", "C"], ["B", "C", "A"], None]
-    assert {one["base_sample_id"] for one in found} == {"s"}
+    results = [dict(row.metadata) for row in score_rows(ORDERED, samples, completions, []).rows()]
+    assert [one["ground_truth_choice"] for one in results] == ["A", "C", "A"]
+    assert [one["predicted_option"] for one in results] == ["A", "A", "B"]
+    assert [one["ground_truth_option"] for one in results] == ["A", "A", "A"]
+    assert [one["option_order"] for one in results] == [["A", "B", "C"], ["B", "C", "A"], None]
+    assert {one["base_sample_id"] for one in results} == {"s"}
 
 
 def test_scores_without_choices_say_the_sample_they_are_of() -> None:
@@ -163,11 +163,11 @@ def test_each_reader_reads_each_text() -> None:
     """Readings come back in the order of the texts; where there is no text, nothing is read."""
     texts = ["B", None, "Answer: C", "B"]
     passages = [(text, LETTERS, None) for text in texts]
-    found = reread(passages, ALL)
-    assert found["first_character"].to_list() == ["B", None, None, "B"]
-    assert found["first_character_literal"].to_list() == ["B", None, "A", "B"]
-    assert found["stated_answer"].to_list() == ["B", None, "C", "B"]
-    assert found["deepeval"].to_list() == ["B", None, None, "B"]
+    result = reread(passages, ALL)
+    assert result["first_character"].to_list() == ["B", None, None, "B"]
+    assert result["first_character_literal"].to_list() == ["B", None, "A", "B"]
+    assert result["stated_answer"].to_list() == ["B", None, "C", "B"]
+    assert result["deepeval"].to_list() == ["B", None, None, "B"]
 
 
 def test_only_lenses_see_options_that_the_scorer_does_not_give() -> None:
@@ -201,10 +201,10 @@ def test_counts_are_of_the_rows_asked_for() -> None:
     A row that a rule keeps out of the metrics is passed over; a scorer that reads no choices has no
     readings.
     """
-    found = read()
-    assert (found["n"], found["samples"], found["own_rule"]) == (6, 6, {"first_character": 6})
-    assert found["rules"]["own"] == {"correct": 2, "invalid": 4}
-    assert found["rules"]["stated_answer"] == {"correct": 4, "invalid": 2}
+    result = read()
+    assert (result["n"], result["samples"], result["own_rule"]) == (6, 6, {"first_character": 6})
+    assert result["rules"]["own"] == {"correct": 2, "invalid": 4}
+    assert result["rules"]["stated_answer"] == {"correct": 4, "invalid": 2}
     assert read(rows=[0])["rules"]["own"]["correct"] == 1
     kept_out = read(excluded_by=[None, "rule", None, None, None, None])
     assert (kept_out["n"], kept_out["samples"]) == (5, 5)
@@ -246,7 +246,7 @@ def test_own_scorers_are_found_by_type() -> None:
     assert list(SCORERS) == ["string_equals_mcqa", "string_equals", *others]
     for name, scorer in SCORERS.items():
         assert name == scorer.type
-        assert set(scorer.template_fields) <= {one.name for one in fields(scorer)}  # type: ignore[arg-type]  # scorers are dataclasses
+        assert set(scorer.template_fields) <= {field.name for field in fields(scorer)}  # type: ignore[arg-type]  # scorers are dataclasses
     assert list_template_fields() == {
         name for one in SCORERS.values() for name in one.template_fields
     }

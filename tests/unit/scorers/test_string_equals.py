@@ -24,7 +24,10 @@ def build_samples(*answers: object) -> Samples:
 
 def score(scorer: StringEquals, samples: Samples, *completions: Completion | str) -> list[Score]:
     """Return the scorer's verdicts on these completions."""
-    answers = [one if isinstance(one, Completion) else Completion(one) for one in completions]
+    answers = [
+        completion if isinstance(completion, Completion) else Completion(completion)
+        for completion in completions
+    ]
     return list(
         score_table(
             scorer, samples, Completions.build(samples.ids, answers, source="recorded")
@@ -72,9 +75,9 @@ def test_completion_without_text_is_wrong() -> None:
         Completion(None, CompletionStatus.NO_TEXT),
     ]
     for value in (None, f"{{{{ {CONTENT} or '' }}}}"):
-        found = score(StringEquals("{{ sample.answer }}", value), build_samples("", "x"), *silent)
-        assert [one.values["is_correct"] for one in found] == [0.0, 0.0]
-        assert [one.metadata["answer_pred"] for one in found] == [None, None]
+        result = score(StringEquals("{{ sample.answer }}", value), build_samples("", "x"), *silent)
+        assert [one.values["is_correct"] for one in result] == [0.0, 0.0]
+        assert [one.metadata["answer_pred"] for one in result] == [None, None]
 
 
 def test_rows_without_ground_truth_are_failed() -> None:
@@ -82,8 +85,8 @@ def test_rows_without_ground_truth_are_failed() -> None:
     to do.
     """
     scorer, samples = StringEquals("{{ sample.answer }}"), build_samples("x", None)
-    found = score(scorer, samples, "x", "x")
-    assert [(one.status.value, one.reason) for one in found] == [
+    result = score(scorer, samples, "x", "x")
+    assert [(one.status.value, one.reason) for one in result] == [
         ("SCORED", None),
         ("FAILED", "BAD_TRUTH"),
     ]
@@ -99,7 +102,10 @@ def test_failing_templates_are_found_before_a_model_is_asked() -> None:
     problems, _ = StringEquals("{{ sample.anser }}", "{{ 1 // sample.answer }}").check_rows(
         build_samples(0, 1)
     )
-    assert [(one.position, one.error.code) for one in problems] == [(0, "E206"), (0, "E207")]
+    assert [(problem.position, problem.error.code) for problem in problems] == [
+        (0, "E206"),
+        (0, "E207"),
+    ]
     assert StringEquals("x", f"{{{{ {CONTENT}.missing }}}}").check_rows(build_samples(0)) == (
         [],
         [],
@@ -111,8 +117,8 @@ def test_value_that_fails_on_a_completion_is_failed() -> None:
     silent zero.
     """
     scorer = StringEquals("x", f"{{{{ ({CONTENT} | fromjson).answer }}}}")
-    found = score(scorer, build_samples(1, 2), '{"answer": "x"}', "no JSON")
-    assert [(one.status.value, one.reason) for one in found] == [
+    result = score(scorer, build_samples(1, 2), '{"answer": "x"}', "no JSON")
+    assert [(one.status.value, one.reason) for one in result] == [
         ("SCORED", None),
         ("FAILED", "TEMPLATE_FAILED"),
     ]
@@ -147,15 +153,15 @@ def test_texts_of_refusals_are_not_compared() -> None:
     """A refusal may come with a text; beside a completion that is one, it still equals nothing."""
     refused = Completion("x", CompletionStatus.REFUSED)
     for value in (None, f"{{{{ {CONTENT} }}}}", f"{{{{ {CONTENT} | trim }}}}"):
-        found = score(
+        result = score(
             StringEquals("{{ sample.answer }}", value),
             build_samples("x", "x", "y"),
             "x",
             refused,
             "x",
         )
-        assert [one.values["is_correct"] for one in found] == [1.0, 0.0, 0.0]
-        assert [one.metadata["answer_pred"] for one in found] == ["x", None, "x"]
+        assert [one.values["is_correct"] for one in result] == [1.0, 0.0, 0.0]
+        assert [one.metadata["answer_pred"] for one in result] == ["x", None, "x"]
 
 
 def test_only_a_value_of_the_sample_needs_no_completion() -> None:

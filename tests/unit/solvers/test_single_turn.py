@@ -66,7 +66,7 @@ class Own:
     def complete(self, questions: Sequence[Request]) -> list[Completion]:
         """Answer, and remember what was asked."""
         self.asked.extend(questions)
-        return [Completion(f"{one.sample_id} {one.trial}") for one in questions]
+        return [Completion(f"{question.sample_id} {question.trial}") for question in questions]
 
 
 def solve(

@@ -188,15 +188,15 @@ def test_config_values_are_filled_in_once(
     A value that holds `<< config.q >>` is not searched again.
     """
     config, problems = resolve(spec, p=value)
-    found = config.fill(parse_yaml(f"a: {text}", "task.yaml", problems))
-    assert (to_plain(found), problems.errors) == ({"a": filled}, [])
+    result = config.fill(parse_yaml(f"a: {text}", "task.yaml", problems))
+    assert (to_plain(result), problems.errors) == ({"a": filled}, [])
 
 
 def test_an_unknown_name_stays_in_the_text() -> None:
     """It is reported at its place, and the text stays so that the rest can be checked."""
     config, problems = resolve(INT, p=2)
-    found = config.fill(parse_yaml("a: x\nb: << config.q >>", "task.yaml", problems))
-    assert to_plain(found) == {"a": "x", "b": "<< config.q >>"}
+    result = config.fill(parse_yaml("a: x\nb: << config.q >>", "task.yaml", problems))
+    assert to_plain(result) == {"a": "x", "b": "<< config.q >>"}
     assert [(error.code, str(error.where)) for error in problems.errors] == [
         ("E110", "task.yaml:2:4")
     ]

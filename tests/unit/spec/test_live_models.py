@@ -193,7 +193,7 @@ def test_snippets_of_models_need_trust(project: Write) -> None:
     loaded = load(project, text, "own")
     assert isinstance(model_of(loaded).config, InferenceConfig)
     assert loaded.value is not None
-    assert [one.function for one in loaded.value.specifications[0].snippets] == ["infer"]
+    assert [snippet.function for snippet in loaded.value.specifications[0].snippets] == ["infer"]
 
 
 def test_certificates(project: Write) -> None:

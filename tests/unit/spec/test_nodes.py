@@ -49,9 +49,9 @@ def test_scalars_are_values_or_stay_text(text: str, value: object) -> None:
 
     Other words stay text.
     """
-    found = to_plain(parse(f"key: {text}"))
-    assert found == {"key": value}
-    assert type(found["key"]) is type(value)
+    result = to_plain(parse(f"key: {text}"))
+    assert result == {"key": value}
+    assert type(result["key"]) is type(value)
     assert to_plain(parse(f"[{text or '~'}]")) == [value]
 
 
@@ -330,8 +330,8 @@ def test_an_unset_name_is_an_error() -> None:
 def test_an_env_file_is_parsed() -> None:
     """Names, `export`, quotes, escapes and comments are read; nothing is expanded."""
     text = 'A=1\n# note\n\nexport B = two words # note\nC=\'a # $A\'\nD="x\\ny\\"" # z\nE=\nF=a#b\n'
-    found = {"A": "1", "B": "two words", "C": "a # $A", "D": 'x\ny"', "E": "", "F": "a#b"}
-    assert parse_env(text, ".env") == found
+    results = {"A": "1", "B": "two words", "C": "a # $A", "D": 'x\ny"', "E": "", "F": "a#b"}
+    assert parse_env(text, ".env") == results
 
 
 @pytest.mark.parametrize("line", ["no equals sign", "1A=x", "A='open", 'A="x" y'])

@@ -38,7 +38,8 @@ def only(loaded: Loaded[Plan]) -> Specification:
 def declare(*parameters: str) -> str:
     """Return a task with some parameters more."""
     return TASK.replace(
-        "config_spec:\n", "config_spec:\n" + "".join(f"  - {{{one}}}\n" for one in parameters)
+        "config_spec:\n",
+        "config_spec:\n" + "".join(f"  - {{{parameter}}}\n" for parameter in parameters),
     )
 
 
@@ -104,7 +105,11 @@ def test_specification_keys_are_numbered(project: Write) -> None:
     """A task used twice gets a numbered key."""
     project(run_yaml=RUN + "    - task_key: mcqa\n    - {task_key: mcqa, key: other}\n")
     plan = value_of(load_plan("run.yaml"))
-    assert [one.key for one in plan.specifications] == ["mcqa", "mcqa-2", "other"]
+    assert [specification.key for specification in plan.specifications] == [
+        "mcqa",
+        "mcqa-2",
+        "other",
+    ]
 
 
 def find_errors() -> list[str]:
@@ -545,9 +550,9 @@ def test_a_judge_that_cannot_be_asked_is_told_where_it_stands(
 def test_snippet_of_a_judge_is_among_the_snippets(project: Write) -> None:
     """Code that would run is listed, so that it is only run when it is trusted."""
     head = JUDGE % "custom_inference, snippet: \"def infer(messages): return '1'\""
-    assert [one.function for one in only(load_judged(project, "gpt-judge", head)).snippets] == [
-        "infer"
-    ]
+    assert [
+        snippet.function for snippet in only(load_judged(project, "gpt-judge", head)).snippets
+    ] == ["infer"]
 
 
 def test_key_does_not_follow_a_file_to_a_strange_host(

@@ -502,7 +502,10 @@ evaluation:
     - {task_key: mmlu, task_config: {dataset: mine}, model_key: builtin/random}
 """
     )
-    keys = [(one.key, one.dataset.key) for one in value_of(load_plan("run.yaml")).specifications]
+    keys = [
+        (specification.key, specification.dataset.key)
+        for specification in value_of(load_plan("run.yaml")).specifications
+    ]
     assert keys == [("arc", "arc"), ("arc-2", "arc-2"), ("mmlu", "mine")]
 
 
@@ -554,9 +557,9 @@ def test_real_raw_files_are_clean(
     name: str, path: str, rows: int, letters: dict[str, int] | None
 ) -> None:
     """Every row of the real files becomes a question with its truth among its choices."""
-    found = check(name, dataset=str(REAL / path))
-    assert found.errors == ()
-    assert found.tasks[0].rows == rows
+    result = check(name, dataset=str(REAL / path))
+    assert result.errors == ()
+    assert result.tasks[0].rows == rows
     if letters is not None:
         source = plan(name, dataset=str(REAL / path)).dataset.source
         samples = open_dataset(source, name="x").samples()

@@ -63,10 +63,10 @@ def faults(kind: FileKind, text: str) -> list[str]:
 @pytest.mark.parametrize("kind", ["task", "run", "dataset", "model"])
 def test_the_schema_is_one(kind: FileKind) -> None:
     """Each kind of file has a valid JSON Schema of 2020-12."""
-    found = schema(kind)
-    Draft202012Validator.check_schema(found)
-    assert found["$schema"] == "https://json-schema.org/draft/2020-12/schema"
-    assert found["title"] == f"answerkey {kind} file"
+    result = schema(kind)
+    Draft202012Validator.check_schema(result)
+    assert result["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert result["title"] == f"answerkey {kind} file"
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def test_a_task_has_nothing_left_to_look_up(write: Write) -> None:
     assert isinstance(step.scorer, StringEqualsMcqa)
     assert step.scorer.ground_truth_choice == "{{ sample.answer }}"
     assert (step.key, step.purpose) == ("string_equals_mcqa", "score")
-    assert [(one.key, one.metric.type) for one in step.metrics] == [("mean", "mean")]
+    assert [(metric.key, metric.metric.type) for metric in step.metrics] == [("mean", "mean")]
     assert foresee_names(step.metrics[0].metric).names == ("Accuracy",)
     assert (task.trials, task.num_trials, "trials" in str(task.source)) == (None, 1, False)
 
@@ -103,7 +103,7 @@ definition:
         "E107 13:57",
         "E108 17:16",
     )
-    assert list_errors(loaded) == [one.replace(" ", " task.yaml:") for one in places]
+    assert list_errors(loaded) == [place.replace(" ", " task.yaml:") for place in places]
     assert loaded.value is not None
     assert [step.key for step in loaded.value.scoring] == [
         "string_equals_mcqa",
@@ -155,8 +155,8 @@ def test_a_mistake_is_told_at_its_place(
     """
     loaded = load(write, TASK.replace(old, new, 1) if old else TASK + new)
     assert error.replace(" ", " task.yaml:") in list_errors(loaded)
-    found = [one for one in loaded.errors if one.code == error[:4]]
-    assert any(words in f"{one.message} {one.hint}" for one in found)
+    results = [one for one in loaded.errors if one.code == error[:4]]
+    assert any(words in f"{one.message} {one.hint}" for one in results)
 
 
 @pytest.mark.parametrize("rule", ["leading_label", "stated_answer", "{pattern: 'x(.)'}"])
@@ -180,7 +180,7 @@ def test_metric_keys_and_scorer_keys_are_unique(write: Write) -> None:
     loaded = load(write, TASK + text)
     assert list_errors(loaded) == ["E114 task.yaml:17:11", "E114 task.yaml:19:7"]
     assert loaded.value is not None
-    assert [one.key for one in loaded.value.scoring[0].metrics] == [
+    assert [metric.key for metric in loaded.value.scoring[0].metrics] == [
         "mean",
         "mean-2",
         "m",
@@ -248,7 +248,7 @@ def test_what_actions_read_of_the_scores_is_there(
     errors = load(
         write, f"{TASK}{PYTHON}      metrics: [{{type: mean, field: x}}]\n{action}"
     ).errors
-    assert [f"{one.code} {one.message}: {one.hint}" for one in errors] == (
+    assert [f"{error.code} {error.message}: {error.hint}" for error in errors] == (
         [] if told is None else [told]
     )
 
@@ -361,7 +361,9 @@ def test_a_task_says_how_often_it_asks(write: Write) -> None:
     loaded = load(write, TASK + AGGREGATORS + aggregate("mean") + aggregate("pass@k_plugin, k: 9"))
     task = value_of(loaded)
     functions = (Aggregator("mean"), Aggregator("pass@k_plugin", 9))
-    assert task.trials == Trials(5, tuple(ScoreAggregator("is_correct", one) for one in functions))
+    assert task.trials == Trials(
+        5, tuple(ScoreAggregator("is_correct", function) for function in functions)
+    )
     assert (task.num_trials, loaded.notices) == (5, [])
     assert task_from_source(task.source).trials == task.trials
 
@@ -432,7 +434,10 @@ def test_default_metrics_say_which_aggregate_they_are(write: Write) -> None:
     Only the mean is called accuracy alone.
     """
     task = value_of(load(write, TASK + AGGREGATORS + aggregate("pass@k, k: 2") + aggregate("mean")))
-    metrics = [(one.key, one.metric.fields(), one.metric.name) for one in task.main_step.metrics]  # type: ignore[attr-defined]  # means have a name
+    metrics = []
+    for metric in task.main_step.metrics:
+        name = metric.metric.name  # type: ignore[attr-defined]  # means have a name
+        metrics.append((metric.key, metric.metric.fields(), name))
     assert metrics == [
         ("mean", ("is_correct.pass@2",), "Accuracy pass@2"),
         ("mean-2", ("is_correct.mean",), "Accuracy"),

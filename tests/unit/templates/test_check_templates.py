@@ -34,9 +34,9 @@ def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Task:
     (tmp_path / "rows.jsonl").write_text(row + row.replace('"a"', '"b"'))
 
     def write(*scorers: dict[str, object], actions: list[dict[str, object]] | None = None) -> Path:
-        lines = "".join(f"    - {json.dumps(one)}\n" for one in scorers)
+        lines = "".join(f"    - {json.dumps(scorer)}\n" for scorer in scorers)
         lines += (
-            "  actions:\n" + "".join(f"    - {json.dumps(one)}\n" for one in actions)
+            "  actions:\n" + "".join(f"    - {json.dumps(action)}\n" for action in actions)
             if actions
             else ""
         )
@@ -125,8 +125,8 @@ def test_the_column_is_named_where_a_value_stands_on_its_line(call: Call, task: 
     done = call(
         "check", written, "--dataset", "rows.jsonl", "--completion-column", "completion", "--json"
     )
-    found = [(one["line"], one["column"]) for one in done.json["errors"]]
-    assert found == [(8, 14), (13, None), (16, 40)]
+    results = [(one["line"], one["column"]) for one in done.json["errors"]]
+    assert results == [(8, 14), (13, None), (16, 40)]
 
 
 def test_it_is_found_before_anything_is_asked(call: Call, task: Task) -> None:

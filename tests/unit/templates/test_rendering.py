@@ -35,8 +35,8 @@ def make_samples(*encoded: str, **columns: object) -> Samples:
 
 def values(source: str, samples: Samples) -> list[object]:
     """Return the value of every row, its message where it is in error."""
-    found = Template.compile(source).values(samples)
-    return [one.message if isinstance(one, RowError) else one for one in found]
+    result = Template.compile(source).values(samples)
+    return [one.message if isinstance(one, RowError) else one for one in result]
 
 
 TOO_LONG = "the template makes a value of more than 10,000,000 elements or 1,000,000 parts"
@@ -153,9 +153,9 @@ def render(source: str, **sample: object) -> object:
 )
 def test_values_come_back_as_they_are(value: object) -> None:
     """With their types, whatever a cell can hold."""
-    found = render("{{ sample.x }}", x=value)
-    assert found == value
-    assert type(found) is type(value)
+    result = render("{{ sample.x }}", x=value)
+    assert result == value
+    assert type(result) is type(value)
 
 
 @pytest.mark.usefixtures("everywhere")
@@ -167,9 +167,9 @@ def test_a_value_that_no_cell_holds_comes_back_as_text() -> None:
 @pytest.mark.usefixtures("everywhere")
 def test_errors_come_back_whole() -> None:
     """With hint, column and all."""
-    found = render("{{ sample.nothing }}", a=1)
-    assert isinstance(found, RowError)
-    parts = (found.message, found.hint, found.column, found.is_undefined)
+    result = render("{{ sample.nothing }}", a=1)
+    assert isinstance(result, RowError)
+    parts = (result.message, result.hint, result.column, result.is_undefined)
     assert parts == ("`nothing` is not a column", "columns: `a`", "nothing", True)
 
 
@@ -179,11 +179,11 @@ def test_many_rows_keep_their_order() -> None:
     frame = pl.DataFrame({"x": list(range(3000))})
     samples = samples_from_frame(frame, pl.Series([str(number) for number in range(3000)]))
     template = Template.compile(UNBOUNDED + "{{ 10 // (sample.x % 1000) }}{{ sample.x }}")
-    found = template.values(samples)
-    problems = [place for place, one in enumerate(found) if isinstance(one, RowError)]
+    result = template.values(samples)
+    problems = [place for place, one in enumerate(result) if isinstance(one, RowError)]
     assert problems == [0, 1000, 2000]
-    assert found[1] == "101"
-    assert found[2999] == "02999"
+    assert result[1] == "101"
+    assert result[2999] == "02999"
 
 
 @pytest.mark.usefixtures("everywhere")
@@ -212,8 +212,8 @@ def test_rows_that_are_large_are_rendered_elsewhere() -> None:
     """Among others, each in its place."""
     rows = [{"x": ["a"]}, {"x": ["b" * 20_000]}, {"x": ["c"]}]
     samples = samples_from_frame(pl.DataFrame(rows), pl.Series(["1", "2", "3"]))
-    found = Template.compile("{% for y in sample.x %}{{ y | upper }}{% endfor %}").values(samples)
-    assert found == ["A", "B" * 20_000, "C"]
+    result = Template.compile("{% for y in sample.x %}{{ y | upper }}{% endfor %}").values(samples)
+    assert result == ["A", "B" * 20_000, "C"]
 
 
 def test_a_template_that_never_ends_is_stopped() -> None:
@@ -251,8 +251,8 @@ def test_a_template_that_takes_memory_without_end_is_the_rows_error() -> None:
         "{% set kept = [] %}{% for i in range(999) %}{% do kept.append('x' * 9999999) %}{% "
         "endfor %}"
     )
-    found = render(source.replace("'x'", "'\U0001f600'"))
-    assert isinstance(found, RowExcessError)
+    result = render(source.replace("'x'", "'\U0001f600'"))
+    assert isinstance(result, RowExcessError)
 
 
 @pytest.mark.usefixtures("everywhere")
@@ -261,8 +261,8 @@ def test_a_template_that_does_too_much_on_row_after_row_is_stopped() -> None:
     frame = pl.DataFrame({"x": list(range(8))})
     samples = samples_from_frame(frame, pl.Series([str(number) for number in range(8)]))
     template = Template.compile("{{ sample.x }}{% for i in range(99999) %}xxxxxxxxxx{% endfor %}")
-    found = template.values(samples.slice(0, 4))
-    assert all(isinstance(one, RowExcessError) for one in found)
+    result = template.values(samples.slice(0, 4))
+    assert all(isinstance(one, RowExcessError) for one in result)
     with pytest.raises(
         TemplateStopped, match="on 5 rows it does too much: the template makes 999,991"
     ):
@@ -298,12 +298,12 @@ def test_the_worker_has_an_empty_environment_and_no_way_to_files(worker: int) ->
     assert b"SECRET" not in environment
     assert os.environ["HOME"].encode() not in environment.replace(b"PYTHON", b"")
     limits = Path(f"/proc/{worker}/limits").read_text(encoding="utf-8").splitlines()
-    found = {line[:26].strip(): line[26:].split()[:2] for line in limits}
-    assert found["Max open files"] == ["1", "1"]
-    assert found["Max file size"] == ["0", "0"]
-    assert found["Max processes"] == ["0", "0"]
-    assert found["Max core file size"] == ["0", "0"]
-    assert int(found["Max address space"][0]) < 2**30
+    results = {line[:26].strip(): line[26:].split()[:2] for line in limits}
+    assert results["Max open files"] == ["1", "1"]
+    assert results["Max file size"] == ["0", "0"]
+    assert results["Max processes"] == ["0", "0"]
+    assert results["Max core file size"] == ["0", "0"]
+    assert int(results["Max address space"][0]) < 2**30
 
 
 class Worker:
@@ -400,15 +400,15 @@ def pack(source: str, *values: object) -> bytes:
 @pytest.fixture
 def timers(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Return the list into which the seconds of every timer go; none is set."""
-    found: list[float] = []
-    monkeypatch.setattr(signal, "setitimer", lambda _which, seconds: found.append(seconds))
-    return found
+    results: list[float] = []
+    monkeypatch.setattr(signal, "setitimer", lambda _which, seconds: results.append(seconds))
+    return results
 
 
 def answer(payload: bytes) -> list[Any]:
     """Return the messages with which one is answered."""
     recipe, rows = pickle.loads(payload)  # noqa: S301 - our own
-    return [json.loads(one) for one in rendering.render_messages(recipe, rows)]
+    return [json.loads(message) for message in rendering.render_messages(recipe, rows)]
 
 
 def test_a_worker_limits_itself_before_the_first_row(

@@ -130,9 +130,9 @@ ROW = {
 )
 def test_a_template_yields_a_value(source: str, row: dict[str, object], value: object) -> None:
     """With its type: text is text, a lone expression what it is."""
-    found = evaluate(source, **row)
-    assert found == value
-    assert type(found) is type(value)
+    result = evaluate(source, **row)
+    assert result == value
+    assert type(result) is type(value)
 
 
 @pytest.mark.parametrize(

@@ -38,9 +38,9 @@ from answerkey.types import Row
 )
 def test_what_is_lazy_becomes_a_list(value: object, plain: object) -> None:
     """Generators, ranges, views and tuples are lists, at any depth; marked-up text is text."""
-    found = make_plain(value)
-    assert found == plain
-    assert type(found) is type(plain)
+    result = make_plain(value)
+    assert result == plain
+    assert type(result) is type(plain)
 
 
 def test_what_is_printed_keeps_its_tuples() -> None:
@@ -75,7 +75,7 @@ OUT_OF_REACH = (
 
 def all_exceptions() -> list[type[Exception]]:
     """Return the exceptions of Python and Jinja that are within reach."""
-    found = [
+    results = [
         *vars(builtins).values(),
         *vars(jinja2.exceptions).values(),
         re.error,
@@ -83,7 +83,7 @@ def all_exceptions() -> list[type[Exception]]:
     ]
     kinds = [
         one
-        for one in found
+        for one in results
         if isinstance(one, type) and issubclass(one, Exception) and one is not Exception
     ]
     return [kind for kind in kinds if not issubclass(kind, OUT_OF_REACH)]

@@ -144,8 +144,12 @@ def test_the_plugin_is_an_entry_point() -> None:
     """Whoever installs answerkey has it."""
     from importlib.metadata import distribution
 
-    points = [one for one in distribution("answerkey").entry_points if one.group == "pytest11"]
-    assert [(one.name, one.value) for one in points] == [
+    points = [
+        entry_point
+        for entry_point in distribution("answerkey").entry_points
+        if entry_point.group == "pytest11"
+    ]
+    assert [(point.name, point.value) for point in points] == [
         ("answerkey", "answerkey.testing.pytest_plugin")
     ]
 

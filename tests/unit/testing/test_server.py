@@ -183,7 +183,7 @@ def test_gemini_and_anthropic_hand_over_all_messages() -> None:
     heard: list[list[object]] = []
 
     def listen(messages: Messages) -> str:
-        heard.append([(one["role"], one["content"]) for one in messages])
+        heard.append([(message["role"], message["content"]) for message in messages])
         return read_prompt(messages)
 
     with TestServer(listen) as server:
@@ -220,7 +220,7 @@ def test_everything_is_counted() -> None:
         assert asked.statuses == {200: 3}
         assert asked.keys == {"Bearer secret": 3}
         assert len(asked.connections) == 3
-        assert [one.path for one in asked.requests] == [CHAT] * 3
+        assert [request.path for request in asked.requests] == [CHAT] * 3
         for _ in range(2):
             got = send(server, {}, "/asked", "GET")
             assert (got.json["total"], got.json["by_prompt"]) == (3, {"x": 2, "y": 1})

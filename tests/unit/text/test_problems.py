@@ -256,8 +256,8 @@ def test_every_option_in_a_message_is_an_argument_of_python() -> None:
         ak.resume,
         import_log,
     ]
-    known = {name for one in functions for name in inspect.signature(one).parameters}
-    known |= {one.name for one in fields(Options)}
+    known = {name for function in functions for name in inspect.signature(function).parameters}
+    known |= {field.name for field in fields(Options)}
     named = {one: name_arguments(f"`{one}`").strip("`").partition("=")[0] for one in list_spoken()}
     assert len(named) > 20
     unknown = {one: name for one, name in named.items() if name not in known}

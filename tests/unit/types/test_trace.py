@@ -71,7 +71,7 @@ def test_texts_of_an_exchange(completion: Completion, texts: list[str | None]) -
         Template.compile(f"{{{{ solver_output.trace.{name}() }}}}", names=["solver_output"])
         for name in names
     ]
-    assert [one.evaluate(**context) for one in templates] == texts
+    assert [template.evaluate(**context) for template in templates] == texts
 
 
 def test_a_method_of_a_trace_is_no_value() -> None:

@@ -50,8 +50,8 @@ def test_a_request_with_the_token_is_let_in() -> None:
     A browser that opens the page has it in the address.
     """
     assert GUARD.admit(make_request(f"/?token={TOKEN}", token=None)).is_page
-    found = GUARD.admit(make_request("/api/runs/r12/tasks/0/rows?offset=10&text=a%20b%26c"))
-    assert found == HostAddress(
+    result = GUARD.admit(make_request("/api/runs/r12/tasks/0/rows?offset=10&text=a%20b%26c"))
+    assert result == HostAddress(
         ("api", "runs", "r12", "tasks", "0", "rows"), {"offset": "10", "text": "a b&c"}
     )
 
@@ -175,7 +175,9 @@ TRAVERSALS = [*PATHS.split(), "/" + "a/" * 200, "/" + "a" * 65]
 UNKNOWN = {"/etc/passwd", "/api/runs/first"}
 
 
-@pytest.mark.parametrize("target", [one for one in TRAVERSALS if one not in UNKNOWN])
+@pytest.mark.parametrize(
+    "target", [traversal for traversal in TRAVERSALS if traversal not in UNKNOWN]
+)
 def test_a_path_that_is_no_route_is_refused(target: str) -> None:
     """A path has letters, digits, `-` and `_` between single slashes, and is never decoded."""
     assert refuse(make_request(target)) == ("E703", 404)
@@ -210,7 +212,12 @@ THREE = ("Content-Length", "3")
 
 @pytest.mark.parametrize(
     "headers",
-    [[CHUNKED], [CHUNKED, THREE], [THREE, THREE], *([("Content-Length", one)] for one in LENGTHS)],
+    [
+        [CHUNKED],
+        [CHUNKED, THREE],
+        [THREE, THREE],
+        *([("Content-Length", length)] for length in LENGTHS),
+    ],
 )
 def test_a_body_is_refused_however_its_length_is_stated(headers: list[tuple[str, str]]) -> None:
     """Where a body ends must not be a matter of opinion."""

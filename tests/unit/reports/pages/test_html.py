@@ -33,10 +33,10 @@ BLOCK = re.compile(
 def report_on(runs: Sequence[Run], path: Path, **options: Any) -> dict[str, Any]:  # noqa: ANN401 - of report
     """Write a report; return its blocks by their ids, unpacked."""
     report(runs, path, **options)
-    found = {}
+    results = {}
     for name, packed, text in BLOCK.findall(path.read_text(encoding="utf-8")):
-        found[name] = json.loads(gzip.decompress(base64.b64decode(text)) if packed else text)
-    return found
+        results[name] = json.loads(gzip.decompress(base64.b64decode(text)) if packed else text)
+    return results
 
 
 # ── what is in a file
@@ -55,7 +55,7 @@ def test_a_report_holds_overview_rows_and_samples(small: Run, tmp_path: Path) ->
     assert rows["id"] == ["000001", "000002", "000003", "000004", "000005"]
     assert rows["validity"] == ["VALID", "VALID", "INVALID", "INVALID", "INVALID"]
     assert rows["predicted"] == ["A", "C", None, None, None]
-    assert [one["id"] for one in blocks["ak-samples-0-0-0"]] == rows["id"]
+    assert [block["id"] for block in blocks["ak-samples-0-0-0"]] == rows["id"]
 
 
 class Elsewhere:
@@ -79,13 +79,13 @@ def test_a_report_says_what_the_viewer_says(
     run = make_run(rows=list_rows(60))
     blocks = report_on([run], tmp_path / "alone.html")
     table = open_table(run)
-    found = [one for name, block in blocks.items() if "samples" in name for one in block]
+    results = [one for name, block in blocks.items() if "samples" in name for one in block]
     for place in (*range(7), *range(195, 207), *range(295, 300)):  # ends of the table and a block
-        assert found[place] == table.describe(place)
+        assert results[place] == table.describe(place)
     assert len(blocks["ak-samples-0-0-0"]) == 200
     rows = table.list(range(300))
     columns = blocks["ak-rows-0-0"]
-    assert columns == {name: [one[name] for one in rows] for name in columns}
+    assert columns == {name: [row[name] for row in rows] for name in columns}
     assert columns.keys() == rows[0].keys()
     monkeypatch.setattr(html, "choose_spread", lambda *_: "processes")
     monkeypatch.setattr(html, "CHUNK_SAMPLES", 200)
@@ -139,7 +139,7 @@ def test_runs_of_the_same_name_are_numbered(make_run: MakeRun, tmp_path: Path) -
     runs = [make_run("a"), make_run("b", list_rows()[:2])]
     (tmp_path / "b").rename(tmp_path / "x" / "a")
     blocks = report_on([runs[0], load_run(tmp_path / "x" / "a")], tmp_path / "x.html")
-    assert [one["label"] for one in blocks["ak-overview"]["runs"]] == ["a", "a (2)"]
+    assert [block["label"] for block in blocks["ak-overview"]["runs"]] == ["a", "a (2)"]
     assert str(tmp_path) not in json.dumps(blocks)
     assert "`a (2)`" in blocks["ak-overview"]["comparison"]["refused"]
 
@@ -327,12 +327,12 @@ def describe(*runs: Run) -> dict[str, Any]:
 
 def test_a_pair_has_all_that_a_page_shows(make_run: MakeRun) -> None:
     """Difference with interval and test, categories, flips with their places."""
-    found = describe(make_run("a"), make_run("b", list_rows(q0="B", q1="B", q4="B")))
-    assert found["notices"] == [
+    result = describe(make_run("a"), make_run("b", list_rows(q0="B", q1="B", q4="B")))
+    assert result["notices"] == [
         "the datasets of `a` and `b` differ, though samples and truths are the same"
     ]
-    assert found["refused"] is None
-    (task,) = found["tasks"]
+    assert result["refused"] is None
+    (task,) = result["tasks"]
     assert [task[name] for name in ("key", "samples", "is_share")] == ["quiz", 5, True]
     told = [(run["id"], run["label"], run["mean"], run["n"]) for run in task["runs"]]
     assert told == [("r0", "a", 0.2, 5), ("r1", "b", 0.4, 5)]
@@ -357,7 +357,7 @@ def test_listed_flips_are_known_by_position(make_run: MakeRun) -> None:
     """What a report must embed so that flips can be looked at."""
     runs = {"r0": make_run("a"), "r1": make_run("b", list_rows(q0="B", q1="B"))}
     tables = {name: {"quiz": open_table(run)} for name, run in runs.items()}
-    found = build_comparison(runs, tables)
-    assert list_flips(found, "r0", 0) == [0, 1]
-    assert list_flips(found, "r0", 1) == []
+    result = build_comparison(runs, tables)
+    assert list_flips(result, "r0", 0) == [0, 1]
+    assert list_flips(result, "r0", 1) == []
     assert list_flips(None, "r0", 0) == []

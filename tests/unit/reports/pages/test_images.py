@@ -41,10 +41,10 @@ def make(project: Path, tmp_path: Path, call: Callable[..., Any]) -> Callable[[]
 def find_images(run: Run, room: int = sample_view.ROOM) -> list[Any]:
     """Return the images of each row."""
     source = open_table(run).source
-    found = [
+    results = [
         pair for part in source.read() for pair in sample_view.view_samples(source, part, room)
     ]
-    return [sample["images"] for _, sample in found]
+    return [sample["images"] for _, sample in results]
 
 
 def test_an_image_is_shown_with_its_sample(make: Callable[[], Run]) -> None:

@@ -96,14 +96,14 @@ def test_a_line_of_the_table_says_what_the_verdict_is(small: Run) -> None:
     Several are found by id in one pass; who is not there is left out.
     """
     assert open_table(small).locate(["000005", "000001", "nobody"]) == {"000005": 4, "000001": 0}
-    found = open_table(small).list(range(5))
+    result = open_table(small).list(range(5))
     keys = "p id trial category truth predicted status value validity reason flipped said head"
-    assert list(found[0]) == keys.split()
+    assert list(result[0]) == keys.split()
     about = [0, "000001", None, "mathematics", "A", "A", "SCORED", 1.0, "VALID", None, False]
-    assert list(found[0].values()) == [*about, ["", "A", "."], "Two plus two?"]
-    assert pick(found, "reason") == [None, None, "NOT_A_CHOICE", "NO_TEXT", "EMPTY"]
-    assert pick(found, "category") == ["mathematics", "mathematics", "nature", "nature", "(none)"]
-    assert pick(found, "flipped") == [False, False, True, False, False]
+    assert list(result[0].values()) == [*about, ["", "A", "."], "Two plus two?"]
+    assert pick(result, "reason") == [None, None, "NOT_A_CHOICE", "NO_TEXT", "EMPTY"]
+    assert pick(result, "category") == ["mathematics", "mathematics", "nature", "nature", "(none)"]
+    assert pick(result, "flipped") == [False, False, True, False, False]
 
 
 @pytest.mark.parametrize(
@@ -128,11 +128,11 @@ def test_a_scorer_without_choices_has_validity_by_the_completion(make_run: MakeR
     """A reply without text is INVALID, as the counts have it; truth and answer are texts."""
     run = make_run(scorers=[EXACT])
     table = open_table(run)
-    found = table.list(range(5))
-    assert pick(found, "validity") == ["VALID", "VALID", "VALID", "INVALID", "VALID"]
+    result = table.list(range(5))
+    assert pick(result, "validity") == ["VALID", "VALID", "VALID", "INVALID", "VALID"]
     assert run.tasks["quiz"].counts["invalid"] == 1
-    assert pick(found, "flipped") == [None] * 5
-    assert pick(found, "predicted")[2] == "The answer is C."
+    assert pick(result, "flipped") == [None] * 5
+    assert pick(result, "predicted")[2] == "The answer is C."
     assert table.find(Query(show="flipped")).to_list() == []
     assert table.describe(1)["readings"] == []
     (verdict,) = table.describe(3)["verdicts"]
@@ -167,12 +167,12 @@ def test_orders_of_options_are_rows(tmp_path: Path, make_run: MakeRun) -> None:
     ]
     order = {"options": "{{ sample.options }}", "orders": "rotations"}
     table = open_table(make_run("orders", plain, "--completions", file, choice_order=order))
-    found = [table.describe(position) for position in range(3)]
-    assert pick(found, "id") == ["000001", "000001~1", "000001~2"]
-    shown = [tuple(pick(one["choices"], "text")) for one in found]
+    results = [table.describe(position) for position in range(3)]
+    assert pick(results, "id") == ["000001", "000001~1", "000001~2"]
+    shown = [tuple(pick(one["choices"], "text")) for one in results]
     assert len(set(shown)) == 3
     assert all(sorted(texts) == ["five", "four", "six"] for texts in shown)
-    assert [[one["text"] for one in each["choices"] if one["is_truth"]] for each in found] == [
+    assert [[one["text"] for one in each["choices"] if one["is_truth"]] for each in results] == [
         ["four"]
     ] * 3
     assert table.locate(["000001"]) == {"000001": 0}
@@ -213,7 +213,10 @@ def test_every_rule_says_what_it_reads_and_where(small: Run) -> None:
     readings = open_table(small).describe(2)["readings"]
     own = {"name": "first_character", "kind": "own", "choice": None, "is_right": None, "part": None}
     assert readings[0] == {**own, "span": [0, 1]}
-    named = {one["name"]: (one["kind"], one["choice"], one["is_right"]) for one in readings}
+    named = {
+        reading["name"]: (reading["kind"], reading["choice"], reading["is_right"])
+        for reading in readings
+    }
     assert named["stated_answer"] == ("rule", "C", True)
     assert named["simple-evals"][0] == "lens"
     assert len(readings) == len(named) == 17

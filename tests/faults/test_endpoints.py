@@ -201,7 +201,8 @@ def test_a_key_that_expires_stops_and_keeps_the_rest(monkeypatch: pytest.MonkeyP
             pytest.raises(SolverError, match="E304"),
         ):
             asker.complete(make_calls(connection, 5000))
-        assert len(ledger.kept) == server.asked.answered >= 200
+        # Calls in flight end in any order, so some before the watched one may still be open.
+        assert len(ledger.kept) == server.asked.answered >= 100
         assert server.asked.statuses[401] <= len(server.asked.connections)
 
 

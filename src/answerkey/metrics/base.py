@@ -145,7 +145,7 @@ class BaseMetric:
             margin=margin,
         )
 
-    def state_f1(self, name: str, share: Counts, coverage: Coverage, empty: str) -> MetricValue:
+    def state_f1(self, name: str, share: Counts, coverage: Coverage, *, empty: str) -> MetricValue:
         """Return F1, which is 2 TP of 2 TP + FP + FN, with its interval."""
         count, of = share
         if not of:
@@ -154,17 +154,36 @@ class BaseMetric:
         return self.state(name, count / of, coverage, margin=margin)
 
 
-#: What a metric sums up of the combinations of values.
-Sums = TypeVar("Sums")
+class Sums(dict[str, Ratio]):
+    """The ratio of sums behind each value of a metric, by the name of the value.
+
+    `absent` is the ratio of a value to which no sample adds anything.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.absent = Ratio()
+
+    def __missing__(self, name: str) -> Ratio:
+        return self.absent
+
+    def add(self, name: str, top: Exact, bottom: Exact, rows: int) -> None:
+        """Add so many samples that are alike to a ratio."""
+        self.setdefault(name, Ratio()).add(top, bottom, rows)
 
 
-class CountingMetric(BaseMetric, ABC, Generic[Sums]):
+S = TypeVar("S", bound=Sums)
+
+
+class CountingMetric(BaseMetric, ABC, Generic[S]):
     """A metric that needs only the counts of combinations of its fields' values.
 
-    `needs` says which values it takes where it reads numbers.
+    `needs` says which values it takes where it reads numbers. `has_ratios` says that its values are
+    the ratios of `collect` or averages of them, which have intervals that allow for clusters.
     """
 
     needs: ClassVar[str] = "numbers"
+    has_ratios: ClassVar[bool] = True
 
     def fields(self) -> tuple[str, ...]:
         """Return the names of the values or metadata that it reads: its `field…` and `…_field`."""
@@ -175,28 +194,20 @@ class CountingMetric(BaseMetric, ABC, Generic[Sums]):
         return tuple(names)
 
     @abstractmethod
-    def collect(self, counts: ValueCounts) -> Sums:
+    def collect(self, counts: ValueCounts) -> S:
         """Return the sums over these counts, and note in them which samples count."""
 
     @abstractmethod
-    def state_values(self, counts: ValueCounts, sums: Sums) -> list[MetricValue]:
+    def state_values(self, counts: ValueCounts, sums: S) -> list[MetricValue]:
         """Return the values from the sums over these counts."""
 
-    def ratios(self, sums: Sums, whole: Sums) -> dict[str, Ratio]:  # noqa: ARG002 - for those that are ratios
-        """Return the ratio of sums that each value is, for every value of the whole.
-
-        `sums` are those of some samples. A metric that is no ratio of sums has none, and no
-        interval that allows for clusters.
-        """
-        return {}
-
-    def averages(self, whole: Sums) -> dict[str, list[str]]:  # noqa: ARG002 - for those that have any
-        """Return for each value that is an average of others the names of those."""
+    def averages(self, sums: S) -> dict[str, list[str]]:  # noqa: ARG002 - for those that have any
+        """Return for each value that is an average of ratios their names."""
         return {}
 
     def compute(self, scores: Scores) -> list[MetricValue]:
         """Return the values."""
-        counts = count_values(scores, self.fields())
+        counts = split_counts(scores, self.fields(), [])[()]
         sums = self.collect(counts)
         self.check(counts)
         return self.state_values(counts, sums)
@@ -222,7 +233,7 @@ class CountingMetric(BaseMetric, ABC, Generic[Sums]):
         raise ScoringError("E402", message, hint=hint)
 
 
-class RatioMetric(CountingMetric[Ratio]):
+class RatioMetric(CountingMetric[Sums]):
     """A metric with one value, the ratio of two sums over the samples.
 
     `outcomes` are what a sample that is a single 0/1 outcome, or none, adds to the two sums.
@@ -246,9 +257,10 @@ class RatioMetric(CountingMetric[Ratio]):
         None when it is left out or unsuitable, which is then noted.
         """
 
-    def collect(self, counts: ValueCounts) -> Ratio:
+    def collect(self, counts: ValueCounts) -> Sums:
         """Return the exact sums."""
-        ratio = Ratio()
+        sums = Sums()
+        ratio = sums[self.value_name] = Ratio()
         for values, rows in counts.counts:
             addition = self.weigh(counts, values, rows)
             if addition is None:
@@ -256,33 +268,29 @@ class RatioMetric(CountingMetric[Ratio]):
             ratio.add(*addition, rows)
             if addition not in self.outcomes:
                 ratio.several += rows
-        return ratio
+        return sums
 
-    def state_values(self, counts: ValueCounts, sums: Ratio) -> list[MetricValue]:
+    def state_values(self, counts: ValueCounts, sums: Sums) -> list[MetricValue]:
         """Return the one value; none when nothing counts, or for 0/0."""
-        if sums.bottom:
-            return [self.state_ratio(counts, sums)]
-        note = self.empty if sums.n else NOTHING_COUNTED
+        ratio = sums[self.value_name]
+        if ratio.bottom:
+            return [self.state_ratio(counts, ratio)]
+        note = self.empty if ratio.n else NOTHING_COUNTED
         return [self.state(self.value_name, None, counts, note=note)]
 
-    def state_ratio(self, counts: ValueCounts, sums: Ratio) -> MetricValue:
+    def state_ratio(self, counts: ValueCounts, ratio: Ratio) -> MetricValue:
         """Return the value of a ratio that is not 0/0."""
-        if not sums.several:
-            share = (int(sums.top), int(sums.bottom))
-            return self.state_share(self.value_name, share, counts)
+        if not ratio.several:
+            return self.state_share(self.value_name, ratio.share, counts)
         margin = bound_value(
-            sums.value,
-            sums.std_error,
-            sums.n - 1,
+            ratio.value,
+            ratio.std_error,
+            ratio.n - 1,
             self.method,
             score_method=self.score_method,
             is_share=counts.is_share or self.score_method is not None,
         )
-        return self.state(self.value_name, sums.value, counts, margin=margin)
-
-    def ratios(self, sums: Ratio, whole: Ratio) -> dict[str, Ratio]:  # noqa: ARG002 - the name needs no whole
-        """Return the ratio of some samples."""
-        return {self.value_name: sums}
+        return self.state(self.value_name, ratio.value, counts, margin=margin)
 
 
 # What a metric reads of the scores
@@ -337,11 +345,6 @@ class ValueCounts(Coverage):
             numbers.append(value if isinstance(value, int) else Fraction(value))
         self.n += rows
         return numbers
-
-
-def count_values(scores: Scores, fields: Sequence[str]) -> ValueCounts:
-    """Count the combinations of `fields` among the rows that count."""
-    return split_counts(scores, fields, [])[()]
 
 
 def split_counts(

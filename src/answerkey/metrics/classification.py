@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
@@ -20,6 +21,7 @@ from answerkey.metrics.base import (
     Cells,
     CountingMetric,
     RatioMetric,
+    Sums,
     ValueCounts,
     ValueNames,
     is_finite,
@@ -29,7 +31,6 @@ from answerkey.metrics.base import (
 from answerkey.metrics.intervals import (
     RATIO_STUDENT,
     RATIO_WILSON,
-    Counts,
     Exact,
     Margin,
     Ratio,
@@ -113,19 +114,18 @@ class F1Score(_CountMetric):
     outcomes: ClassVar[tuple[Addition, ...]] = ((0, 0), (0, 1), (2, 2))
     empty: ClassVar[str] = "0/0: there are no positives among predictions or truths"
 
-    def state_ratio(self, counts: ValueCounts, sums: Ratio) -> MetricValue:
+    def state_ratio(self, counts: ValueCounts, ratio: Ratio) -> MetricValue:
         """Return F1, with the interval of single hits and misses where all samples are that."""
-        if sums.several:
-            return super().state_ratio(counts, sums)
-        share = (int(sums.top), int(sums.bottom))
-        return self.state_f1(self.value_name, share, counts, self.empty)
+        if ratio.several:
+            return super().state_ratio(counts, ratio)
+        return self.state_f1(self.value_name, ratio.share, counts, empty=self.empty)
 
 
 # How often each value occurs
 
 
 @dataclass(frozen=True)
-class Frequency(CountingMetric[Counter[str]]):
+class Frequency(CountingMetric[Sums]):
     """The share of each distinct value of a field, null left out.
 
     In the order of the values' text.
@@ -135,9 +135,9 @@ class Frequency(CountingMetric[Counter[str]]):
 
     type: ClassVar[str] = "frequency"
 
-    def collect(self, counts: ValueCounts) -> Counter[str]:
-        """Return how often each value occurs."""
-        labels: Counter[str] = Counter()
+    def collect(self, counts: ValueCounts) -> Sums:
+        """Return the share of each value; of a value that does not occur it is 0."""
+        sums = Sums()
         for (value,), rows in counts.counts:
             if value is None:
                 counts.left_out[NULL] += rows
@@ -145,30 +145,24 @@ class Frequency(CountingMetric[Counter[str]]):
                 counts.left_out[NOT_FINITE] += rows
             else:
                 counts.n += rows
-                labels[write_label(value)] += rows
-        return labels
+                sums.add(f"{self.field}_{write_label(value)}", 1, 0, rows)
+        for ratio in sums.values():
+            ratio.bottom = counts.n
+        sums.absent = Ratio(0, counts.n)
+        return sums
 
-    def state_values(self, counts: ValueCounts, sums: Counter[str]) -> list[MetricValue]:
+    def state_values(self, counts: ValueCounts, sums: Sums) -> list[MetricValue]:
         """Return one share per value; a single one without value when nothing counts."""
         if not sums:
             return [self.state(f"{self.field}_frequency", None, counts, note=NOTHING_COUNTED)]
         values = []
-        for label, rows in sorted(sums.items()):
-            name = f"{self.field}_{label}"
-            values.append(self.state_share(name, (rows, counts.n), counts))
+        for name in sorted(sums):
+            values.append(self.state_share(name, sums[name].share, counts))
         return values
 
     def value_names(self) -> ValueNames:
         """Return how the names of the shares begin; the labels are not known yet."""
         return ValueNames(patterns=((f"{self.field}_", ""),), is_share=True)
-
-    def ratios(self, sums: Counter[str], whole: Counter[str]) -> dict[str, Ratio]:
-        """Return the share of each label of the whole among some samples."""
-        n = sums.total()
-        ratios = {}
-        for label in whole:
-            ratios[f"{self.field}_{label}"] = Ratio(sums[label], n, n)
-        return ratios
 
 
 # Truths against predictions, compared as text
@@ -183,42 +177,21 @@ _EMPTY = {
 }
 
 
-@dataclass
-class Confusion:
-    """How often each truth is predicted as what; a missing prediction is None."""
+class Confusion(Sums):
+    """The accuracy and the rates of each class.
 
-    cells: Counter[tuple[str, str | None]] = field(default_factory=Counter)
-    true: Counter[str] = field(default_factory=Counter)
-    predicted: Counter[str] = field(default_factory=Counter)
+    `cells` says how often each truth is predicted as what; a missing prediction is None.
+    """
 
-    def add(self, truth: str, prediction: str | None, rows: int) -> None:
-        """Count so many samples."""
-        self.cells[truth, prediction] += rows
-        self.true[truth] += rows
-        if prediction is not None:
-            self.predicted[prediction] += rows
-
-    @property
-    def accuracy(self) -> Counts:
-        """How many of all are right."""
-        hits = sum(self.cells[label, label] for label in self.true)
-        return hits, self.true.total()
+    def __init__(self) -> None:
+        super().__init__()
+        self.cells: Counter[tuple[str, str | None]] = Counter()
 
     @property
     def labels(self) -> list[str]:
         """Every class that is ever true or predicted, in the order of their text."""
-        return sorted(self.true.keys() | self.predicted.keys())
-
-    def rate(self, label: str) -> dict[str, Counts]:
-        """Return precision, recall and F1 = 2 TP of 2 TP + FP + FN of a class."""
-        hits = self.cells[label, label]
-        predicted = self.predicted[label]
-        true = self.true[label]
-        return {
-            "precision": (hits, predicted),
-            "recall": (hits, true),
-            "f1_score": (2 * hits, predicted + true),
-        }
+        labels = set(itertools.chain.from_iterable(self.cells))
+        return sorted(labels - {None})
 
     def describe(self) -> dict[str, object]:
         """Return the counts as nested mappings, in the order of their text."""
@@ -239,11 +212,11 @@ class _Classification(CountingMetric[Confusion], ABC):
     truths: tuple[str, ...] = ()
 
     @abstractmethod
-    def list_rates(self, sums: Confusion, whole: Confusion) -> dict[str, Counts]:
-        """Return each value of the whole that is a share, among some samples."""
+    def name_rate(self, label: str, rate: str) -> str:
+        """Return what a rate of a class is called."""
 
     def collect(self, counts: ValueCounts) -> Confusion:
-        """Return the confusion counts."""
+        """Return accuracy, and precision, recall and F1 = 2 TP of 2 TP + FP + FN of each class."""
         confusion = Confusion()
         for (truth, predicted), rows in counts.counts:
             label = write_label(truth)
@@ -252,37 +225,35 @@ class _Classification(CountingMetric[Confusion], ABC):
             elif self.truths and label not in self.truths:
                 counts.left_out[NEITHER_ANSWER] += rows
             else:
-                counts.n += rows
                 prediction = None if predicted is None else write_label(predicted)
-                confusion.add(label, prediction, rows)
+                counts.n += rows
+                confusion.cells[label, prediction] += rows
+        for (truth, prediction), rows in confusion.cells.items():
+            hit = int(truth == prediction)
+            confusion.add("accuracy", hit, 1, rows)
+            confusion.add(self.name_rate(truth, "recall"), hit, 1, rows)
+            confusion.add(self.name_rate(truth, "f1_score"), hit, 1, rows)
+            if prediction is not None:
+                confusion.add(self.name_rate(prediction, "precision"), hit, 1, rows)
+                confusion.add(self.name_rate(prediction, "f1_score"), hit, 1, rows)
         return confusion
 
     def state_rates(
-        self, counts: ValueCounts, sums: Confusion, details: dict[str, object]
+        self,
+        names: Iterable[str],
+        counts: ValueCounts,
+        sums: Confusion,
+        details: dict[str, object],
     ) -> list[MetricValue]:
-        """Return the shares with their intervals; `details` are those of the accuracy."""
-        values = []
-        for name, share in self.list_rates(sums, sums).items():
-            rate = next(rate for rate in _EMPTY if name.endswith(rate))
-            empty = NOTHING_COUNTED
-            if counts.n:
-                empty = _EMPTY[rate]
-            if rate == "f1_score":
-                value = self.state_f1(name, share, counts, empty)
-            elif rate == "accuracy":
-                value = self.state_share(name, share, counts, empty=empty, details=details)
-            else:
-                value = self.state_share(name, share, counts, empty=empty)
-            values.append(value)
+        """Return accuracy, which has the details, and rates by their names."""
+        accuracy = sums["accuracy"].share
+        values = [self.state_share("accuracy", accuracy, counts, details=details)]
+        for name in names:
+            rate = next(rate for rate in RATES if name.endswith(rate))
+            empty = _EMPTY[rate] if counts.n else NOTHING_COUNTED
+            state = self.state_f1 if rate == "f1_score" else self.state_share
+            values.append(state(name, sums[name].share, counts, empty=empty))
         return values
-
-    def ratios(self, sums: Confusion, whole: Confusion) -> dict[str, Ratio]:
-        """Return the ratio of some samples for each value of the whole."""
-        n = sums.true.total()
-        ratios = {}
-        for name, (count, of) in self.list_rates(sums, whole).items():
-            ratios[name] = Ratio(count, of, n)
-        return ratios
 
 
 @dataclass(frozen=True)
@@ -313,9 +284,11 @@ class BinaryClassification(_Classification):
         """The two answers, the positive one first."""
         return write_label(self.positive_answer), write_label(self.negative_answer)
 
-    def list_rates(self, sums: Confusion, whole: Confusion) -> dict[str, Counts]:  # noqa: ARG002 - the names need no whole
-        """Return accuracy, and the rates of the positive answer."""
-        return {"accuracy": sums.accuracy, **sums.rate(self.truths[0])}
+    def name_rate(self, label: str, rate: str) -> str:
+        """Return the bare name for the positive answer, whose rates are the values."""
+        if label == self.truths[0]:
+            return rate
+        return f"{label}_{rate}"
 
     def state_values(self, counts: ValueCounts, sums: Confusion) -> list[MetricValue]:
         """Return accuracy, precision, recall and F1."""
@@ -323,14 +296,15 @@ class BinaryClassification(_Classification):
         hits = sums.cells[positive, positive]
         false_alarms = sums.cells[negative, positive]
         rejections = sums.cells[negative, negative]
+        positives = int(sums["recall"].bottom)
         details: dict[str, object] = {
             "true_positives": hits,
             "false_positives": false_alarms,
-            "false_negatives": sums.true[positive] - hits,
+            "false_negatives": positives - hits,
             "true_negatives": rejections,
-            "missed_negatives": sums.true[negative] - rejections - false_alarms,
+            "missed_negatives": counts.n - positives - rejections - false_alarms,
         }
-        return self.state_rates(counts, sums, details)
+        return self.state_rates(RATES, counts, sums, details)
 
     def value_names(self) -> ValueNames:
         """Return what the values will be called."""
@@ -349,17 +323,16 @@ class MulticlassClassification(_Classification):
 
     type: ClassVar[str] = "multiclass-classification"
 
-    def list_rates(self, sums: Confusion, whole: Confusion) -> dict[str, Counts]:
-        """Return accuracy, and the rates of each class of the whole in the order of their text."""
-        rates = {"accuracy": sums.accuracy}
-        for label in whole.labels:
-            for rate, share in sums.rate(label).items():
-                rates[f"{label}_{rate}"] = share
-        return rates
+    def name_rate(self, label: str, rate: str) -> str:
+        """Return the name of a rate of a class."""
+        return f"{label}_{rate}"
 
     def state_values(self, counts: ValueCounts, sums: Confusion) -> list[MetricValue]:
-        """Return accuracy, the values of each class, and the averages."""
-        values = self.state_rates(counts, sums, sums.describe())
+        """Return accuracy, the values of each class in the order of their text, and the
+        averages.
+        """
+        names = [self.name_rate(*pair) for pair in itertools.product(sums.labels, RATES)]
+        values = self.state_rates(names, counts, sums, sums.describe())
         for rate in RATES:
             values.append(self._state_average(rate, counts, sums))
         return values
@@ -372,24 +345,49 @@ class MulticlassClassification(_Classification):
         another's false alarm.
         """
         name = f"macro_{rate}"
-        defined = []
-        total = Fraction()
-        for label in sums.labels:
-            count, of = sums.rate(label)[rate]
-            if of:
-                defined.append((count, of))
-                total += Fraction(count, of)
-        if not defined:
+        ratios = [sums[member] for member in self.averages(sums)[name]]
+        if not ratios:
             return self.state(name, None, counts, note=NOTHING_COUNTED)
         note = None
         size = len(sums.labels)
-        if len(defined) < size:
-            note = f"mean over {len(defined)} of {size} classes, the others are 0/0"
-        value = float(total / len(defined))
-        margin = average_shares(defined)
+        if len(ratios) < size:
+            note = f"mean over {len(ratios)} of {size} classes, the others are 0/0"
+        total = sum((Fraction(*ratio.share) for ratio in ratios), Fraction())
+        value = float(total / len(ratios))
         if rate == "f1_score":
-            margin = _measure_macro_f1(value, sums)
+            margin = self._measure_macro_f1(value, sums)
+        else:
+            margin = average_shares([ratio.share for ratio in ratios])
         return self.state(name, value, counts, note=note, margin=margin)
+
+    def _measure_macro_f1(self, value: float, sums: Confusion) -> Margin:
+        """Return how sure the mean of the classes' F1 scores is.
+
+        What a sample adds to the error is by how much it moves the F1 of its true class and of the
+        one predicted (the delta method).
+        """
+        n = sums.cells.total()
+        squares = []
+        for (truth, prediction), rows in sums.cells.items():
+            residual = 0.0
+            for label in (truth, prediction):
+                if label is not None:
+                    count, of = sums[self.name_rate(label, "f1_score")].share
+                    # Half of a hit, less the share of hits that there are anyway.
+                    residual += (int(truth == prediction) - count / of) / of
+            squares.append(rows * residual**2)
+        error = None
+        if n > 1:
+            distance = math.sqrt(n / (n - 1) * math.fsum(squares))
+            error = distance / len(sums.labels)
+        return bound_value(
+            value,
+            error,
+            n - 1,
+            RATIO_STUDENT,
+            score_method=RATIO_WILSON,
+            is_share=True,
+        )
 
     def value_names(self) -> ValueNames:
         """Return what the values will be called; the classes are not known yet."""
@@ -397,64 +395,20 @@ class MulticlassClassification(_Classification):
         patterns = [("", f"_{rate}") for rate in RATES]
         return ValueNames(("accuracy", *names), tuple(patterns), is_share=True)
 
-    def averages(self, whole: Confusion) -> dict[str, list[str]]:
+    def averages(self, sums: Confusion) -> dict[str, list[str]]:
         """Return for each average the values whose mean it is, without those that are 0/0."""
-        averages: dict[str, list[str]] = {f"macro_{rate}": [] for rate in RATES}
-        for label in whole.labels:
-            for rate, (_, of) in whole.rate(label).items():
-                if of:
-                    averages[f"macro_{rate}"].append(f"{label}_{rate}")
+        averages: dict[str, list[str]] = {}
+        for rate in RATES:
+            names = [self.name_rate(label, rate) for label in sums.labels]
+            averages[f"macro_{rate}"] = [name for name in names if sums[name].bottom]
         return averages
-
-
-def _measure_macro_f1(value: float, confusion: Confusion) -> Margin:
-    """Return how sure the mean of the classes' F1 scores is.
-
-    What a sample adds to the error is by how much it moves the F1 of its true class and of the one
-    predicted (the delta method).
-    """
-    n = confusion.true.total()
-    squares = []
-    for (truth, prediction), rows in confusion.cells.items():
-        residual = 0.0
-        for label in (truth, prediction):
-            if label is not None:
-                count, of = confusion.rate(label)["f1_score"]
-                # Half of a hit, less the share of hits that there are anyway.
-                residual += (int(truth == prediction) - count / of) / of
-        squares.append(rows * residual**2)
-    error = None
-    if n > 1:
-        distance = math.sqrt(n / (n - 1) * math.fsum(squares))
-        error = distance / len(confusion.labels)
-    return bound_value(
-        value,
-        error,
-        n - 1,
-        RATIO_STUDENT,
-        score_method=RATIO_WILSON,
-        is_share=True,
-    )
 
 
 # Whether a model is right as often as it is sure
 
 
-@dataclass
-class Bin:
-    """The samples of one bin: their number, and the sums of confidence and of right answers."""
-
-    n: int = 0
-    confidence: Fraction = Fraction()
-    right: Fraction = Fraction()
-
-
-#: The bins by their number.
-Bins = dict[int, list[Bin]]
-
-
 @dataclass(frozen=True)
-class Calibration(CountingMetric[Bins]):
+class Calibration(CountingMetric[Sums]):
     """The expected calibration error, for each number of bins.
 
     Bins have equal width and include their upper end; the error is the mean distance between
@@ -468,6 +422,7 @@ class Calibration(CountingMetric[Bins]):
     type: ClassVar[str] = "calibration"
     reads_numbers: ClassVar[bool] = True
     reads_rows: ClassVar[bool] = True
+    has_ratios: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         is_repeated = len(set(self.bins)) < len(self.bins)
@@ -480,9 +435,9 @@ class Calibration(CountingMetric[Bins]):
         names = [f"ece_{size}" for size in self.bins]
         return ValueNames(tuple(names), is_share=True)
 
-    def collect(self, counts: ValueCounts) -> Bins:
-        """Return the bins for each number of bins."""
-        bins = {size: [Bin() for _ in range(size)] for size in self.bins}
+    def collect(self, counts: ValueCounts) -> Sums:
+        """Return the bins: the sum of right answers to that of confidence in each."""
+        sums = Sums()
         for values, rows in counts.counts:
             numbers = counts.take_numbers(self.fields(), values, rows)
             if numbers is None:
@@ -493,27 +448,25 @@ class Calibration(CountingMetric[Bins]):
                 continue
             confidence, right = numbers
             for size in self.bins:
-                cell = bins[size][find_bin(confidence, size)]
-                cell.n += rows
-                cell.confidence += rows * confidence
-                cell.right += rows * right
-        return bins
+                place = find_bin(confidence, size)
+                sums.add(f"{place} of {size}", right, confidence, rows)
+        return sums
 
-    def state_values(self, counts: ValueCounts, sums: Bins) -> list[MetricValue]:
+    def state_values(self, counts: ValueCounts, sums: Sums) -> list[MetricValue]:
         """Return the error for each number of bins, with the curve of confidence and right
         answers.
         """
-        return [self._state_error(bins, counts) for bins in sums.values()]
+        return [self._state_error(size, counts, sums) for size in self.bins]
 
-    def _state_error(self, bins: Sequence[Bin], counts: ValueCounts) -> MetricValue:
-        size = len(bins)
+    def _state_error(self, size: int, counts: ValueCounts, sums: Sums) -> MetricValue:
         name = f"ece_{size}"
         if not counts.n:
             return self.state(name, None, counts, note=NOTHING_COUNTED)
         error = Fraction()
         curve = []
-        for place, cell in enumerate(bins):
-            error += abs(cell.confidence - cell.right)
+        for place in range(size):
+            cell = sums[f"{place} of {size}"]
+            error += abs(Fraction(cell.bottom) - cell.top)
             point: dict[str, object] = {
                 "from": place / size,
                 "to": (place + 1) / size,
@@ -522,8 +475,8 @@ class Calibration(CountingMetric[Bins]):
                 "accuracy": None,
             }
             if cell.n:
-                point["confidence"] = float(cell.confidence / cell.n)
-                point["accuracy"] = float(cell.right / cell.n)
+                point["confidence"] = float(Fraction(cell.bottom) / cell.n)
+                point["accuracy"] = float(Fraction(cell.top) / cell.n)
             curve.append(point)
         return self.state(
             name,

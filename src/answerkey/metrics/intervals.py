@@ -20,6 +20,8 @@ from answerkey.types import MetricValue
 #: sum of fractions is the same in any order.
 Exact = int | Fraction
 Interval = tuple[float, float]
+#: A share of 0/1 outcomes: how many of how many.
+Counts = tuple[int, int]
 #: The least and the greatest number that a value can be.
 Scale = tuple[float, float]
 
@@ -335,6 +337,11 @@ class Ratio:
         self.bottom_squares += rows * bottom**2
 
     @property
+    def share(self) -> Counts:
+        """The sums of 0/1 outcomes: how many of how many."""
+        return int(self.top), int(self.bottom)
+
+    @property
     def value(self) -> float:
         """The ratio; `bottom` must not be 0."""
         return float(Fraction(self.top) / self.bottom)
@@ -361,14 +368,14 @@ class Ratio:
 
 
 def measure_clustered_error(clusters: Sequence[Sequence[Ratio]]) -> tuple[float | None, int]:
-    """Return the standard error of the mean of one or more ratios over the same clusters, and how
-    many clusters have a sample that counts.
+    """Return the standard error of the mean of one or more ratios over the same clusters, and the
+    number of clusters.
 
     Each cluster is given with its sums for every ratio. Its residual is the sum of its residuals:
     (top - R · bottom) / Σ bottom. The error is √(C/(C-1) · Σ residual²) over the number of ratios;
     None for fewer than two clusters.
     """
-    size = sum(any(ratio.n for ratio in ratios) for ratios in clusters)
+    size = len(clusters)
     columns = list(zip(*clusters, strict=True))
     tops = [sum(ratio.top for ratio in column) for column in columns]
     bottoms = [sum(ratio.bottom for ratio in column) for column in columns]
@@ -390,10 +397,6 @@ def measure_clustered_error(clusters: Sequence[Sequence[Ratio]]) -> tuple[float 
 
 # Margins: standard error, interval and method of one value
 # -------------------------------------------------
-
-
-#: A share of 0/1 outcomes: how many of how many.
-Counts = tuple[int, int]
 
 
 @dataclass(frozen=True)

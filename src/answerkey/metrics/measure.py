@@ -9,11 +9,10 @@ Clusters are samples that are not independent: questions on one passage, or the 
 from __future__ import annotations
 
 import itertools
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
-from functools import cached_property
 from typing import Any, TypeVar
 
 import polars as pl
@@ -25,6 +24,7 @@ from answerkey.metrics.base import (
     Coverage,
     Labels,
     Metric,
+    Sums,
     ValueCounts,
     count_left_out,
     sort_keys,
@@ -61,6 +61,7 @@ MOST_GROUPS = 10_000
 #: With fewer clusters there is a standard error, but no interval: it would miss too often.
 FEWEST_CLUSTERS = 5
 
+ONE_TRIAL = Trials(num_trials=1)
 _STATUSES = pl.Enum(ScoreStatus)
 
 
@@ -187,38 +188,7 @@ class _ScoreTable:
 
     def take(self, positions: pl.Series) -> _ScoreTable:
         """Return the rows at these positions."""
-        scores = self.scores.take(positions)
-        return replace(self, scores=scores, rows=self.rows[positions])
-
-
-@dataclass(frozen=True)
-class _Tables:
-    """The tables that the metrics of one scorer see: with a row for each trial, and for each
-    sample.
-    """
-
-    by_row: _ScoreTable
-    trials: Trials | None
-
-    @property
-    def is_ordered(self) -> bool:
-        """Whether options are shown in other orders than in the file."""
-        return "base_sample_id" in self.by_row.rows.columns
-
-    @cached_property
-    def by_sample(self) -> _ScoreTable:
-        """One row for each sample: first its trials are aggregated, then its orders."""
-        table = self.by_row
-        if self.trials is not None:
-            scores = aggregate_scores(table.scores, self.trials)
-            rows = table.rows.gather_every(self.trials.num_trials)
-            table = _ScoreTable(scores, rows)
-        if self.is_ordered:
-            owners = table.rows["owner"]
-            scores = average_orders(table.scores, owners)
-            rows = table.rows[find_first_rows(owners)]
-            table = _ScoreTable(scores, rows)
-        return table
+        return _ScoreTable(self.scores.take(positions), self.rows[positions])
 
 
 def compute_metrics(
@@ -231,60 +201,69 @@ def compute_metrics(
 
     `rows` says what is known of each row of the scores, see `RowFacts`.
     """
-    is_clustered = any(keyed.design.cluster_by for keyed in metrics)
-    if trials is not None or is_clustered or "base_sample_id" in rows.columns:
-        num_trials = 1 if trials is None else trials.num_trials
+    has_several = trials is not None or "base_sample_id" in rows.columns
+    num_trials = 1 if trials is None else trials.num_trials
+    if has_several or any(keyed.design.cluster_by for keyed in metrics):
         owners = number_samples(rows, len(scores), num_trials)
         rows = pl.DataFrame([*rows, owners.alias("owner")])
-    everything = tables = _Tables(_ScoreTable(scores, rows), trials)
+    everything = table = _ScoreTable(scores, rows)
     if "is_extra" in rows.columns:
-        kept = (~rows["is_extra"]).arg_true()
-        tables = _Tables(everything.by_row.take(kept), trials)
+        table = everything.take((~rows["is_extra"]).arg_true())
+    by_sample = _combine_rows(table, trials) if has_several else None
     computed = []
     for keyed in metrics:
-        # Rows that only estimate a prior are seen by the metrics that ask for them.
-        reads_extra = getattr(keyed.metric, "reads_extra", False)
-        seen = everything if reads_extra else tables
-        values = _compute_metric(keyed, seen)
+        if getattr(keyed.metric, "reads_extra", False):
+            values = _compute_values(keyed, everything)
+        elif by_sample is None or getattr(keyed.metric, "reads_rows", False):
+            values = _compute_values(keyed, table)
+        else:
+            values = _compute_aggregates(keyed, table, by_sample, trials or ONE_TRIAL)
         if keyed.scale is not None:
             values = [_cut_intervals(value, keyed.scale) for value in values]
         computed.append(values)
     return computed
 
 
-def _compute_metric(keyed: KeyedMetric, tables: _Tables) -> list[MetricValue]:
-    """Return the values from whichever table the metric can read."""
-    table = tables.by_row
-    is_aggregated = tables.trials is not None or tables.is_ordered
-    if not is_aggregated or getattr(keyed.metric, "reads_rows", False):
-        return _compute_values(keyed, table)
+def _combine_rows(table: _ScoreTable, trials: Trials | None) -> _ScoreTable:
+    """Return one row for each sample: first its trials are aggregated, then its orders."""
+    if trials is not None:
+        scores = aggregate_scores(table.scores, trials)
+        table = _ScoreTable(scores, table.rows.gather_every(trials.num_trials))
+    if "base_sample_id" in table.rows.columns:
+        owners = table.rows["owner"]
+        scores = average_orders(table.scores, owners)
+        table = _ScoreTable(scores, table.rows[find_first_rows(owners)])
+    return table
+
+
+def _compute_aggregates(
+    keyed: KeyedMetric,
+    table: _ScoreTable,
+    by_sample: _ScoreTable,
+    trials: Trials,
+) -> list[MetricValue]:
+    """Return the values from the aggregates of samples, or from rows where there are none."""
     names = keyed.metric.fields()
-    trials = tables.trials or Trials(num_trials=1)
     has_trials = trials.num_trials > 1
     details: dict[str, object] = {"num_trials": trials.num_trials}
     if any(holds_other(table.scores, name) for name in names):
-        table = replace(table, is_by_owner=has_trials or tables.is_ordered)
+        is_ordered = "base_sample_id" in table.rows.columns
+        table = replace(table, is_by_owner=has_trials or is_ordered)
         details["counts"] = "trials" if has_trials else "orders"
     else:
         is_share = all(holds_shares(table.scores, name) for name in names)
-        table = replace(tables.by_sample, is_share=is_share)
+        table = replace(by_sample, is_share=is_share)
         details["counts"] = "samples"
-        aggregates = _list_aggregates(names, trials)
+        aggregates = {}
+        for name in names:
+            if "." not in name:
+                aggregates[name] = trials.aggregators_of(name)[0].label
         if aggregates:
             details["aggregates"] = aggregates
     values = []
     for value in _compute_values(keyed, table):
         values.append(replace(value, details={**value.details, **details}))
     return values
-
-
-def _list_aggregates(names: Sequence[str], trials: Trials) -> dict[str, str]:
-    """Return what the bare names of values stand for under trials."""
-    aggregates = {}
-    for name in names:
-        if "." not in name:
-            aggregates[name] = trials.aggregators_of(name)[0].label
-    return aggregates
 
 
 Bounded = TypeVar("Bounded", MetricValue, GroupValue)
@@ -316,15 +295,15 @@ def _cut_interval(value: Bounded, scale: Scale) -> Bounded:
 
 @dataclass(frozen=True)
 class _Measured:
-    """The whole, or one group: which samples count, its values, its sums and its clusters.
+    """The whole, or one group: which samples count, its values, and the ratios behind these.
 
-    `clusters` are the sums of each cluster by its name; None where rows are independent.
+    `clusters` are the ratios of each cluster; None where rows are independent.
     """
 
     coverage: Coverage
     values: Sequence[MetricValue]
-    clusters: Mapping[Any, Any] | None = None
-    sums: Any = None
+    sums: Sums = field(default_factory=Sums)
+    clusters: Mapping[Any, Sums] | None = None
 
 
 def _compute_values(keyed: KeyedMetric, table: _ScoreTable) -> list[MetricValue]:
@@ -333,13 +312,13 @@ def _compute_values(keyed: KeyedMetric, table: _ScoreTable) -> list[MetricValue]
     values = list(whole.values)
     for column in keyed.design.group_by:
         size = table.find_groups(column).n_unique()
-        measured: dict[Labels, _Measured] = {}
+        measured: dict[str, _Measured] = {}
         if size <= MOST_GROUPS:
-            measured = _measure(keyed, table, column)
+            for (label,), group in sorted(_measure(keyed, table, column).items()):
+                measured[label] = group
         for place, value in enumerate(values):
             if measured:
-                by_label = {label: group for (label,), group in sorted(measured.items())}
-                groups = _state_groups(value, keyed, column, by_label, whole)
+                groups = _state_groups(value, keyed, column, measured)
             else:
                 note = f"there are more than {MOST_GROUPS} groups"
                 groups = Groups(column, (), GroupValue(None, None, size, note=note))
@@ -353,26 +332,31 @@ def _measure(
     """Return the values of each group of a column, or of all rows, which are called `()`."""
     metric = keyed.metric
     labels = []
+    cluster_by = keyed.design.cluster_by
     if column is not None:
         labels.append(table.find_groups(column))
-    clusters = table.find_clusters(keyed.design.cluster_by)
-    if column is not None and keyed.design.cluster_by == column:
-        # Where groups are the clusters, each has but one.
-        clusters = table.find_clusters(None)
+        if cluster_by == column:
+            # Where groups are the clusters, each has but one.
+            cluster_by = None
+    clusters = table.find_clusters(cluster_by)
     if not isinstance(metric, CountingMetric):
         return _measure_scores(keyed, table.scores, labels, has_clusters=clusters is not None)
     fields = metric.fields()
-    sums: dict[Labels, dict[object, Any]] = {}
+    cluster_sums: defaultdict[Labels, dict[object, Sums]] = defaultdict(dict)
     if clusters is not None:
         split = split_counts(table.scores, fields, [*labels, clusters])
         for (*label, cluster), counts in split.items():
-            group_sums = sums.setdefault(tuple(label), {})
-            if counts.counts:
-                group_sums[cluster] = metric.collect(counts)
+            sums = metric.collect(counts)
+            if counts.n:
+                cluster_sums[tuple(label)][cluster] = sums
     measured = {}
     for group, counts in split_counts(table.scores, fields, labels).items():
         counts.is_share = table.is_share
-        measured[group] = _measure_counts(keyed, metric, counts, sums.get(group))
+        part = _measure_counts(metric, counts)
+        if clusters is not None:
+            part = replace(part, clusters=cluster_sums[group])
+            part = replace(part, values=_bound_by_clusters(keyed.design, metric, part))
+        measured[group] = part
     return measured
 
 
@@ -399,29 +383,22 @@ def _measure_scores(
         if values:
             coverage = Coverage(values[0].n, Counter(values[0].n_excluded))
         if has_clusters:
-            note = f"no formula for {keyed.design.cluster_noun} fits this type"
-            values = [_note_interval(value, note) for value in values]
+            values = [_note_no_formula(value, keyed.design) for value in values]
         measured[group] = _Measured(coverage, values)
     return measured
 
 
-def _measure_counts(
-    keyed: KeyedMetric,
-    metric: CountingMetric[Any],
-    counts: ValueCounts,
-    clusters: Mapping[Any, Any] | None,
-) -> _Measured:
-    """Return the values from the counts of combinations, with intervals that allow for clusters."""
+def _measure_counts(metric: CountingMetric[Any], counts: ValueCounts) -> _Measured:
+    """Return the values from the counts of combinations."""
     sums = metric.collect(counts)
     try:
         metric.check(counts)
         values = metric.state_values(counts, sums)
     except ScoringError as error:
         values = [_state_error(metric, error)]
-    measured = _Measured(counts, values, clusters, sums)
-    if clusters is None:
-        return measured
-    return replace(measured, values=_bound_by_clusters(keyed, metric, measured))
+    if not metric.has_ratios:
+        sums = Sums()
+    return _Measured(counts, values, sums)
 
 
 def _state_error(metric: Metric, error: ScoringError) -> MetricValue:
@@ -437,39 +414,35 @@ def _state_error(metric: Metric, error: ScoringError) -> MetricValue:
 
 
 def _bound_by_clusters(
-    keyed: KeyedMetric, metric: CountingMetric[Any], measured: _Measured
+    design: Design, metric: CountingMetric[Any], measured: _Measured
 ) -> list[MetricValue]:
     """Return values with the interval that allows for their clusters.
 
     The one they had does not hold.
     """
-    whole = measured.sums
-    # An average is the mean of several ratios, any other value is one.
-    members: dict[str, list[str]] = {}
-    ratios = []
-    if measured.coverage.n:
-        members = {name: [name] for name in metric.ratios(whole, whole)}
-        members |= metric.averages(whole)
-    if members:
-        for sums in (measured.clusters or {}).values():
-            ratios.append(metric.ratios(sums, whole))
+    averages = metric.averages(measured.sums)
     uses = Counter(value.name for value in measured.values)
     bounded = []
     for value in measured.values:
-        names = members.get(value.name, [])
-        if members and uses[value.name] > 1:
+        # An average is the mean of several ratios, any other value is one.
+        names = averages.get(value.name, [value.name])
+        if not (metric.has_ratios and measured.coverage.n and names):
+            bounded.append(_note_no_formula(value, design))
+        elif uses[value.name] > 1:
             # A class called `macro` has the names of the averages.
             note = "two values of the metric have this name"
             bounded.append(_note_interval(value, note))
-        elif not names:
-            note = f"no formula for {keyed.design.cluster_noun} fits this type"
-            bounded.append(_note_interval(value, note))
         else:
-            clusters = [[cluster[name] for name in names] for cluster in ratios]
-            error, size = measure_clustered_error(clusters)
+            clusters = []
+            for sums in (measured.clusters or {}).values():
+                clusters.append([sums[name] for name in names])
             bare = _note_interval(value, None)
-            bounded.append(bound_clustered(bare, error, size, keyed.design))
+            bounded.append(bound_clustered(bare, clusters, design))
     return bounded
+
+
+def _note_no_formula(value: MetricValue, design: Design) -> MetricValue:
+    return _note_interval(value, f"no formula for {design.cluster_noun} fits this type")
 
 
 def _note_interval(value: MetricValue, note: str | None) -> MetricValue:
@@ -486,11 +459,12 @@ def _note_interval(value: MetricValue, note: str | None) -> MetricValue:
 
 
 def bound_clustered(
-    value: MetricValue, std_error: float | None, size: int, design: Design
+    value: MetricValue, clusters: Sequence[Sequence[Ratio]], design: Design
 ) -> MetricValue:
-    """Return a value with its clustered standard error and, where there are enough clusters, an
-    interval.
+    """Return the mean of one or more ratios with its clustered standard error and, where there are
+    enough clusters, an interval.
     """
+    std_error, size = measure_clustered_error(clusters)
     facts = {"clusters": size, "cluster_by": design.cluster_by}
     value = replace(value, details={**value.details, **facts})
     if value.value is None:
@@ -522,41 +496,41 @@ def _state_groups(
     keyed: KeyedMetric,
     column: str,
     groups: Mapping[str, _Measured],
-    whole: _Measured,
 ) -> Groups:
     """Return a value of the metric by group, and its average over the groups."""
     listed = []
-    defined = []
-    members = []
+    defined: dict[str, MetricValue] = {}
     for label, group in groups.items():
         member = _find_value(value, keyed, group)
         listed.append(_describe(label, member))
         if member.value is not None:
-            defined.append(member)
-            members.append(group)
+            defined[label] = member
     if not defined:
         nothing = GroupValue(None, None, 0, note="no group has a value")
         return Groups(column, tuple(listed), nothing)
+    members = list(defined.values())
     note = None
     if len(defined) < len(listed):
         note = f"mean over {len(defined)} of {len(listed)} groups, the others have no value"
-    is_share = all(member.is_share for member in defined)
     mean = MetricValue(
         value.name,
-        average([float(member.value or 0) for member in defined]),
+        average([float(member.value or 0) for member in members]),
         len(defined),
         note=note,
-        is_share=is_share,
+        is_share=all(member.is_share for member in members),
     )
     if keyed.design.cluster_by is None:
-        margin = _average_margins(defined)
-        mean = replace(mean, **{**vars(margin), "is_share": is_share})
+        margin = _average_margins(members)
+        mean = replace(mean, **{**vars(margin), "is_share": mean.is_share})
+    elif keyed.design.cluster_by == column:
+        # The groups stand for others like them, and what counts is how far they differ.
+        clusters = [[Ratio(Fraction(member.value or 0), 1, 1)] for member in members]
+        mean = bound_clustered(mean, clusters, keyed.design)
+    elif any(value.name in groups[label].sums for label in defined):
+        clusters = _gather_clusters(value.name, [groups[label] for label in defined])
+        mean = bound_clustered(mean, clusters, keyed.design)
     else:
-        clusters = _gather_clusters(value.name, keyed.metric, members, whole)
-        if keyed.design.cluster_by == column:
-            # The groups stand for others like them, and what counts is how far they differ.
-            clusters = [[Ratio(Fraction(member.value or 0), 1, 1)] for member in defined]
-        mean = _bound_mean(mean, clusters, keyed.design)
+        mean = replace(mean, interval_note="no formula for clusters fits this type")
     return Groups(column, tuple(listed), _describe(None, mean))
 
 
@@ -566,9 +540,10 @@ def _find_value(value: MetricValue, keyed: KeyedMetric, group: _Measured) -> Met
         if member.name == value.name:
             return member
     coverage = group.coverage
-    if value.type == "frequency" and coverage.n and isinstance(keyed.metric, BaseMetric):
+    absent = group.sums.absent
+    if absent.bottom and isinstance(keyed.metric, BaseMetric):
         # A label that it never has is none of its samples.
-        return keyed.metric.state_share(value.name, (0, coverage.n), coverage)
+        return keyed.metric.state_share(value.name, absent.share, coverage)
     return MetricValue(
         value.name,
         None,
@@ -591,29 +566,15 @@ def _average_margins(values: Sequence[MetricValue]) -> Margin:
     return average_shares(shares)
 
 
-def _gather_clusters(
-    name: str, metric: Metric, groups: Sequence[_Measured], whole: _Measured
-) -> list[list[Ratio]]:
+def _gather_clusters(name: str, groups: Sequence[_Measured]) -> list[list[Ratio]]:
     """Return of each cluster its sums in every group: a cluster may lie in several."""
-    if not isinstance(metric, CountingMetric) or not metric.ratios(whole.sums, whole.sums):
-        return []
-    nothing = Ratio(0, 0, 0)
-    clusters: dict[str, list[Ratio]] = {}
+    nothing = Ratio()
+    clusters: dict[Any, list[Ratio]] = {}
     for place, group in enumerate(groups):
         for cluster, sums in (group.clusters or {}).items():
             ratios = clusters.setdefault(cluster, [nothing] * len(groups))
-            ratios[place] = metric.ratios(sums, whole.sums).get(name, nothing)
+            ratios[place] = sums[name]
     return [ratios for _, ratios in sorted(clusters.items())]
-
-
-def _bound_mean(
-    mean: MetricValue, clusters: Sequence[Sequence[Ratio]], design: Design
-) -> MetricValue:
-    """Return the mean over the groups with its clustered interval."""
-    if not clusters:
-        return replace(mean, interval_note="no formula for clusters fits this type")
-    error, size = measure_clustered_error(clusters)
-    return bound_clustered(mean, error, size, design)
 
 
 def _describe(label: str | None, value: MetricValue) -> GroupValue:

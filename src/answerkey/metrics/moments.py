@@ -69,9 +69,7 @@ class Mean(_FieldMetric):
 class _SpreadMetric(_FieldMetric):
     """A number that is no ratio of sums, and has no interval."""
 
-    def ratios(self, sums: Ratio, whole: Ratio) -> dict[str, Ratio]:  # noqa: ARG002 - there are none
-        """Return nothing."""
-        return {}
+    has_ratios: ClassVar[bool] = False
 
 
 @dataclass(frozen=True)
@@ -80,7 +78,7 @@ class Max(_SpreadMetric):
 
     type: ClassVar[str] = "max"
 
-    def state_ratio(self, counts: ValueCounts, sums: Ratio) -> MetricValue:  # noqa: ARG002 - sums have no ends
+    def state_ratio(self, counts: ValueCounts, ratio: Ratio) -> MetricValue:  # noqa: ARG002 - sums have no ends
         """Return the largest number."""
         largest = max(_list_numbers(counts))
         return self.state(self.value_name, largest, counts, margin=AN_END)
@@ -92,7 +90,7 @@ class Min(_SpreadMetric):
 
     type: ClassVar[str] = "min"
 
-    def state_ratio(self, counts: ValueCounts, sums: Ratio) -> MetricValue:  # noqa: ARG002 - sums have no ends
+    def state_ratio(self, counts: ValueCounts, ratio: Ratio) -> MetricValue:  # noqa: ARG002 - sums have no ends
         """Return the smallest number."""
         smallest = min(_list_numbers(counts))
         return self.state(self.value_name, smallest, counts, margin=AN_END)
@@ -113,11 +111,11 @@ class StdDev(_SpreadMetric):
 
     type: ClassVar[str] = "std_dev"
 
-    def state_ratio(self, counts: ValueCounts, sums: Ratio) -> MetricValue:
+    def state_ratio(self, counts: ValueCounts, ratio: Ratio) -> MetricValue:
         """Return the standard deviation."""
-        value = sums.std_dev
+        value = ratio.std_dev
         note = None
-        if sums.n == 1:
+        if ratio.n == 1:
             note = "it needs at least two values, there is one"
         elif value is None:
             note = "the value is too large for a float"

@@ -38,7 +38,7 @@ from answerkey.metrics.base import (
     name_left_out,
     read_column,
 )
-from answerkey.metrics.intervals import Margin, Ratio, average, measure_clustered_error, root
+from answerkey.metrics.intervals import Margin, Ratio, average, root
 from answerkey.metrics.measure import Design, bound_clustered
 from answerkey.metrics.moments import Mean
 from answerkey.metrics.paired import measure_difference
@@ -225,13 +225,9 @@ class ChoiceOrderMetric(_OrderMetric):
         if n == total[1]:
             return value
         # The rows of one sample are no independent draws.
-        sums = []
-        for right, rows in hits.elements():
-            ratio = Ratio(right, rows, rows)
-            sums.append([ratio])
+        clusters = [[Ratio(right, rows, rows)] for right, rows in hits.elements()]
         bare = replace(value, interval=None, interval_method=None)
-        std_error = measure_clustered_error(sums)[0]
-        return bound_clustered(bare, std_error, n, Design())
+        return bound_clustered(bare, clusters, Design())
 
 
 def _choose_reason(reasons: Sequence[str]) -> str:

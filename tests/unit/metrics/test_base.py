@@ -12,7 +12,7 @@ import pytest
 from answerkey.metrics import Mean, Metric, ValueNames, foresee_names, name_values
 from answerkey.metrics.base import (
     ValueGroup,
-    count_values,
+    split_counts,
     write_label,
 )
 from answerkey.metrics.classification import (
@@ -36,11 +36,12 @@ def test_combinations_are_counted_once() -> None:
     A sample is left out for one reason only; that it has no score comes first.
     """
     scores = make_scores({"x": [1.0, 1.0, 0.0]}, {"y": ["A", "A", None]})
-    counts = count_values(scores, ["x", "y"]).counts
+    counts = split_counts(scores, ["x", "y"], [])[()].counts
     assert sorted(counts, key=repr) == [((0.0, None), 1), ((1.0, "A"), 2)]
-    assert count_values(make_scores({"x": [Decimal("0.5")]}), ["x"]).counts == [((0.5,), 1)]
+    scores = make_scores({"x": [Decimal("0.5")]})
+    assert split_counts(scores, ["x"], [])[()].counts == [((0.5,), 1)]
     scores = make_scores({"x": [None]}, status=["FAILED"], excluded_by=["rule"])
-    assert count_values(scores, ["x"]).left_out == {"failed": 1}
+    assert split_counts(scores, ["x"], [])[()].left_out == {"failed": 1}
 
 
 @pytest.mark.parametrize(

@@ -534,7 +534,8 @@ def test_squares_beyond_all_floats_have_no_error() -> None:
 )
 def test_shares_at_an_end_are_kept_within_it(value: float, method: str) -> None:
     """Wilson's form needs a share between the ends; at an end Student's interval is cut there."""
-    result = bound_clustered(MetricValue("x", value, 9, is_share=True), 0.1, 6, Design())
+    clusters = [[Ratio(right, 1, 1)] for right in (0, 1, 0, 1, 0, 1)]
+    result = bound_clustered(MetricValue("x", value, 9, is_share=True), clusters, Design())
     assert result.interval_method == method
     assert result.interval is not None
     assert (result.interval[0] >= 0, result.interval[1] <= 1) == (True, True)

@@ -10,7 +10,7 @@ import json
 import sys
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -415,11 +415,16 @@ def _list_cells(column: pl.Series, *, is_encoded: bool) -> list[Any]:
     cells = column.to_list()
     if not is_encoded:
         return cells
-    decoded = [text and json.loads(text) for text in cells]
+    decoded = decode(cells)
     kinds = {type(cell) for cell in decoded}
     if float in kinds:
         return [_make_float(cell) for cell in decoded]
     return decoded
+
+
+def decode(texts: Iterable[Any]) -> list[Any]:
+    """Return what JSON texts encode; null stays None."""
+    return [text and json.loads(text) for text in texts]
 
 
 def _make_float(cell: Any) -> Any:  # noqa: ANN401 - whatever JSON can hold

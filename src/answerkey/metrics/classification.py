@@ -190,8 +190,8 @@ class Confusion(Sums):
     @property
     def labels(self) -> list[str]:
         """Every class that is ever true or predicted, in the order of their text."""
-        labels = set(itertools.chain.from_iterable(self.cells))
-        return sorted(labels - {None})
+        labels = itertools.chain.from_iterable(self.cells)
+        return sorted({label for label in labels if label is not None})
 
     def describe(self) -> dict[str, object]:
         """Return the counts as nested mappings, in the order of their text."""

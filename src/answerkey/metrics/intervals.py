@@ -114,7 +114,7 @@ def student_quantile(share: float, df: int) -> float:
     """Return the point below which Student's t with `df` degrees lies with a probability of 0.5 or
     more.
     """
-    # First from the normal quantile, in powers of 1/df (Abramowitz and Stegun 26.7.5).
+    # For many degrees from the normal quantile, in powers of 1/df (Abramowitz and Stegun 26.7.5).
     point = NORMAL.inv_cdf(share)
     square = point * point
     terms = (
@@ -123,15 +123,15 @@ def student_quantile(share: float, df: int) -> float:
         (((3 * square + 19) * square + 17) * square - 15) / 384,
         ((((79 * square + 776) * square + 1482) * square - 1920) * square - 945) / 92160,
     )
-    start = point + math.fsum(
-        point * term / float(df**power) for power, term in enumerate(terms, 1)
-    )
     if df >= _MANY_DEGREES:
-        return start
+        corrections = [point * term / float(df**power) for power, term in enumerate(terms, 1)]
+        return point + math.fsum(corrections)
     tails = 2 * (1 - share)
-    low, high = 0.0, max(2.0, 2 * start)
+    low = 0.0
+    high = 2.0
     while student_tails(high, df) > tails:
-        low, high = high, 2 * high
+        low = high
+        high *= 2
     while True:
         middle = (low + high) / 2
         if middle in {low, high}:
@@ -144,6 +144,8 @@ def student_quantile(share: float, df: int) -> float:
 
 def binomial_cdf(heads: int, tosses: int) -> float:
     """Return the probability of at most `heads` heads in `tosses` of a fair coin."""
+    if heads < 0:
+        return 0.0
     if tosses > _EXACT_TOSSES:
         return beta_share(tosses - heads, heads + 1, 0.5)
     term = total = 1
@@ -153,14 +155,6 @@ def binomial_cdf(heads: int, tosses: int) -> float:
     return total / (1 << tosses)
 
 
-def toss_share(heads: int, tosses: int) -> float:
-    """Return the probability of exactly so many heads in tosses of a fair coin."""
-    if tosses <= _EXACT_TOSSES:
-        return math.comb(tosses, heads) / (1 << tosses)
-    ways = math.lgamma(tosses + 1) - math.lgamma(heads + 1) - math.lgamma(tosses - heads + 1)
-    return math.exp(ways - tosses * math.log(2))
-
-
 def chi_square_tail(point: float, df: int) -> float:
     """Return the probability that a chi-square variable with `df` degrees is larger than a
     point.
@@ -168,9 +162,6 @@ def chi_square_tail(point: float, df: int) -> float:
     half = point / 2
     if half <= 0:
         return 1.0
-    if df > _MOST_STEPS:  # Wilson and Hilferty 1931
-        spread = 2 / (9 * df)
-        return NORMAL.cdf((1 - spread - (point / df) ** (1 / 3)) / math.sqrt(spread))
     # Q(a + 1, x) = Q(a, x) + x^a e^-x / Γ(a + 1), from Q(1/2, x) or Q(1, x).
     shape = 1.0
     terms = [math.exp(-half)]
@@ -210,11 +201,7 @@ def compare_counts(groups: Iterable[tuple[Sequence[int], Sequence[float]]]) -> C
         df += len(observed) - 1
     if df <= 0:
         return None
-    return ChiSquare(
-        statistic,
-        df,
-        chi_square_tail(statistic, df),
-    )
+    return ChiSquare(statistic, df, chi_square_tail(statistic, df))
 
 
 # Intervals
@@ -396,7 +383,6 @@ def measure_clustered_error(clusters: Sequence[Sequence[Ratio]]) -> tuple[float 
 
 
 # Margins: standard error, interval and method of one value
-# -------------------------------------------------
 
 
 @dataclass(frozen=True)

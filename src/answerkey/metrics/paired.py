@@ -27,7 +27,6 @@ from answerkey.metrics.intervals import (
     measure_clustered_error,
     student,
     student_tails,
-    toss_share,
     wilson,
 )
 from answerkey.metrics.measure import FEWEST_CLUSTERS
@@ -181,8 +180,8 @@ def mcnemar(flips: Flips) -> tuple[float, float]:
     heads = min(flips.first_only, flips.second_only)
     if flips.first_only == flips.second_only:
         return 1.0, 1.0
-    exact = min(1.0, 2 * binomial_cdf(heads, tosses))
-    return exact, exact - toss_share(heads, tosses)
+    tail = binomial_cdf(heads, tosses)
+    return min(1.0, 2 * tail), tail + binomial_cdf(heads - 1, tosses)
 
 
 def bound_flips(flips: Flips) -> Interval:

@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from statistics import stdev
 from typing import Any, Literal
 
 import polars as pl
 
-from answerkey.metrics.base import is_finite, write_label
-from answerkey.metrics.intervals import Ratio
+from answerkey.metrics.base import decode, is_finite, write_label
+from answerkey.metrics.intervals import average
 from answerkey.types import EMPTY_STRUCT_FIELD, MetricValue, Samples, Scores, ScoreStatus
 
 AggregatorName = Literal[
@@ -219,8 +220,6 @@ def find_worst_rows(severity: pl.Series, owners: pl.Series) -> pl.Series:
 
 #: The aggregates of each value, by their names.
 Aggregators = dict[str, dict[str, Aggregator]]
-#: What the rows of one sample say.
-Cells = tuple[object, ...]
 
 
 def aggregate_scores(scores: Scores, trials: Trials) -> Scores:
@@ -252,21 +251,20 @@ def average_orders(scores: Scores, owners: pl.Series) -> Scores:
 def _combine_rows(scores: Scores, owners: pl.Series, aggregators: Aggregators) -> Scores:
     severity = scores.frame["status"].replace_strict(SEVERITY, default=0)
     worst = scores.frame[find_worst_rows(severity, owners)]
+    cells = _collect_cells(scores, owners)
     values: dict[str, pl.Series] = {}
     metadata: dict[str, pl.Series] = {}
     lists = list(scores.metadata_names)
+    for name in scores.metadata_names:
+        metadata[name] = _write_lists(cells[name])
     for name in scores.value_names:
-        cells = _collect_cells(scores, name, owners)
         if holds_other(scores, name):
-            values[name] = _write_lists(cells)
+            values[name] = _write_lists(cells[name])
             lists.append(name)
             continue
         for label, aggregator in aggregators[name].items():
-            numbers = [aggregator.apply(row) for row in cells]
+            numbers = [aggregator.apply(row) for row in cells[name]]
             values[label] = pl.Series(numbers, dtype=pl.Float64)
-    for name in scores.metadata_names:
-        cells = _collect_cells(scores, name, owners)
-        metadata[name] = _write_lists(cells)
     is_scored = worst["status"] == ScoreStatus.SCORED.value
     frame = worst.select(
         "status",
@@ -278,21 +276,20 @@ def _combine_rows(scores: Scores, owners: pl.Series, aggregators: Aggregators) -
     return Scores(frame, frozenset(lists))
 
 
-def _collect_cells(scores: Scores, name: str, owners: pl.Series) -> list[Cells]:
-    """Return for each sample what its rows say; values come before metadata of the same name."""
-    column = scores.columns[name]
-    table = pl.DataFrame([owners.alias("owner"), column.alias("cell")])
-    groups = table.group_by("owner", maintain_order=True).agg("cell")
-    is_encoded = name in scores.encoded
-    collected = []
-    for cells in groups["cell"].to_list():
-        if is_encoded:
-            cells = [text and json.loads(text) for text in cells]  # noqa: PLW2901 - decoded
-        collected.append(tuple(cells))
+def _collect_cells(scores: Scores, owners: pl.Series) -> dict[str, list[list[Any]]]:
+    """Return for each field what the rows of each sample say."""
+    collected = {}
+    for name, column in scores.columns.items():
+        rows = pl.DataFrame([owners.alias("owner"), column.alias("cell")])
+        groups = rows.group_by("owner", maintain_order=True).agg("cell")
+        samples = groups["cell"].to_list()
+        if name in scores.encoded:
+            samples = list(map(decode, samples))
+        collected[name] = samples
     return collected
 
 
-def _write_lists(rows: Sequence[Cells]) -> pl.Series:
+def _write_lists(rows: Sequence[object]) -> pl.Series:
     write = json.JSONEncoder(ensure_ascii=False, default=str).encode
     return pl.Series(map(write, rows), dtype=pl.String)
 
@@ -314,11 +311,7 @@ def holds_other(scores: Scores, name: str) -> bool:
     if name not in scores.encoded:
         is_number = column.dtype.is_numeric() or column.dtype == pl.Boolean
         return not is_number and not column.is_empty()
-    for text in column.unique():
-        value = json.loads(text)
-        if value is not None and not isinstance(value, int | float):
-            return True
-    return False
+    return not all(isinstance(value, int | float) for value in decode(column.unique()))
 
 
 def holds_shares(scores: Scores, name: str) -> bool:
@@ -330,13 +323,10 @@ def holds_shares(scores: Scores, name: str) -> bool:
         base = name.rpartition(".")[0]
     if base not in scores.value_names:
         return False
-    for value in scores.columns[base].drop_nulls().unique():
-        number = value
-        if base in scores.encoded:
-            number = json.loads(value)
-        if number not in (0, 1):
-            return False
-    return True
+    values: Iterable[object] = scores.columns[base].drop_nulls().unique()
+    if base in scores.encoded:
+        values = decode(values)
+    return {0, 1}.issuperset(values)
 
 
 # Repetitions of a whole task
@@ -365,17 +355,20 @@ def _compare_value(
     """Return what the runs say of one metric value."""
     values = [_read_value(value, table) for table in tables]
     numbers = [number for number in values if number is not None]
-    ratio = Ratio()
-    for number in numbers:
-        ratio.add(Fraction(number), 1)
+    mean = None
+    std_dev = None
+    if numbers:
+        mean = average(numbers)
+    if len(numbers) > 1:
+        std_dev = stdev(numbers)
     return {
         "name": value.name,
         "type": value.type,
         "metric": value.metric,
         "scorer": value.scorer,
         "purpose": value.purpose,
-        "mean": ratio.value if numbers else None,
-        "std_dev": ratio.std_dev,
+        "mean": mean,
+        "std_dev": std_dev,
         "min": min(numbers, default=None),
         "max": max(numbers, default=None),
         "runs": len(numbers),

@@ -10,8 +10,6 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-#: Names of the later era: they show again what `output` and `messages` hold.
-LATER_NAMES = ("trace", "raw_outputs", "model_outputs")
 _TEXT_PARTS = ("text", "output_text", "input_text")
 
 Message = Mapping[str, Any]

@@ -21,8 +21,7 @@ from typing import Any, Literal, Self, TypeVar
 import polars as pl
 
 from answerkey.errors import Place, SpecError, hide_secrets
-from answerkey.trace import LATER_NAMES as LATER_NAMES  # noqa: PLC0414 - handed on
-from answerkey.trace import Row as Row  # noqa: PLC0414 - same
+from answerkey.trace import Row as Row  # noqa: PLC0414 - handed on
 from answerkey.trace import build_solver_output
 
 #: Of each row, where a prior is estimated: whether its sample estimates it, and whether the row is
@@ -63,6 +62,10 @@ class Sample:
     file: str | None = None
     line: int | None = None
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Return plain values, which are pickled faster than a frozen class with slots."""
+        return Sample, (self.id, self.fields, self.file, self.line)
+
     def place(self, column: str | None = None) -> Place:
         """Return where the row stands, for an error."""
         return Place(
@@ -80,8 +83,7 @@ class Samples:
     `orders` is there when options stand in another order than in the file. It says of each row the
     sample it is of (`base_sample_id`), the place in the file of the option at each place (`order`),
     and why it was left as it stands, or null (`left_in_place`); `PRIOR_SCHEMA` may follow.
-    `written` are then the samples as the file has them. `memo` is for what was found out about
-    these rows and is wanted again; other rows have their own.
+    `written` are then the samples as the file has them.
     """
 
     items: Sequence[Sample]
@@ -89,12 +91,6 @@ class Samples:
     file: str | None = None
     orders: pl.DataFrame | None = None
     written: Sequence[Sample] | None = None
-    memo: dict[object, Any] = field(
-        default_factory=dict,
-        init=False,
-        repr=False,
-        compare=False,
-    )
 
     @classmethod
     def from_rows(cls, rows: Iterable[Mapping[str, object]], ids: Iterable[object]) -> Self:
@@ -105,12 +101,6 @@ class Samples:
             columns = columns or list(fields)
             items.append(Sample(str(sample_id), Row(fields)))
         return cls(items, columns)
-
-    def __reduce__(self) -> tuple[Callable[..., Samples], tuple[object, ...]]:
-        """Return plain tuples and dicts, which are pickled much faster than samples."""
-        items = _flatten(self.items)
-        written = self.written and _flatten(self.written)
-        return _unflatten, (items, self.columns, self.file, self.orders, written)
 
     def __len__(self) -> int:
         return len(self.items)
@@ -195,36 +185,6 @@ class Samples:
         return self.items[position].place(column)
 
 
-PlainSample = tuple[str, dict[str, object], str | None, int | None]
-
-
-def _flatten(samples: Iterable[Sample]) -> list[PlainSample]:
-    items = []
-    for sample in samples:
-        items.append((sample.id, dict(sample.fields), sample.file, sample.line))
-    return items
-
-
-def _unflatten(
-    items: Iterable[PlainSample],
-    columns: Sequence[str],
-    file: str | None,
-    orders: pl.DataFrame | None,
-    written: Iterable[PlainSample] | None,
-) -> Samples:
-    samples = Samples(_restore(items), columns, file)
-    if written is None:
-        return samples
-    return replace(samples, orders=orders, written=_restore(written))
-
-
-def _restore(items: Iterable[PlainSample]) -> list[Sample]:
-    samples = []
-    for name, fields, file, line in items:
-        samples.append(Sample(name, Row(fields), file, line))
-    return samples
-
-
 class CompletionStatus(StrEnum):
     """What became of the question: an answer text, a refusal, a reply without text, or a call that
     failed.
@@ -268,6 +228,7 @@ NOT_ASKED = "not asked"
 _JSON_FIELDS = ("prompt", "reply", "logprobs")
 _ATTRIBUTES = {"completion": "text", "status": "status.value"}
 _ALL_COLUMNS = COMPLETION_SCHEMA | THEIR_SCHEMA | _USAGE_SCHEMA
+_write_json = json.JSONEncoder(ensure_ascii=False, default=str).encode
 
 
 @dataclass(frozen=True)
@@ -341,7 +302,6 @@ class Completion:
 
 
 _BLANK = Completion(None)
-_STATUSES = {status.value: status for status in CompletionStatus}
 
 
 class Completions:
@@ -388,12 +348,6 @@ class Completions:
             items.append(completion.with_fields(sample_id=sample_id, text=text))
         return cls(items)
 
-    @classmethod
-    def build_blank(cls, ids: Sequence[str] | pl.Series) -> Self:
-        """Return completions for samples that are evaluated without any."""
-        blank = Completion(None, source="dataset")
-        return cls([blank.with_fields(sample_id=sample_id) for sample_id in ids])
-
     def __reduce__(self) -> tuple[Callable[..., Completions], tuple[object, ...]]:
         return Completions.from_frame, (self.frame,)
 
@@ -413,7 +367,7 @@ class Completions:
         table = self.frame.select(text, pl.exclude("completion", "usage"), usage)
         items = []
         for row in table.iter_rows(named=True):
-            row["status"] = _STATUSES[row["status"]]
+            row["status"] = CompletionStatus(row["status"])
             for name in _JSON_FIELDS:
                 if row[name] is not None:
                     row[name] = json.loads(row[name])
@@ -483,33 +437,6 @@ class Completions:
                 completion = self.items[place * times + trial]
                 items[position * times + trial] = completion
         return type(self)(items)
-
-    def rows(self) -> Iterator[Completion]:
-        """Yield the completions one by one."""
-        yield from self.items
-
-
-def make_encoder(
-    default: Callable[[object], object] = str,
-    *,
-    sort_keys: bool = False,
-    is_compact: bool = True,
-) -> Callable[[object], str]:
-    """Return what makes compact JSON in ASCII, or that of `json.dumps(value, ensure_ascii=False)`.
-
-    `default` makes something of what JSON does not know.
-    """
-    separators = (",", ":") if is_compact else (", ", ": ")
-    encoder = json.JSONEncoder(
-        separators=separators,
-        default=default,
-        sort_keys=sort_keys,
-        ensure_ascii=is_compact,
-    )
-    return encoder.encode
-
-
-_write_json = make_encoder(is_compact=False)
 
 
 #: Parquet has no struct without fields; a scorer without metadata stores this one, always null.
@@ -720,14 +647,14 @@ class MetricValue:
 
 
 class GateStatus(StrEnum):
-    """How a gate stands.
+    """How a gate stands; of several, the first of these that occurs stands for all.
 
     One that is not decided does not let a run through, one that is skipped is none.
     """
 
-    PASS = "PASS"  # noqa: S105 - a word, not a password
     FAIL = "FAIL"
     NOT_DECIDED = "NOT_DECIDED"
+    PASS = "PASS"  # noqa: S105 - a word, not a password
     SKIPPED = "SKIPPED"
 
 
@@ -770,18 +697,9 @@ class Gate:
     note: str | None = None
 
 
-#: Which status stands for several: the first of these that occurs.
-_WORST = (
-    GateStatus.FAIL,
-    GateStatus.NOT_DECIDED,
-    GateStatus.PASS,
-    GateStatus.SKIPPED,
-)
-
-
 def find_worst_status(statuses: Iterable[GateStatus]) -> GateStatus | None:
     """Return what several gates or checks come to together; None for none."""
-    return min(statuses, key=_WORST.index, default=None)
+    return min(statuses, key=list(GateStatus).index, default=None)
 
 
 @dataclass(frozen=True)

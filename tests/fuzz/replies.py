@@ -79,7 +79,7 @@ def require_completion(one: Completion) -> None:
         assert count is None or 0 <= count < 1 << 63
     json.dumps([one.reply, one.logprobs, one.prompt], allow_nan=False)
     table = Completions.build(["x"], [one], source="live")
-    (again,) = table.rows()
+    (again,) = table
     assert (again.text, again.status, again.reply) == (one.text, one.status, one.reply)
     for place in read_positions(one.logprobs):
         assert place.logprob is None or place.logprob <= 0

@@ -251,7 +251,8 @@ class RecordedCompletions:
     def read_whole(self, samples: Samples) -> Completions:
         """Return the completions as they are."""
         if self.column is None:
-            return Completions.build_blank(samples.ids)
+            blank = [Completion(None)] * len(samples)
+            return Completions.build(samples.ids, blank, source="dataset")
         table = samples
         if self.rows is not None:
             table = self.rows.load()

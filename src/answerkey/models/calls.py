@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import random
 import threading
 import time
@@ -22,7 +23,6 @@ from answerkey.types import (
     Completion,
     CompletionStatus,
     Request,
-    make_encoder,
 )
 
 MEGABYTE = 1 << 20
@@ -41,7 +41,7 @@ RESUME_HINT = (
 
 
 #: One order and no spaces, so that equal questions have equal texts.
-_encode_canonically = make_encoder(sort_keys=True)
+_encode_canonically = json.JSONEncoder(separators=(",", ":"), default=str, sort_keys=True).encode
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import logging
 import threading
 import weakref
@@ -34,14 +35,14 @@ from answerkey.models.endpoint import EndpointState
 from answerkey.models.providers import Connection
 from answerkey.models.responses import fail
 from answerkey.models.retry import HttpRequest, Retry, RetryVerdict
-from answerkey.types import Completion, make_encoder
+from answerkey.types import Completion
 
 if TYPE_CHECKING:
     from answerkey.models.http import HttpClient
 
 LOG = logging.getLogger("answerkey.models")
 #: Bodies are ASCII, so that any text is safe.
-encode_body = make_encoder()
+encode_body = json.JSONEncoder(separators=(",", ":"), default=str).encode
 #: Calls under way when all is stopped may still be answered, and are paid for; they get this long.
 GRACE_SECONDS = 5.0
 #: How often a call looks whether the budget has room again.

@@ -200,7 +200,7 @@ def test_statuses_of_the_file_are_kept() -> None:
     replies = [None if one is None else json.loads(one) for one in result.frame["reply"].to_list()]
     refusal = {"role": "assistant", "content": None, "refusal": "Sorry"}
     assert replies == [None, refusal, {"role": "assistant", "content": "cut"}, None, None, None]
-    assert [row.status for row in result.rows()][1] is CompletionStatus.REFUSED
+    assert [row.status for row in result][1] is CompletionStatus.REFUSED
 
 
 @pytest.mark.parametrize(

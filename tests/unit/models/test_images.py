@@ -155,7 +155,7 @@ def test_each_api_is_sent_the_image_in_its_own_form(api: str, folder: Path) -> N
             )
         body = server.asked.requests[-1].body
     assert body == expected
-    [completion] = said.rows()
+    [completion] = said
     assert (completion.text, completion.prompt[1]["content"][1]) == ("A", STORED)  # type: ignore[index]
 
 

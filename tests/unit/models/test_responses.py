@@ -66,7 +66,7 @@ def check_laws(completion: Completion) -> None:
     """Hold a completion against what must be true of every one."""
     assert (completion.status is OK) == (completion.text is not None)
     assert (completion.status is ERROR) == (completion.error is not None)
-    (again,) = Completions.build(["1"], [completion], source="live").rows()
+    (again,) = Completions.build(["1"], [completion], source="live")
     assert (again.text, again.status, again.error) == (
         completion.text,
         completion.status,

@@ -17,10 +17,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
 from operator import truediv
 from statistics import pvariance
 from typing import Any, ClassVar
@@ -31,6 +30,7 @@ from answerkey.metrics.base import (
     ERROR,
     FAILED,
     NOTHING_COUNTED,
+    NULL,
     BaseMetric,
     Coverage,
     ValueCounts,
@@ -38,7 +38,7 @@ from answerkey.metrics.base import (
     name_left_out,
     read_column,
 )
-from answerkey.metrics.intervals import Margin, Ratio, average, root
+from answerkey.metrics.intervals import Counts, Margin, Ratio, average, root
 from answerkey.metrics.measure import Design, bound_clustered
 from answerkey.metrics.moments import Mean
 from answerkey.metrics.paired import measure_difference
@@ -77,9 +77,6 @@ SINGLE = frozenset({"original", "shuffled"})
 
 #: The right label, and how right an answer is before and after the prior is taken out.
 Judged = tuple[str, float, float]
-#: How many rows of a sample are right, and how many it has.
-RightOfRows = tuple[int, int]
-Recalls = defaultdict[str, Counter[RightOfRows]]
 #: The fields of a sample, each as the list of its rows.
 SampleRows = Mapping[str, Any]
 RECALL = "order_recall_"
@@ -110,15 +107,13 @@ class _OrderMetric(BaseMetric):
     def state_mean(
         self,
         name: str,
-        counts: Mapping[float, int],
+        shares: Sequence[float],
         left_out: Mapping[str, int],
     ) -> MetricValue:
         """Return the mean of shares as `mean` states it."""
         metric = Mean(field="is_correct", name=name)
-        shares = []
-        for share, rows in counts.items():
-            shares.append(((share,), rows))
-        value_counts = ValueCounts(shares, left_out, ["is_correct"])
+        counts = [((share,), rows) for share, rows in Counter(shares).items()]
+        value_counts = ValueCounts(counts, left_out, ["is_correct"])
         value_counts.is_share = True
         totals = metric.collect(value_counts)
         [value] = metric.state_values(value_counts, totals)
@@ -162,72 +157,85 @@ class ChoiceOrderMetric(_OrderMetric):
 
     def compute(self, scores: Scores) -> list[MetricValue]:
         """Return the values; those that compare orders only where samples were shown in several."""
-        counts = self.count_orders(scores)
-        coverage = counts.coverage
-        left_out = coverage.left_out
-        values = [self.state_mean("order_mean", counts.means, left_out)]
-        if not coverage.n:
-            return values
-        if self.orders not in SINGLE:
-            for name in ("all_right", "any_right", "consistency"):
-                share = (counts.flags[name], coverage.n)
-                value = self.state_share(f"order_{name}", share, coverage)
-                values.append(value)
-            modal_share = self.state_mean("order_modal_share", counts.modal, left_out)
-            values.append(modal_share)
-        recalls = []
-        true_rows = {}
-        predicted_rows = {}
-        labels = {*counts.recalls, *counts.predicted}
-        for label in sorted(labels):
-            right, rows = counts.count_rows(label)
-            true_rows[label] = rows
-            predicted_rows[label] = counts.predicted[label]
-            if rows:
-                recalls.append(Fraction(right, rows))
-            values.append(self._state_recall(label, counts))
-        details = {
-            "true": true_rows,
-            "predicted": predicted_rows,
-            "invalid": counts.flags["invalid_rows"],
-        }
-        note = "no formula fits it; the recalls have intervals of their own"
-        rstd = self.state_rstd(
-            "order_rstd",
-            recalls,
-            coverage,
-            details=details,
-            margin=Margin(interval_note=note),
-        )
-        return [*values, rstd]
-
-    def count_orders(self, scores: Scores) -> OrderCounts:
-        """Return what the rows of each sample say."""
-        counts = OrderCounts()
+        coverage = Coverage()
+        samples = []
         for sample in self.read_samples(scores):
             reasons = list(filter(None, sample["reason"]))
             if any(sample["left_in_place"]):
                 reasons.append(LEFT_IN_PLACE)
             if reasons:
-                reason = _choose_reason(reasons)
-                counts.coverage.left_out[reason] += 1
+                coverage.left_out[_choose_reason(reasons)] += 1
             else:
-                counts.add(sample)
-        return counts
+                samples.append(sample)
+        coverage.n = len(samples)
+        shares_right = []
+        for sample in samples:
+            right = list(map(bool, sample["is_correct"]))
+            shares_right.append(sum(right) / len(right))
+        values = [self.state_mean("order_mean", shares_right, coverage.left_out)]
+        if not samples:
+            return values
+        if self.orders not in SINGLE:
+            modal_shares = [_measure_modal_share(sample["predicted_option"]) for sample in samples]
+            counts = {
+                "order_all_right": shares_right.count(1),
+                "order_any_right": len(samples) - shares_right.count(0),
+                "order_consistency": modal_shares.count(1),
+            }
+            for name, count in counts.items():
+                values.append(self.state_share(name, (count, len(samples)), coverage))
+            modal = self.state_mean("order_modal_share", modal_shares, coverage.left_out)
+            values.append(modal)
+        return [*values, *self._state_recalls(samples, coverage)]
 
-    def _state_recall(self, label: str, counts: OrderCounts) -> MetricValue:
-        """Return the recall of the samples whose right option stands at a label."""
-        hits = counts.recalls[label]
-        total = counts.count_rows(label)
-        n = hits.total()
-        coverage = Coverage(n, counts.coverage.left_out)
-        value = self.state_share(f"{RECALL}{label}", total, coverage)
-        if n == total[1]:
-            return value
-        # The rows of one sample are no independent draws.
-        clusters = [[Ratio(right, rows, rows)] for right, rows in hits.elements()]
-        bare = replace(value, interval=None, interval_method=None)
-        return bound_clustered(bare, clusters, Design())
+    def _state_recalls(
+        self, samples: Sequence[SampleRows], coverage: Coverage
+    ) -> Iterator[MetricValue]:
+        """Yield the recall of the samples whose right option stands at each label, and RStd."""
+        predicted: Counter[str | None] = Counter()
+        recalls: defaultdict[str, list[Counts]] = defaultdict(list)
+        for sample in samples:
+            predicted.update(sample["predicted_choice"])
+            truths: list[str] = sample["ground_truth_choice"]
+            right_rows: Counter[str] = Counter()
+            for truth, is_right in zip(truths, sample["is_correct"], strict=True):
+                right_rows[truth] += bool(is_right)
+            for label, rows in Counter(truths).items():
+                recalls[label].append((right_rows[label], rows))
+        invalid = sum(sample["predicted_option"].count(None) for sample in samples)
+        del predicted[None]
+        details: dict[str, Any] = {"true": {}, "predicted": {}, "invalid": invalid}
+        shares = []
+        labels = [*recalls, *filter(None, predicted)]
+        for label in sorted(set(labels)):
+            right = sum(hits for hits, _ in recalls[label])
+            rows = sum(size for _, size in recalls[label])
+            details["true"][label] = rows
+            details["predicted"][label] = predicted[label]
+            if rows:
+                shares.append(Fraction(right, rows))
+            label_coverage = Coverage(len(recalls[label]), coverage.left_out)
+            value = self.state_share(f"{RECALL}{label}", (right, rows), label_coverage)
+            if value.n < rows:
+                # The rows of one sample are no independent draws.
+                clusters = [[Ratio(*counts)] for counts in recalls[label]]
+                bare = replace(value, interval=None, interval_method=None)
+                value = bound_clustered(bare, clusters, Design())
+            yield value
+        note = "no formula fits it; the recalls have intervals of their own"
+        yield self.state_rstd(
+            "order_rstd",
+            shares,
+            coverage,
+            details=details,
+            margin=Margin(interval_note=note),
+        )
+
+
+def _measure_modal_share(options: Sequence[str | None]) -> float:
+    """Return the share of the rows that name the option which most of them name."""
+    uses = Counter(filter(None, options))
+    return max(uses.values(), default=0) / len(options)
 
 
 def _choose_reason(reasons: Sequence[str]) -> str:
@@ -236,56 +244,6 @@ def _choose_reason(reasons: Sequence[str]) -> str:
         if reason in reasons:
             return reason
     return reasons[0]
-
-
-@dataclass
-class OrderCounts:
-    """What the rows of samples say, shown in several orders.
-
-    `recalls` counts, by the label of the right option, samples by their right rows and rows.
-    """
-
-    coverage: Coverage = field(default_factory=Coverage)
-    means: Counter[float] = field(default_factory=Counter)
-    modal: Counter[float] = field(default_factory=Counter)
-    flags: Counter[str] = field(default_factory=Counter)
-    recalls: Recalls = field(default_factory=partial(defaultdict, Counter))
-    predicted: Counter[str] = field(default_factory=Counter)
-
-    def count_rows(self, label: str) -> RightOfRows:
-        """Return how many rows have their right option at a label and are right, and how many."""
-        right_rows = 0
-        all_rows = 0
-        for right, rows in self.recalls[label].elements():
-            right_rows += right
-            all_rows += rows
-        return right_rows, all_rows
-
-    def add(self, row: SampleRows) -> None:
-        """Count one sample."""
-        right = list(map(bool, row["is_correct"]))
-        options = row["predicted_option"]
-        size = len(right)
-        uses: Counter[str | None] = Counter(options)
-        # A sample that names no option has none that most of its rows name.
-        del uses[None]
-        most = max(uses.values(), default=0)
-        self.coverage.n += 1
-        share_right = sum(right) / size
-        self.means[share_right] += 1
-        self.modal[most / size] += 1
-        self.flags["all_right"] += all(right)
-        self.flags["any_right"] += any(right)
-        self.flags["consistency"] += most == size
-        self.flags["invalid_rows"] += options.count(None)
-        truths: list[str] = row["ground_truth_choice"]
-        hits: Counter[str] = Counter()
-        for truth, is_hit in zip(truths, right, strict=True):
-            hits[truth] += is_hit
-        for label, count in Counter(truths).items():
-            self.recalls[label][hits[label], count] += 1
-        choices = filter(None, row["predicted_choice"])
-        self.predicted.update(choices)
 
 
 @dataclass(frozen=True)
@@ -316,43 +274,57 @@ class PrideMetric(_OrderMetric):
         """Return accuracy and RStd, before and after, and the paired difference of the
         accuracies.
         """
-        counts = PriorCounts()
+        left_out: Counter[str] = Counter()
+        estimates: defaultdict[Choices, list[list[float]]] = defaultdict(list)
+        answers: list[Answer] = []
+        skipped = 0
         for row in self.read_samples(scores):
-            counts.add(row)
-        pairs = counts.judge()
-        before: Counter[float] = Counter()
-        after: Counter[float] = Counter()
-        for (_, was, is_now), count in pairs.items():
-            before[was] += count
-            after[is_now] += count
-        left_out = counts.left_out
-        coverage = Coverage(pairs.total(), left_out)
-        accuracy = self.state_mean(NAMES[0], after, left_out)
+            if not row["estimates_prior"][0]:
+                answer = _read_answer(row)
+                if isinstance(answer, str):
+                    left_out[answer] += 1
+                else:
+                    answers.append(answer)
+                continue
+            left_out[ESTIMATES] += 1
+            estimate = _measure_prior(row)
+            if estimate is None:
+                skipped += 1
+            else:
+                estimates[tuple(row["choices"][0])].append(estimate)
+        priors = {}
+        described = []
+        for labels, samples in sorted(estimates.items()):
+            prior = list(map(average, zip(*samples, strict=True)))
+            by_label = dict(zip(labels, prior, strict=True))
+            priors[labels] = prior
+            described.append({"labels": list(labels), "prior": by_label, "samples": len(samples)})
+        judged = _judge_answers(answers, priors, left_out)
+        coverage = Coverage(len(judged), left_out)
+        accuracy = self.state_mean(NAMES[0], [after for _, _, after in judged], left_out)
         details = {
             **accuracy.details,
             "share": self.share,
             "seed": self.seed,
-            "priors": counts.describe_priors(),
-            "samples_without_prior": counts.skipped,
+            "priors": described,
+            "samples_without_prior": skipped,
         }
         return [
             replace(accuracy, details=details),
-            self.state_mean(NAMES[1], before, left_out),
-            self._state_difference(pairs, coverage),
-            self._state_spread(NAMES[3], pairs, 2, coverage),
-            self._state_spread(NAMES[4], pairs, 1, coverage),
+            self.state_mean(NAMES[1], [before for _, before, _ in judged], left_out),
+            self._state_difference(judged, coverage),
+            self._state_spread(NAMES[3], judged, 2, coverage),
+            self._state_spread(NAMES[4], judged, 1, coverage),
         ]
 
-    def _state_difference(self, pairs: Counter[Judged], coverage: Coverage) -> MetricValue:
+    def _state_difference(self, judged: Sequence[Judged], coverage: Coverage) -> MetricValue:
         """Return after minus before over the same samples, with the interval of a paired
         difference.
         """
-        if not pairs:
+        if not judged:
             return self.state(NAMES[2], None, coverage, note=NOTHING_COUNTED)
-        rows = []
-        for (_, before, after), count in pairs.items():
-            rows.append((after, before, count))
-        difference = measure_difference(rows)
+        pairs = Counter((after, before) for _, before, after in judged)
+        difference = measure_difference([(*pair, count) for pair, count in pairs.items()])
         evidence = difference.evidence
         margin = Margin(
             evidence.std_error,
@@ -372,19 +344,18 @@ class PrideMetric(_OrderMetric):
     def _state_spread(
         self,
         name: str,
-        pairs: Counter[Judged],
+        judged: Sequence[Judged],
         place: int,
         coverage: Coverage,
     ) -> MetricValue:
         """Return RStd of the recalls by label, before or after."""
-        if not pairs:
+        if not judged:
             return self.state(name, None, coverage, note=NOTHING_COUNTED)
         right: defaultdict[str, Fraction] = defaultdict(Fraction)
         samples: Counter[str] = Counter()
-        for judged, count in pairs.items():
-            label = judged[0]
-            right[label] += Fraction(judged[place]) * count
-            samples[label] += count
+        for entry in judged:
+            right[entry[0]] += Fraction(entry[place])
+            samples[entry[0]] += 1
         recalls = [right[label] / samples[label] for label in right]
         margin = Margin(interval_note="no formula fits it")
         return self.state_rstd(name, recalls, coverage, margin=margin)
@@ -392,83 +363,40 @@ class PrideMetric(_OrderMetric):
 
 #: The labels of a sample's options.
 Choices = tuple[str, ...]
-#: The probability of each label, and the place of the true one.
-Answer = tuple[tuple[float, ...], int]
+#: The labels, the probability of each, and the place of the true one.
+Answer = tuple[Choices, tuple[float, ...], int]
 
 
-@dataclass
-class PriorCounts:
-    """The priors of the samples that estimate one, and the answers to the others, by labels.
+def _read_answer(row: SampleRows) -> Answer | str:
+    """Return the answer in a sample's own order, or why it is left out."""
+    # The first row of a sample is its own order. A probability that is not known is 0.
+    choices = row["choices"][0]
+    shares = row["probabilities"][0]
+    truth = row["ground_truth_choice"][0]
+    reason: str | None = row["reason"][0]
+    is_known = shares is not None and truth in (choices or ())
+    if reason is not None or not is_known:
+        return reason or NULL
+    numbers = tuple(share or 0.0 for share in shares)
+    return tuple(choices), numbers, choices.index(truth)
 
-    An answer is the probability of each label and the place of the true one. `skipped` counts
-    samples that were drawn to estimate a prior and could not.
-    """
 
-    left_out: Counter[str] = field(default_factory=Counter)
-    priors: dict[Choices, list[list[float]]] = field(default_factory=dict)
-    answers: dict[Choices, Counter[Answer]] = field(default_factory=dict)
-    skipped: int = 0
-
-    def add(self, row: SampleRows) -> None:
-        """Count one sample."""
-        if not row["estimates_prior"][0]:
-            self._add_answer(row)
-            return
-        self.left_out[ESTIMATES] += 1
-        prior = _measure_prior(row)
-        if prior is None:
-            self.skipped += 1
-            return
-        labels = tuple(row["choices"][0])
-        self.priors.setdefault(labels, []).append(prior)
-
-    def _add_answer(self, row: SampleRows) -> None:
-        # The first row of a sample is its own order. A probability that is not known is 0.
-        choices = row["choices"][0]
-        shares = row["probabilities"][0]
-        truth = row["ground_truth_choice"][0]
-        reason = row["reason"][0]
-        is_known = shares is not None and truth in (choices or ())
-        if reason is not None or not is_known:
-            self.left_out[reason or "null"] += 1
-            return
-        labels = tuple(choices)
-        numbers = tuple(share or 0.0 for share in shares)
-        answers = self.answers.setdefault(labels, Counter())
-        answers[numbers, labels.index(truth)] += 1
-
-    def judge(self) -> Counter[Judged]:
-        """Return how right the answers are; those without a prior are left out."""
-        pairs: Counter[Judged] = Counter()
-        for labels, answers in self.answers.items():
-            if labels not in self.priors:
-                self.left_out[NO_PRIOR] += answers.total()
-                continue
-            prior = self.average_prior(labels)
-            for (shares, place), count in answers.items():
-                left_of_shares = list(map(truediv, shares, prior))
-                before = judge_shares(shares, place)
-                after = judge_shares(left_of_shares, place)
-                pairs[labels[place], before, after] += count
-        return pairs
-
-    def average_prior(self, labels: Choices) -> list[float]:
-        """Return the mean prior of each of these labels."""
-        columns = zip(*self.priors[labels], strict=True)
-        return list(map(average, columns))
-
-    def describe_priors(self) -> list[dict[str, object]]:
-        """Return the mean priors as the details of the metric state them."""
-        described: list[dict[str, object]] = []
-        for labels, estimates in sorted(self.priors.items()):
-            prior = self.average_prior(labels)
-            description = {
-                "labels": list(labels),
-                "prior": dict(zip(labels, prior, strict=True)),
-                "samples": len(estimates),
-            }
-            described.append(description)
-        return described
+def _judge_answers(
+    answers: Iterable[Answer],
+    priors: Mapping[Choices, Sequence[float]],
+    left_out: Counter[str],
+) -> list[Judged]:
+    """Return how right the answers are; those without a prior are left out and counted."""
+    judged: list[Judged] = []
+    for labels, shares, place in answers:
+        if labels not in priors:
+            left_out[NO_PRIOR] += 1
+            continue
+        shares_left = list(map(truediv, shares, priors[labels]))
+        before = judge_shares(shares, place)
+        after = judge_shares(shares_left, place)
+        judged.append((labels[place], before, after))
+    return judged
 
 
 def _measure_prior(row: SampleRows) -> list[float] | None:

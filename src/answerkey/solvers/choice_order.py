@@ -15,9 +15,10 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache, partial
 from itertools import permutations
+from operator import add
 from typing import Any, Literal
 
 from answerkey.errors import SpecError
@@ -148,14 +149,12 @@ def _put(cell: object, path: Path, value: object) -> object:
 class RowOrders:
     """The orders of one row, and why it is left as it stands; `problem` says what is wrong with it.
 
-    `is_plain` says that its options are a list of which every entry moves as it is. A row that
-    `estimates_prior` is also shown in the orders `extra`, which count for nothing else.
+    A row that `estimates_prior` is also shown in the orders `extra`, which count for nothing else.
     """
 
     orders: tuple[Places, ...]
     left_in_place: str | None = None
     problem: str | None = None
-    is_plain: bool = False
     estimates_prior: bool = False
     extra: tuple[Places, ...] = ()
 
@@ -178,19 +177,16 @@ def plan_row(setting: ChoiceOrder, row: Row, labels: Labels | None) -> RowOrders
     count = math.factorial(len(same))
     if setting.orders == "all" and count > MOST_ORDERS:
         why = f"its {len(same)} options have {count} orders, and `all` shows at most {MOST_ORDERS}"
-        return RowOrders((same,), UNSUITABLE, why, is_plain=options.is_plain)
+        return RowOrders((same,), UNSUITABLE, why)
     orders = list_orders(setting.orders, len(same))
     if setting.orders == "shuffled":
         draws = Draws(setting.seed, digest_row(row))
         orders = (_shuffle(same, draws),)
-    plan = RowOrders(orders, is_plain=options.is_plain)
     if setting.pride is None or not setting.pride.chooses(row):
-        return plan
-    extra = []
-    for order in list_orders("rotations", len(same)):
-        if order not in orders:
-            extra.append(order)
-    return replace(plan, estimates_prior=True, extra=tuple(extra))
+        return RowOrders(orders)
+    rotations = list_orders("rotations", len(same))
+    extra = tuple(order for order in rotations if order not in orders)
+    return RowOrders(orders, estimates_prior=True, extra=extra)
 
 
 def _shuffle(places: Places, draws: Draws) -> Places:
@@ -285,14 +281,10 @@ class OptionError(Exception):
 
 @dataclass(frozen=True)
 class OrderedOptions:
-    """The options of one row: their texts without labels, and how a cell is made of them in some order.
-
-    `is_plain` says that the cell is a list of which every entry moves as it is.
-    """
+    """The options of one row: their texts without labels, and how a cell is made of them in some order."""
 
     texts: tuple[str, ...]
     arrange: Callable[[Order], Any]
-    is_plain: bool = False
 
 
 def read_cell(cell: object, labels: Labels) -> OrderedOptions:
@@ -312,7 +304,7 @@ def read_cell(cell: object, labels: Labels) -> OrderedOptions:
     if isinstance(cell, Mapping):
         return _read_mapping(cell, labels)
     if isinstance(cell, list | tuple):
-        return _read_list(list(cell), labels, is_cell=True)
+        return _read_list(list(cell), labels)
     raise OptionError(f"the options are {shorten(cell, 60)}, not a list")
 
 
@@ -330,7 +322,7 @@ def _read_mapping(cell: Mapping[Any, Any], labels: Labels) -> OrderedOptions:
     return OrderedOptions(options.texts, arrange)
 
 
-def _read_list(cells: list[Any], labels: Labels, *, is_cell: bool = False) -> OrderedOptions:
+def _read_list(cells: list[Any], labels: Labels) -> OrderedOptions:
     if len(cells) != len(labels):
         count = format_count(len(cells), "option")
         raise OptionError(f"there are {count} for {len(labels)} choices")
@@ -347,18 +339,15 @@ def _read_list(cells: list[Any], labels: Labels, *, is_cell: bool = False) -> Or
         if prefix:
             prefixes.append(prefix[0])
             contents.append(text[prefix.end() :])
-    if len(prefixes) == len(cells):
-        arrange = partial(_arrange_labelled, prefixes, contents)
-        return OrderedOptions(tuple(contents), arrange)
-    texts = tuple(map(str, cells))
-    return OrderedOptions(texts, lambda order: list(map(cells.__getitem__, order)), is_cell)
+    if len(prefixes) < len(cells):
+        texts = tuple(map(str, cells))
+        return OrderedOptions(texts, lambda order: [cells[place] for place in order])
 
+    def arrange(order: Order) -> list[str]:
+        moved = [contents[place] for place in order]
+        return list(map(add, prefixes, moved))
 
-def _arrange_labelled(prefixes: list[str], contents: list[str], order: Order) -> list[str]:
-    arranged = []
-    for prefix, place in zip(prefixes, order, strict=True):
-        arranged.append(prefix + contents[place])
-    return arranged
+    return OrderedOptions(tuple(contents), arrange)
 
 
 def _read_objects(cells: list[Mapping[str, Any]], labels: Labels) -> OrderedOptions:
@@ -368,26 +357,19 @@ def _read_objects(cells: list[Mapping[str, Any]], labels: Labels) -> OrderedOpti
         texts = [str(value).strip() for value in column]
         if texts != list(labels):  # which stay in place
             moving[name] = column
+
+    def arrange(order: Order) -> list[dict[str, Any]]:
+        arranged = []
+        for cell, place in zip(cells, order, strict=True):
+            moved = {name: moving[name][place] for name in moving.keys() & cell}
+            arranged.append({**cell, **moved})
+        return arranged
+
     for name in (*TEXT_FIELDS, *moving):
         column = moving.get(name, [])
         if set(map(type, column)) == {str}:
-            arrange = partial(_arrange_objects, cells, moving)
             return OrderedOptions(tuple(column), arrange)
     raise OptionError(f"the options are objects without a text: {shorten(cells[0], 60)}")
-
-
-def _arrange_objects(
-    cells: list[Mapping[str, Any]],
-    moving: Mapping[str, list[Any]],
-    order: Order,
-) -> list[dict[str, Any]]:
-    arranged = []
-    for cell, place in zip(cells, order, strict=True):
-        moved = dict(cell)
-        for name in moving.keys() & cell:
-            moved[name] = moving[name][place]
-        arranged.append(moved)
-    return arranged
 
 
 # Options that speak of the other options: by their letters, by their places, or of all of them together.

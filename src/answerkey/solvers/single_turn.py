@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -236,74 +237,71 @@ def pick_examples(setting: Examples, samples: Samples, examples: Samples) -> Pic
         if by is not None and by not in table.columns:
             message = f"`examples.by` names `{by}`, which is not a column of both datasets"
             raise refuse_column(message, by, table.columns)
-    pool = _ExamplePool(setting, samples, examples)
+    columns = _list_common_columns(samples, examples)
+    is_same_file = samples.file is not None and samples.file == examples.file
+    ranked = _rank_examples(setting, examples)
+    digest_example = cache(lambda place: _digest(examples.row(place), columns))
     picked: PickedExamples = []
-    for sample_id, row in zip(samples.ids, samples.rows(), strict=True):
-        rows = pool.find(str(sample_id), row)
+    for sample in samples:
+        content = _digest(sample.fields, columns)
+        rows: list[Row] = []
+        for place in ranked[_find_group(setting, sample.fields)]:
+            if len(rows) == setting.num_examples:
+                break
+            example = examples.items[place]
+            is_same_row = is_same_file and sample.id == example.id
+            is_same_content = bool(columns) and content == digest_example(place)
+            if not is_same_row and not is_same_content:
+                rows.append(example.fields)
         if len(rows) == setting.num_examples:
             picked.append(rows)
-            continue
-        group = ""
-        hint = "lower `num_examples`"
-        if by is not None:
-            group = f" with `{by}` = {row[by]!r}"
-            hint += ", or leave `by` out"
-        problem = f"{setting.num_examples} examples are wanted, and dataset `{setting.dataset}` has"
-        message = f"{problem} {len(rows)}{group} that are not the sample itself"
-        picked.append(ExamplesError(message, hint=hint))
+        else:
+            picked.append(_describe_shortage(setting, sample.fields, len(rows)))
     return picked
 
 
-class _ExamplePool:
-    """The rows that examples are taken from, ranked, by their value in the column `by`."""
+def _describe_shortage(setting: Examples, row: Row, count: int) -> ExamplesError:
+    """Return why a sample has too few examples."""
+    group = ""
+    hint = "lower `num_examples`"
+    if setting.by is not None:
+        group = f" with `{setting.by}` = {row[setting.by]!r}"
+        hint += ", or leave `by` out"
+    problem = f"{setting.num_examples} examples are wanted, and dataset `{setting.dataset}` has"
+    message = f"{problem} {count}{group} that are not the sample itself"
+    return ExamplesError(message, hint=hint)
 
-    def __init__(self, setting: Examples, samples: Samples, examples: Samples) -> None:
-        self._count = setting.num_examples
-        self._by = setting.by
-        self._ids = list(map(str, examples.ids))
-        file = samples.file
-        self._is_same_file = file is not None and file == examples.file
-        first = set(samples.columns) - {ID_COLUMN}
-        second = set(examples.columns) - {ID_COLUMN}
-        self._columns: list[str] = []
-        if first <= second or second <= first:  # contents can be compared
-            self._columns = sorted(first & second)
-        self._rows = list(examples.rows())
-        self._groups: dict[str, list[int]] = {}
-        ranks = []
-        for place, name in enumerate(self._ids):
-            rank = Draws(setting.seed, name).rank("example")
-            ranks.append((rank, name, place))
-        for _, _, place in sorted(ranks):
-            group = self._find_group(self._rows[place])
-            self._groups.setdefault(group, []).append(place)
-        self._digest_example = cache(lambda place: self._digest(self._rows[place]))
 
-    def find(self, sample_id: str, sample: Row) -> list[Row]:
-        """Return the examples of a sample, as many as there are."""
-        content = self._digest(sample)
-        group = self._find_group(sample)
-        rows: list[Row] = []
-        for place in self._groups.get(group, ()):
-            if len(rows) == self._count:
-                break
-            is_same_row = self._is_same_file and sample_id == self._ids[place]
-            is_same_content = content is not None and content == self._digest_example(place)
-            if not is_same_row and not is_same_content:
-                rows.append(self._rows[place])
-        return rows
+def _rank_examples(setting: Examples, examples: Samples) -> defaultdict[str, list[int]]:
+    """Return the places of the examples in the order of their ranks, by their value in `by`."""
+    ranks = []
+    for place, example in enumerate(examples):
+        rank = Draws(setting.seed, example.id).rank("example")
+        ranks.append((rank, example.id, place))
+    groups = defaultdict(list)
+    for _, _, place in sorted(ranks):
+        groups[_find_group(setting, examples.row(place))].append(place)
+    return groups
 
-    def _find_group(self, row: Row) -> str:
-        if self._by is None:
-            return ""
-        return _key(row[self._by])
 
-    def _digest(self, row: Row) -> bytes | None:
-        if not self._columns:
-            return None
-        content = _key({name: row[name] for name in self._columns})
-        encoded = content.encode(errors="surrogatepass")
-        return hashlib.sha256(encoded).digest()
+def _list_common_columns(samples: Samples, examples: Samples) -> list[str]:
+    """Return the columns by which contents are compared; none where each table has its own."""
+    first = set(samples.columns) - {ID_COLUMN}
+    second = set(examples.columns) - {ID_COLUMN}
+    if first <= second or second <= first:
+        return sorted(first & second)
+    return []
+
+
+def _find_group(setting: Examples, row: Row) -> str:
+    if setting.by is None:
+        return ""
+    return _key(row[setting.by])
+
+
+def _digest(row: Row, columns: Sequence[str]) -> bytes:
+    content = _key([row[name] for name in columns])
+    return hashlib.sha256(content.encode(errors="surrogatepass")).digest()
 
 
 def _key(value: object) -> str:

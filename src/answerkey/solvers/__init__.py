@@ -21,7 +21,6 @@ from answerkey.solvers.single_turn import (
 from answerkey.solvers.solver import (
     PassThroughSolver,
     Solver,
-    find_column,
     find_column_field,
     require_known,
 )
@@ -49,7 +48,6 @@ __all__ = [
     "RowOrders",
     "SingleTurnSolver",
     "Solver",
-    "find_column",
     "find_column_field",
     "find_reference",
     "option_texts",

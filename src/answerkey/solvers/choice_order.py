@@ -21,8 +21,10 @@ from itertools import permutations
 from operator import add
 from typing import Any, Literal
 
+from answerkey.datasets.rows import ID_COLUMN
 from answerkey.errors import SpecError
-from answerkey.solvers.solver import ID_COLUMN, parse_literal, shorten
+from answerkey.reader.explain import shorten
+from answerkey.solvers.solver import parse_literal
 from answerkey.templates import Template
 from answerkey.text import format_count
 from answerkey.types import Draws, Row, Samples
@@ -295,7 +297,7 @@ def read_cell(cell: object, labels: Labels) -> OrderedOptions:
     if isinstance(cell, str):
         value, is_json = parse_literal(cell)
         if not isinstance(value, list | tuple | Mapping):
-            raise OptionError(f"the options are the text {shorten(cell, 60)}, not a list")
+            raise OptionError(f"the options are the text {shorten(cell)}, not a list")
         written = read_cell(value, labels)
         write: Callable[[Any], str] = repr
         if is_json:
@@ -305,7 +307,7 @@ def read_cell(cell: object, labels: Labels) -> OrderedOptions:
         return _read_mapping(cell, labels)
     if isinstance(cell, list | tuple):
         return _read_list(list(cell), labels)
-    raise OptionError(f"the options are {shorten(cell, 60)}, not a list")
+    raise OptionError(f"the options are {shorten(cell)}, not a list")
 
 
 def _read_mapping(cell: Mapping[Any, Any], labels: Labels) -> OrderedOptions:
@@ -332,7 +334,7 @@ def _read_list(cells: list[Any], labels: Labels) -> OrderedOptions:
     contents: list[str] = []
     for cell, label in zip(cells, labels, strict=True):
         if isinstance(cell, bool) or not isinstance(cell, str | int | float):
-            raise OptionError(f"the option {shorten(cell, 60)} is not text or a number")
+            raise OptionError(f"the option {shorten(cell)} is not text or a number")
         text = str(cell)
         pattern = _LABEL.replace("LABEL", re.escape(label))
         prefix = re.match(pattern, text)
@@ -369,7 +371,7 @@ def _read_objects(cells: list[Mapping[str, Any]], labels: Labels) -> OrderedOpti
         column = moving.get(name, [])
         if set(map(type, column)) == {str}:
             return OrderedOptions(tuple(column), arrange)
-    raise OptionError(f"the options are objects without a text: {shorten(cells[0], 60)}")
+    raise OptionError(f"the options are objects without a text: {shorten(cells[0])}")
 
 
 # Options that speak of the other options: by their letters, by their places, or of all of them together.

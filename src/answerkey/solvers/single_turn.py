@@ -13,12 +13,13 @@ from functools import cache, cached_property
 from itertools import groupby
 from typing import ClassVar, Literal, cast, get_args
 
+from answerkey.datasets.rows import ID_COLUMN
 from answerkey.errors import DataError, InternalError, SpecError, listing, raise_all, refuse_column
 from answerkey.models.config import Model, RankingModel, has_loglikelihoods
 from answerkey.models.images import find_folders, resolve_images
 from answerkey.models.logprobs import continue_prompt
+from answerkey.reader.explain import shorten
 from answerkey.solvers.solver import (
-    ID_COLUMN,
     ONE_TRIAL,
     CheckedPrompts,
     Compiled,
@@ -31,7 +32,6 @@ from answerkey.solvers.solver import (
     call_model,
     describe_row_errors,
     raise_row_errors,
-    shorten,
 )
 from answerkey.templates import RowError, Template
 from answerkey.types import Completions, Draws, Known, Request, Row, Samples
@@ -334,29 +334,26 @@ class SingleTurnSolver(Solver):
             if not any("examples" in source for source, _ in sources):
                 object.__setattr__(self, "examples", None)
 
-    def compile_templates(self) -> Compiled:
-        """Return the templates that compile and the errors of the others, by field."""
-        return self._compiled
-
     @cached_property
-    def _compiled(self) -> Compiled:
-        compiled: dict[str, Template] = {}
+    def compiled(self) -> Compiled:
+        """The templates that compile and the errors of the others, by field."""
+        templates: dict[str, Template] = {}
         errors: list[tuple[str, SpecError]] = []
         names = ("sample", "examples") if self.examples else ("sample",)
         sources = self.input_builder.list_sources()
         for field, (source, further_names) in sources.items():
             try:
-                compiled[field] = Template.compile(source, (*names, *further_names))
+                templates[field] = Template.compile(source, (*names, *further_names))
             except SpecError as error:
                 errors.append((field, error))
-        return compiled, errors
+        return templates, errors
 
     def build_prompts(self, samples: Samples, examples: Samples | None) -> Prompts:
         """Return the messages for each sample, or why there are none.
 
         Raise what is wrong with a template.
         """
-        templates, errors = self._compiled
+        templates, errors = self.compiled
         raise_all([error for _, error in errors])
         shown: PickedExamples = [[]] * len(samples)
         if self.examples is not None:
@@ -388,7 +385,7 @@ class SingleTurnSolver(Solver):
 
         Templates that do not compile are reported elsewhere; the others are still rendered.
         """
-        templates, errors = self._compiled
+        templates, errors = self.compiled
         if errors:
             problems: RowErrors = []
             if self.examples is None:
@@ -452,14 +449,15 @@ class ChoiceRankingSolver(Solver):
     def _prompts(self) -> SingleTurnSolver:
         return SingleTurnSolver(self.input_builder, examples=self.examples)
 
-    def compile_templates(self) -> Compiled:
-        """Return the templates that compile and the errors of the others, by field."""
-        compiled, errors = self._prompts.compile_templates()
+    @cached_property
+    def compiled(self) -> Compiled:
+        """The templates that compile and the errors of the others, by field."""
+        templates, errors = self._prompts.compiled
         try:
             template = Template.compile(self.continuations)
         except SpecError as error:
-            return compiled, [*errors, ("continuations", error)]
-        return {**compiled, "continuations": template}, errors
+            return templates, [*errors, ("continuations", error)]
+        return {**templates, "continuations": template}, errors
 
     def build_prompts(self, samples: Samples, examples: Samples | None) -> Prompts:
         """Return the messages for each sample, without a continuation, or why there are none."""
@@ -485,7 +483,7 @@ class ChoiceRankingSolver(Solver):
     def check_prompts(self, samples: Samples, examples: Samples | None) -> CheckedPrompts:
         """Return the rows whose prompt or continuations cannot be built."""
         _, problems = self._prompts.check_prompts(samples, examples)
-        if not self.compile_templates()[1]:
+        if not self.compiled[1]:
             problems += describe_row_errors(samples, self.list_continuations(samples))
         return [], problems
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from answerkey.datasets.rows import get_inside, split_name
 from answerkey.errors import DataError, Place, SpecError, distinct, raise_all, refuse_column
 from answerkey.models.config import OPTIONS_HINT, Model, missing_parts, sees_samples
 from answerkey.models.images import write_content
@@ -49,8 +50,6 @@ RowErrors = list[tuple[int, DataError]]
 ONE_TRIAL = range(1)
 #: How many wrong rows one error shows.
 SHOWN = 20
-#: An id is no content: the same question may have another one elsewhere.
-ID_COLUMN = "sample_id"
 #: Longer texts are no lists of options; Python's own reader takes a hundred times their memory.
 LONGEST_LITERAL = 100_000
 #: The prompts, or why there is none, and the errors of wrong rows with their positions.
@@ -73,9 +72,10 @@ class Solver(ABC):
     ranks_continuations: ClassVar[bool] = False
     sends_prompts: ClassVar[bool] = False
 
+    @property
     @abstractmethod
-    def compile_templates(self) -> Compiled:
-        """Return the templates that compile and the errors of the others, by field (`a.0.b` for
+    def compiled(self) -> Compiled:
+        """The templates that compile and the errors of the others, by field (`a.0.b` for
         nested).
         """
 
@@ -168,14 +168,6 @@ def parse_literal(text: str) -> tuple[object, bool]:
     with suppress(ValueError):
         return parse_python(text.strip()), False
     return None, False
-
-
-def shorten(value: object, limit: int = 80) -> str:
-    """Return a value as an error shows it, cut when long."""
-    text = repr(value)
-    if len(text) <= limit:
-        return text
-    return f"{text[:limit]}…"
 
 
 # From prompts to completions: what a model is told of each sample, and what it must be able to
@@ -321,16 +313,14 @@ def find_column_field(solver: Solver | None, error: DataError) -> tuple[str | in
     setting = _SETTING.match(error.message)
     if setting:
         return _split_path(setting[1])
-    column = None
-    if error.where is not None:
-        column = error.where.field
+    column = error.where.field if error.where else None
     if solver is None or column is None:
         return ()
-    compiled, _ = solver.compile_templates()
-    for name, template in compiled.items():
+    templates, _ = solver.compiled
+    for name, template in templates.items():
         if column in (template.columns or ()):
             return _split_path(name)
-    for name, template in compiled.items():
+    for name, template in templates.items():
         # What is read of the examples, or of the row as a whole, is known by its text only.
         if column in str(template.source):
             return _split_path(name)
@@ -338,13 +328,8 @@ def find_column_field(solver: Solver | None, error: DataError) -> tuple[str | in
 
 
 def _split_path(name: str) -> tuple[str | int, ...]:
-    steps: list[str | int] = []
-    for step in name.split("."):
-        if step.isdigit():
-            steps.append(int(step))
-        else:
-            steps.append(step)
-    return tuple(steps)
+    steps = name.split(".")
+    return tuple(int(step) if step.isdigit() else step for step in steps)
 
 
 # `pass_through_solver`: what the model once said stands in the dataset.
@@ -366,8 +351,9 @@ class PassThroughSolver(Solver):
     needs_model: ClassVar[bool] = False
     reads_column: ClassVar[bool] = True
 
-    def compile_templates(self) -> Compiled:
-        """Return nothing: there is no template."""
+    @property
+    def compiled(self) -> Compiled:
+        """Nothing: there is no template."""
         return {}, []
 
     def build_prompts(self, samples: Samples, examples: Samples | None) -> Prompts:  # noqa: ARG002 - the protocol's signature
@@ -377,7 +363,7 @@ class PassThroughSolver(Solver):
     def check_prompts(self, samples: Samples, examples: Samples | None) -> CheckedPrompts:  # noqa: ARG002 - the protocol's signature
         """Return the error of a trace column that does not exist, once."""
         try:
-            find_column(samples, self.trace_column)
+            require_column(samples, self.trace_column)
         except DataError as error:
             return [], [(0, error)]
         return [], []
@@ -390,51 +376,30 @@ class PassThroughSolver(Solver):
             )
             hint = "leave `trials` out, or ask a model with a `single_turn_solver`"
             raise SpecError("E119", message, hint=hint)
-        column, path = find_column(samples, self.trace_column)
+        require_column(samples, self.trace_column)
         completions = []
-        for cell in samples.values(column):
-            trace = _reach(cell, path)
-            completions.append(read_cell(trace))
+        for row in samples.rows():
+            cell = get_inside(row, self.trace_column)
+            completions.append(read_cell(cell))
         return Completions.build(samples.ids, completions, source="recorded")
 
 
 def read_cell(cell: object) -> Completion:
     """Return the completion of one cell: a trace, its JSON text, or plain text; null is NO_TEXT."""
-    is_json = isinstance(cell, str) and cell.lstrip()[:1] in {"{", "["}
-    if is_json:
+    if isinstance(cell, str) and cell.lstrip()[:1] in {"{", "["}:
         with suppress(ValueError, RecursionError):
-            parsed = json.loads(str(cell))
+            parsed = json.loads(cell)
             if is_trace(parsed):
                 return read_message(parsed)
     return read_message(cell)
 
 
-def find_column(samples: Samples, name: str) -> tuple[str, str]:
-    """Return the column that a name means and the dotted path that leads into its cells."""
-    for column, path in _splits(name):
-        if column in samples.columns:
-            return column, path
+def require_column(samples: Samples, name: str) -> None:
+    """Raise E206 when no column has a name, or what stands before one of its dots."""
+    if name in samples.columns or split_name(name, samples.columns):
+        return
     where = None
     if len(samples):
         where = samples.place(0, name)
     message = f"`trace_column` names `{name}`, which is not a column"
     raise refuse_column(message, name, samples.columns, where)
-
-
-def _splits(name: str) -> Iterator[tuple[str, str]]:
-    """Yield a dotted name whole, then cut in two at each dot, the longest first part first."""
-    parts = name.split(".")
-    for count in range(len(parts), 0, -1):
-        first = ".".join(parts[:count])
-        yield first, ".".join(parts[count:])
-
-
-def _reach(cell: object, path: str) -> object:
-    """Return what a dotted path leads to; None where it leads nowhere."""
-    if not path:
-        return cell
-    if isinstance(cell, Mapping):
-        for name, inner_path in _splits(path):
-            if name in cell:
-                return _reach(cell[name], inner_path)
-    return None

@@ -334,9 +334,12 @@ class SingleTurnSolver(Solver):
             if not any("examples" in source for source, _ in sources):
                 object.__setattr__(self, "examples", None)
 
+    def compile_templates(self) -> Compiled:
+        """Return the templates that compile and the errors of the others, by field."""
+        return self._compiled
+
     @cached_property
-    def compiled(self) -> Compiled:
-        """The templates that compile and the errors of the others, by field."""
+    def _compiled(self) -> Compiled:
         templates: dict[str, Template] = {}
         errors: list[tuple[str, SpecError]] = []
         names = ("sample", "examples") if self.examples else ("sample",)
@@ -353,7 +356,7 @@ class SingleTurnSolver(Solver):
 
         Raise what is wrong with a template.
         """
-        templates, errors = self.compiled
+        templates, errors = self._compiled
         raise_all([error for _, error in errors])
         shown: PickedExamples = [[]] * len(samples)
         if self.examples is not None:
@@ -385,7 +388,7 @@ class SingleTurnSolver(Solver):
 
         Templates that do not compile are reported elsewhere; the others are still rendered.
         """
-        templates, errors = self.compiled
+        templates, errors = self._compiled
         if errors:
             problems: RowErrors = []
             if self.examples is None:
@@ -449,10 +452,9 @@ class ChoiceRankingSolver(Solver):
     def _prompts(self) -> SingleTurnSolver:
         return SingleTurnSolver(self.input_builder, examples=self.examples)
 
-    @cached_property
-    def compiled(self) -> Compiled:
-        """The templates that compile and the errors of the others, by field."""
-        templates, errors = self._prompts.compiled
+    def compile_templates(self) -> Compiled:
+        """Return the templates that compile and the errors of the others, by field."""
+        templates, errors = self._prompts.compile_templates()
         try:
             template = Template.compile(self.continuations)
         except SpecError as error:
@@ -483,7 +485,7 @@ class ChoiceRankingSolver(Solver):
     def check_prompts(self, samples: Samples, examples: Samples | None) -> CheckedPrompts:
         """Return the rows whose prompt or continuations cannot be built."""
         _, problems = self._prompts.check_prompts(samples, examples)
-        if not self.compiled[1]:
+        if not self.compile_templates()[1]:
             problems += describe_row_errors(samples, self.list_continuations(samples))
         return [], problems
 

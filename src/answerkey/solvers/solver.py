@@ -72,12 +72,11 @@ class Solver(ABC):
     ranks_continuations: ClassVar[bool] = False
     sends_prompts: ClassVar[bool] = False
 
-    @property
-    @abstractmethod
-    def compiled(self) -> Compiled:
-        """The templates that compile and the errors of the others, by field (`a.0.b` for
-        nested).
+    def compile_templates(self) -> Compiled:
+        """Return the templates that compile and the errors of the others, by field (`a.0.b` for
+        nested); none here.
         """
+        return {}, []
 
     def list_calls(self, samples: Samples, examples: Samples | None) -> list[list[Prompt]]:
         """Return what the model is asked for each sample; nothing for one without a prompt."""
@@ -316,7 +315,7 @@ def find_column_field(solver: Solver | None, error: DataError) -> tuple[str | in
     column = error.where.field if error.where else None
     if solver is None or column is None:
         return ()
-    templates, _ = solver.compiled
+    templates, _ = solver.compile_templates()
     for name, template in templates.items():
         if column in (template.columns or ()):
             return _split_path(name)
@@ -350,11 +349,6 @@ class PassThroughSolver(Solver):
     type: ClassVar[str] = "pass_through_solver"
     needs_model: ClassVar[bool] = False
     reads_column: ClassVar[bool] = True
-
-    @property
-    def compiled(self) -> Compiled:
-        """Nothing: there is no template."""
-        return {}, []
 
     def build_prompts(self, samples: Samples, examples: Samples | None) -> Prompts:  # noqa: ARG002 - the protocol's signature
         """Return an empty prompt for each sample: nothing is asked."""

@@ -396,7 +396,7 @@ def _build_solver(node: Node) -> tuple[Solver | None, object]:
     fields, solver = SOLVER.read(node)
     if solver is None:
         return None, None
-    for name, error in solver.compiled[1]:
+    for name, error in solver.compile_templates()[1]:
         place = node
         for step in name.split("."):
             place = place.at(int(step) if step.isdigit() else step)

@@ -110,7 +110,7 @@ def test_every_template_error_is_told_with_its_field() -> None:
     """One bad template does not hide another; good ones compile."""
     compiled, errors = make_solver(
         "{{ sample.a", "{{ sample.b }}", "{{ nope }}"
-    ).compiled
+    ).compile_templates()
     assert list(compiled) == ["input_builder.input_messages.1.content"]
     assert [(name, error.code) for name, error in errors] == [
         ("input_builder.input_messages.0.content", "E112"),
@@ -131,7 +131,7 @@ def test_rows_of_broken_templates_are_not_checked() -> None:
 
 def test_examples_cannot_be_named_without_any() -> None:
     """A template that loops over examples needs a solver that has some."""
-    _, errors = make_solver("{% for e in examples %}{{ e }}{% endfor %}").compiled
+    _, errors = make_solver("{% for e in examples %}{{ e }}{% endfor %}").compile_templates()
     assert [error.code for _, error in errors] == ["E112"]
 
 
@@ -295,7 +295,7 @@ def test_generic_template_without_messages_is_told(template: str, message: str) 
 
 def test_generic_template_errors_have_their_field() -> None:
     """The one template of a generic input is named `template`."""
-    _, errors = make_generic("{{ x").compiled
+    _, errors = make_generic("{{ x").compile_templates()
     assert [name for name, _ in errors] == ["input_builder.template"]
 
 

@@ -361,7 +361,8 @@ def evaluate_rows(  # noqa: PLR0913 - each says another thing about the rows
         if is_stopped:
             chunks = (chunk.leave_out(STOPPED_EARLY) for chunk in stage)
         for result in engine.map(work, chunks, spread=job.spread):
-            tables.write_chunk(len(results), result.scores, result.completions)
+            tables.write_part("completions", len(results), result.completions)
+            tables.write_part("scores", len(results), result.scores)
             problems.merge(result.problems)
             results.append(replace(result, scores=None, completions=None))
             progress("score", problems.merged, problems.rows)

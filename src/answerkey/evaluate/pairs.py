@@ -430,7 +430,7 @@ def read_outcomes(
     encoded = task_run.manifest.get("encoded") or {}
     is_encoded = name in encoded.get(step.key, ())
     parts = []
-    for part in task_run.score_parts():
+    for part in task_run.stored_scores:
         frame = part[step.key].struct.unnest()
         table = _read_part(part["sample_id"], frame, name, is_encoded=is_encoded)
         if table is not None:

@@ -256,7 +256,7 @@ def _remeasure(task_run: TaskRun, task: Task) -> list[MetricValue]:
     samples = dataset.samples().repeat(task.num_trials)
     facts = describe_samples(samples, columns)
     encoded = task_run.manifest.get("encoded") or {}
-    scores = load_scores(task, task_run.score_parts(), encoded)
+    scores = load_scores(task, task_run.stored_scores, encoded)
     return measure_task(task, scores, facts)
 
 

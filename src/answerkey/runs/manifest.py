@@ -9,11 +9,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import (
-    AfterValidator,
+    AwareDatetime,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -31,24 +30,13 @@ _LIMIT = 2**63
 #: Larger numbers could become infinite in a computation.
 _LARGEST = 1e100
 _MAX_SHOWN = 60
-
-
-def _require_time(text: str) -> str:
-    if datetime.fromisoformat(text).tzinfo is None:
-        raise ValueError("a time needs its time zone")
-    return text
-
-
-def _require_name(key: str) -> str:
-    if key in {".", ".."}:
-        raise ValueError("it cannot be the key of a task")
-    return key
+#: No part of a path but one name, and neither `.` nor `..`.
+_FOLDER_NAME = r"^[^/\\\x00-\x1f]*[^./\\\x00-\x1f][^/\\\x00-\x1f]*$"
 
 
 Count = Annotated[int, Field(ge=0, lt=_LIMIT)]
 Positive = Annotated[int, Field(gt=0, lt=_LIMIT)]
 Number = Annotated[float, Field(gt=-_LARGEST, lt=_LARGEST)]
-Time = Annotated[str, AfterValidator(_require_time)]
 Counted = dict[str, Count]
 Values = dict[str, Any]
 
@@ -160,7 +148,7 @@ class Counts(Stored):
 class TaskEntry(Stored):
     """A task of a run; its key is the name of its folder, and leads nowhere else."""
 
-    key: Annotated[str, Field(pattern=r"^[^/\\\x00-\x1f]{1,300}$"), AfterValidator(_require_name)]
+    key: Annotated[str, Field(pattern=_FOLDER_NAME, max_length=300)]
     display_name: str | None
     task: Values
     dataset: DatasetEntry
@@ -220,8 +208,8 @@ class Manifest(Stored):
     key: str
     display_name: str
     status: Literal["running", "complete", "incomplete"]
-    started_at: Time
-    ended_at: Time = ""
+    started_at: AwareDatetime
+    ended_at: AwareDatetime | None = None
     notices: list[str]
     tasks: list[TaskEntry]
     files: dict[str, StoredFile] | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -161,7 +161,6 @@ class TaskRun:
     stored_scores: StoredTable
     stored_completions: StoredTable
     stored_samples: StoredTable
-    read_agreement: Callable[[], pl.DataFrame] = pl.DataFrame
     repeatability: Json | None = None
     repetitions: tuple[TaskRun, ...] = ()
 
@@ -238,10 +237,6 @@ class TaskRun:
         """The table of scores: `sample_id`, `trial`, then one struct per scorer."""
         return self.stored_scores.read_all()
 
-    def score_parts(self) -> Iterator[pl.DataFrame]:
-        """Yield the table of scores part by part, in dataset order; one is in memory at a time."""
-        return iter(self.stored_scores)
-
     @cached_property
     def completions(self) -> pl.DataFrame:
         """The table of completions; empty when the run refers to recorded ones."""
@@ -262,7 +257,10 @@ class TaskRun:
     @cached_property
     def agreement(self) -> pl.DataFrame:
         """How far repetitions agree: `sample_id`, then one struct per scorer; else empty."""
-        return self.read_agreement()
+        file = (self.stored_scores.files or {}).get(f"tasks/{self.key}/{AGREEMENT}")
+        if file is None:
+            return pl.DataFrame()
+        return self.stored_scores.store.read_rows(file)
 
 
 @dataclass(frozen=True, repr=False)
@@ -542,12 +540,7 @@ class _TaskReader:
         repeatability = None
         if f"{base}/{REPEATABILITY}" in self.files:
             repeatability = self._read_json(f"{base}/{REPEATABILITY}")
-        return replace(
-            task,
-            repetitions=tuple(repetitions),
-            repeatability=repeatability,
-            read_agreement=lambda: self._read_agreement(base),
-        )
+        return replace(task, repetitions=tuple(repetitions), repeatability=repeatability)
 
     def _read_folder(self, entry: Json, folder: str, base: str) -> TaskRun:
         name = f"{folder}/metrics.json"
@@ -566,12 +559,6 @@ class _TaskReader:
 
     def _read_json(self, name: str) -> JsonObject:
         return read_json(self.store, self.files.get(name), name, self.listed)
-
-    def _read_agreement(self, base: str) -> pl.DataFrame:
-        file = self.files.get(f"{base}/{AGREEMENT}")
-        if file is None:
-            return pl.DataFrame()
-        return self.store.read_rows(file)
 
     def _require_counts(self, entry: Json, counts: Mapping[str, int]) -> None:
         """Raise E503 unless the counts in `run.json` are those of `metrics.json`."""

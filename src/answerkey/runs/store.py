@@ -14,7 +14,7 @@ import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from io import BytesIO
@@ -41,8 +41,6 @@ from answerkey.runs.lock import LOCK_NAME, FolderLock, ObjectLock, RunLock
 #: An object of a JSON file, which is read, or which is made.
 Json = Mapping[str, Any]
 JsonObject = dict[str, Any]
-#: Gives a table that is read as far as it is collected.
-OpenedTable = AbstractContextManager[pl.LazyFrame]
 A = TypeVar("A")
 B = TypeVar("B")
 #: What is written before `run.json`.
@@ -264,15 +262,14 @@ class RunStore(ABC):
         self.write_bytes(name, buffer.getvalue())
 
     @abstractmethod
-    def scan(self, file: FolderFile) -> OpenedTable:
-        """Give a Parquet file as a table that is read as far as it is collected."""
+    def scan(self, file: FolderFile) -> pl.LazyFrame:
+        """Return a Parquet file as a table that is read as far as it is collected."""
 
     @contextmanager
     def _open_table(self, file: FolderFile) -> Iterator[pl.LazyFrame]:
         """Yield a table; what a damaged one leads to becomes E503."""
         try:
-            with self.scan(file) as table:
-                yield table
+            yield self.scan(file)
         except (OSError, ValueError, pl.exceptions.PolarsError) as error:
             raise describe_damage(self.show(file.name), error) from error
 
@@ -283,8 +280,7 @@ class RunStore(ABC):
         file of a stranger may hold a billion rows in a thousand bytes.
         """
         with self._open_table(file) as table:
-            size = table.select(pl.len()).collect()
-            rows = int(size.item())
+            rows: int = table.select(pl.len()).collect().item()
             if rows > FREE_ROWS + ROWS_PER_BYTE * file.size:
                 raise ValueError(f"{rows:,} rows cannot be in so small a file")
             return rows
@@ -331,17 +327,11 @@ class RunStore(ABC):
         """Raise E502 when something is there already, except what a process killed at its start
         left.
         """
-        names = []
-        for name in self.list_top():
-            if name != LOCK_NAME and not name.endswith(".draft"):
-                names.append(name)
-        if not names:
-            return
-        is_started = False
-        if names == ["tasks"]:
-            files = self.list_files("tasks")
-            is_started = all(map(_FIRST_FILE.fullmatch, files))
-        if not is_started:
+        names = {name for name in self.list_top() if not name.endswith(".draft")} - {LOCK_NAME}
+        is_started = names == {"tasks"} and all(
+            map(_FIRST_FILE.fullmatch, self.list_files("tasks"))
+        )
+        if names and not is_started:
             message = f"`{self.place}` is there already and not empty"
             raise RunError("E502", message, hint="choose a new folder with `--out`")
 
@@ -398,9 +388,9 @@ class FolderStore(RunStore):
             path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, lambda draft: draft.write_bytes(content))
 
-    def scan(self, file: FolderFile) -> OpenedTable:
+    def scan(self, file: FolderFile) -> pl.LazyFrame:
         path = _require_plain(self.place / file.name)
-        return nullcontext(pl.scan_parquet(path, glob=False))
+        return pl.scan_parquet(path, glob=False)
 
     def remove(self, names: Iterable[str]) -> None:
         for name in names:
@@ -455,11 +445,10 @@ class ObjectStore(RunStore):
         with reaching_storage():
             put_object(self.show(name), content)
 
-    @contextmanager
-    def scan(self, file: FolderFile) -> Iterator[pl.LazyFrame]:
+    def scan(self, file: FolderFile) -> pl.LazyFrame:
         with reaching_storage():
             fetched = fetch_object(self._find(file))
-            yield pl.scan_parquet(fetched.path, glob=False)
+        return pl.scan_parquet(fetched.path, glob=False)
 
     def digest(self, file: FolderFile) -> str:
         with reaching_storage():
@@ -516,9 +505,8 @@ class MemoryStore(RunStore):
     def write_bytes(self, name: str, content: bytes) -> None:
         self.content[name] = content
 
-    def scan(self, file: FolderFile) -> OpenedTable:
-        content = BytesIO(self.content[file.name])
-        return nullcontext(pl.scan_parquet(content))
+    def scan(self, file: FolderFile) -> pl.LazyFrame:
+        return pl.scan_parquet(BytesIO(self.content[file.name]))
 
     def remove(self, names: Iterable[str]) -> None:
         for name in names:

@@ -321,9 +321,10 @@ class RunWriter:
         `conclude` sees the run as it will be, and says what else stands in `run.json`.
         """
         self._end(status, changes)
+        self.manifest = json.loads(json.dumps(self.manifest))  # as a reader has it
+        run = read_run(self.store, self.manifest, is_own=True)
         if conclude is not None:
-            run = read_run(self.store, self.manifest, is_own=True)
-            self.manifest |= conclude(run)
+            self.manifest |= json.loads(json.dumps(conclude(run)))
         self.write_manifest()
         if status == "complete":
             if self._copies is not None:
@@ -332,8 +333,7 @@ class RunWriter:
                 self._journal.close()
             forget_journal(self.store.place)
         self.close()
-        manifest = json.loads(json.dumps(self.manifest))  # as a reader has it
-        return read_run(self.store, manifest, is_own=True)
+        return run
 
     def stop(self, changes: Mapping[str, Json], why: BaseException) -> None:
         """Say in `run.json` that the run stopped before its end, and why; the journal stays."""
@@ -362,22 +362,10 @@ class TaskWriter:
     store: RunStore
     base: str
 
-    def write_chunk(
-        self,
-        index: int,
-        scores: pl.DataFrame | None,
-        completions: pl.DataFrame | None,
-    ) -> None:
-        """Write the rows of a chunk."""
-        if completions is not None:
-            self.write_part("completions", index, completions)
-        if scores is not None:
-            self.write_part("scores", index, scores)
-
-    def write_part(self, table: str, index: int, frame: pl.DataFrame) -> None:
-        """Write the `scores` or `completions` of one chunk."""
-        name = f"{self.base}/{table}/part-{index:05d}.parquet"
-        self.store.write_frame(name, frame)
+    def write_part(self, table: str, index: int, frame: pl.DataFrame | None) -> None:
+        """Write the `scores` or `completions` of one chunk, if there are any."""
+        if frame is not None:
+            self.store.write_frame(f"{self.base}/{table}/part-{index:05d}.parquet", frame)
 
     @property
     def scores(self) -> StoredTable:
@@ -416,6 +404,8 @@ def unify_parts(store: RunStore, folder: str) -> None:
     or a name for some only. Nothing is written when they do not; a part is replaced whole.
     """
     parts = StoredTable(store, folder).parts
+    if len(parts) == 1:
+        return
     schemas = store.map(store.read_schema, parts)
     if all(schema == schemas[0] for schema in schemas):
         return

@@ -47,8 +47,6 @@ NOT_FINITE, NO_WEIGHT, NEITHER_ANSWER = "not_finite", "no_weight", "neither_answ
 
 NOTHING_COUNTED = "no sample counts towards it"
 
-#: How many rows are grouped at a time.
-SLICE_ROWS = 500_000
 #: How many examples of unsuitable values an error shows.
 SHOWN_EXAMPLES = 3
 
@@ -390,17 +388,11 @@ def split_counts(
 def count_combinations(table: pl.DataFrame) -> pl.DataFrame:
     """Return the distinct rows of a table in the order in which they first occur, and `len`.
 
-    Slice by slice, since grouping takes several times the memory of the rows.
+    The streaming engine takes no memory for the rows.
     """
-    parts = []
-    for rows in table.iter_slices(SLICE_ROWS):
-        parts.append(rows.group_by(pl.all(), maintain_order=True).len())
-    if len(parts) == 1:
-        return parts[0]
-    if not parts:
-        return table.with_columns(len=0)
-    groups = pl.concat(parts).group_by(pl.exclude("len"), maintain_order=True)
-    return groups.agg(pl.col("len").sum())
+    rows = table.lazy().with_row_index("first row")
+    groups = rows.group_by(pl.exclude("first row")).agg(pl.len(), pl.col("first row").min())
+    return groups.sort("first row").drop("first row").collect(engine="streaming")
 
 
 def _list_cells(column: pl.Series, *, is_encoded: bool) -> list[Any]:

@@ -208,14 +208,13 @@ class WeightedAverage(RatioMetric):
 def find_weight(weights: Mapping[str | bool | float, float], value: object) -> float | None:
     """Return the weight whose key is the value's text, else the same number, else None."""
     label = write_label(value)
-    for key, weight in weights.items():
-        if write_label(key) == label:
-            return weight
     number = read_number(value)
-    if number is None:
-        return None
+    same_number = None
     for key, weight in weights.items():
+        name = write_label(key)
+        if name == label:
+            return weight
         with suppress(ValueError):
-            if float(write_label(key)) == number:
-                return weight
-    return None
+            if same_number is None and float(name) == number:
+                same_number = weight
+    return same_number

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from answerkey.metrics.intervals import (
@@ -132,14 +132,12 @@ def _weigh_clusters(value: float, error: float | None, clusters: int) -> Evidenc
     if clusters < FEWEST_CLUSTERS:
         note = f"it needs {FEWEST_CLUSTERS} clusters, there are {clusters}"
         return Evidence(error, interval_note=note, clusters=clusters)
-    if not error:
-        note = f"all {clusters} clusters differ alike"
-        return Evidence(error, interval_note=note, clusters=clusters)
-    return Evidence(
-        error,
-        student(value, error, clusters - 1),
-        CLUSTERED_STUDENT,
-        p=student_tails(value / error, clusters - 1),
+    evidence = _weigh_samples(value, error, clusters, noun=f"{clusters} clusters")
+    if evidence.interval is None:
+        return replace(evidence, clusters=clusters)
+    return replace(
+        evidence,
+        interval_method=CLUSTERED_STUDENT,
         p_method=CLUSTERED_TEST,
         clusters=clusters,
     )
@@ -157,10 +155,10 @@ def _weigh_flips(
     return Evidence(error, interval, STUDENT, p=p_exact, p_method=EXACT_TEST)
 
 
-def _weigh_samples(value: float, error: float | None, n: int) -> Evidence:
+def _weigh_samples(value: float, error: float | None, n: int, *, noun: str = "samples") -> Evidence:
     """Return how sure a difference over independent samples is."""
     if not error:
-        note = "there is one sample" if n == 1 else "all samples differ alike"
+        note = "there is one sample" if n == 1 else f"all {noun} differ alike"
         return Evidence(error, interval_note=note)
     p = student_tails(value / error, n - 1)
     interval = student(value, error, n - 1)

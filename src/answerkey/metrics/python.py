@@ -70,14 +70,7 @@ class PythonMetric(BaseMetric):
         rows = list_scores(scores)
         coverage = Coverage(len(rows), count_left_out(scores))
         if not rows:
-            return [
-                self.state(
-                    self.type,
-                    None,
-                    coverage,
-                    note=NOTHING_COUNTED,
-                )
-            ]
+            return [self.state(self.type, None, coverage, note=NOTHING_COUNTED)]
         try:
             with SnippetProcess(self.snippets()[0], seconds=SECONDS) as process:
                 computed = process.call([rows])
@@ -87,64 +80,27 @@ class PythonMetric(BaseMetric):
             if lines and problem.kind in {"raised", "load"}:
                 message = lines[-1]
             details = {"kind": problem.kind, "traceback": problem.traceback}
-            return [
-                self._state_failure(
-                    message,
-                    coverage,
-                    details,
-                )
-            ]
+            return [self._state_failure(message, coverage, details)]
         if not isinstance(computed, Mapping) or not computed:
             message = f"it returned {shorten(computed)}, not a mapping of names to numbers"
-            return [
-                self._state_failure(
-                    message,
-                    coverage,
-                    {"kind": "bad_value"},
-                )
-            ]
-        values = []
-        for name, value in computed.items():
-            values.append(
-                self._state_computed(
-                    str(name),
-                    value,
-                    coverage,
-                )
-            )
-        return values
+            return [self._state_failure(message, coverage, {"kind": "bad_value"})]
+        return [self._state_computed(str(name), computed[name], coverage) for name in computed]
 
     def _state_failure(
         self, message: str, coverage: Coverage, details: Mapping[str, object]
     ) -> MetricValue:
         note = f"the snippet failed: {message}"
-        return self.state(
-            self.type,
-            None,
-            coverage,
-            note=note,
-            details=details,
-        )
+        return self.state(self.type, None, coverage, note=note, details=details)
 
     def _state_computed(self, name: str, value: object, coverage: Coverage) -> MetricValue:
         number = read_number(value)
         if number is not None:
             margin = Margin(interval_note=OWN_FUNCTION)
-            return self.state(
-                name,
-                float(number),
-                coverage,
-                margin=margin,
-            )
+            return self.state(name, float(number), coverage, margin=margin)
         problem = f"{shorten(value)}, not a number"
         if isinstance(value, int | float):
             problem = "a number that is not finite"
-        return self.state(
-            name,
-            None,
-            coverage,
-            note=f"the snippet returned {problem}",
-        )
+        return self.state(name, None, coverage, note=f"the snippet returned {problem}")
 
 
 def list_scores(scores: Scores) -> list[dict[str, object]]:

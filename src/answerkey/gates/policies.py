@@ -417,7 +417,12 @@ def _decide(run: Run, policy: str, rule: Plain) -> Gate:
     if status is None:
         note = "no task in its scope has such a value"
         return replace(gate, status=GateStatus.FAIL, note=note)
-    return replace(gate, status=status, checks=checks, note=None)
+    return replace(
+        gate,
+        status=status,
+        checks=checks,
+        note=None,
+    )
 
 
 def gate(

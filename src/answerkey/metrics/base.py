@@ -143,7 +143,14 @@ class BaseMetric:
             margin=margin,
         )
 
-    def state_f1(self, name: str, share: Counts, coverage: Coverage, *, empty: str) -> MetricValue:
+    def state_f1(
+        self,
+        name: str,
+        share: Counts,
+        coverage: Coverage,
+        *,
+        empty: str,
+    ) -> MetricValue:
         """Return F1, which is 2 TP of 2 TP + FP + FN, with its interval."""
         count, of = share
         if not of:
@@ -165,7 +172,13 @@ class Sums(dict[str, Ratio]):
     def __missing__(self, name: str) -> Ratio:
         return self.absent
 
-    def add(self, name: str, top: Exact, bottom: Exact, rows: int) -> None:
+    def add(
+        self,
+        name: str,
+        top: Exact,
+        bottom: Exact,
+        rows: int,
+    ) -> None:
         """Add so many samples that are alike to a ratio."""
         self.setdefault(name, Ratio()).add(top, bottom, rows)
 

@@ -229,7 +229,13 @@ def wilson(successes: int, n: int) -> Interval:
     return low, high
 
 
-def student(value: float, std_error: float, df: int, *, is_share: bool = False) -> Interval:
+def student(
+    value: float,
+    std_error: float,
+    df: int,
+    *,
+    is_share: bool = False,
+) -> Interval:
     """Return value ± t · standard error with `df` ≥ 1 degrees of freedom.
 
     A share is kept within [0, 1].
@@ -509,7 +515,11 @@ def average_errors(values: Sequence[MetricValue]) -> Margin:
 
 
 def _add_spreads(
-    mean: float, spreads: Sequence[tuple[float, int]], *, is_share: bool, unit: float = 1.0
+    mean: float,
+    spreads: Sequence[tuple[float, int]],
+    *,
+    is_share: bool,
+    unit: float = 1.0,
 ) -> Margin:
     """Return how sure the mean of independent values is, from their squared standard errors.
 

@@ -144,7 +144,10 @@ def _weigh_clusters(value: float, error: float | None, clusters: int) -> Evidenc
 
 
 def _weigh_flips(
-    value: float, error: float | None, flips: Flips, p_exact: float | None
+    value: float,
+    error: float | None,
+    flips: Flips,
+    p_exact: float | None,
 ) -> Evidence:
     """Return how sure a difference of right answers is."""
     if flips.first_only + flips.second_only < FEWEST_FLIPS:
@@ -155,7 +158,13 @@ def _weigh_flips(
     return Evidence(error, interval, STUDENT, p=p_exact, p_method=EXACT_TEST)
 
 
-def _weigh_samples(value: float, error: float | None, n: int, *, noun: str = "samples") -> Evidence:
+def _weigh_samples(
+    value: float,
+    error: float | None,
+    n: int,
+    *,
+    noun: str = "samples",
+) -> Evidence:
     """Return how sure a difference over independent samples is."""
     if not error:
         note = "there is one sample" if n == 1 else f"all {noun} differ alike"
@@ -248,7 +257,12 @@ def find_smallest(variance: float, samples: int, aim: Aim) -> float:
     return aim.reach * math.sqrt(variance / samples)
 
 
-def measure_power(variance: float, samples: int, difference: float, alpha: float) -> float:
+def measure_power(
+    variance: float,
+    samples: int,
+    difference: float,
+    alpha: float,
+) -> float:
     """Return how often so many samples show a difference that is there."""
     if not variance:
         return 1.0

@@ -155,37 +155,6 @@ def test_the_table_holds_what_judge_gives(extraction: str) -> None:
     check()
 
 
-@pytest.mark.parametrize("extraction", ["first_character", "first_character_literal"])
-def test_the_table_holds_what_judge_gives_with_choices_of_each_row(extraction: str) -> None:
-    """The same where rows have choices of their own, some unsuitable, and some rows no text."""
-
-    @given(st.lists(draw_tables(), min_size=2, max_size=4), st.randoms(use_true_random=False))
-    @settings(max_examples=25 if IS_LONG else 6)
-    def check(tables: list[tuple[list[str], list[Completion], list[str]]], random: Random) -> None:
-        rows = [
-            (names, completion, truth)
-            for names, completions, truths in [*tables, (["AB"], [Completion("AB")], ["AB"])]
-            for completion, truth in zip(completions, truths, strict=True)
-        ]
-        random.shuffle(rows)
-        frame = pl.DataFrame(
-            {"truth": [row[2] for row in rows], "choices": [row[0] for row in rows]}
-        )
-        samples = samples_from_frame(
-            frame, pl.Series([str(position) for position in range(len(rows))])
-        )
-        completions = Completions.build(samples.ids, [row[1] for row in rows], source="recorded")
-        scorer = StringEqualsMcqa(
-            "{{ sample.truth }}", "{{ sample.choices }}", extraction=extraction
-        )
-        expected = [
-            judge(completion, names, truth, extraction) for names, completion, truth in rows
-        ]
-        assert list(score_table(scorer, samples, completions).rows()) == expected
-
-    check()
-
-
 #: Lists of choices that are wrong, or right only after a look at them: the rule for one row
 #: decides.
 PRINTABLE = "".join(map(chr, range(ord("!"), ord("~") + 1)))
@@ -273,30 +242,6 @@ def test_correct_implies_valid(data: st.DataObject) -> None:
         == (metadata["validity_reason"] is None)
     )
     assert is_valid or metadata["validity_reason"] in REASONS
-
-
-@given(draw_tables(), st.randoms(use_true_random=False), st.integers(0, 12))
-@settings(max_examples=60 if IS_LONG else 10)
-def test_order_and_chunks_change_nothing(
-    table: tuple[list[str], list[Completion], list[str]], random: Random, cut: int
-) -> None:
-    """Rows shuffled, or split and joined again, have the same scores each."""
-    choices, completions, truths = table
-    whole = score_texts(choices, completions, truths, "first_character")
-    order = list(range(len(truths)))
-    random.shuffle(order)
-    shuffled = score_texts(
-        choices, [completions[i] for i in order], [truths[i] for i in order], "first_character"
-    )
-    assert shuffled == [whole[i] for i in order]
-    parts = [(completions[:cut], truths[:cut]), (completions[cut:], truths[cut:])]
-    joined = [
-        score
-        for texts, right in parts
-        if right
-        for score in score_texts(choices, texts, right, "first_character")
-    ]
-    assert joined == whole
 
 
 @given(st.data())

@@ -1,5 +1,5 @@
-"""However samples are ordered and cut into chunks, every metric gives the same values, bit for
-bit.
+"""However samples are ordered and cut into chunks, every metric gives the same values, groups and
+intervals, bit for bit; aggregates of trials are exact.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import asdict
 from fractions import Fraction
-from itertools import pairwise
+from itertools import chain, pairwise
+from random import Random
 from typing import Any
 
 import polars as pl
@@ -20,7 +21,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.samples import samples_from_frame
 
-from answerkey.metrics import METRICS, Mean, Metric, RowFacts, describe_rows, wilson
+from answerkey.metrics import (
+    METRICS,
+    Aggregator,
+    Design,
+    KeyedMetric,
+    Mean,
+    Metric,
+    RowFacts,
+    ScoreAggregator,
+    Trials,
+    aggregate_scores,
+    compute_metrics,
+    describe_rows,
+    describe_samples,
+    wilson,
+)
 from answerkey.metrics.classification import (
     BinaryClassification,
     Calibration,
@@ -33,7 +49,15 @@ from answerkey.metrics.classification import (
 from answerkey.metrics.moments import Max, Min, StdDev, WeightedAverage
 from answerkey.metrics.python import PythonMetric, list_scores
 from answerkey.metrics.task_counts import count_rows
-from answerkey.types import Completion, Completions, MetricValue, Scores
+from answerkey.types import (
+    EMPTY_STRUCT_FIELD,
+    Completion,
+    Completions,
+    GroupValue,
+    MetricValue,
+    Samples,
+    Scores,
+)
 
 #: `make test-long` draws three times as many examples.
 IS_LONG = bool(os.environ.get("ANSWERKEY_LONG"))
@@ -57,6 +81,23 @@ SHARED_METRICS: tuple[Metric, ...] = (
     MulticlassClassification("truth", "predicted"),
     Calibration("real", "is_correct"),
 )
+
+DESIGNS = (
+    Design(),
+    Design(("group",)),
+    Design(cluster_by="cluster"),
+    Design(("group", "cluster"), "cluster"),
+    Design(("group",), "cluster"),
+)
+TRIALS = Trials(
+    2,
+    (
+        ScoreAggregator("is_correct", Aggregator("mean")),
+        ScoreAggregator("is_correct", Aggregator("pass@k", 2)),
+        ScoreAggregator("is_correct", Aggregator("pass^k", 2)),
+    ),
+)
+OF_TRIALS = (*SHARED_METRICS, Mean("is_correct.pass@2"), StdDev("is_correct.pass^2"))
 
 #: Sums stay finite whatever the snippet's order of summing: `fsum` rounds once.
 SNIPPET = PythonMetric(
@@ -86,41 +127,63 @@ rows = st.fixed_dictionaries(
         "count": st.integers(0, 3) | st.none(),
         "truth": letters,
         "predicted": letters,
+        "group": st.sampled_from(["x", "y", None]),
+        "cluster": st.integers(0, 6) | st.none(),
     }
 )
+designs = st.sampled_from(DESIGNS)
+cut_places = st.lists(st.integers(0, 30), max_size=4)
+
+
+TEXTS = ("status", "excluded_by")
+COLUMNS: dict[str, dict[str, pl.DataType]] = {
+    "values": {
+        "is_correct": pl.Float64(),
+        "real": pl.Float64(),
+        "mixed": pl.String(),
+        "weight": pl.Float64(),
+        "count": pl.Int64(),
+    },
+    "metadata": {"truth": pl.String(), "predicted": pl.String()},
+}
 
 
 def make_scores(sampled: Sequence[Row]) -> Scores:
     """Return the scores of these rows; `mixed` has no common type and is stored as JSON."""
-    values = pl.DataFrame(
-        {
-            "is_correct": pl.Series([row["is_correct"] for row in sampled], dtype=pl.Float64),
-            "real": pl.Series([row["real"] for row in sampled], dtype=pl.Float64),
-            "mixed": pl.Series([_encode(row["mixed"]) for row in sampled], dtype=pl.String),
-            "weight": pl.Series([row["weight"] for row in sampled], dtype=pl.Float64),
-            "count": pl.Series([row["count"] for row in sampled], dtype=pl.Int64),
-        }
-    )
-    metadata = pl.DataFrame(
-        {
-            "truth": pl.Series([row["truth"] for row in sampled], dtype=pl.String),
-            "predicted": pl.Series([row["predicted"] for row in sampled], dtype=pl.String),
-        }
-    )
-    frame = pl.DataFrame(
-        {
-            "status": pl.Series([row["status"] for row in sampled], dtype=pl.String),
-            "reason": pl.Series([None] * len(sampled), dtype=pl.String),
-            "values": values.to_struct(),
-            "metadata": metadata.to_struct(),
-            "excluded_by": pl.Series([row["excluded_by"] for row in sampled], dtype=pl.String),
-        }
-    )
+    encoded = [{**row, "mixed": _encode(row["mixed"])} for row in sampled]
+    columns = {name: pl.Series([row[name] for row in sampled], dtype=pl.String) for name in TEXTS}
+    for name, schema in COLUMNS.items():
+        columns[name] = pl.DataFrame(encoded, schema, strict=False).to_struct(name)
+    frame = pl.DataFrame(columns).with_columns(reason=pl.lit(None, pl.String))
     return Scores(frame, frozenset({"mixed"}))
 
 
 def _encode(value: object) -> str | None:
     return None if value is None else json.dumps(value)
+
+
+def make_samples(sampled: Sequence[Row]) -> Samples:
+    """Return the samples of these rows."""
+    schema = {"group": pl.String(), "cluster": pl.Int64()}
+    ids = pl.Series([str(row["id"]) for row in sampled], dtype=pl.String)
+    return samples_from_frame(pl.DataFrame(list(sampled), schema), ids)
+
+
+def measure(
+    metric: Metric,
+    design: Design,
+    chunks: Sequence[Sequence[Row]],
+    trials: Trials | None = None,
+) -> list[MetricValue]:
+    """Return a metric's values over rows whose tables come in chunks."""
+    facts = [describe_samples(make_samples(chunk), design.columns) for chunk in chunks]
+    keyed = KeyedMetric("m", metric, design)
+    return compute_metrics([keyed], join_chunks(chunks), pl.concat(facts), trials)[0]
+
+
+def number_rows(sampled: Sequence[Row]) -> list[Row]:
+    """Return the rows with ids."""
+    return [row | {"id": number} for number, row in enumerate(sampled)]
 
 
 def cut_rows(sampled: Sequence[Row], cuts: Sequence[int]) -> list[Sequence[Row]]:
@@ -135,16 +198,77 @@ def write_values(values: Sequence[MetricValue]) -> str:
 
 
 @pytest.mark.parametrize("metric", SHARED_METRICS, ids=repr)
-@settings(max_examples=40 if IS_LONG else 6)
-@given(sampled=st.lists(rows, min_size=1, max_size=30), choose=st.data())
+@settings(max_examples=40 if IS_LONG else 10)
+@given(sampled=st.lists(rows, min_size=1, max_size=30), design=designs, choose=st.data())
 def test_order_and_chunks_change_nothing(
-    metric: Metric, sampled: list[Row], choose: st.DataObject
+    metric: Metric, sampled: list[Row], design: Design, choose: st.DataObject
 ) -> None:
-    """A table in one chunk or many, and in another order, gives identical values."""
-    whole = metric.compute(make_scores(sampled))
-    shuffled = choose.draw(st.permutations(sampled))
-    chunks = cut_rows(shuffled, choose.draw(st.lists(st.integers(0, 30), max_size=4)))
-    assert write_values(metric.compute(join_chunks(chunks))) == write_values(whole)
+    """A table in one chunk or many, and in another order, gives identical values, groups, standard
+    errors and intervals.
+    """
+    numbered = number_rows(sampled)
+    whole = measure(metric, design, [numbered])
+    chunks = cut_rows(choose.draw(st.permutations(numbered)), choose.draw(cut_places))
+    assert write_values(measure(metric, design, chunks)) == write_values(whole)
+
+
+@settings(max_examples=60 if IS_LONG else 15)
+@given(
+    sampled=st.lists(st.lists(rows, min_size=2, max_size=2), min_size=1, max_size=12),
+    metric=st.sampled_from(OF_TRIALS),
+    design=designs,
+    choose=st.data(),
+)
+def test_neither_chunks_nor_the_order_of_trials_matter(
+    sampled: list[list[Row]], metric: Metric, design: Design, choose: st.DataObject
+) -> None:
+    """However samples are cut into chunks and their trials are ordered, the values are the same."""
+    samples = []
+    for number, trials in enumerate(sampled):
+        shared = {"id": number, "group": trials[0]["group"], "cluster": trials[0]["cluster"]}
+        samples.append([trial | shared for trial in trials])
+    mixed_trials = [choose.draw(st.permutations(trials)) for trials in samples]
+    cut = choose.draw(st.integers(0, len(samples)))
+    chunks = [list(chain(*part)) for part in (mixed_trials[:cut], mixed_trials[cut:])]
+    whole = measure(metric, design, [list(chain(*samples))], TRIALS)
+    assert write_values(measure(metric, design, chunks, TRIALS)) == write_values(whole)
+
+
+@given(sampled=st.lists(st.lists(rows, min_size=2, max_size=2), min_size=1, max_size=12))
+def test_every_sample_is_one_row(sampled: list[list[Row]]) -> None:
+    """There is one row for each sample, SCORED exactly when all its trials are."""
+    result = aggregate_scores(make_scores(list(chain(*sampled))), TRIALS)
+    expected = [all(trial["status"] == "SCORED" for trial in trials) for trials in sampled]
+    assert [status == "SCORED" for status in result.frame["status"]] == expected
+    assert EMPTY_STRUCT_FIELD not in result.value_names
+
+
+@settings(max_examples=60 if IS_LONG else 15)
+@given(
+    sampled=st.lists(rows, min_size=1, max_size=30),
+    metric=st.sampled_from(SHARED_METRICS),
+    design=designs,
+)
+def test_a_value_has_an_interval_or_says_why_not(
+    sampled: list[Row], metric: Metric, design: Design
+) -> None:
+    """No number stands without its interval or the reason.
+
+    An interval holds its value; a share's is one.
+    """
+    for value in measure(metric, design, [number_rows(sampled)]):
+        results: list[MetricValue | GroupValue] = [value]
+        for groups in value.groups:
+            results += [*groups.values, groups.macro]
+        for result in results:
+            assert result.value is None or result.interval is not None or result.interval_note
+            assert (result.interval is None) == (result.interval_method is None)
+            assert result.value is not None or result.note
+            low, high = result.interval or (0.0, 0.0)
+            if result.interval is not None:
+                assert low <= (result.value or 0) <= high
+            if value.is_share:
+                assert 0 <= low <= high <= 1
 
 
 def join_chunks(chunks: Sequence[Sequence[Row]]) -> Scores:
@@ -196,10 +320,8 @@ def test_moments_are_those_of_the_standard_library(numbers: list[float]) -> None
 
 
 def _fill(**given_values: object) -> Row:
-    empty: Row = dict.fromkeys(
-        ("excluded_by", "is_correct", "real", "mixed", "weight", "count", "truth", "predicted")
-    )
-    return {**empty, "status": "SCORED", **given_values}
+    names = ("excluded_by", *COLUMNS["values"], *COLUMNS["metadata"])
+    return {**dict.fromkeys(names), "status": "SCORED", **given_values}
 
 
 @given(sampled=st.lists(st.tuples(st.sampled_from("ABCD"), letters), min_size=1, max_size=40))
@@ -263,3 +385,36 @@ def _describe_rows(chunk: Sequence[Row]) -> RowFacts:
     built = Completions.build(ids, completions, source="recorded")
     scores = {"s": make_scores(chunk)}
     return describe_rows(samples, built, scores, main="s", columns=["subject"])
+
+
+OUTCOMES = st.lists(st.booleans(), min_size=1, max_size=12)
+REALS = st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=8)
+
+
+@given(OUTCOMES, st.data())
+def test_pass_at_k_is_the_combinatorial_estimator(
+    outcomes: list[bool], data: st.DataObject
+) -> None:
+    """pass@k is 1 - C(n-c, k)/C(n, k), pass^k is C(c, k)/C(n, k), as the nearest floats."""
+    k = data.draw(st.integers(1, len(outcomes)))
+    n, right = len(outcomes), sum(outcomes)
+    at_least_one = 1 - Fraction(math.comb(n - right, k), math.comb(n, k))
+    all_right = Fraction(math.comb(right, k), math.comb(n, k))
+    assert Aggregator("pass@k", k).apply(outcomes) == float(at_least_one)
+    assert Aggregator("pass^k", k).apply(outcomes) == float(all_right)
+
+
+@given(OUTCOMES)
+def test_one_draw_is_the_mean(outcomes: list[bool]) -> None:
+    """For k = 1 all four forms are the mean."""
+    forms = [Aggregator(name, 1) for name in ("pass@k", "pass^k", "pass@k_plugin", "pass^k_plugin")]
+    assert {form.apply(outcomes) for form in forms} == {Aggregator("mean").apply(outcomes)}
+
+
+@given(REALS, st.randoms(use_true_random=False))
+def test_a_mean_is_exact_in_any_order(numbers: list[float], random: Random) -> None:
+    """The mean is the nearest float to the true one, whatever the order."""
+    truth = float(sum(map(Fraction, numbers)) / len(numbers))
+    shuffled = random.sample(numbers, len(numbers))
+    assert Aggregator("mean").apply(numbers) == truth
+    assert Aggregator("mean").apply(shuffled) == truth

@@ -137,20 +137,6 @@ def test_values_are_what_evaluate_yields_for_each_row(
 
 
 @given(
-    st.lists(st.sampled_from(["", "1", "1.5", "a", "None"]), max_size=8), st.sampled_from(SOURCES)
-)
-def test_native_columns_follow_the_same_law(cells: list[str], source: str) -> None:
-    """A column of text is no different from one of mixed values."""
-    frame = pl.DataFrame({"a": cells, "items": cells}, schema={"a": pl.String, "items": pl.String})
-    samples = samples_from_frame(
-        frame, pl.Series([str(n) for n in range(len(cells))], dtype=pl.String)
-    )
-    template = Template.compile(source)
-    by_row = [describe(evaluate_row(template, row)) for row in samples.rows()]
-    assert [describe(value) for value in template.values(samples)] == by_row
-
-
-@given(
     st.text(
         st.sampled_from("{}%#'\"\\<>\n -ax7*cofig.") | st.characters(codec="utf-8"), max_size=20
     )

@@ -3,7 +3,6 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from itertools import combinations
 
 import polars as pl
 import pytest
@@ -168,18 +167,6 @@ def test_trials_have_their_aggregate(
     """
     assert Aggregator(function, k).apply(trials) == value
     assert math.isnan(Aggregator("mean").apply((1.0, math.inf)) or 0)
-
-
-@pytest.mark.parametrize("k", [1, 2, 3, 4])
-@pytest.mark.parametrize("right", [0, 1, 2, 3, 4])
-def test_unbiased_forms_count_the_ways_to_draw_k_trials(right: int, k: int) -> None:
-    """pass@k is the share of draws of k trials with a success, pass^k the share with nothing
-    else.
-    """
-    trials = [1] * right + [0] * (4 - right)
-    draws = list(combinations(trials, k))
-    assert Aggregator("pass@k", k).apply(trials) == sum(any(draw) for draw in draws) / len(draws)
-    assert Aggregator("pass^k", k).apply(trials) == sum(all(draw) for draw in draws) / len(draws)
 
 
 def value(number: float | None, name: str = "Accuracy", kind: str = "mean") -> MetricValue:

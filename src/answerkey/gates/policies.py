@@ -179,19 +179,22 @@ def build_policies(
     places: dict[tuple[str, str], Place] = {}
     for (entry, fields), key in zip(valid, keys, strict=True):
         rules = []
-        rule_nodes = []
-        for rule_node in entry.at("rules").items:
-            rule = _build_rule(rule_node, base)
-            if rule is not None:
-                rules.append(rule)
-                rule_nodes.append((rule_node, ""))
-                definition_node = rule_node.at("definition")
-                places[key, rule["key"]] = definition_node.place
-        assign_keys(rule_nodes, "rule", f"in policy `{key}`")
-        policy = _dump_fields(fields, key)
-        policy["rules"] = rules
-        policies.append(policy)
+        for node, rule in _build_rules(entry, key, base):
+            rules.append(rule)
+            places[key, rule["key"]] = node.at("definition").place
+        policies.append({**_dump_fields(fields, key), "rules": rules})
     return tuple(policies), places
+
+
+def _build_rules(policy: Node, key: str, base: Path) -> list[tuple[Node, Plain]]:
+    """Return the rules of a policy that can be built, with their nodes."""
+    built = []
+    for node in policy.at("rules").items:
+        rule = _build_rule(node, base)
+        if rule is not None:
+            built.append((node, rule))
+    assign_keys([(node, "") for node, _ in built], "rule", f"in policy `{key}`")
+    return built
 
 
 def _build_rule(node: Node, base: Path) -> Plain | None:
@@ -266,12 +269,7 @@ def _add_options(
     """
     definitions: dict[str, Definition] = {}
     if overrides.fail_under is not None:
-        try:
-            threshold = read_fraction(str(overrides.fail_under))
-        except ValueError:
-            message = f"`--fail-under {overrides.fail_under}` is no number"
-            hint = "write `--fail-under 0.8` or `--fail-under 80%`"
-            raise SpecError("E119", message, hint=hint) from None
+        threshold = _read_threshold(str(overrides.fail_under))
         definitions["fail_under"] = Threshold(">=", threshold)
     if overrides.baseline is not None:
         baseline = name_lasting(overrides.baseline)
@@ -306,6 +304,16 @@ def _add_options(
         "rules": list(rules.values()),
     }
     return (*kept, options), places
+
+
+def _read_threshold(text: str) -> float:
+    """Return the number of `--fail-under`."""
+    try:
+        return read_fraction(text)
+    except ValueError:
+        message = f"`--fail-under {text}` is no number"
+        hint = "write `--fail-under 0.8` or `--fail-under 80%`"
+        raise SpecError("E119", message, hint=hint) from None
 
 
 # Rules of policies

@@ -50,6 +50,7 @@ Comparison = Callable[[float, float], bool]
 PASS = GateStatus.PASS
 FAIL = GateStatus.FAIL
 NOT_DECIDED = GateStatus.NOT_DECIDED
+SKIPPED = GateStatus.SKIPPED
 OPERATORS: Mapping[Operator, tuple[Comparison, str]] = {
     ">": (operator.gt, "more than"),
     ">=": (operator.ge, "at least"),
@@ -336,34 +337,43 @@ class NotWorse:
         """Return the difference, how certain it is, and the verdict."""
         if check.number is None or check.status is NOT_DECIDED:
             return check.note or "the difference from the baseline is not known"
-
-        def write(value: float) -> str:
-            return f"{100 * value:.2f}" if check.is_share else format_number(value)
-
-        unit = " points" if check.is_share else ""
         baseline_value: Any = check.details["baseline_value"]
         before = format_figure(baseline_value, as_share=check.is_share)
         after = format_figure(check.value, as_share=check.is_share)
-        parts = [f"{check.name} is {after}, in the baseline {before}"]
         sign = "+" if check.number > 0 else ""
-        parts.append(f"{sign}{write(check.number)}{unit}")
-        verdict = "not significantly worse"
+        unit = " points" if check.is_share else ""
+        parts = [
+            f"{check.name} is {after}, in the baseline {before}",
+            f"{sign}{_write_points(check, check.number)}{unit}",
+        ]
         if check.interval is not None:
             low, high = check.interval
-            parts.append(f"95 % interval [{write(low)}, {write(high)}]")
-            if low < 0:  # no evidence of a loss is no evidence that there is none
-                verdict += f", but a loss of up to {write(-low)}{unit} is not ruled out"
+            ends = f"{_write_points(check, low)}, {_write_points(check, high)}"
+            parts.append(f"95 % interval [{ends}]")
         p: Any = check.details.get("p_adjusted")
         if p is not None:
             parts.append(f"p {format_chance(p)}")
-        if self.margin is not None:
-            word = "not worse" if check.status is PASS else "it may be worse"
-            verdict = f"{word} by more than {write(self.margin)}{unit}"
-        elif check.status is FAIL:
-            verdict = f"significantly worse (p below {ALPHA})"
+        verdict = self._explain_verdict(check, unit)
         if check.note:
             verdict += f"; {check.note}"
         return f"{', '.join(parts)} (n {check.n}): {verdict}"
+
+    def _explain_verdict(self, check: GateCheck, unit: str) -> str:
+        if self.margin is not None:
+            word = "not worse" if check.status is PASS else "it may be worse"
+            return f"{word} by more than {_write_points(check, self.margin)}{unit}"
+        if check.status is FAIL:
+            return f"significantly worse (p below {ALPHA})"
+        verdict = "not significantly worse"
+        if check.interval is not None and check.interval[0] < 0:
+            # No evidence of a loss is no evidence that there is none.
+            loss = _write_points(check, -check.interval[0])
+            verdict += f", but a loss of up to {loss}{unit} is not ruled out"
+        return verdict
+
+
+def _write_points(check: GateCheck, value: float) -> str:
+    return f"{100 * value:.2f}" if check.is_share else format_number(value)
 
 
 def _leave_undecided(keys: Sequence[str], note: str) -> list[GateCheck]:
@@ -487,10 +497,10 @@ def _find_unseen_labels(task_run: TaskRun, name: str) -> Iterator[MetricValue]:
 
 WORDS = {status: status.value.replace("_", " ") for status in GateStatus}
 ROLES: Mapping[GateStatus, Role] = {
-    GateStatus.PASS: "good",
-    GateStatus.FAIL: "bad",
-    GateStatus.NOT_DECIDED: "warn",
-    GateStatus.SKIPPED: "dim",
+    PASS: "good",
+    FAIL: "bad",
+    NOT_DECIDED: "warn",
+    SKIPPED: "dim",
 }
 #: How many values of a gate are explained.
 SHOWN = 5
@@ -521,7 +531,7 @@ def explain_gate(gate: Gate, *, with_tasks: bool) -> list[str]:
 
 def advise_gate(gate: Gate, run: Run) -> str | None:
     """Return what to do about a gate that does not pass; None if there is nothing to say."""
-    if gate.status in {GateStatus.PASS, GateStatus.SKIPPED}:
+    if gate.status in {PASS, SKIPPED}:
         return None
     path = "RUN"
     if run.path is not None:
@@ -567,7 +577,7 @@ def count_gates(gates: Sequence[Gate]) -> str:
     for status, word in (
         (FAIL, "failed"),
         (NOT_DECIDED, "not decided"),
-        (GateStatus.SKIPPED, "skipped"),
+        (SKIPPED, "skipped"),
     ):
         if status in statuses:
             parts.append(f"{statuses.count(status)} {word}")

@@ -192,22 +192,17 @@ class ChoiceOrderMetric(_OrderMetric):
         self, samples: Sequence[SampleRows], coverage: Coverage
     ) -> Iterator[MetricValue]:
         """Yield the recall of the samples whose right option stands at each label, and RStd."""
-        predicted: Counter[str | None] = Counter()
+        predicted: Counter[str] = Counter()
         recalls: defaultdict[str, list[Counts]] = defaultdict(list)
+        invalid = 0
         for sample in samples:
-            predicted.update(sample["predicted_choice"])
-            truths: list[str] = sample["ground_truth_choice"]
-            right_rows: Counter[str] = Counter()
-            for truth, is_right in zip(truths, sample["is_correct"], strict=True):
-                right_rows[truth] += bool(is_right)
-            for label, rows in Counter(truths).items():
-                recalls[label].append((right_rows[label], rows))
-        invalid = sum(sample["predicted_option"].count(None) for sample in samples)
-        del predicted[None]
+            predicted.update(filter(None, sample["predicted_choice"]))
+            invalid += sample["predicted_option"].count(None)
+            for label, counts in _count_right_rows(sample).items():
+                recalls[label].append(counts)
         details: dict[str, Any] = {"true": {}, "predicted": {}, "invalid": invalid}
         shares = []
-        labels = [*recalls, *filter(None, predicted)]
-        for label in sorted(set(labels)):
+        for label in sorted({*recalls, *predicted}):
             right = sum(hits for hits, _ in recalls[label])
             rows = sum(size for _, size in recalls[label])
             details["true"][label] = rows
@@ -230,6 +225,17 @@ class ChoiceOrderMetric(_OrderMetric):
             details=details,
             margin=Margin(interval_note=note),
         )
+
+
+def _count_right_rows(sample: SampleRows) -> dict[str, Counts]:
+    """Return for each label how many rows have their right option there and are right, and how
+    many have it there.
+    """
+    truths: list[str] = sample["ground_truth_choice"]
+    right: Counter[str] = Counter()
+    for truth, is_right in zip(truths, sample["is_correct"], strict=True):
+        right[truth] += bool(is_right)
+    return {label: (right[label], rows) for label, rows in Counter(truths).items()}
 
 
 def _measure_modal_share(options: Sequence[str | None]) -> float:

@@ -92,16 +92,6 @@ class Samples:
     orders: pl.DataFrame | None = None
     written: Sequence[Sample] | None = None
 
-    @classmethod
-    def from_rows(cls, rows: Iterable[Mapping[str, object]], ids: Iterable[object]) -> Self:
-        """Return samples with these fields and ids, which stand in no file."""
-        items = []
-        columns: list[str] = []
-        for fields, sample_id in zip(rows, ids, strict=True):
-            columns = columns or list(fields)
-            items.append(Sample(str(sample_id), Row(fields)))
-        return cls(items, columns)
-
     def __len__(self) -> int:
         return len(self.items)
 
@@ -398,9 +388,7 @@ class Completions:
 
     def slice(self, offset: int, length: int) -> Self:
         """Return the rows from `offset` on, at most `length` of them."""
-        if "items" in vars(self):
-            return type(self)(self.items[offset : offset + length])
-        return self.from_frame(self.frame.slice(offset, length))
+        return self.take(range(len(self))[offset : offset + length])
 
     def take(self, positions: Sequence[int] | pl.Series) -> Self:
         """Return the rows at these positions, in this order."""
@@ -740,11 +728,12 @@ class Notice:
     hint: str | None = None
 
     def __post_init__(self) -> None:
-        where = self.where and self.where.without_secrets()
-        hint = self.hint and hide_secrets(self.hint)
-        object.__setattr__(self, "message", hide_secrets(self.message))
-        object.__setattr__(self, "where", where)
-        object.__setattr__(self, "hint", hint)
+        facts = {
+            "message": hide_secrets(self.message),
+            "where": self.where and self.where.without_secrets(),
+            "hint": self.hint and hide_secrets(self.hint),
+        }
+        vars(self).update(facts)
 
     def __str__(self) -> str:
         text = f"warning: {self.message}"

@@ -40,7 +40,7 @@ from answerkey.runs import KeptCompletions, Run, RunPlace, TaskRun, load_run
 from answerkey.scorers import choose_audited, find_audited_rows, reads_choices
 from answerkey.scorers.rereading import OWN, Passage, list_passages, reread
 from answerkey.spec import ScoringStep, Task, task_from_source
-from answerkey.types import RULE_NAMES, CompletionStatus, Notice, Samples, Scores
+from answerkey.types import RULE_NAMES, CompletionStatus, Notice, Row, Sample, Samples, Scores
 
 #: How many completions are read together.
 BLOCK = 32_768
@@ -107,7 +107,7 @@ def _reopen(run: Run, task_run: TaskRun, notices: list[Notice]) -> Reopened:
     notices.append(Notice(f"{gone}: other harnesses' rules do not see the options"))
     table = kept.read(0, len(kept), ["sample_id"])
     ids = table["sample_id"].gather_every(task.num_trials)
-    samples = Samples.from_rows([{}] * len(ids), ids)
+    samples = Samples([Sample(sample_id, Row()) for sample_id in ids], [])
     dataset = Dataset.of(samples, name="samples")
     return Reopened(task, task_run, dataset, KeptCompletions(kept, task.num_trials))
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from answerkey.datasets.frames import build_column, infer_types
-from answerkey.types import Samples
+from answerkey.types import Row, Sample, Samples
 
 scalars = st.one_of(
     st.none(),
@@ -30,7 +30,7 @@ values = st.recursive(
 
 def infer_type(cells: list[object]) -> pl.DataType | None:
     """Return the type of a column with these cells."""
-    return infer_types(Samples.from_rows([{"x": cell} for cell in cells], range(len(cells))))["x"]
+    return infer_types(Samples([Sample("x", Row(x=cell)) for cell in cells], ["x"]))["x"]
 
 
 def read_back(cells: list[object]) -> tuple[list[object], bool]:

@@ -29,7 +29,16 @@ from answerkey.scorers.rereading import (
     reread,
 )
 from answerkey.scorers.string_equals import StringEquals
-from answerkey.types import RULE_NAMES, Completion, Completions, Request, Samples, Scores
+from answerkey.types import (
+    RULE_NAMES,
+    Completion,
+    Completions,
+    Request,
+    Row,
+    Sample,
+    Samples,
+    Scores,
+)
 
 ORDERED = StringEqualsMcqa("{{ sample.answer }}", ["A", "B", "C"])
 
@@ -182,12 +191,10 @@ def test_only_lenses_see_options_that_the_scorer_does_not_give() -> None:
 def test_passages_of_a_scorer_have_its_choices_and_options() -> None:
     """Choices are those of the scores; without option texts anywhere there are none."""
     samples, completions = make_tables("BBCDAA", TEXTS)
+    answers = [Sample(sample.id, Row(answer=sample.fields["answer"])) for sample in samples]
     for given, options in (
         (samples, ("one", "two", "three", "four")),
-        (
-            Samples.from_rows([{"answer": row["answer"]} for row in samples.rows()], samples.ids),
-            None,
-        ),
+        (Samples(answers, ["answer"]), None),
     ):
         passages = list_passages(
             SCORER, given, completions, score_table(SCORER, given, completions)

@@ -54,11 +54,11 @@ class Json:
             return []
         return [Json(element) for element in value]
 
-    def first(self, *path: str) -> Json:
-        """Return the first element of the list that a path leads to; null where it has none."""
+    def element(self, place: int, *path: str) -> Json:
+        """Return the element in a place of the list that a path leads to; null without one."""
         value = self.get(*path)
-        if isinstance(value, list) and value:
-            return Json(value[0])
+        if isinstance(value, list) and place < len(value):
+            return Json(value[place])
         return Json(None)
 
     def object(self, *path: str) -> Row:

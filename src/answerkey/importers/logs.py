@@ -33,30 +33,18 @@ from answerkey.types import Completion, Notice
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """The other tool's verdict: 1 for right, 0 for wrong, None where it gave none.
-
-    And what it extracted.
-    """
-
-    value: float | None = None
-    answer: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Record:
-    """What was asked, what the model said to it, and how that was judged.
+    """What was asked, and what the model said to it.
 
     A log in two files yields records that only ask and records that only answer; they belong
-    together by `sample_id`. Trials are told apart by any numbers that ascend. `logprobs` of a
-    completion are of the forms that the scorer `choice_probabilities` reads.
+    together by `sample_id`. Of a completion, `trial` is any number that ascends, `their_score` is
+    the tool's verdict, 1 for right and 0 for wrong, and `their_answer` what it extracted.
+    `logprobs` are of the forms that the scorer `choice_probabilities` reads.
     """
 
     sample_id: str
     question: Question | None = None
     completion: Completion | None = None
-    verdict: Verdict = Verdict()
-    trial: int = 0
 
 
 @dataclass(frozen=True)
@@ -249,7 +237,7 @@ class Log:
     """A log that is being read. Readers report here what they meet beside the records they yield.
 
     `description` is that of the task whose records are read now, `tasks` the names of all that were
-    met.
+    met. `seen` counts rows, `records` what they became.
     """
 
     path: Path
@@ -258,11 +246,18 @@ class Log:
     tasks: list[str] = field(default_factory=list)
     notices: list[Notice] = field(default_factory=list)
     seen: int = 0
+    records: int = 0
     broken: int = 0
     errors: RowErrors = field(init=False)
+    _seen_before: int = 0
 
     def __post_init__(self) -> None:
         self.errors = RowErrors(str(self.path))
+
+    @property
+    def present(self) -> int:
+        """How many rows of the task were met."""
+        return self.seen - self._seen_before
 
     def files(self, *endings: str) -> Iterator[LogFile]:
         """Yield the files of the log.
@@ -286,6 +281,7 @@ class Log:
     def begin_task(self, name: str) -> bool:
         """Begin a task of the log, whose records come next; return whether the caller wants it."""
         self.tasks.append(name)
+        self._seen_before = self.seen
         if self.options.task not in {None, name}:
             return False
         before = self.description

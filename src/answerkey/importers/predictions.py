@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 
 from answerkey.importers import prompts
 from answerkey.importers import questions as ask
@@ -19,11 +18,10 @@ from answerkey.importers.logs import (
     LogPreview,
     LogReader,
     Record,
-    Verdict,
     group_files,
     iterate_entries,
 )
-from answerkey.models.responses import read_message
+from answerkey.models.responses import fail, read_message
 from answerkey.types import Completion
 
 # ── evalscope
@@ -117,28 +115,21 @@ def _read_review(log: Log, review: Json, prediction: Json) -> Record:
     index = prediction.require("line", "index")
     log.description.model = log.description.model or prediction.text("model")
     messages = _read_prompt(review) or _read_prompt(prediction)
-    question = prompts.split_prompt(prompts.find_question(messages))
+    question = ask.find_shown(prompts.find_question(messages))
     score = review.at("sample_score")
-    extracted = score.text("score", "extracted_prediction")
-    label = ask.find_label(extracted, question.choices, None)
+    question.truth = question.name_truth(review.get("target"))
+    question.original = score.object("sample_metadata") or prediction.object("metadata")
     group = score.text("group_id")
     trial = 0
     if group is not None:
         trial = score.count("generation_index") or 0
-    target = review.get("target")
-    question = replace(
-        question,
-        truth=ask.find_truth(target, question.choices, question.options),
-        original=score.object("sample_metadata") or prediction.object("metadata"),
-    )
-    completion = _read_output(review, prediction)
-    return Record(
-        sample_id=index if group is None else group,
-        question=question,
-        completion=replace(completion, prompt=messages or None),
-        verdict=Verdict(_read_score(log, score), label or extracted),
+    completion = _read_output(review, prediction).with_fields(
+        prompt=messages or None,
         trial=trial,
+        their_score=_read_score(log, score),
+        their_answer=score.text("score", "extracted_prediction"),
     )
+    return Record(group or index, question, completion)
 
 
 def _read_prompt(row: Json) -> prompts.Messages:
@@ -173,16 +164,11 @@ def _read_output(review: Json, prediction: Json) -> Completion:
     output = prediction.at("model_output")
     if output.value is None:
         return read_message(review.text("sample_score", "score", "prediction"))
-    content = output.first("choices").get("message", "content")
+    content = output.element(0, "choices").get("message", "content")
     error = output.text("error") or output.text("error", "message")
     if error and not prompts.join_parts(content):
-        return prompts.fail(error)
-    reasoning = None
-    if isinstance(content, list):
-        reasoning = prompts.join_parts(content, "reasoning", kind="reasoning")
-        content = [part for part in content if Json(part).get("type") != "reasoning"]
-    completion = read_message({"role": "assistant", "content": content})
-    return prompts.add_usage(completion, output, reply=None, reasoning=reasoning)
+        return fail(error)
+    return prompts.add_usage(read_message({"content": content}), output)
 
 
 # ── OpenCompass
@@ -273,7 +259,6 @@ def _read_dataset(
                 verdicts[part, detail.key] = detail.value
     # The numbers of a later part go on behind those of the parts before it.
     offset = 0
-    before = log.seen
     for part, file in enumerate(parts):
         highest = -1
 
@@ -289,9 +274,9 @@ def _read_dataset(
         document = log.read_whole(file)
         yield from log.convert(file, log.elements(document.value), read)
         offset += highest + 1
-    present = log.seen - before
-    log.compare_count(present, max(present, len(verdicts)), "the file of results")
-    missing = offset - present
+    expected = max(log.present, len(verdicts))
+    log.compare_count(log.present, expected, "the file of results")
+    missing = offset - log.present
     if missing > 0:
         log.notice(f"`{name}`: the questions go to {offset - 1}, but {missing} are missing")
 
@@ -309,24 +294,24 @@ def _read_prediction(row: Json, name: str, detail: Json) -> Record:
     first = Json(next(iter(labels.values()), None))
     prompt = row.get("origin_prompt") or first.get("testing input") or first.get("prompt")
     messages = prompts.read_messages(prompt)
-    shown = prompts.split_prompt(prompts.find_question(messages))
-    choices = ask.take_labels(list(labels)) or shown.choices
-    options = shown.options if shown.choices == choices else None
+    question = ask.find_shown(prompts.find_question(messages))
+    choices = ask.take_labels(list(labels)) or question.choices
+    if choices != question.choices:
+        question.choices = choices
+        question.options = None
     right = _pick(detail, "references", "refr")
     truth = _unwrap(cells["gold"]) if "gold" in cells else right
-    label = ask.find_label(truth, choices, options) or ask.write_cell(truth)
-    reply = read_message(_unwrap(cells["prediction"]))
+    question.truth = question.name_truth(truth)
     extracted = _pick(detail, "predictions", "pred")
     value = Json(_pick(detail, "correct", "is_correct")).number()
     if value is None and extracted is not None and right is not None:
         value = float(extracted == right)
-    text = ask.write_cell(extracted)
-    return Record(
-        sample_id=name,
-        question=replace(shown, choices=choices, options=options, truth=label),
-        completion=Completion(reply.text, reply.status, messages),
-        verdict=Verdict(value, ask.find_label(text, choices, options) or text),
+    completion = read_message(_unwrap(cells["prediction"])).with_fields(
+        prompt=messages,
+        their_score=value,
+        their_answer=ask.write_cell(extracted),
     )
+    return Record(name, question, completion)
 
 
 def _pick(detail: Json, name: str, older_name: str) -> object:

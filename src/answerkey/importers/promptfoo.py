@@ -11,9 +11,8 @@ import csv
 import io
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import PurePosixPath
 
 from answerkey.datasets.content import iterate_lines
@@ -21,15 +20,8 @@ from answerkey.errors import listing
 from answerkey.importers import prompts
 from answerkey.importers import questions as ask
 from answerkey.importers.json_values import DamagedError, Json, Row, parse_first
-from answerkey.importers.logs import (
-    Log,
-    LogFile,
-    LogPreview,
-    LogReader,
-    Record,
-    Verdict,
-)
-from answerkey.models.responses import read_message
+from answerkey.importers.logs import Log, LogFile, LogPreview, LogReader, Record
+from answerkey.models.responses import fail, read_message
 from answerkey.spec.nodes import parse_plain
 from answerkey.types import Completion, CompletionStatus
 
@@ -47,6 +39,7 @@ _GRADES = ("Status", "Score")
 _TEST_COUNTS = ("testPassCount", "testFailCount", "testErrorCount")
 #: Provider and prompt of a row.
 Pair = tuple[str, str]
+_PAIR_NAME = " with prompt ".join
 
 
 class PromptfooReader(LogReader):
@@ -81,37 +74,57 @@ class PromptfooReader(LogReader):
             message = f"`{log.path}` is a folder; its files are logs of their own"
             raise log.make_error("E201", message, f"name one: `answerkey import promptfoo {first}`")
         rows: list[tuple[LogFile, Json]] = []
-        prompts_listed: list[Json] = []
+        prompts_listed: list[object] = []
         for file in files:
             for row in _iterate_rows(log, file, prompts_listed):
                 rows.append((file, row))
-        survey = _Survey([row for _, row in rows], prompts_listed)
-        pair = survey.choose_pair(log)
-        log.description.model = pair[0] or None
-        chosen = _ChosenRows(log, pair, survey.repeats)
+        tests = _Tests(log, [row for _, row in rows])
         for file, row in rows:
-            yield from log.convert(file, [row], chosen.read)
-        chosen.compare(survey.count_tests(pair))
-        pairs = [" with prompt ".join(name) for name in survey.places if name != pair]
-        if pairs:
-            hint = "`--column provider=NAME` and `--column prompt=LABEL` take another"
-            message = f"the rows of {' with prompt '.join(pair)} are taken"
-            log.notice(f"{message}; others: {listing(pairs)}", hint)
+            yield from log.convert(file, [row], tests.read)
+        tests.compare(prompts_listed)
 
 
-class _ChosenRows:
-    """The rows of one provider and prompt; `repeats` is how often a test was asked."""
+class _Tests:
+    """The rows of one provider and prompt.
 
-    def __init__(self, log: Log, pair: Pair, repeats: int) -> None:
+    `places` has the place of each provider and prompt in the evaluation.
+    """
+
+    def __init__(self, log: Log, rows: Sequence[Json]) -> None:
         self._log = log
-        self._pair = pair
-        self._repeats = repeats
+        self._places: dict[Pair, int] = {}
+        named = []
+        for row in rows:
+            with suppress(DamagedError):
+                number, pair = _name_row(row)
+                named.append((number, pair, row))
+                place = row.count("promptIdx") or 0
+                self._places[pair] = min(place, self._places.get(pair, place))
+        self._pair = self._choose_pair()
+        self._repeats = _count_repeats(named)
+        log.description.model = self._pair[0] or None
         columns = log.options.columns.items()
-        self._columns = [(role, name) for role, name in columns if role not in _CHOSEN]
+        self._columns = tuple((role, name) for role, name in columns if role not in _CHOSEN)
         self._variables: dict[str, None] = {}
         self._without_truth = 0
         self._present = 0
         self._highest = 0
+
+    def _choose_pair(self) -> Pair:
+        """Return the provider and the prompt whose rows are taken; E206 where there are none.
+
+        Of those that the caller names, the first in the order of the evaluation: rows come in that
+        of arrival.
+        """
+        provider, prompt = map(self._log.options.columns.get, _CHOSEN)
+        for pair in sorted(self._places, key=self._places.__getitem__):
+            if provider in {None, pair[0]} and prompt in {None, pair[1]}:
+                return pair
+        if self._places:
+            message = "no row is of the provider and the prompt that are wanted"
+            hint = f"there are: {listing(map(_PAIR_NAME, self._places))}"
+            raise self._log.make_error("E206", message, hint)
+        return "", ""
 
     def read(self, row: Json) -> list[Record]:
         """Return the record of a row; nothing for one of another provider or prompt."""
@@ -120,29 +133,44 @@ class _ChosenRows:
             return []
         self._present += 1
         self._highest = max(self._highest, number + 1)
-        messages = prompts.parse_chat(row.text("prompt", "raw"))
+        messages = prompts.read_messages(row.text("prompt", "raw"))
         variables = row.object("vars") or row.object("testCase", "vars")
         self._variables.update(dict.fromkeys(variables))
-        question = _read_question(row, variables, messages, self._columns)
+        chosen = tuple((role, name) for role, name in self._columns if name in variables)
+        question = ask.read_asked(variables, prompts.find_question(messages), chosen=chosen)
+        if question.truth is None:
+            question.truth = question.name_truth(_find_expected(row))
         self._without_truth += question.truth is None
-        reply = _read_reply(row, messages)
-        verdict = _read_verdict(row, reply, self._log.options.score)
+        reply = _read_reply(row)
         sample, trial = divmod(number, self._repeats)
-        return [Record(str(sample), question, reply, verdict, trial)]
+        completion = reply.with_fields(
+            prompt=messages,
+            trial=trial,
+            their_score=_read_score(row, reply, self._log.options.score),
+        )
+        return [Record(str(sample), question, completion)]
 
-    def compare(self, expected: int | None) -> None:
-        """Tell what is missing; E206 for tests without a truth."""
+    def compare(self, prompts_listed: list[object]) -> None:
+        """Tell what is missing, and which rows are left out; E206 for tests without a truth."""
         log = self._log
         if self._without_truth:
             message = f"{self._without_truth} tests state no truth: no variable is known for it"
             hint = f"`--column answer=NAME`; variables: {listing(self._variables)}"
             raise log.make_error("E206", f"{message}, and no assertion has one", hint)
-        if expected is not None:
+        metrics = Json(prompts_listed).element(self._places.get(self._pair, 0))
+        counts = [metrics.count("metrics", name) for name in _TEST_COUNTS]
+        numbers = [count for count in counts if count is not None]
+        if numbers and self._places:
             present = self._present + log.broken
-            log.compare_count(present, expected, "its list of prompts", "rows")
+            log.compare_count(present, sum(numbers), "its list of prompts", "rows")
         elif self._present < self._highest and not log.broken:
             tests = f"{self._present} of {self._highest} tests"
             log.notice(f"`testIdx` goes to {self._highest - 1}, but the log holds {tests}")
+        pairs = [_PAIR_NAME(pair) for pair in self._places if pair != self._pair]
+        if pairs:
+            hint = "`--column provider=NAME` and `--column prompt=LABEL` take another"
+            message = f"the rows of {_PAIR_NAME(self._pair)} are taken"
+            log.notice(f"{message}; others: {listing(pairs)}", hint)
 
 
 def _name_row(row: Json) -> tuple[int, Pair]:
@@ -155,58 +183,23 @@ def _name_row(row: Json) -> tuple[int, Pair]:
     return number, (provider or "", label or "")
 
 
-class _Survey:
-    """What all rows together tell.
+def _count_repeats(rows: Sequence[tuple[int, Pair, Json]]) -> int:
+    """Return how often each test was asked.
 
-    `places` has the place of each provider and prompt in the evaluation, `repeats` how often a test
-    was asked: repeats have the same variables and assertions, and follow each other.
+    Repeats have the same variables and assertions, and follow each other.
     """
-
-    def __init__(self, rows: Sequence[Json], prompts_listed: Sequence[Json]) -> None:
-        self.places: dict[Pair, int] = {}
-        self.repeats = 1
-        self._prompts = prompts_listed
-        numbers: dict[str, set[int]] = {}
-        for row in rows:
-            with suppress(DamagedError):
-                number, pair = _name_row(row)
-                place = row.count("promptIdx") or 0
-                self.places[pair] = min(place, self.places.get(pair, place))
-                test = repr((pair, row.object("vars"), row.get("testCase", "assert")))
-                numbers.setdefault(test, set()).add(number)
-        spans = [(min(each), max(each)) for each in numbers.values()]
-        repeats = max([high - low + 1 for low, high in spans], default=1)
-        # Otherwise the same test is there twice, in different places.
-        if all(low // repeats == high // repeats for low, high in spans):
-            self.repeats = repeats
-
-    def choose_pair(self, log: Log) -> Pair:
-        """Return the provider and the prompt whose rows are taken; E206 where there are none.
-
-        Of those that the caller names, the first in the order of the evaluation: rows come in that
-        of arrival.
-        """
-        provider, prompt = (log.options.columns.get(name) for name in _CHOSEN)
-        for pair in sorted(self.places, key=self.places.__getitem__):
-            if provider in {None, pair[0]} and prompt in {None, pair[1]}:
-                return pair
-        if self.places:
-            message = "no row is of the provider and the prompt that are wanted"
-            names = [" with prompt ".join(pair) for pair in self.places]
-            raise log.make_error("E206", message, f"there are: {listing(names)}")
-        return "", ""
-
-    def count_tests(self, pair: Pair) -> int | None:
-        """Return how many rows of a provider and prompt the log states; None where it does not."""
-        listed = self._prompts[self.places.get(pair, 0) :]
-        if not listed or pair not in self.places:
-            return None
-        counts = [listed[0].count("metrics", name) for name in _TEST_COUNTS]
-        numbers = [count for count in counts if count is not None]
-        return sum(numbers) if numbers else None
+    numbers: dict[str, list[int]] = {}
+    for number, pair, row in rows:
+        test = repr((pair, row.object("vars"), row.get("testCase", "assert")))
+        numbers.setdefault(test, []).append(number)
+    spans = [(min(each), max(each)) for each in numbers.values()]
+    repeats = max([high - low + 1 for low, high in spans], default=1)
+    # Otherwise the same test is there twice, in different places.
+    is_repeated = all(low // repeats == high // repeats for low, high in spans)
+    return repeats if is_repeated else 1
 
 
-def _iterate_rows(log: Log, file: LogFile, prompts_listed: list[Json]) -> Iterator[Json]:
+def _iterate_rows(log: Log, file: LogFile, prompts_listed: list[object]) -> Iterator[Json]:
     """Yield the rows of a file: lines, if its name or the first one says so, or a list in an
     object.
 
@@ -222,7 +215,8 @@ def _iterate_rows(log: Log, file: LogFile, prompts_listed: list[Json]) -> Iterat
         document = (
             _read_yaml(log, file) if not {*_YAML}.isdisjoint(endings) else log.read_whole(file)
         )
-        prompts_listed += document.list("results", "prompts")
+        for prompt in document.list("results", "prompts"):
+            prompts_listed.append(prompt.value)
         # The oldest files have the rows right below.
         yield from log.elements(document.get("results", "results") or document.get("results"))
 
@@ -276,49 +270,34 @@ def _split_line(names: list[str], cells: list[str]) -> Iterator[Row]:
         }
 
 
-def _read_question(
-    row: Json,
-    variables: Mapping[str, object],
-    messages: prompts.Messages | None,
-    columns: Sequence[tuple[str, str]],
-) -> ask.Question:
-    """Return what a test asks."""
-    chosen = tuple((role, name) for role, name in columns if name in variables)
-    question = ask.read_asked(variables, prompts.find_question(messages), chosen=chosen)
-    if question.truth is not None:
-        return question
-    # What the strictest assertion with a value expects, where no variable is the truth.
+def _find_expected(row: Json) -> str | None:
+    """Return the value that the strictest assertion expects, if one has any."""
     values = {part.text("type"): part.text("value") for part in row.list("testCase", "assert")}
     for kind in _ASSERTIONS:
-        value = values.get(kind)
-        if value is not None:
-            truth = ask.find_truth(value, question.choices, question.options)
-            return replace(question, truth=truth)
-    return question
+        if values.get(kind) is not None:
+            return values[kind]
+    return None
 
 
-def _read_verdict(row: Json, reply: Completion, score: str | None) -> Verdict:
+def _read_score(row: Json, reply: Completion, score: str | None) -> float | None:
+    """Return the named score of a row, or whether it succeeded; None for a call that failed."""
     if reply.status is CompletionStatus.ERROR:
-        return Verdict()
+        return None
     if score is not None:
         value = row.number("namedScores", score)
-        if value is None:
-            value = row.number("gradingResult", "namedScores", score)
-        return Verdict(value)
+        return row.number("gradingResult", "namedScores", score) if value is None else value
     success = row.get("success")
-    return Verdict(float(success) if isinstance(success, bool) else row.number("score"))
+    return float(success) if isinstance(success, bool) else row.number("score")
 
 
-def _read_reply(row: Json, prompt: prompts.Messages | None) -> Completion:
+def _read_reply(row: Json) -> Completion:
     answer = row.at("response")
     output = answer.get("output")
     error = row.text("error") or answer.text("error")
     if error and (row.count("failureReason") == _ERROR or output is None):
-        return prompts.fail(error, prompt)
+        return fail(error)
     latency = row.number("latencyMs")
-    return replace(
-        read_message(output),
-        prompt=prompt,
+    return read_message(output).with_fields(
         finish_reason=answer.text("finishReason"),
         prompt_tokens=answer.count("tokenUsage", "prompt"),
         completion_tokens=answer.count("tokenUsage", "completion"),

@@ -8,7 +8,6 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -28,7 +27,6 @@ from answerkey.importers.logs import (
     LogPreview,
     LogReader,
     Record,
-    Verdict,
     iterate_files,
 )
 from answerkey.models import responses
@@ -71,28 +69,25 @@ class PlainReader(LogReader):
         log.description.score = roles.columns.get("score") or roles.columns.get("predicted")
         for sample_id, row, question in _iterate_table(rows, roles):
             log.seen += 1
-            yield Record(
-                sample_id=sample_id,
-                question=question,
-                completion=responses.read_message(roles.cell(row, "completion")),
-                verdict=_read_verdict(roles, row, question),
+            completion = responses.read_message(roles.cell(row, "completion"))
+            completion = completion.with_fields(
                 trial=Json(roles.cell(row, "trial")).count() or 0,
+                their_score=_read_score(roles, row, question),
+                their_answer=roles.text(row, "predicted"),
             )
+            yield Record(sample_id, question, completion)
 
 
-def _read_verdict(
-    roles: ask.QuestionColumns, row: Mapping[str, object], question: ask.Question
-) -> Verdict:
-    """Return the verdict of a row: its score, or whether what was extracted is the truth."""
-    extracted = roles.text(row, "predicted")
-    label = ask.find_label(extracted, question.choices, question.options)
+def _read_score(roles: ask.QuestionColumns, row: ask.Row, question: ask.Question) -> float | None:
+    """Return the score of a row, or whether what was extracted is the truth."""
     score = roles.cell(row, "score")
     value = _RIGHT.get(score.strip().lower()) if isinstance(score, str) else None
     if value is None:
         value = Json(score).number()
+    label = question.find_label(roles.text(row, "predicted"))
     if value is None and "score" not in roles.columns and label is not None:
         value = float(label == question.truth)
-    return Verdict(value, label or extracted)
+    return value
 
 
 def _open_table(path: Path, chosen: Mapping[str, str]) -> tuple[Rows, ask.QuestionColumns]:
@@ -114,7 +109,7 @@ def _open_table(path: Path, chosen: Mapping[str, str]) -> tuple[Rows, ask.Questi
 
 def _iterate_table(
     rows: Rows, roles: ask.QuestionColumns
-) -> Iterator[tuple[str, Mapping[str, object], ask.Question]]:
+) -> Iterator[tuple[str, ask.Row, ask.Question]]:
     """Yield id and cells of each row, and what it asks."""
     id_column = roles.columns.get("id", "")
     for _, block in iterate_blocks(rows, size=_BLOCK):
@@ -132,6 +127,15 @@ def _iterate_table(
 _TEXTS = ("model_outputs", "generated_text", "model_output")
 _START, _SHOTS = "model_outputs_", re.compile(r"_\d+shots?$")
 _LEFT_OUT = frozenset({"question", "options", "pred", *_TEXTS})
+_COLUMNS = ask.QuestionColumns(
+    {
+        "question": "question",
+        "options": "options",
+        "answer": "answer",
+        "index": "answer_index",
+        "category": "category",
+    }
+)
 
 
 class MmluProReader(LogReader):
@@ -159,7 +163,7 @@ class MmluProReader(LogReader):
         for file in files:
             rows = log.elements(log.read_whole(file).value)
             for record in log.convert(file, rows, _read_mmlu_pro):
-                unread += record.verdict.value is None
+                unread += record.completion is None or record.completion.their_score is None
                 yield record
         if unread:
             hint = "MMLU-Pro guesses at random there; such a guess is no verdict"
@@ -175,26 +179,18 @@ def _is_list(file: LogFile) -> bool:
 def _read_mmlu_pro(row: Json) -> Record:
     cells = row.object()
     number = row.text("question_id")
-    options = ask.read_texts(row.get("options"))
-    if number is None or options is None:
+    if number is None or ask.read_texts(row.get("options")) is None:
         raise DamagedError("the row has no `question_id`, or no `options`")
     text = next((cells[name] for name in _TEXTS if name in cells), None)
     if isinstance(text, list):
         text = text[0] if text else None
-    choices = ask.label_options(len(options))
-    truth = ask.find_label(row.get("answer"), choices, None)
-    truth = truth or ask.find_label(row.get("answer_index"), choices, None, by_index=True)
+    question = ask.read_question(_COLUMNS, cells, _LEFT_OUT)
     extracted = row.text("pred")
-    question = ask.Question(
-        question=row.text("question"),
-        choices=choices,
-        options=options,
-        truth=truth or row.text("answer"),
-        category=row.text("category"),
-        original={name: value for name, value in cells.items() if name not in _LEFT_OUT},
+    completion = responses.read_message(text).with_fields(
+        their_score=None if extracted is None else float(extracted == question.truth),
+        their_answer=extracted,
     )
-    verdict = Verdict(None if extracted is None else float(extracted == truth), extracted)
-    return Record(number, question, responses.read_message(text), verdict)
+    return Record(number, question, completion)
 
 
 # ── batches
@@ -270,9 +266,10 @@ def _read_response(status: int, body: Json) -> Completion:
     reply = responses.read_message({"output": body.get("output"), "usage": body.get("usage")})
     reason = body.text("incomplete_details", "reason")
     if reason == "content_filter" and not reply.text:
-        return replace(reply, text=None, status=CompletionStatus.REFUSED, finish_reason=reason)
+        refused = CompletionStatus.REFUSED
+        return reply.with_fields(text=None, status=refused, finish_reason=reason)
     is_cut = reason in {"max_output_tokens", "max_tokens"}
-    return replace(reply, finish_reason="length" if is_cut else "stop")
+    return reply.with_fields(finish_reason="length" if is_cut else "stop")
 
 
 class AnthropicBatchReader(OpenAiBatchReader):
@@ -334,11 +331,10 @@ class EveryEvalEverReader(LogReader):
             name = parse_first(file.read_head()).text("evaluation_name") or file.stem
             if not log.begin_task(name):
                 continue
-            before = log.seen
             log.description.score = "evaluation.is_correct"
             yield from log.convert(file, log.rows(file), partial(_read_row, log))
             total = totals.get(file.stem)
-            log.compare_count(log.seen - before, total, "the file of numbers", "rows")
+            log.compare_count(log.present, total, "the file of numbers", "rows")
 
 
 def _count_stated(log: Log) -> dict[str, int]:
@@ -363,49 +359,46 @@ def _count_stated(log: Log) -> dict[str, int]:
 def _read_row(log: Log, row: Json) -> list[Record]:
     """Return the records of a row, one for each reply."""
     log.description.model = log.description.model or row.text("model_id")
-    name = row.require("row", "sample_id")
     metadata = row.at("metadata")
-    choices, options = _find_choices(row)
-    original = metadata.object()
-    question = ask.Question(
-        question=row.text("input", "raw") or row.text("input", "formatted"),
-        choices=choices,
-        options=options,
-        truth=ask.find_truth(row.get("input", "reference"), choices, options),
-        category=metadata.any_text(*prompts.CATEGORIES),
-        original={key: value for key, value in original.items() if key not in _OWN_KEYS},
-    )
+    question = _read_shared(row, metadata)
     trial = metadata.text("trial") or metadata.text("epoch") or ""
     is_number = trial.isascii() and trial.isdigit() and len(trial) <= _LONGEST_TRIAL
+    correct = row.get("evaluation", "is_correct")
+    score = float(correct) if isinstance(correct, bool) else row.number("evaluation", "score")
+    extracted = None
+    for attribution in row.list("answer_attribution"):  # the last of them
+        extracted = attribution.text("extracted_value") or None
     return prompts.list_trials(
-        name,
+        row.require("row", "sample_id"),
         question,
         _list_replies(row),
-        _read_evaluation(row, choices, options),
-        int(trial) if is_number else 0,
+        first=int(trial) if is_number else 0,
+        their_score=score,
+        their_answer=extracted,
     )
 
 
-def _read_evaluation(row: Json, choices: ask.Texts | None, options: ask.Texts | None) -> Verdict:
-    """Return how a row was judged; what was extracted stands in its last attribution."""
-    correct = row.get("evaluation", "is_correct")
-    value = float(correct) if isinstance(correct, bool) else row.number("evaluation", "score")
-    extracted = None
-    for attribution in row.list("answer_attribution"):
-        if isinstance(attribution.value, dict):
-            extracted = attribution.text("extracted_value")
-    if not extracted:
-        return Verdict(value)
-    return Verdict(value, ask.find_label(extracted, choices, options) or extracted)
-
-
-def _find_choices(row: Json) -> tuple[ask.Texts | None, ask.Texts | None]:
-    """Return labels and options; choices that are labels leave the options to the prompt."""
+def _read_shared(row: Json, metadata: Json) -> ask.Question:
+    """Return what a row asks; choices that are labels leave the options to the prompt."""
+    prompt = row.text("input", "raw")
+    question = ask.find_shown(prompt)
+    question.question = prompt or row.text("input", "formatted")
     texts = ask.read_texts(row.get("input", "choices"))
-    if texts is None:
-        shown = ask.find_shown(row.text("input", "raw"))
-        return shown.choices, shown.options
-    labels = ask.read_texts(row.text("metadata", "choice_labels"))
+    if texts is not None:
+        question.choices, question.options = _label_choices(texts, metadata)
+    question.truth = question.name_truth(row.get("input", "reference"))
+    question.category = metadata.any_text(*prompts.CATEGORIES)
+    original = metadata.object()
+    question.original = {key: original[key] for key in original if key not in _OWN_KEYS}
+    return question
+
+
+def _label_choices(
+    texts: ask.Texts,
+    metadata: Json,
+) -> tuple[ask.Texts | None, ask.Texts | None]:
+    """Return the labels and the options of a row with these choices."""
+    labels = ask.read_texts(metadata.text("choice_labels"))
     if labels is not None and len(labels) == len(texts):
         return ask.take_labels(labels), None if labels == texts else texts
     labels = ask.take_labels(texts)
@@ -423,21 +416,18 @@ def _list_replies(row: Json) -> list[Completion]:
         if not isinstance(messages, list):
             return [_read_missing(row)]
         texts = [{"messages": messages}]
-    reasoning = ask.read_texts(row.get("output", "reasoning_trace")) or ()
     prompt = prompts.read_messages(row.text("input", "formatted"))
     latency = row.number("performance", "latency_ms")
+    usage = responses.read_usage(row.get("token_usage"))
     replies = []
     for place, text in enumerate(texts):
         reply = responses.read_message(text)
         replies.append(
-            replace(
-                reply,
-                reply=None,
+            reply.with_fields(
+                **usage,
                 prompt=reply.prompt or prompt,
-                prompt_tokens=row.count("token_usage", "input_tokens"),
-                completion_tokens=row.count("token_usage", "output_tokens"),
                 latency=None if latency is None else latency / 1000,
-                reasoning=reasoning[place] if place < len(reasoning) else None,
+                reasoning=row.element(place, "output", "reasoning_trace").text(),
             )
         )
     return replies
@@ -448,8 +438,7 @@ def _read_missing(row: Json) -> Completion:
     error = row.text("error")
     status = row.text("metadata", "completion_status")
     if error and status in {None, CompletionStatus.ERROR}:
-        return prompts.fail(error)
-    for known_status in set(CompletionStatus) - {CompletionStatus.OK}:
-        if known_status == status:
-            return Completion(None, known_status)
+        return responses.fail(error)
+    if status in set(CompletionStatus) - {CompletionStatus.OK}:
+        return Completion(None, CompletionStatus(status))
     return Completion(None, CompletionStatus.NO_TEXT)

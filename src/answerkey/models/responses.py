@@ -43,6 +43,7 @@ FINISH_REASONS: dict[str, str] = {
     "STOP": "stop",
     "max_tokens": "length",
     "max_output_tokens": "length",
+    "model_length": "length",
     "MAX_TOKENS": "length",
     "model_context_window_exceeded": "length",
     "tool_use": "tool_calls",

@@ -154,7 +154,12 @@ def _identify(numbered: tuple[int, Json]) -> object:
     return _name_state(state, state.text("instance", "id"))
 
 
-def _read_question(states: list[Json], method: str, value: float | None, state: Json) -> Record:
+def _read_question(
+    states: list[Json],
+    method: str,
+    value: float | None,
+    state: Json,
+) -> list[Record]:
     """Return the record of a question, which is called by its id; `state` is its first."""
     instance = state.at("instance")
     texts, right = _list_references(state)
@@ -183,7 +188,7 @@ def _read_question(states: list[Json], method: str, value: float | None, state: 
         their_score=value,
         their_answer=answer,
     )
-    return Record(state.require("state", "instance", "id"), question, completion)
+    return [Record(state.require("state", "instance", "id"), question, completion)]
 
 
 def _show_references(

@@ -15,7 +15,7 @@ from pathlib import Path
 from answerkey.errors import DataError, Place, listing
 from answerkey.importers import prompts
 from answerkey.importers import questions as ask
-from answerkey.importers.json_values import DamagedError, Json, Row
+from answerkey.importers.json_values import DamagedError, Json, Row, parse_bytes
 from answerkey.importers.logs import Log, LogPreview, LogReader, Record, iterate_files
 from answerkey.models.responses import fail, read_message
 from answerkey.types import Completion, CompletionStatus
@@ -25,8 +25,6 @@ _HEADER, _START = "header.json", "_journal/start.json"
 _SAMPLE = re.compile(r"samples/(.+_epoch_\d+|[^/]+(/sample)?)\.json")
 _ENDINGS = frozenset({".eval", ".json"})
 _ATTACHMENT = "attachment://"
-#: What Inspect's own scores mean as numbers.
-_VALUES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 
 
 class InspectReader(LogReader):
@@ -78,7 +76,7 @@ def _read_log(log: Log, path: Path) -> Iterator[Record]:
         if _SAMPLE.fullmatch(file.name):
             log.seen += 1
             with log.guard(file):
-                yield read(file.read_json(most_lines=1))
+                yield from read(Json(parse_bytes(file.read_whole(most_lines=1))))
     _compare(log, path, head)
 
 
@@ -138,7 +136,7 @@ def _read_sample(
     score_name: str | None,
     numbers: dict[str, dict[str | None, int]],
     sample: Json,
-) -> Record:
+) -> list[Record]:
     """Return the record of a sample and epoch.
 
     A question with the id of another one gets a number of its own.
@@ -155,12 +153,12 @@ def _read_sample(
     score = _find_score(log, score_name, sample.object("scores"))
     completion = _read_completion(sample).with_fields(
         trial=sample.count("epoch") or 0,
-        their_score=_read_value(score.get("value")),
+        their_score=score.at("value").verdict(),
         their_answer=score.text("answer"),
     )
     if number > 1:
         identity = f"{identity}#{number}"
-    return Record(identity, _read_question(sample, prompt), completion)
+    return [Record(identity, _read_question(sample, prompt), completion)]
 
 
 def _find_score(log: Log, name: str | None, scores: Row) -> Json:
@@ -174,14 +172,6 @@ def _find_score(log: Log, name: str | None, scores: Row) -> Json:
     if listed and name not in listed and log.options.score is None:
         name = log.description.score = next(iter(values), next(iter(scores)))
     return Json(listed).at(name or "")
-
-
-def _read_value(value: object) -> float | None:
-    """Return what the value of a score means as a number."""
-    number = None
-    if isinstance(value, str):
-        number = _VALUES.get(value, _VALUES.get(value.lower()))
-    return Json(value).number() if number is None else number
 
 
 def _read_question(sample: Json, prompt: str | None) -> ask.Question:

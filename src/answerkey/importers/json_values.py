@@ -14,6 +14,19 @@ Row = dict[str, object]
 _DECODER = json.JSONDecoder(parse_constant=lambda _: None)
 #: Made once: `str | int | float` would build a type for every value.
 _NUMBERS = (str, int, float)
+#: How tools say in words whether an answer is right; partly right is a half.
+_VERDICTS = {
+    "c": 1.0,
+    "correct": 1.0,
+    "true": 1.0,
+    "yes": 1.0,
+    "p": 0.5,
+    "i": 0.0,
+    "incorrect": 0.0,
+    "false": 0.0,
+    "no": 0.0,
+    "n": 0.0,
+}
 
 
 class DamagedError(Exception):
@@ -101,6 +114,19 @@ class Json:
         except (ValueError, OverflowError):
             return None
         return number if math.isfinite(number) else None
+
+    def any_number(self, *paths: tuple[str, ...]) -> float | None:
+        """Return the first number that one of some paths leads to."""
+        for path in paths:
+            number = self.number(*path)
+            if number is not None:
+                return number
+        return None
+
+    def verdict(self) -> float | None:
+        """Return the value as a verdict: a number, or a word such as `C` or `incorrect`."""
+        word = str(self.value).strip().lower()
+        return _VERDICTS.get(word, self.number())
 
     def count(self, *path: str) -> int | None:
         """Return the whole number from 0 on that a path leads to."""

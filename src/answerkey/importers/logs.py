@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO, ClassVar
+from typing import BinaryIO, ClassVar, TypeVar
 
 from answerkey.datasets.content import Content, RowErrors, describe_long, find_line_limit
 from answerkey.errors import AnswerkeyError, DataError, Place, listing
@@ -30,6 +30,8 @@ from answerkey.importers.json_values import (
 )
 from answerkey.importers.questions import Question
 from answerkey.types import Completion, Notice
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +129,6 @@ class LogFile:
         if len(raw) > most_bytes:
             raise DamagedError(describe_long("the file", most_bytes))
         return raw
-
-    def read_json(self, most_lines: int = MOST_JSON_LINES) -> Json:
-        """Return the file as one JSON value; DamagedError when it is none or too long."""
-        raw = self.read_whole(most_lines)
-        return Json(parse_bytes(raw))
 
     def iterate_lines(self) -> Iterator[bytes]:
         """Yield the lines; DamagedError at one that is too long."""
@@ -336,13 +333,12 @@ class Log:
         self,
         file: LogFile,
         rows: Iterable[Json],
-        convert: Callable[[Json], Record | Iterable[Record]],
-    ) -> Iterator[Record]:
+        convert: Callable[[Json], Iterable[T]],
+    ) -> Iterator[T]:
         """Yield what rows become; one that lacks what it must have (DamagedError) is remembered."""
         for row in rows:
             try:
-                result = convert(row)
-                records = [result] if isinstance(result, Record) else list(result)
+                records = list(convert(row))
             except DamagedError as error:
                 message = f"element {row.key}: {error}" if row.key else str(error)
                 self.mark_broken(message, file.place(row.line))
@@ -363,11 +359,15 @@ class Log:
                 else:
                     yield Json(row, number)
 
-    def read_whole(self, file: LogFile) -> Json:
-        """Return a file that is one JSON value; null, which is remembered, where it is broken."""
+    def read_whole(
+        self,
+        file: LogFile,
+        parse: Callable[[bytes], object] = parse_bytes,
+    ) -> Json:
+        """Return a file that is one value; null, which is remembered, where it is broken."""
         document = Json(None)
         with self.guard(file):
-            document = file.read_json()
+            document = Json(parse(file.read_whole()))
         return document  # noqa: RET504 - null where the guard took an error
 
     def elements(self, values: object) -> Iterator[Json]:

@@ -96,7 +96,7 @@ def _read_set(log: Log, files: dict[str, LogFile], expected: int | None) -> Iter
             reviews[review.text("index") or ""] = review.value
     before = log.seen
 
-    def read(row: Json) -> Record:
+    def read(row: Json) -> list[Record]:
         if not reviews:
             return _read_review(log, row, row)
         index = row.require("line", "index")
@@ -110,7 +110,7 @@ def _read_set(log: Log, files: dict[str, LogFile], expected: int | None) -> Iter
         log.compare_count(present, expected, "the report")
 
 
-def _read_review(log: Log, review: Json, prediction: Json) -> Record:
+def _read_review(log: Log, review: Json, prediction: Json) -> list[Record]:
     """Return the record of a review and a prediction, which may be one and the same."""
     index = prediction.require("line", "index")
     log.description.model = log.description.model or prediction.text("model")
@@ -129,7 +129,7 @@ def _read_review(log: Log, review: Json, prediction: Json) -> Record:
         their_score=_read_score(log, score),
         their_answer=score.text("score", "extracted_prediction"),
     )
-    return Record(group or index, question, completion)
+    return [Record(group or index, question, completion)]
 
 
 def _read_prompt(row: Json) -> prompts.Messages:
@@ -262,7 +262,7 @@ def _read_dataset(
     for part, file in enumerate(parts):
         highest = -1
 
-        def read(row: Json, part: int = part, offset: int = offset) -> Record:
+        def read(row: Json, part: int = part, offset: int = offset) -> list[Record]:
             nonlocal highest
             sample_id = row.key
             if sample_id.isascii() and sample_id.isdigit():
@@ -281,7 +281,7 @@ def _read_dataset(
         log.notice(f"`{name}`: the questions go to {offset - 1}, but {missing} are missing")
 
 
-def _read_prediction(row: Json, name: str, detail: Json) -> Record:
+def _read_prediction(row: Json, name: str, detail: Json) -> list[Record]:
     """Return the record of a question; `detail` is what the results say of it."""
     cells = row.object()
     if "prediction" not in cells:
@@ -311,7 +311,7 @@ def _read_prediction(row: Json, name: str, detail: Json) -> Record:
         their_score=value,
         their_answer=ask.write_cell(extracted),
     )
-    return Record(name, question, completion)
+    return [Record(name, question, completion)]
 
 
 def _pick(detail: Json, name: str, older_name: str) -> object:

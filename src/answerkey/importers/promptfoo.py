@@ -11,15 +11,15 @@ import csv
 import io
 import re
 import shlex
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from answerkey.datasets.content import iterate_lines
 from answerkey.errors import listing
 from answerkey.importers import prompts
 from answerkey.importers import questions as ask
-from answerkey.importers.json_values import DamagedError, Json, Row, parse_first
+from answerkey.importers.json_values import DamagedError, Json, Row, parse_bytes, parse_first
 from answerkey.importers.logs import Log, LogFile, LogPreview, LogReader, Record
 from answerkey.models.responses import fail, read_message
 from answerkey.spec.nodes import parse_plain
@@ -30,7 +30,7 @@ _ASSERTIONS = ("equals", "is", "contains", "icontains", "starts-with", "regex")
 #: By `--column` these choose among the rows.
 _CHOSEN = ("provider", "prompt")
 _ERROR = 2
-_YAML = (".yaml", ".yml")
+_YAML = frozenset({".yaml", ".yml"})
 _LINES = frozenset({".jsonl", ".ndjson"})
 _ENDINGS = (".json", ".jsonl", ".ndjson", ".csv", ".gz", ".zst", *_YAML)
 #: The columns of a CSV file: what one provider said to one prompt, then how it was graded.
@@ -73,123 +73,66 @@ class PromptfooReader(LogReader):
             first = shlex.quote(files[0].file) if files else "FILE"
             message = f"`{log.path}` is a folder; its files are logs of their own"
             raise log.make_error("E201", message, f"name one: `answerkey import promptfoo {first}`")
-        rows: list[tuple[LogFile, Json]] = []
-        prompts_listed: list[object] = []
+        tests: list[_Test] = []
+        listed: list[object] = []
         for file in files:
-            for row in _iterate_rows(log, file, prompts_listed):
-                rows.append((file, row))
-        tests = _Tests(log, [row for _, row in rows])
-        for file, row in rows:
-            yield from log.convert(file, [row], tests.read)
-        tests.compare(prompts_listed)
-
-
-class _Tests:
-    """The rows of one provider and prompt.
-
-    `places` has the place of each provider and prompt in the evaluation.
-    """
-
-    def __init__(self, log: Log, rows: Sequence[Json]) -> None:
-        self._log = log
-        self._places: dict[Pair, int] = {}
-        named = []
-        for row in rows:
-            with suppress(DamagedError):
-                number, pair = _name_row(row)
-                named.append((number, pair, row))
-                place = row.count("promptIdx") or 0
-                self._places[pair] = min(place, self._places.get(pair, place))
-        self._pair = self._choose_pair()
-        self._repeats = _count_repeats(named)
-        log.description.model = self._pair[0] or None
-        columns = log.options.columns.items()
-        self._columns = tuple((role, name) for role, name in columns if role not in _CHOSEN)
-        self._variables: dict[str, None] = {}
-        self._without_truth = 0
-        self._present = 0
-        self._highest = 0
-
-    def _choose_pair(self) -> Pair:
-        """Return the provider and the prompt whose rows are taken; E206 where there are none.
-
-        Of those that the caller names, the first in the order of the evaluation: rows come in that
-        of arrival.
-        """
-        provider, prompt = map(self._log.options.columns.get, _CHOSEN)
-        for pair in sorted(self._places, key=self._places.__getitem__):
-            if provider in {None, pair[0]} and prompt in {None, pair[1]}:
-                return pair
-        if self._places:
-            message = "no row is of the provider and the prompt that are wanted"
-            hint = f"there are: {listing(map(_PAIR_NAME, self._places))}"
-            raise self._log.make_error("E206", message, hint)
-        return "", ""
-
-    def read(self, row: Json) -> list[Record]:
-        """Return the record of a row; nothing for one of another provider or prompt."""
-        number, pair = _name_row(row)
-        if pair != self._pair:
-            return []
-        self._present += 1
-        self._highest = max(self._highest, number + 1)
-        messages = prompts.read_messages(row.text("prompt", "raw"))
-        variables = row.object("vars") or row.object("testCase", "vars")
-        self._variables.update(dict.fromkeys(variables))
-        chosen = tuple((role, name) for role, name in self._columns if name in variables)
-        question = ask.read_asked(variables, prompts.find_question(messages), chosen=chosen)
-        if question.truth is None:
-            question.truth = question.name_truth(_find_expected(row))
-        self._without_truth += question.truth is None
-        reply = _read_reply(row)
-        sample, trial = divmod(number, self._repeats)
-        completion = reply.with_fields(
-            prompt=messages,
-            trial=trial,
-            their_score=_read_score(row, reply, self._log.options.score),
-        )
-        return [Record(str(sample), question, completion)]
-
-    def compare(self, prompts_listed: list[object]) -> None:
-        """Tell what is missing, and which rows are left out; E206 for tests without a truth."""
-        log = self._log
-        if self._without_truth:
-            message = f"{self._without_truth} tests state no truth: no variable is known for it"
-            hint = f"`--column answer=NAME`; variables: {listing(self._variables)}"
-            raise log.make_error("E206", f"{message}, and no assertion has one", hint)
-        metrics = Json(prompts_listed).element(self._places.get(self._pair, 0))
-        counts = [metrics.count("metrics", name) for name in _TEST_COUNTS]
-        numbers = [count for count in counts if count is not None]
-        if numbers and self._places:
-            present = self._present + log.broken
-            log.compare_count(present, sum(numbers), "its list of prompts", "rows")
-        elif self._present < self._highest and not log.broken:
-            tests = f"{self._present} of {self._highest} tests"
-            log.notice(f"`testIdx` goes to {self._highest - 1}, but the log holds {tests}")
-        pairs = [_PAIR_NAME(pair) for pair in self._places if pair != self._pair]
-        if pairs:
+            tests += log.convert(file, _iterate_rows(log, file, listed), _name_test)
+        places: dict[Pair, int] = {}
+        for test in tests:
+            place = test.row.count("promptIdx") or 0
+            places[test.pair] = min(place, places.get(test.pair, place))
+        pair = _choose_pair(log, places)
+        log.description.model = pair[0] or None
+        chosen = [test for test in tests if test.pair == pair]
+        yield from _read_tests(log, chosen, _count_repeats(tests))
+        _compare(log, chosen, Json(listed).element(places.get(pair, 0)))
+        others = [_PAIR_NAME(name) for name in places if name != pair]
+        if others:
             hint = "`--column provider=NAME` and `--column prompt=LABEL` take another"
-            message = f"the rows of {_PAIR_NAME(self._pair)} are taken"
-            log.notice(f"{message}; others: {listing(pairs)}", hint)
+            message = f"the rows of {_PAIR_NAME(pair)} are taken"
+            log.notice(f"{message}; others: {listing(others)}", hint)
 
 
-def _name_row(row: Json) -> tuple[int, Pair]:
-    """Return the number of a row's test, and its provider and prompt."""
+class _Test(NamedTuple):
+    """A row: the number of its test, and its provider and prompt."""
+
+    number: int
+    pair: Pair
+    row: Json
+
+
+def _name_test(row: Json) -> list[_Test]:
     number = row.count("testIdx")
     if number is None:
         raise DamagedError("the row has no `testIdx`")
     provider = row.text("provider", "label") or row.text("provider", "id") or row.text("provider")
     label = row.text("prompt", "label") or row.text("promptId") or row.text("promptIdx")
-    return number, (provider or "", label or "")
+    return [_Test(number, (provider or "", label or ""), row)]
 
 
-def _count_repeats(rows: Sequence[tuple[int, Pair, Json]]) -> int:
+def _choose_pair(log: Log, places: Mapping[Pair, int]) -> Pair:
+    """Return the provider and the prompt whose rows are taken; E206 where there are none.
+
+    Of those that the caller names, the first in the order of the evaluation: rows come in that of
+    arrival.
+    """
+    provider, prompt = map(log.options.columns.get, _CHOSEN)
+    for pair in sorted(places, key=places.__getitem__):
+        if provider in {None, pair[0]} and prompt in {None, pair[1]}:
+            return pair
+    if places:
+        message = "no row is of the provider and the prompt that are wanted"
+        raise log.make_error("E206", message, f"there are: {listing(map(_PAIR_NAME, places))}")
+    return "", ""
+
+
+def _count_repeats(tests: Sequence[_Test]) -> int:
     """Return how often each test was asked.
 
     Repeats have the same variables and assertions, and follow each other.
     """
     numbers: dict[str, list[int]] = {}
-    for number, pair, row in rows:
+    for number, pair, row in tests:
         test = repr((pair, row.object("vars"), row.get("testCase", "assert")))
         numbers.setdefault(test, []).append(number)
     spans = [(min(each), max(each)) for each in numbers.values()]
@@ -199,11 +142,49 @@ def _count_repeats(rows: Sequence[tuple[int, Pair, Json]]) -> int:
     return repeats if is_repeated else 1
 
 
-def _iterate_rows(log: Log, file: LogFile, prompts_listed: list[object]) -> Iterator[Json]:
+def _read_tests(log: Log, tests: Sequence[_Test], repeats: int) -> Iterator[Record]:
+    """Yield the records of one provider and prompt; E206 for tests without a truth."""
+    columns = {**log.options.columns, **dict.fromkeys(_CHOSEN)}
+    names: dict[str, None] = {}
+    without_truth = 0
+    for number, _, row in tests:
+        prompt = prompts.read_messages(row.text("prompt", "raw"))
+        variables = row.object("vars") or row.object("testCase", "vars")
+        names.update(dict.fromkeys(variables))
+        chosen = tuple((role, name) for role, name in columns.items() if name in variables)
+        question = ask.read_asked(variables, prompts.find_question(prompt), chosen=chosen)
+        if question.truth is None:
+            question.truth = question.name_truth(_find_expected(row))
+        without_truth += question.truth is None
+        reply = _read_reply(row)
+        sample, trial = divmod(number, repeats)
+        score = _read_score(row, reply, log.options.score)
+        completion = reply.with_fields(prompt=prompt, trial=trial, their_score=score)
+        yield Record(str(sample), question, completion)
+    if without_truth:
+        message = f"{without_truth} tests state no truth: no variable is known for it"
+        hint = f"`--column answer=NAME`; variables: {listing(names)}"
+        raise log.make_error("E206", f"{message}, and no assertion has one", hint)
+
+
+def _compare(log: Log, tests: Sequence[_Test], prompt: Json) -> None:
+    """Compare how many tests were met with what the log states of their prompt."""
+    present = len(tests)
+    highest = max((test.number + 1 for test in tests), default=0)
+    counts = [prompt.count("metrics", name) for name in _TEST_COUNTS]
+    numbers = [count for count in counts if count is not None]
+    if numbers:
+        log.compare_count(present + log.broken, sum(numbers), "its list of prompts", "rows")
+    elif present < highest and not log.broken:
+        tests_present = f"{present} of {highest} tests"
+        log.notice(f"`testIdx` goes to {highest - 1}, but the log holds {tests_present}")
+
+
+def _iterate_rows(log: Log, file: LogFile, listed: list[object]) -> Iterator[Json]:
     """Yield the rows of a file: lines, if its name or the first one says so, or a list in an
     object.
 
-    The prompts of such an object are put into a list of their own.
+    The prompts of such an object are put into `listed`.
     """
     endings = PurePosixPath(file.name).suffixes
     first = parse_first(file.read_head()).object()
@@ -212,20 +193,16 @@ def _iterate_rows(log: Log, file: LogFile, prompts_listed: list[object]) -> Iter
     elif not _LINES.isdisjoint(endings) or (first and "results" not in first):
         yield from log.rows(file)
     else:
-        document = (
-            _read_yaml(log, file) if not {*_YAML}.isdisjoint(endings) else log.read_whole(file)
-        )
+        parse = parse_bytes if _YAML.isdisjoint(endings) else _parse_yaml
+        document = log.read_whole(file, parse)
         for prompt in document.list("results", "prompts"):
-            prompts_listed.append(prompt.value)
+            listed.append(prompt.value)
         # The oldest files have the rows right below.
         yield from log.elements(document.get("results", "results") or document.get("results"))
 
 
-def _read_yaml(log: Log, file: LogFile) -> Json:
-    document = Json(None)
-    with log.guard(file):
-        document = Json(parse_plain(file.read_whole().decode("utf-8-sig")))
-    return document  # noqa: RET504 - null where the guard took an error
+def _parse_yaml(raw: bytes) -> object:
+    return parse_plain(raw.decode("utf-8-sig"))
 
 
 def _iterate_csv(log: Log, file: LogFile) -> Iterator[Json]:
@@ -284,10 +261,8 @@ def _read_score(row: Json, reply: Completion, score: str | None) -> float | None
     if reply.status is CompletionStatus.ERROR:
         return None
     if score is not None:
-        value = row.number("namedScores", score)
-        return row.number("gradingResult", "namedScores", score) if value is None else value
-    success = row.get("success")
-    return float(success) if isinstance(success, bool) else row.number("score")
+        return row.any_number(("namedScores", score), ("gradingResult", "namedScores", score))
+    return row.any_number(("success",), ("score",))
 
 
 def _read_reply(row: Json) -> Completion:

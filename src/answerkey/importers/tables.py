@@ -4,10 +4,8 @@ every_eval_ever.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -30,20 +28,12 @@ from answerkey.importers.logs import (
     iterate_files,
 )
 from answerkey.models import responses
+from answerkey.models.batch_lines import ANTHROPIC_LINES, OPENAI_LINES, dig, read_line
 from answerkey.types import Completion, CompletionStatus
 
 # ── plain tables
 
 _BLOCK = 8_192
-_RIGHT = {
-    "true": 1.0,
-    "yes": 1.0,
-    "correct": 1.0,
-    "c": 1.0,
-    "false": 0.0,
-    "no": 0.0,
-    "incorrect": 0.0,
-}
 
 
 class PlainReader(LogReader):
@@ -80,14 +70,11 @@ class PlainReader(LogReader):
 
 def _read_score(roles: ask.QuestionColumns, row: ask.Row, question: ask.Question) -> float | None:
     """Return the score of a row, or whether what was extracted is the truth."""
-    score = roles.cell(row, "score")
-    value = _RIGHT.get(score.strip().lower()) if isinstance(score, str) else None
-    if value is None:
-        value = Json(score).number()
+    score = Json(roles.cell(row, "score")).verdict()
     label = question.find_label(roles.text(row, "predicted"))
-    if value is None and "score" not in roles.columns and label is not None:
-        value = float(label == question.truth)
-    return value
+    if score is None and "score" not in roles.columns and label is not None:
+        score = float(label == question.truth)
+    return score
 
 
 def _open_table(path: Path, chosen: Mapping[str, str]) -> tuple[Rows, ask.QuestionColumns]:
@@ -176,7 +163,7 @@ def _is_list(file: LogFile) -> bool:
     return is_json and not file.read_head().startswith("{")
 
 
-def _read_mmlu_pro(row: Json) -> Record:
+def _read_mmlu_pro(row: Json) -> list[Record]:
     cells = row.object()
     number = row.text("question_id")
     if number is None or ask.read_texts(row.get("options")) is None:
@@ -190,12 +177,11 @@ def _read_mmlu_pro(row: Json) -> Record:
         their_score=None if extracted is None else float(extracted == question.truth),
         their_answer=extracted,
     )
-    return Record(number, question, completion)
+    return [Record(number, question, completion)]
 
 
 # ── batches
 
-_OK, _FIRST_ERROR = 200, 400
 _LINES = (".jsonl", ".ndjson", ".gz", ".zst")
 
 
@@ -205,7 +191,7 @@ class OpenAiBatchReader(LogReader):
     kind = "openai-batch"
     title = "OpenAI batch output"
     row_keys: ClassVar[tuple[set[str], ...]] = ({"custom_id", "response"}, {"custom_id", "error"})
-    model_path: ClassVar[tuple[str, ...]] = ("response", "body", "model")
+    line_form: ClassVar = OPENAI_LINES
 
     def read(self, log: Log) -> Iterator[Record]:
         """Yield the questions of the dataset, whose ids are the `custom_id`s, then the answers."""
@@ -219,29 +205,21 @@ class OpenAiBatchReader(LogReader):
         for file in log.files(*_LINES):
             yield from log.convert(file, log.rows(file), partial(self._read_row, log))
 
-    def _read_row(self, log: Log, row: Json) -> Record:
+    def _read_row(self, log: Log, row: Json) -> list[Record]:
         name = row.require("line", "custom_id")
-        log.description.model = log.description.model or row.text(*self.model_path)
-        return Record(name, None, self.read_answer(row))
+        model = dig(row.value, f"{self.line_form.body}.model")
+        log.description.model = log.description.model or ask.write_cell(model)
+        read = partial(responses.read_body, take=self.take)
+        return [Record(name, None, read_line(row.value, self.line_form, read))]
 
-    def read_answer(self, row: Json) -> Completion:
-        """Return what a line says: a chat completion, a text completion, or a response."""
-        error = row.get("error")
-        if error:
-            complaint = responses.find_complaint(error) or "no reason is given"
-            return responses.fail(f"{row.text('error', 'code') or 'error'}: {complaint}")
-        if not isinstance(row.get("response"), dict):
-            return responses.fail("the line has neither an answer nor an error")
-        body = row.at("response", "body")
-        status = row.get("response", "status_code")
-        if not isinstance(status, int):
-            status = _OK
-        has_output = body.get("output") is not None and not body.get("choices")
-        if has_output or body.get("object") == "response":
-            return _read_response(status, body)
-        is_text = body.get("object") == "text_completion"
-        take = responses.take_text if is_text else responses.take_chat
-        return responses.read_body(status, _to_bytes(body.value), take)
+    def take(self, body: responses.Fields) -> Completion:
+        """Return what a body says: a chat completion, a text completion, or a response."""
+        kind = body.get("object")
+        if kind == "text_completion":
+            return responses.take_text(body)
+        if kind == "response" or (body.get("output") is not None and not body.get("choices")):
+            return _take_response(Json(body))
+        return responses.take_chat(body)
 
 
 def _read_questions(path: Path, columns: Mapping[str, str]) -> Iterator[Record]:
@@ -255,14 +233,11 @@ def _read_questions(path: Path, columns: Mapping[str, str]) -> Iterator[Record]:
         yield Record(sample_id, question)
 
 
-def _read_response(status: int, body: Json) -> Completion:
+def _take_response(body: Json) -> Completion:
     """Return what the Responses API answers: the texts of its messages, thoughts apart."""
-    if status >= _FIRST_ERROR:
-        return responses.fail(f"HTTP {status}: {responses.find_complaint(body.value)}")
     state = body.text("status")
     if state in {"failed", "cancelled"}:
-        complaint = responses.find_complaint(body.get("error"))
-        return responses.fail(complaint or f"the response is {state}")
+        return responses.fail(f"the response is {state}")
     reply = responses.read_message({"output": body.get("output"), "usage": body.get("usage")})
     reason = body.text("incomplete_details", "reason")
     if reason == "content_filter" and not reply.text:
@@ -278,24 +253,11 @@ class AnthropicBatchReader(OpenAiBatchReader):
     kind = "anthropic-batch"
     title = "Anthropic batch output"
     row_keys = ({"custom_id", "result"},)
-    model_path = ("result", "message", "model")
+    line_form = ANTHROPIC_LINES
 
-    def read_answer(self, row: Json) -> Completion:
-        """Return what a line says: a message, or why there is none."""
-        kind = row.text("result", "type") or "no result"
-        if kind == "succeeded":
-            body = _to_bytes(row.get("result", "message"))
-            return responses.read_body(_OK, body, responses.take_anthropic)
-        reason = responses.find_complaint(row.get("result", "error"))
-        return responses.fail(f"{kind}: {reason}" if reason else kind)
-
-
-def _to_bytes(body: object) -> bytes:
-    if isinstance(body, str):
-        return body.encode(errors="replace")
-    with suppress(RecursionError):
-        return json.dumps(body).encode()
-    return b""
+    def take(self, body: responses.Fields) -> Completion:
+        """Return what a message says."""
+        return responses.take_anthropic(body)
 
 
 # ── every_eval_ever
@@ -363,8 +325,6 @@ def _read_row(log: Log, row: Json) -> list[Record]:
     question = _read_shared(row, metadata)
     trial = metadata.text("trial") or metadata.text("epoch") or ""
     is_number = trial.isascii() and trial.isdigit() and len(trial) <= _LONGEST_TRIAL
-    correct = row.get("evaluation", "is_correct")
-    score = float(correct) if isinstance(correct, bool) else row.number("evaluation", "score")
     extracted = None
     for attribution in row.list("answer_attribution"):  # the last of them
         extracted = attribution.text("extracted_value") or None
@@ -373,7 +333,7 @@ def _read_row(log: Log, row: Json) -> list[Record]:
         question,
         _list_replies(row),
         first=int(trial) if is_number else 0,
-        their_score=score,
+        their_score=row.any_number(("evaluation", "is_correct"), ("evaluation", "score")),
         their_answer=extracted,
     )
 

@@ -458,7 +458,7 @@ def _read_details(log: Log, row: Json) -> list[Record]:
     texts = ask.read_texts(doc.get("choices")) or ()
     question = _read_doc(doc, texts, doc.text("query") or prompts.find_question(prompt))
     replies = _read_responses(response, prompt)
-    answer = response.element(0, "text_post_processed").text() or None
+    answer = (response.element(0, "text_post_processed").text() or "").strip() or None
     if not replies:
         replies = [_rank_texts(response, question.choices, texts, prompt)]
         answer = replies[0].text

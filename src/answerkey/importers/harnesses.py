@@ -148,7 +148,8 @@ class LmEvalReader(LogReader):
         hint = "lm-eval writes them with `--log_samples`"
         files = choose_newest(log, self.file_name, "samples_*.jsonl", hint)
         results = read_results(log, "n-samples", files)
-        log.description.model = _find_model(results.values())
+        newest = next(iter(results.values()), Json(None))
+        log.description.model = newest.text("model_name") or newest.text("config", "model")
         for task_file in files:
             if log.begin_task(task_file.task):
                 result = results.get(task_file.time, Json(None))
@@ -166,17 +167,6 @@ class LmEvalReader(LogReader):
         score = str(log.description.score)
         reported = result.number("results", task, score)
         log.description.reported = {} if reported is None else {score: reported}
-
-
-def _find_model(results: Iterable[Json]) -> str | None:
-    """Return the model that the results name."""
-    results = list(results)
-    for path in (("model_name",), ("config", "model")):
-        for result in results:
-            name = result.text(*path)
-            if name:
-                return name
-    return None
 
 
 class _LmEvalRows:
@@ -499,7 +489,7 @@ def _read_doc(doc: Json, texts: ask.Texts, query: str | None) -> ask.Question:
     question = ask.find_shown(query)
     shown_options = question.options
     if len(texts) >= _FEWEST:
-        _label_texts(question, texts)
+        question.take_choices(texts)
     if question.options != shown_options:
         question.question = query
     places = doc.get("gold_index")
@@ -515,22 +505,6 @@ def _read_doc(doc: Json, texts: ask.Texts, query: str | None) -> ask.Question:
     question.truth = question.name_truth(truths)
     question.original = doc.pick("id", "task_name", "specific", "num_samples")
     return question
-
-
-def _label_texts(question: ask.Question, texts: ask.Texts) -> None:
-    """Make the choices of a row those of a question, which has those of its prompt.
-
-    Choices that are labels themselves leave the options to the prompt. Single characters that
-    neither count nor stand before the prompt's options are options: `Q`, `O`, `N`.
-    """
-    stripped = tuple(text.strip() for text in texts)
-    labels = ask.take_labels(texts, counting=question.choices != stripped)
-    if labels is None:
-        question.choices = ask.label_options(len(texts))
-        question.options = stripped
-    elif question.choices != labels:
-        question.choices = labels
-        question.options = None
 
 
 def _read_responses(response: Json, prompt: prompts.Messages | None) -> list[Completion]:

@@ -226,15 +226,11 @@ def _iterate_csv(log: Log, file: LogFile) -> Iterator[Json]:
 def _split_line(names: list[str], cells: list[str]) -> Iterator[Row]:
     """Yield a row for each reply in a line of CSV; IndexError where it lacks cells."""
     matches = [(place, _REPLY.fullmatch(name)) for place, name in enumerate(names)]
-    replies = [(place, match) for place, match in matches if match]
-    if not replies:
-        return
-    variables = dict(zip(names[: replies[0][0]], cells, strict=False))
-    variables.pop("Description", None)
-    ends = [*(place for place, _ in replies[1:]), len(names)]
-    for index, ((place, match), end) in enumerate(zip(replies, ends, strict=True)):
-        grades = dict(zip(names[place:end], cells[place:end], strict=False))
-        status = grades.get("Status")
+    replies = [(place, match) for place, match in matches if match and "Status" in names[place:]]
+    for index, (place, match) in enumerate(replies):
+        variables = dict(zip(names[: replies[0][0]], cells, strict=False))
+        variables.pop("Description", None)
+        status = cells[names.index("Status", place)]
         is_error = status == "ERROR"
         yield {
             "promptIdx": index,

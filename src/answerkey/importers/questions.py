@@ -70,6 +70,21 @@ class Question:
         labels = (self.truth or "").split(",")
         return len(labels) > 1 and set(labels) <= set(self.choices or ())
 
+    def take_choices(self, texts: Texts) -> None:
+        """Make the choices that a log lists those of a question, which has those of its prompt.
+
+        Choices that are labels themselves leave the options to the prompt. Single characters that
+        neither count nor stand before the prompt's options are options: `Q`, `O`, `N`.
+        """
+        stripped = tuple(map(str.strip, texts))
+        labels = take_labels(texts, counting=self.choices != stripped)
+        if labels is None:
+            self.choices = label_options(len(texts))
+            self.options = stripped
+        elif self.choices != labels:
+            self.choices = labels
+            self.options = None
+
     def find_label(self, value: object, *, by_index: bool = False) -> str | None:
         """Return the label that a value means: a label, also in brackets; a place; or an option's
         text.

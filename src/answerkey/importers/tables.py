@@ -345,26 +345,16 @@ def _read_shared(row: Json, metadata: Json) -> ask.Question:
     question.question = prompt or row.text("input", "formatted")
     texts = ask.read_texts(row.get("input", "choices"))
     if texts is not None:
-        question.choices, question.options = _label_choices(texts, metadata)
+        question.take_choices(texts)
+        labels = ask.read_texts(metadata.text("choice_labels")) or ()
+        if len(labels) == len(texts):
+            question.choices = ask.take_labels(labels)
+            question.options = None if labels == texts else texts
     question.truth = question.name_truth(row.get("input", "reference"))
     question.category = metadata.any_text(*prompts.CATEGORIES)
     original = metadata.object()
     question.original = {key: original[key] for key in original if key not in _OWN_KEYS}
     return question
-
-
-def _label_choices(
-    texts: ask.Texts,
-    metadata: Json,
-) -> tuple[ask.Texts | None, ask.Texts | None]:
-    """Return the labels and the options of a row with these choices."""
-    labels = ask.read_texts(metadata.text("choice_labels"))
-    if labels is not None and len(labels) == len(texts):
-        return ask.take_labels(labels), None if labels == texts else texts
-    labels = ask.take_labels(texts)
-    if labels is not None and labels == ask.LABELS[: len(labels)]:
-        return labels, None
-    return ask.label_options(len(texts)), texts
 
 
 def _list_replies(row: Json) -> list[Completion]:

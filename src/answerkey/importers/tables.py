@@ -114,15 +114,6 @@ def _iterate_table(
 _TEXTS = ("model_outputs", "generated_text", "model_output")
 _START, _SHOTS = "model_outputs_", re.compile(r"_\d+shots?$")
 _LEFT_OUT = frozenset({"question", "options", "pred", *_TEXTS})
-_COLUMNS = ask.QuestionColumns(
-    {
-        "question": "question",
-        "options": "options",
-        "answer": "answer",
-        "index": "answer_index",
-        "category": "category",
-    }
-)
 
 
 class MmluProReader(LogReader):
@@ -171,7 +162,7 @@ def _read_mmlu_pro(row: Json) -> list[Record]:
     text = next((cells[name] for name in _TEXTS if name in cells), None)
     if isinstance(text, list):
         text = text[0] if text else None
-    question = ask.read_question(_COLUMNS, cells, _LEFT_OUT)
+    question = ask.read_question(ask.find_columns(tuple(cells)), cells, _LEFT_OUT)
     extracted = row.text("pred")
     completion = responses.read_message(text).with_fields(
         their_score=None if extracted is None else float(extracted == question.truth),
@@ -264,7 +255,7 @@ class AnthropicBatchReader(OpenAiBatchReader):
 
 #: Where answerkey's own rows say which trial they are of, what became of the call, and the labels.
 _OWN_KEYS = ("trial", "completion_status", "choice_labels")
-_LONGEST_TRIAL = 9
+_MOST_TRIALS = 10**9
 
 
 class EveryEvalEverReader(LogReader):
@@ -323,8 +314,7 @@ def _read_row(log: Log, row: Json) -> list[Record]:
     log.description.model = log.description.model or row.text("model_id")
     metadata = row.at("metadata")
     question = _read_shared(row, metadata)
-    trial = metadata.text("trial") or metadata.text("epoch") or ""
-    is_number = trial.isascii() and trial.isdigit() and len(trial) <= _LONGEST_TRIAL
+    trial = metadata.any_number(("trial",), ("epoch",)) or 0
     extracted = None
     for attribution in row.list("answer_attribution"):  # the last of them
         extracted = attribution.text("extracted_value") or None
@@ -332,7 +322,7 @@ def _read_row(log: Log, row: Json) -> list[Record]:
         row.require("row", "sample_id"),
         question,
         _list_replies(row),
-        first=int(trial) if is_number else 0,
+        first=int(trial) if 0 <= trial < _MOST_TRIALS else 0,
         their_score=row.any_number(("evaluation", "is_correct"), ("evaluation", "score")),
         their_answer=extracted,
     )

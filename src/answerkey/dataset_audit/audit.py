@@ -23,11 +23,9 @@ from answerkey.dataset_audit.questions import (
     AuditedQuestion,
     QuestionFields,
     find_fields,
-    find_part_oddities,
-    find_text_oddities,
+    find_oddities,
     read_questions,
     recognise_fields,
-    study_options,
 )
 from answerkey.datasets.dataset import CleanLabels, choose_clean, open_dataset, read_label_quality
 from answerkey.datasets.rows import Rows
@@ -86,19 +84,19 @@ class Baseline:
 class TruthStatistics:
     """Where the truths of `n` rows stand, and what follows for those who know nothing.
 
-    `sizes` is how many rows have so many choices, `chance` the mean of one over that. `places`
-    counts truths by the number of choices and the place; `skew` tests whether all places are
-    equally likely.
+    `choice_counts` is how many rows have so many choices, `chance` the mean of one over that.
+    `places` counts truths by the number of choices and the place; `position_skew` tests whether all
+    places are equally likely.
     """
 
     n: int
-    sizes: Mapping[int, int]
+    choice_counts: Mapping[int, int]
     chance: float | None
     labels: Mapping[str, int]
     places: Mapping[int, tuple[int, ...]]
-    majority: Baseline | None = None
-    longest: Baseline | None = None
-    skew: ChiSquare | None = None
+    majority_letter: Baseline | None = None
+    longest_option: Baseline | None = None
+    position_skew: ChiSquare | None = None
 
 
 @dataclass(frozen=True)
@@ -328,7 +326,7 @@ class Truths:
         if place < len(question.labels):
             self.labels[question.labels[place]] += 1
         if question.options:
-            lengths = study_options(question.options, question.labels).lengths
+            lengths = [len(text.strip()) for text in question.texts]
             longest = max(lengths)
             self.measured += 1
             if place < len(lengths) and lengths[place] == longest:
@@ -364,7 +362,7 @@ def _count_source(
         questions = read_questions(samples, source.fields)
         for row, question in enumerate(questions):
             tally.every.add(question)
-            for kind, note in _find_oddities(question).items():
+            for kind, note in find_oddities(question).items():
                 tally.kinds[kind] += 1
                 examples = tally.examples.setdefault(kind, [])
                 if len(examples) < SHOWN:
@@ -379,13 +377,6 @@ def _count_source(
                     tally.clean.add(question)
         tally.rows += len(questions)
         yield questions
-
-
-def _find_oddities(question: AuditedQuestion) -> dict[str, str]:
-    """Return what is odd about a question: kinds with notes."""
-    oddities = dict(find_part_oddities(question))
-    oddities.update(find_text_oddities(question.text))
-    return oddities
 
 
 def _is_right_reference(question: AuditedQuestion) -> bool:
@@ -554,21 +545,21 @@ def _find_rows(tally: QuestionTally, kinds: KindTexts) -> Iterator[DatasetFindin
 
 
 def _is_skewed(every: TruthStatistics) -> bool:
-    return every.skew is not None and every.skew.p < ALPHA
+    return every.position_skew is not None and every.position_skew.p < ALPHA
 
 
 def _find_baselines(every: TruthStatistics) -> Iterator[DatasetFinding]:
     # The most frequent letter is the best of several: unless places are skewed, it leads by chance.
-    if every.majority is not None and _is_skewed(every):
-        strategy = f"Always answering {every.majority.label!r}"
+    if every.majority_letter is not None and _is_skewed(every):
+        strategy = f"Always answering {every.majority_letter.label!r}"
         step = "shuffle the options of each row"
-        yield from _find_baseline("MAJORITY_LETTER", strategy, step, every.majority, every)
-    if every.longest is not None:
+        yield from _find_baseline("MAJORITY_LETTER", strategy, step, every.majority_letter, every)
+    if every.longest_option is not None:
         strategy = "Always answering the longest option"
         step = (
             "report this baseline beside every accuracy; rewrite wrong options that are too short"
         )
-        yield from _find_baseline("LONGEST_OPTION", strategy, step, every.longest, every)
+        yield from _find_baseline("LONGEST_OPTION", strategy, step, every.longest_option, every)
 
 
 def _find_baseline(
@@ -591,10 +582,10 @@ def _find_baseline(
 
 
 def _find_skew(every: TruthStatistics) -> Iterator[DatasetFinding]:
-    skew = every.skew
+    skew = every.position_skew
     if skew is None or not _is_skewed(every):
         return
-    size = max(every.sizes, key=every.sizes.__getitem__)
+    size = max(every.choice_counts, key=every.choice_counts.__getitem__)
     counts = every.places[size]
     shares = ", ".join(f"{100 * count / sum(counts):.1f} %" for count in counts)
     p = f"{skew.p:.2g}" if skew.p >= 1e-300 else "less than 1e-300"  # noqa: PLR2004 - where floats end

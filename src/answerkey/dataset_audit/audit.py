@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
@@ -158,28 +158,29 @@ def audit_dataset(
         raise SpecError("E119", "no file is named", hint=hint)
     refuse_unknown("audit_dataset", options, list(DatasetOptions.__optional_keys__))
     report = progress or ignore_progress
-    files = [Path(path) for path in paths if isinstance(path, str | Path)]
+    files: list[Path] = []
+    tables: list[Rows] = []
+    for path in paths:
+        if isinstance(path, str | Path):
+            files.append(Path(path))
+        else:
+            table = load_rows(path, name="samples")
+            tables.append(table.rows)
     plan = next(filter(_is_plan, files), None)
     if plan is not None:
         if len(paths) > 1:
             message = f"`{plan}` is no data file, and only data files can be looked at together"
             raise SpecError("E119", message, hint="name it alone")
         return tuple(_audit_plan(plan, options, report))
-    tables = []
+    name = "samples"
     if files:
-        tables.append(_read_files(files, options))
-    for path in paths:
-        if not isinstance(path, str | Path):
-            table = load_rows(path, name="samples")
-            tables.append(table.rows)
+        name = files[0].name
+        tables.insert(0, _read_files(files, options))
+    if len(paths) > 1:
+        name = f"{len(paths)} files"
     columns = options.get("columns") or {}
     sources = [(rows, recognise_fields(rows, columns)) for rows in tables]
-    name = f"{len(paths)} files"
-    if len(paths) == 1:
-        name = files[0].name if files else "samples"
-    audit = _audit(name, sources, options, report)
-    file_names = tuple(str(file) for file in files)
-    return (replace(audit, files=file_names),)
+    return (_audit(name, tuple(map(str, files)), sources, options, report),)
 
 
 def _is_plan(path: Path) -> bool:
@@ -218,9 +219,8 @@ def _audit_plan(
         dataset = open_dataset(spec.source, name=spec.key)
         fields = find_fields(dataset.rows, scorer)
         sources = [(dataset.rows, fields)]
-        audit = _audit(dataset.name, sources, options, progress)
-        notices = (*dataset.notices, *audit.notices)
-        yield replace(audit, notices=notices)
+        files = (str(dataset.rows.file),) if dataset.rows.file else ()
+        yield _audit(dataset.name, files, sources, options, progress, dataset.notices)
 
 
 def _read_files(paths: Sequence[Path], options: DatasetOptions) -> Rows:
@@ -237,9 +237,11 @@ def _read_files(paths: Sequence[Path], options: DatasetOptions) -> Rows:
 
 def _audit(
     name: str,
+    files: tuple[str, ...],
     tables: Sequence[tuple[Rows, QuestionFields]],
     options: DatasetOptions,
     progress: Progress,
+    notices: Sequence[Notice] = (),
 ) -> DatasetAudit:
     clean_values = options.get("clean") or ()
     quality = choose_clean(options.get("label_quality"), clean_values)
@@ -256,17 +258,19 @@ def _audit(
         for questions in _count_source(source, quality, tally):
             hashes.add(questions)
             progress("audit", tally.rows, total)
-    notices: list[Notice] = []
     labels = None
     if quality is not None:
-        labels = _describe_quality(quality, tally, notices)
+        labels = _describe_quality(quality, tally)
+        if not labels.clean:
+            hint = f"say which with `--clean`: {listing(list(labels.values)[:10])}"
+            notice = Notice(f"no row of column `{labels.column}` is clean", hint=hint)
+            notices = (*notices, notice)
     every = measure_truths(tally.every)
     repeats = hashes.find_repeats(sources)
     findings = find_dataset_findings(tally, every, repeats)
-    files = [source.rows.file for source in sources]
     return DatasetAudit(
         name=name,
-        files=tuple(str(file) for file in files if file),
+        files=files,
         rows=tally.rows,
         fields=sources[0].fields.shown,
         every=every,
@@ -283,18 +287,12 @@ def _require_column(column: str, rows: Rows) -> None:
         raise refuse_column(message, column, rows.columns, Place(file=rows.file))
 
 
-def _describe_quality(
-    quality: CleanLabels, tally: QuestionTally, notices: list[Notice]
-) -> LabelQuality:
+def _describe_quality(quality: CleanLabels, tally: QuestionTally) -> LabelQuality:
     column, values = quality
     values_by_name = sorted(tally.qualities)
     by_frequency = sorted(values_by_name, key=tally.qualities.__getitem__, reverse=True)
     counts = {value: tally.qualities[value] for value in by_frequency}
-    clean = tuple(sorted(values.intersection(counts)))
-    if not clean:
-        hint = f"say which with `--clean`: {listing(by_frequency[:10])}"
-        notices.append(Notice(f"no row of column `{column}` is clean", hint=hint))
-    return LabelQuality(column, counts, clean)
+    return LabelQuality(column, counts, tuple(sorted(values.intersection(counts))))
 
 
 # Counting
@@ -367,8 +365,10 @@ def _count_source(
                 examples = tally.examples.setdefault(kind, [])
                 if len(examples) < SHOWN:
                     examples.append(make_example(samples, row, note))
-                if kind == "REFERS_TO_OTHERS":
-                    tally.right_references += _is_right_reference(question)
+                if kind == "REFERS_TO_OTHERS" and question.truth is not None:
+                    right = question.texts[question.truth : question.truth + 1]
+                    is_reference = find_reference(right, question.labels) is not None
+                    tally.right_references += is_reference
         if quality is not None:
             labels = read_label_quality(samples, quality[0])
             for question, label in zip(questions, labels, strict=True):
@@ -377,15 +377,6 @@ def _count_source(
                     tally.clean.add(question)
         tally.rows += len(questions)
         yield questions
-
-
-def _is_right_reference(question: AuditedQuestion) -> bool:
-    """Return whether the right option refers to the others."""
-    place = question.truth
-    if place is None:
-        return False
-    right = question.texts[place : place + 1]
-    return find_reference(right, question.labels) is not None
 
 
 def measure_truths(truths: Truths) -> TruthStatistics:

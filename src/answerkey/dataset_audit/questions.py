@@ -66,12 +66,8 @@ def find_fields(rows: Rows, scorer: StringEqualsMcqa | None = None) -> QuestionF
     questions = _pick(templates, "passage", "question")
     labels = choose("choices", "choices")
     truths = choose("ground_truth_choice", "answer", "index", "key")
-    shown = {
-        "question": _show_templates(questions),
-        "options": _show_templates(options),
-        "choices": _show_templates(labels),
-        "truth": _show_templates(truths),
-    }
+    parts = {"question": questions, "options": options, "choices": labels, "truth": truths}
+    shown = {part: _show_templates(templates_of_part) for part, templates_of_part in parts.items()}
     return QuestionFields(questions, options, labels, truths, shown, names)
 
 
@@ -95,9 +91,9 @@ def _refuse_question(rows: Rows) -> DataError:
     return DataError("E206", "no column holds the question", where=where, hint=hint)
 
 
-def recognise_fields(rows: Rows, stated: Mapping[str, str]) -> QuestionFields:
+def recognise_fields(rows: Rows, names_by_role: Mapping[str, str]) -> QuestionFields:
     """Return the parts of rows whose columns are recognised, or stated by the caller."""
-    columns = recognise(rows, stated, needs_all=False)
+    columns = recognise(rows, names_by_role, needs_all=False)
     if "question" not in columns.columns:
         raise _refuse_question(rows)
     names = {}
@@ -206,24 +202,19 @@ def _read_options(
     cells: list[object], fields: QuestionFields
 ) -> tuple[list[str | None], list[str]]:
     """Return the texts of the options and their labels; the last cell is that of the labels."""
-    labels: list[str] = []
+    cell_labels: list[str | None] = []
     if fields.labels:
-        cell_labels, _ = read_option_cell(cells.pop())
-        labels = [label.strip() for label in cell_labels or () if label is not None]
+        cell_labels = read_option_cell(cells.pop())[0] or []
     if len(fields.options) == 1:
         listed, names = read_option_cell(cells[0])
-        options = list(listed or ())
+        options = listed or []
     else:
         options = [None if cell is None else str(cell) for cell in cells]
         names = list(fields.names)
-    if labels:
-        return options, labels
-    labels = [name.strip() for name in names]
-    if not labels:
-        labels = list(label_options(len(options)) or ())
-    if len(labels) == len(options):
-        options = strip_labels(options, labels)
-    return options, labels
+    if cell_labels:
+        return options, [label.strip() for label in cell_labels if label is not None]
+    labels = list(map(str.strip, names or label_options(len(options)) or ()))
+    return strip_labels(options, labels), labels
 
 
 def strip_labels(options: Sequence[str | None], names: Sequence[str]) -> list[str | None]:
@@ -272,19 +263,24 @@ def _find_option_oddities(question: AuditedQuestion) -> dict[str, str]:
         oddities["CHOICES_DO_NOT_FIT"] = f"{len(texts)} options, {len(labels)} labels"
     if question.size == 1:
         oddities["ONE_CHOICE"] = "".join(labels)
-    folded = list(map(fold_text, texts))
-    repeated = [text for text in folded if text and folded.count(text) > 1]
-    if repeated:
-        oddities["DUPLICATE_OPTIONS"] = repr(repeated[0])
-    if question.truth is not None and question.truth < len(folded):
-        right = folded[question.truth]
-        if right in repeated:
-            oddities["RIGHT_OPTION_TWICE"] = repr(right)
     for text in texts:
         reference = find_reference([text], labels)
         if reference is not None:
             oddities[reference] = text
             break
+    return oddities | _find_repeated_options(question)
+
+
+def _find_repeated_options(question: AuditedQuestion) -> dict[str, str]:
+    folded = list(map(fold_text, question.texts))
+    repeated = [text for text in folded if text and folded.count(text) > 1]
+    if not repeated:
+        return {}
+    oddities = {"DUPLICATE_OPTIONS": repr(repeated[0])}
+    if question.truth is not None:
+        for right in folded[question.truth : question.truth + 1]:
+            if right in repeated:
+                oddities["RIGHT_OPTION_TWICE"] = repr(right)
     return oddities
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from functools import cache
+from functools import partial
 from io import BytesIO
 from typing import Any
 
@@ -55,43 +55,26 @@ def describe_verdict(verdict: Mapping[str, Any], encoded: Collection[str] = ()) 
     return described
 
 
-@cache
-def _make_encoder(
-    separators: tuple[str, str] | None, *, allow_nan: bool = False
-) -> json.JSONEncoder:
-    return json.JSONEncoder(
+def to_json(content: object, separators: tuple[str, str] | None = None) -> str:
+    """Return JSON text; numbers that JSON lacks become null, dates and the like their text."""
+    dump = partial(
+        json.dumps,
         ensure_ascii=False,
         check_circular=False,
-        allow_nan=allow_nan,
         separators=separators,
         default=_encode_value,
     )
+    try:
+        return dump(content, allow_nan=False)
+    except ValueError:
+        return dump(clean_numbers(json.loads(dump(content))))
 
 
 def _encode_value(value: object) -> object:
     """Return a dataclass as an object, and dates and the like as their text."""
-    names = _list_fields(type(value))  # type: ignore[arg-type]  # a class can be hashed
-    if names:
-        return {name: getattr(value, name) for name in names}
+    if is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
     return str(value)
-
-
-@cache
-def _list_fields(kind: type) -> tuple[str, ...]:
-    """Return the names of the fields of a dataclass; nothing for other types."""
-    if not is_dataclass(kind):
-        return ()
-    return tuple(field.name for field in fields(kind))
-
-
-def to_json(content: object, separators: tuple[str, str] | None = None) -> str:
-    """Return JSON text; numbers that JSON lacks become null, dates and the like their text."""
-    encoder = _make_encoder(separators)
-    try:
-        return encoder.encode(content)
-    except ValueError:
-        text = _make_encoder(separators, allow_nan=True).encode(content)
-        return encoder.encode(clean_numbers(json.loads(text)))
 
 
 def write_objects(rows: Iterable[Mapping[str, object]], write: Write) -> int:

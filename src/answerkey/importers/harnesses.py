@@ -294,40 +294,29 @@ def _normalise(logprobs: list[float], continuations: list[str], metric: str) -> 
 
 
 def _list_replies(row: Json, prompt: prompts.Messages | None) -> list[Completion]:
-    replies = []
-    for reply in _take_first(row.get("resps")):
-        replies.append(read_message(reply).with_fields(prompt=prompt))
-    if not replies:
+    first = row.element(0, "resps")
+    if first.value in (None, []):
         raise DamagedError("the line has no reply in `resps`")
+    replies = []
+    for reply in first.list() or [first]:
+        replies.append(read_message(reply.value).with_fields(prompt=prompt))
     return replies
 
 
 def _read_extracted(row: Json) -> str | None:
-    """Return what the filter extracted."""
-    responses = _take_first(row.get("filtered_resps"))
-    text = ask.write_cell(responses[0]) if responses else None
+    """Return what the filter extracted; from repeats, what it extracted from the first."""
+    first = row.element(0, "filtered_resps")
+    text = first.text() or first.element(0).text()
     return None if text == _INVALID else text
-
-
-def _take_first(listed: object) -> list[object]:
-    """Return the first of a list of lists; of a plain list, its first alone."""
-    first = listed
-    if isinstance(listed, list) and listed:
-        first = listed[0]
-    if isinstance(first, list):
-        return first
-    return [first]
 
 
 def _list_requests(row: Json) -> list[tuple[str, str]]:
     """Return the prompt and the continuation of each request; "" for what is no text."""
-    pairs: list[tuple[str, str]] = []
-    for value in row.object("arguments").values():
-        request = Json(value)
-        pairs.append((_read_text(request.get("arg_0")), _read_text(request.get("arg_1"))))
-    for request in row.list("arguments"):
-        context, continuation = request.element(0), request.element(1)
-        pairs.append((_read_text(context.value), _read_text(continuation.value)))
+    pairs = []
+    for request in (*map(Json, row.object("arguments").values()), *row.list("arguments")):
+        context = request.get("arg_0") or request.element(0).value
+        continuation = request.get("arg_1") or request.element(1).value
+        pairs.append((_read_text(context), _read_text(continuation)))
     return pairs
 
 

@@ -178,7 +178,6 @@ _FILE = re.compile(
     # Those with `tmp_` are not finished.
     r"(?P<name>(?!tmp_)[^/]+)\.json(\.gz|\.zst)?"
 )
-_SPLIT = re.compile(r"(?P<name>.+)_(?P<number>\d+)")
 _LABEL = "label: "
 
 
@@ -221,27 +220,20 @@ class OpenCompassReader(LogReader):
 
 
 def _join_splits(groups: FileGroups, part: str) -> dict[str, list[LogFile]]:
-    """Return files by dataset: `x_0`, `x_1`, … are one, unless there is an `x` or a number is
-    missing.
-    """
+    """Return files by dataset: `x_0`, `x_1`, … are one, unless there is an `x`."""
     files = {}
     for name, parts in groups.items():
         if part in parts:
-            files[name] = parts[part]
-    splits: dict[str, dict[int, str]] = {}
-    for name in files:
-        match = _SPLIT.fullmatch(name)
-        if match is not None and match["name"] not in files:
-            numbered = splits.setdefault(match["name"], {})
-            numbered[int(match["number"])] = name
-    joined: dict[str, list[LogFile]] = {}
-    for name, names in splits.items():
-        numbers = sorted(names)
-        if numbers == list(range(len(numbers))):
-            joined[name] = [files.pop(names[number]) for number in numbers]
-    for name, file in files.items():
-        joined[name] = [file]
-    return dict(sorted(joined.items()))
+            files[name] = [parts[part]]
+    for name in sorted(files):
+        dataset = name.removesuffix("_0")
+        if dataset == name or dataset in files:
+            continue
+        splits: list[LogFile] = []
+        while f"{dataset}_{len(splits)}" in files:
+            splits += files.pop(f"{dataset}_{len(splits)}")
+        files[dataset] = splits
+    return dict(sorted(files.items()))
 
 
 def _read_dataset(

@@ -68,14 +68,9 @@ class PromptfooReader(LogReader):
         """Yield a record for each test and repeat."""
         log.description.task = log.path.name.partition(".")[0]
         log.description.score = log.options.score or "success"
-        files = [file for file in log.files() if PurePosixPath(file.name).name.endswith(_ENDINGS)]
-        if log.path.is_dir():
-            first = shlex.quote(files[0].file) if files else "FILE"
-            message = f"`{log.path}` is a folder; its files are logs of their own"
-            raise log.make_error("E201", message, f"name one: `answerkey import promptfoo {first}`")
         tests: list[_Test] = []
         listed: list[object] = []
-        for file in files:
+        for file in _list_files(log):
             tests += log.convert(file, _iterate_rows(log, file, listed), _name_test)
         places: dict[Pair, int] = {}
         for test in tests:
@@ -86,11 +81,21 @@ class PromptfooReader(LogReader):
         chosen = [test for test in tests if test.pair == pair]
         yield from _read_tests(log, chosen, _count_repeats(tests))
         _compare(log, chosen, Json(listed).element(places.get(pair, 0)))
-        others = [_PAIR_NAME(name) for name in places if name != pair]
-        if others:
+        left_out = [_PAIR_NAME(name) for name in places if name != pair]
+        if left_out:
             hint = "`--column provider=NAME` and `--column prompt=LABEL` take another"
             message = f"the rows of {_PAIR_NAME(pair)} are taken"
-            log.notice(f"{message}; others: {listing(others)}", hint)
+            log.notice(f"{message}; others: {listing(left_out)}", hint)
+
+
+def _list_files(log: Log) -> list[LogFile]:
+    """Return the files of a log; E201 for a folder, whose files are logs of their own."""
+    files = [file for file in log.files() if PurePosixPath(file.name).name.endswith(_ENDINGS)]
+    if log.path.is_dir():
+        first = shlex.quote(files[0].file) if files else "FILE"
+        message = f"`{log.path}` is a folder; its files are logs of their own"
+        raise log.make_error("E201", message, f"name one: `answerkey import promptfoo {first}`")
+    return files
 
 
 class _Test(NamedTuple):

@@ -64,10 +64,15 @@ class EvidenceReader(LogReader):
             if name is None:
                 raise DamagedError("the sample has no `sample_id`")
             score = self._choose_score(trial.list("scores"))
+            values = score.object("values")
+            value_name = next((key for key in (_RIGHT, *values) if key in values), "")
+            if value_name:
+                log.description.score = f"{self._scorer}.{value_name}"
             index = trial.count("index")
             completion = _read_reply(trial).with_fields(
                 trial=place if index is None else index,
-                **self._read_verdict(log, score),
+                their_score=score.number("values", value_name),
+                their_answer=score.at("metadata").any_text("predicted_choice", "answer_pred"),
             )
             question = _read_question(trial.object("sample", "data"), score.at("metadata"))
             records.append(Record(name, question, completion))
@@ -81,18 +86,6 @@ class EvidenceReader(LogReader):
             if score.text("scorer_key") == self._scorer:
                 return score
         return Json(None)
-
-    def _read_verdict(self, log: Log, score: Json) -> Row:
-        """Return the verdict as fields of a completion."""
-        values = score.object("values")
-        if not values:
-            return {}
-        name = str(_RIGHT if _RIGHT in values else next(iter(values)))
-        log.description.score = f"{self._scorer}.{name}"
-        return {
-            "their_score": score.number("values", name),
-            "their_answer": score.at("metadata").any_text("predicted_choice", "answer_pred"),
-        }
 
 
 def _read_question(row: Row, metadata: Json) -> ask.Question:

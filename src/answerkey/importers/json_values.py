@@ -179,11 +179,3 @@ def parse_bytes(raw: bytes) -> object:
         return parse_json(raw.decode("utf-8-sig" if raw.startswith(BOM_UTF8) else "utf-8"))
     except UnicodeDecodeError as error:
         raise DamagedError(f"byte 0x{raw[error.start]:02x} is not valid UTF-8") from None
-
-
-def parse_object(raw: bytes) -> Row:
-    """Return the object that bytes hold as JSON; DamagedError when they hold none."""
-    value = parse_bytes(raw)
-    if not isinstance(value, dict):
-        raise DamagedError(f"an object is expected here, not {type(value).__name__}")
-    return value

@@ -26,7 +26,6 @@ from answerkey.importers.json_values import (
     Row,
     parse_bytes,
     parse_first,
-    parse_object,
 )
 from answerkey.importers.questions import Question
 from answerkey.types import Completion, Notice
@@ -353,11 +352,15 @@ class Log:
                     continue
                 self.seen += 1
                 try:
-                    row = parse_object(raw)
+                    row = parse_bytes(raw)
                 except DamagedError as error:
                     self.mark_broken(str(error), file.place(number))
-                else:
+                    continue
+                if isinstance(row, dict):
                     yield Json(row, number)
+                else:
+                    message = f"an object is expected here, not {type(row).__name__}"
+                    self.mark_broken(message, file.place(number))
 
     def read_whole(
         self,

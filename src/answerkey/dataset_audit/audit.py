@@ -145,7 +145,7 @@ class DatasetOptions(TypedDict, total=False):
 
 def audit_dataset(
     *paths: str | Path | Tabular,
-    progress: Progress | None = None,
+    progress: Progress = ignore_progress,
     **options: Unpack[DatasetOptions],
 ) -> tuple[DatasetAudit, ...]:
     """Look at the questions of datasets; no model is called.
@@ -157,30 +157,35 @@ def audit_dataset(
         hint = "name a task file, a run file or a data file"
         raise SpecError("E119", "no file is named", hint=hint)
     refuse_unknown("audit_dataset", options, list(DatasetOptions.__optional_keys__))
-    report = progress or ignore_progress
-    files: list[Path] = []
-    tables: list[Rows] = []
-    for path in paths:
-        if isinstance(path, str | Path):
-            files.append(Path(path))
-        else:
-            table = load_rows(path, name="samples")
-            tables.append(table.rows)
+    files = [Path(path) for path in paths if isinstance(path, str | Path)]
     plan = next(filter(_is_plan, files), None)
     if plan is not None:
         if len(paths) > 1:
             message = f"`{plan}` is no data file, and only data files can be looked at together"
             raise SpecError("E119", message, hint="name it alone")
-        return tuple(_audit_plan(plan, options, report))
-    name = "samples"
-    if files:
-        name = files[0].name
-        tables.insert(0, _read_files(files, options))
-    if len(paths) > 1:
-        name = f"{len(paths)} files"
+        return tuple(_audit_plan(plan, options, progress))
+    name = f"{len(paths)} files"
+    if len(paths) == 1:
+        name = files[0].name if files else "samples"
     columns = options.get("columns") or {}
-    sources = [(rows, recognise_fields(rows, columns)) for rows in tables]
-    return (_audit(name, tuple(map(str, files)), sources, options, report),)
+    sources = []
+    for rows in _load_tables(paths, files, options):
+        sources.append((rows, recognise_fields(rows, columns)))
+    return (_audit(name, tuple(map(str, files)), sources, options, progress),)
+
+
+def _load_tables(
+    paths: Sequence[str | Path | Tabular],
+    files: Sequence[Path],
+    options: DatasetOptions,
+) -> Iterator[Rows]:
+    """Yield the rows of all files together, then those of each table."""
+    if files:
+        yield _read_files(files, options)
+    for path in paths:
+        if not isinstance(path, str | Path):
+            table = load_rows(path, name="samples")
+            yield table.rows
 
 
 def _is_plan(path: Path) -> bool:

@@ -320,8 +320,17 @@ _SHOWN = 12
 
 def find_damage(text: str) -> dict[str, str]:
     """Return each kind of damage, with the passage that shows it."""
+    damage: dict[str, str] = {}
     if text.isascii() and not _ODD_ASCII.search(text):
-        return {}
+        return damage
+    for kind, place in _locate_damage(text).items():
+        start = max(0, place - _SHOWN)
+        damage[kind] = text[start : place + _SHOWN]
+    return damage
+
+
+def _locate_damage(text: str) -> dict[str, int]:
+    """Return the first place of each kind of damage."""
     places = {}
     if "\ufffd" in text:
         places["REPLACEMENT_CHARACTER"] = text.index("\ufffd")
@@ -334,11 +343,7 @@ def find_damage(text: str) -> dict[str, str]:
     for entity in _ENTITY.finditer(text):
         if entity[1] is None or f"{entity[1]};" in html5:
             places.setdefault("HTML_ENTITY", entity.start())
-    damage = {}
-    for kind, place in places.items():
-        start = max(0, place - _SHOWN)
-        damage[kind] = text[start : place + _SHOWN]
-    return damage
+    return places
 
 
 def _is_mojibake(run: str) -> bool:

@@ -118,7 +118,12 @@ def _describe_question(row: Json) -> Json:
     }
 
 
-def _describe_row(row: Json, question: Json, metadata: Json, score: float) -> Json:
+def _describe_row(
+    row: Json,
+    question: Json,
+    metadata: Json,
+    score: float,
+) -> Json:
     hashed = json.dumps(question, sort_keys=True)
     answer = metadata.get("predicted_choice", metadata.get("answer_pred"))
     attribution = None

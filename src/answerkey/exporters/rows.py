@@ -142,16 +142,7 @@ def flatten(
     """
     results = describe_replies(task_run, part).to_dict()
     for key in part.scores.columns[2:]:
-        verdicts = part.scores[key].struct.unnest()
-        for name in ("status", "reason", "excluded_by"):
-            results[f"{key}.{name}"] = verdicts[name]
-        for group in ("values", "metadata"):
-            for series in verdicts[group].struct.unnest():
-                name = f"{key}.{series.name}"
-                if name in results:
-                    name = f"{key}.{group}.{series.name}"
-                if series.name != EMPTY_STRUCT_FIELD:
-                    results[name] = series
+        _add_verdicts(results, key, part.scores[key].struct.unnest())
     columns = part.scores.select("sample_id", "trial").to_dict()
     columns |= describe_orders(part)
     for column in part.samples.columns:
@@ -163,6 +154,19 @@ def flatten(
             columns[name] = build_column(column, values, types[column])
     columns |= results
     return pl.DataFrame([series.rename(name) for name, series in columns.items()])
+
+
+def _add_verdicts(results: dict[str, pl.Series], key: str, verdicts: pl.DataFrame) -> None:
+    """Add the columns of a scorer's verdicts."""
+    for name in ("status", "reason", "excluded_by"):
+        results[f"{key}.{name}"] = verdicts[name]
+    for group in ("values", "metadata"):
+        for series in verdicts[group].struct.unnest():
+            name = f"{key}.{series.name}"
+            if name in results:
+                name = f"{key}.{group}.{series.name}"
+            if series.name != EMPTY_STRUCT_FIELD:
+                results[name] = series
 
 
 def describe_orders(part: RunExcerpt) -> dict[str, pl.Series]:

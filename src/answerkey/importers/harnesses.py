@@ -155,7 +155,12 @@ class LmEvalReader(LogReader):
                 result = results.get(task_file.time, Json(None))
                 yield from self._read_task(log, task_file, result)
 
-    def _read_task(self, log: Log, task_file: TaskFile, result: Json) -> Iterator[Record]:
+    def _read_task(
+        self,
+        log: Log,
+        task_file: TaskFile,
+        result: Json,
+    ) -> Iterator[Record]:
         """Yield the records of one task, and compare them with the results of its run."""
         task, time, file = task_file
         rows = _LmEvalRows(log, task)

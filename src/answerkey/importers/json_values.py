@@ -42,7 +42,12 @@ class Json:
 
     __slots__ = ("key", "line", "value")
 
-    def __init__(self, value: object, line: int | None = None, key: str = "") -> None:
+    def __init__(
+        self,
+        value: object,
+        line: int | None = None,
+        key: str = "",
+    ) -> None:
         self.value = value
         self.line = line
         self.key = key

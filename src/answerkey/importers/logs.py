@@ -270,7 +270,12 @@ class Log:
         where = Place(file=str(self.path))
         self.notices.append(Notice(message, where=where, hint=hint))
 
-    def make_error(self, code: str, message: str, hint: str | None = None) -> DataError:
+    def make_error(
+        self,
+        code: str,
+        message: str,
+        hint: str | None = None,
+    ) -> DataError:
         """Return an error of the log as a whole."""
         return DataError(code, message, where=Place(file=str(self.path)), hint=hint)
 
@@ -292,7 +297,12 @@ class Log:
             raise self.make_error("E201", message, "name the folder, or a file, of one of them")
         self.description.model = next(iter(models), None)
 
-    def mark_broken(self, message: str, where: Place, count: int = 1) -> None:
+    def mark_broken(
+        self,
+        message: str,
+        where: Place,
+        count: int = 1,
+    ) -> None:
         """Remember a line or a member that cannot be used, or how many the log lacks."""
         self.broken += count
         self.errors.add("E202", message, where=where)

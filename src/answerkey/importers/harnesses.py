@@ -311,7 +311,9 @@ def _list_replies(row: Json, prompt: prompts.Messages | None) -> list[Completion
 def _read_extracted(row: Json) -> str | None:
     """Return what the filter extracted; from repeats, what it extracted from the first."""
     first = row.element(0, "filtered_resps")
-    text = first.text() or first.element(0).text()
+    text = first.text()
+    if text is None:
+        text = first.element(0).text()
     return None if text == _INVALID else text
 
 

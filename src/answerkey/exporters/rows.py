@@ -184,12 +184,8 @@ def describe_replies(task_run: TaskRun, part: RunExcerpt) -> pl.DataFrame:
     """
     place = task_run.stored_scores.store.place
     answerer = find_answerer(task_run.manifest) or {}
-    replies = part.completions.frame
-    missing = []
-    for name, dtype in THEIR_SCHEMA.items():
-        if name not in replies.columns:
-            missing.append(pl.lit(None, dtype).alias(name))
-    replies = replies.with_columns(missing)
+    theirs = pl.DataFrame(schema=THEIR_SCHEMA)
+    replies = pl.concat([part.completions.frame, theirs], how="diagonal")
     costs = charge_rows(replies, _find_price(task_run))
     return replies.select(
         pl.lit(place and place.name, pl.String).alias("run"),

@@ -171,7 +171,15 @@ def audit_dataset(
     sources = []
     for rows in _load_tables(paths, files, options):
         sources.append((rows, recognise_fields(rows, columns)))
-    return (_audit(name, tuple(map(str, files)), sources, options, progress),)
+    return (
+        _audit(
+            name,
+            tuple(map(str, files)),
+            sources,
+            options,
+            progress,
+        ),
+    )
 
 
 def _load_tables(
@@ -225,7 +233,14 @@ def _audit_plan(
         fields = find_fields(dataset.rows, scorer)
         sources = [(dataset.rows, fields)]
         files = (str(dataset.rows.file),) if dataset.rows.file else ()
-        yield _audit(dataset.name, files, sources, options, progress, dataset.notices)
+        yield _audit(
+            dataset.name,
+            files,
+            sources,
+            options,
+            progress,
+            dataset.notices,
+        )
 
 
 def _read_files(paths: Sequence[Path], options: DatasetOptions) -> Rows:
@@ -289,7 +304,12 @@ def _audit(
 def _require_column(column: str, rows: Rows) -> None:
     if column not in rows.columns:
         message = f"there is no column `{column}`"
-        raise refuse_column(message, column, rows.columns, Place(file=rows.file))
+        raise refuse_column(
+            message,
+            column,
+            rows.columns,
+            Place(file=rows.file),
+        )
 
 
 def _describe_quality(quality: CleanLabels, tally: QuestionTally) -> LabelQuality:
@@ -400,7 +420,12 @@ def measure_truths(truths: Truths) -> TruthStatistics:
     majority = None
     if truths.labels:
         count, label = max((count, label) for label, count in truths.labels.items())
-        majority = Baseline(count / n, wilson(count, n), n, label)
+        majority = Baseline(
+            count / n,
+            wilson(count, n),
+            n,
+            label,
+        )
     return TruthStatistics(
         n,
         sizes,
@@ -426,7 +451,12 @@ def _measure_longest(truths: Truths) -> Baseline | None:
     interval = None
     if rows > 1 and variance:
         error = math.sqrt(variance / rows)
-        interval = student(value, error, rows - 1, is_share=True)
+        interval = student(
+            value,
+            error,
+            rows - 1,
+            is_share=True,
+        )
     return Baseline(value, interval, rows)
 
 
@@ -549,13 +579,25 @@ def _find_baselines(every: TruthStatistics) -> Iterator[DatasetFinding]:
     if every.majority_letter is not None and _is_skewed(every):
         strategy = f"Always answering {every.majority_letter.label!r}"
         step = "shuffle the options of each row"
-        yield from _find_baseline("MAJORITY_LETTER", strategy, step, every.majority_letter, every)
+        yield from _find_baseline(
+            "MAJORITY_LETTER",
+            strategy,
+            step,
+            every.majority_letter,
+            every,
+        )
     if every.longest_option is not None:
         strategy = "Always answering the longest option"
         step = (
             "report this baseline beside every accuracy; rewrite wrong options that are too short"
         )
-        yield from _find_baseline("LONGEST_OPTION", strategy, step, every.longest_option, every)
+        yield from _find_baseline(
+            "LONGEST_OPTION",
+            strategy,
+            step,
+            every.longest_option,
+            every,
+        )
 
 
 def _find_baseline(
@@ -574,7 +616,13 @@ def _find_baseline(
     chance = format_short_percent(every.chance)
     sentence = f"{strategy} is right in {share} of the rows, where guessing gets {chance}."
     numbers = {"value": baseline.value, "chance": every.chance}
-    yield DatasetFinding(kind, sentence, step, baseline.n, numbers)
+    yield DatasetFinding(
+        kind,
+        sentence,
+        step,
+        baseline.n,
+        numbers,
+    )
 
 
 def _find_skew(every: TruthStatistics) -> Iterator[DatasetFinding]:

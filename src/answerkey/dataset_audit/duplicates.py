@@ -37,7 +37,12 @@ def make_example(samples: Samples, row: int, note: str = "") -> DuplicateRow:
     place = samples.place(row)
     if len(note) > SHOWN_NOTE:
         note = f"{note[:SHOWN_NOTE]}…"
-    return DuplicateRow(str(place.sample), place.file, place.line, note)
+    return DuplicateRow(
+        str(place.sample),
+        place.file,
+        place.line,
+        note,
+    )
 
 
 @dataclass(frozen=True)

@@ -65,10 +65,22 @@ def find_fields(rows: Rows, scorer: StringEqualsMcqa | None = None) -> QuestionF
             names = usual.spread
     questions = _pick(templates, "passage", "question")
     labels = choose("choices", "choices")
-    truths = choose("ground_truth_choice", "answer", "index", "key")
+    truths = choose(
+        "ground_truth_choice",
+        "answer",
+        "index",
+        "key",
+    )
     parts = {"question": questions, "options": options, "choices": labels, "truth": truths}
     shown = {part: _show_templates(templates_of_part) for part, templates_of_part in parts.items()}
-    return QuestionFields(questions, options, labels, truths, shown, names)
+    return QuestionFields(
+        questions,
+        options,
+        labels,
+        truths,
+        shown,
+        names,
+    )
 
 
 def _pick(templates: Mapping[str, Template], *roles: str) -> list[Template]:
@@ -88,7 +100,12 @@ def _compile(name: str, rows: Rows) -> Template:
 def _refuse_question(rows: Rows) -> DataError:
     hint = f"name it with `--column question=NAME`; columns: {listing(rows.columns)}"
     where = Place(file=rows.file)
-    return DataError("E206", "no column holds the question", where=where, hint=hint)
+    return DataError(
+        "E206",
+        "no column holds the question",
+        where=where,
+        hint=hint,
+    )
 
 
 def recognise_fields(rows: Rows, names_by_role: Mapping[str, str]) -> QuestionFields:

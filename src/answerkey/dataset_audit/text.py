@@ -76,7 +76,12 @@ def draw_dataset_audit(audit: DatasetAudit, width: int, *, digits: int | None = 
     lines += [BLANK, *lay_out(Table(("", "all", "clean"), rows, "<<<"), width)]
     lines += [*_draw_places(audit.every, width), BLANK, line(Span("Findings", "title"))]
     for number, finding in enumerate(audit.findings, 1):
-        lines += draw_finding(number, finding.sentence, {"Next: ": finding.step}, width)
+        lines += draw_finding(
+            number,
+            finding.sentence,
+            {"Next: ": finding.step},
+            width,
+        )
         for example in finding.examples:
             text = shorten(_say_example(example, folder), width - 7)
             lines.append(line(" " * 7, Span(text, "dim")))

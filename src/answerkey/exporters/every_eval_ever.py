@@ -77,7 +77,12 @@ def _iterate_rows(run: Run, opened: Reopened) -> Iterator[Json]:
             category = _find_text(row["sample"], categories)
             if category is not None:
                 metadata["category"] = category
-            described = _describe_row(row, question, verdict["metadata"], score)
+            described = _describe_row(
+                row,
+                question,
+                verdict["metadata"],
+                score,
+            )
             yield {**head, "sample_id": row["sample_id"], **described, "metadata": metadata}
 
 
@@ -187,7 +192,12 @@ def write_pair(
     file.parent.mkdir(parents=True, exist_ok=True)
     samples = file.with_name(f"{file.stem}_samples.jsonl")
     rows = write_file(samples, partial(write_every_eval_ever, run, opened))
-    content = _describe_evaluation(run, opened, dataset, developer)
+    content = _describe_evaluation(
+        run,
+        opened,
+        dataset,
+        developer,
+    )
     content["detailed_evaluation_results"] = {
         "format": "jsonl",
         "file_path": f"{'/'.join(folders)}/{samples.name}",

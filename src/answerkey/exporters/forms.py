@@ -73,7 +73,12 @@ def export(
         write = _open_bytes(stream or sys.stdout)
         rows = writers[to](write)
     elif to == EVERY_EVAL_EVER and Path(path).is_dir():
-        rows = write_pair(run, opened, Path(path), write_file)
+        rows = write_pair(
+            run,
+            opened,
+            Path(path),
+            write_file,
+        )
     else:
         rows = write_file(path, writers[to])
     return Exported(rows, total - rows)
@@ -127,7 +132,12 @@ def export_prompts(
     if form not in {"jsonl", CSV, PARQUET}:
         hint = "name a file that ends in .parquet, .jsonl or .csv"
         raise SpecError("E119", f"`-o {out}`: the ending says no form", hint=hint)
-    count, frames = build_prompts(path, task, progress, **options)
+    count, frames = build_prompts(
+        path,
+        task,
+        progress,
+        **options,
+    )
     if form == PARQUET:
         _write_whole(out, partial(write_frames, frames=frames))
         return count

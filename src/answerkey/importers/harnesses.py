@@ -146,7 +146,12 @@ class LmEvalReader(LogReader):
     def read(self, log: Log) -> Iterator[Record]:
         """Yield a record for each question and repeat, under one filter."""
         hint = "lm-eval writes them with `--log_samples`"
-        files = choose_newest(log, self.file_name, "samples_*.jsonl", hint)
+        files = choose_newest(
+            log,
+            self.file_name,
+            "samples_*.jsonl",
+            hint,
+        )
         results = read_results(log, "n-samples", files)
         newest = next(iter(results.values()), Json(None))
         log.description.model = newest.text("model_name") or newest.text("config", "model")
@@ -250,9 +255,20 @@ def _read_lm_eval(row: Json, metric: str) -> tuple[ask.Question, list[Completion
     if not logprobs:
         return question, _list_replies(row, prompt), _read_extracted(row)
     continuations = [continuation for _, continuation in requests[: len(logprobs)]]
-    choices = _label_continuations(question, continuations, len(logprobs), target)
+    choices = _label_continuations(
+        question,
+        continuations,
+        len(logprobs),
+        target,
+    )
     by = _normalise(logprobs, continuations, metric)
-    completion = prompts.rank_choices(choices, continuations, logprobs, prompt, by)
+    completion = prompts.rank_choices(
+        choices,
+        continuations,
+        logprobs,
+        prompt,
+        by,
+    )
     return question, [completion], completion.text
 
 
@@ -388,7 +404,12 @@ class LightevalReader(LogReader):
     def read(self, log: Log) -> Iterator[Record]:
         """Yield a record for each question and each of its replies."""
         hint = "lighteval writes them with `--save-details`"
-        files = choose_newest(log, self.file_name, "details_*.parquet", hint)
+        files = choose_newest(
+            log,
+            self.file_name,
+            "details_*.parquet",
+            hint,
+        )
         # The model is what the folders between `details` and the time are called.
         parts = Path(files[0].file.file).parts
         if "details" in parts:
@@ -446,7 +467,14 @@ def _read_details(log: Log, row: Json) -> list[Record]:
     replies = _read_responses(response, prompt)
     answer = (response.element(0, "text_post_processed").text() or "").strip() or None
     if not replies:
-        replies = [_rank_texts(response, question.choices, texts, prompt)]
+        replies = [
+            _rank_texts(
+                response,
+                question.choices,
+                texts,
+                prompt,
+            )
+        ]
         answer = replies[0].text
     return prompts.list_trials(
         doc.text("id") or str((row.line or 0) - 1),
@@ -499,7 +527,12 @@ def _read_doc(doc: Json, texts: ask.Texts, query: str | None) -> ask.Question:
             right = choices if len(choices) == len(texts) else texts
             truths.append(right[index].strip())
     question.truth = question.name_truth(truths)
-    question.original = doc.pick("id", "task_name", "specific", "num_samples")
+    question.original = doc.pick(
+        "id",
+        "task_name",
+        "specific",
+        "num_samples",
+    )
     return question
 
 
@@ -531,4 +564,9 @@ def _rank_texts(
     is_complete = len(logprobs) == len(texts) == len(choices or ())
     if choices is None or not logprobs or not is_complete:
         raise DamagedError("the row has neither a reply nor a log-probability of each choice")
-    return prompts.rank_choices(choices, texts, logprobs, prompt)
+    return prompts.rank_choices(
+        choices,
+        texts,
+        logprobs,
+        prompt,
+    )

@@ -94,7 +94,12 @@ def _read_run(log: Log, title: str, files: dict[str, LogFile]) -> Iterator[Recor
         first = states_of_question[0]
         name = _name_state(first, first.text("instance", "id"))
         present += _is_counted(name)
-        read = partial(_read_question, states_of_question, method, verdicts.get(name))
+        read = partial(
+            _read_question,
+            states_of_question,
+            method,
+            verdicts.get(name),
+        )
         yield from log.convert(files[_STATES], [first], read)
     altered = log.present - len(states)
     if altered:
@@ -169,7 +174,12 @@ def _read_question(
         original=instance.pick("id", "split", "sub_split"),
     )
     if state.count("reference_index") is None:
-        truths = _show_references(question, state, texts, right)
+        truths = _show_references(
+            question,
+            state,
+            texts,
+            right,
+        )
         completion = _read_reply(state)
         reply = (completion.text or "").strip()
         answer = reply if reply in (question.choices or ()) else None
@@ -180,7 +190,12 @@ def _read_question(
         question.choices = choices
         question.options = texts
         truths = [choices[place] for place in right]
-        completion = _rank_references(states, method, texts, choices)
+        completion = _rank_references(
+            states,
+            method,
+            texts,
+            choices,
+        )
         answer = completion.text
     question.truth = ",".join(truths) or None
     completion = completion.with_fields(
@@ -262,7 +277,13 @@ def _rank_references(
         shares.append(logprob - unconditional[place][0] if is_calibrated else logprob / length)
     prompt = prompts.read_messages(states[0].get("request", "prompt"))
     texts = [f" {text}" for text in options]
-    return prompts.rank_choices(choices, texts, logprobs, prompt, by=shares)
+    return prompts.rank_choices(
+        choices,
+        texts,
+        logprobs,
+        prompt,
+        by=shares,
+    )
 
 
 def _find_error(state: Json) -> str | None:

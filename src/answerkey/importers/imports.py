@@ -197,7 +197,12 @@ def _read_log(
     log = Log(source, options)
     tasks: dict[str, ImportedTask] = {}
     several: list[str] = []
-    records = _iterate_records(reader, log, several, progress)
+    records = _iterate_records(
+        reader,
+        log,
+        several,
+        progress,
+    )
     # A reader goes over to another task by another description.
     for _, group in groupby(records, lambda _: id(log.description)):
         name = key = make_key(log.description.task or "imported")
@@ -325,8 +330,22 @@ def import_log(  # noqa: PLR0913 - each is an option of the command
     folder = Path("imported") / (source.resolve().stem or "log") if out is None else Path(out)
     reader = _choose_reader(kind, source)
     with _write_whole(folder) as draft:
-        imported = replace(_read_log(reader, source, draft, options, progress), folder=folder)
-        text = json.dumps(imported.describe(), ensure_ascii=False, indent=2, allow_nan=False)
+        imported = replace(
+            _read_log(
+                reader,
+                source,
+                draft,
+                options,
+                progress,
+            ),
+            folder=folder,
+        )
+        text = json.dumps(
+            imported.describe(),
+            ensure_ascii=False,
+            indent=2,
+            allow_nan=False,
+        )
         (draft / "import.json").write_text(f"{text}\n", encoding="utf-8", errors="backslashreplace")
         if imported.has_questions:
             run = _ABOUT + write_yaml(imported.describe_run())
@@ -368,18 +387,33 @@ def load_log(path: Path, kind: str, options: ImportOptions) -> TabledRun:
     """
     folder = Path(tempfile.mkdtemp(prefix="answerkey-log-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    imported = _read_log(_choose_reader(kind, path), path, folder, options)
+    imported = _read_log(
+        _choose_reader(kind, path),
+        path,
+        folder,
+        options,
+    )
     if not imported.has_questions:
         message = f"`{path}` has replies, but no questions and no truths"
         command = f"answerkey score {shlex.quote(str(path))} --dataset FILE"
         hint = f"name the file that has them: `{command}`"
-        raise DataError("E209", message, where=Place(file=str(path)), hint=hint)
+        raise DataError(
+            "E209",
+            message,
+            where=Place(file=str(path)),
+            hint=hint,
+        )
     tables = {}
     for task in imported.tasks:
         samples = load_table(folder / task.key / DATASET, shown=str(path))
         completions = load_table(folder / task.key / COMPLETIONS, by_trial=True, shown=str(path))
         tables[task.key] = (samples, completions)
-    return TabledRun(str(path), imported.describe_run(), tables, imported.notices)
+    return TabledRun(
+        str(path),
+        imported.describe_run(),
+        tables,
+        imported.notices,
+    )
 
 
 def open_log(path: Path) -> Run | None:
@@ -396,7 +430,13 @@ def open_log(path: Path) -> Run | None:
     plan, notices = read_plan(log, options)
     for notice in log.notices:
         notices.append(replace(notice, hint=_name_command(notice.hint, path)))
-    pending = open_run(log, plan, notices, options, open_engine())
+    pending = open_run(
+        log,
+        plan,
+        notices,
+        options,
+        open_engine(),
+    )
     return make_run(pending, None, choose_display(None, None))
 
 
@@ -427,4 +467,9 @@ def detect_kind(path: str | Path) -> str:
     if path.is_dir() and files:
         hint = f"name one of its files: `answerkey import auto {shlex.quote(str(path / files[0]))}`"
     message = f"the kind of the log `{path}` is not recognised"
-    raise DataError("E201", message, where=Place(file=str(path)), hint=hint)
+    raise DataError(
+        "E201",
+        message,
+        where=Place(file=str(path)),
+        hint=hint,
+    )

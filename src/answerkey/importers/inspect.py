@@ -69,7 +69,12 @@ def _read_log(log: Log, path: Path) -> Iterator[Record]:
     score = _read_head(log, head)
     #: The questions that have an id, each with its number.
     numbers: dict[str, dict[str | None, int]] = {}
-    read = partial(_read_sample, log, score, numbers)
+    read = partial(
+        _read_sample,
+        log,
+        score,
+        numbers,
+    )
     if described is not None and header is None:
         yield from log.convert(described, log.elements(head.get("samples")), read)
     for file in iterate_files(path):

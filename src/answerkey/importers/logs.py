@@ -277,7 +277,12 @@ class Log:
         hint: str | None = None,
     ) -> DataError:
         """Return an error of the log as a whole."""
-        return DataError(code, message, where=Place(file=str(self.path)), hint=hint)
+        return DataError(
+            code,
+            message,
+            where=Place(file=str(self.path)),
+            hint=hint,
+        )
 
     def begin_task(self, name: str) -> bool:
         """Begin a task of the log, whose records come next; return whether the caller wants it."""

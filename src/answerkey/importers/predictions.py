@@ -105,7 +105,12 @@ def _read_set(log: Log, files: dict[str, LogFile], expected: int | None) -> Iter
     yield from log.convert(main, log.rows(main), read)
     present = log.seen - before
     if expected is None and present < len(reviews):
-        log.compare_count(present, len(reviews), "the file of reviews", "predictions")
+        log.compare_count(
+            present,
+            len(reviews),
+            "the file of reviews",
+            "predictions",
+        )
     else:
         log.compare_count(present, expected, "the report")
 
@@ -216,7 +221,12 @@ class OpenCompassReader(LogReader):
         for name, parts in predictions.items():
             if log.begin_task(name):
                 log.description.score = "correct" if results else None
-                yield from _read_dataset(log, name, parts, results.get(name, []))
+                yield from _read_dataset(
+                    log,
+                    name,
+                    parts,
+                    results.get(name, []),
+                )
 
 
 def _join_splits(groups: FileGroups, part: str) -> dict[str, list[LogFile]]:

@@ -179,7 +179,12 @@ def _compare(log: Log, tests: Sequence[_Test], prompt: Json) -> None:
     counts = [prompt.count("metrics", name) for name in _TEST_COUNTS]
     numbers = [count for count in counts if count is not None]
     if numbers:
-        log.compare_count(present + log.broken, sum(numbers), "its list of prompts", "rows")
+        log.compare_count(
+            present + log.broken,
+            sum(numbers),
+            "its list of prompts",
+            "rows",
+        )
     elif present < highest and not log.broken:
         tests_present = f"{present} of {highest} tests"
         log.notice(f"`testIdx` goes to {highest - 1}, but the log holds {tests_present}")

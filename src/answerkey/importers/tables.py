@@ -87,10 +87,20 @@ def _open_table(path: Path, chosen: Mapping[str, str]) -> tuple[Rows, ask.Questi
         message = f"`--column {role}={chosen[role]}`: nothing is called `{role}`"
         hint = suggest(role, ask.LOG_ROLES) or f"what a column can be: {listing(ask.LOG_ROLES)}"
         raise SpecError("E119", message, hint=hint)
-    roles = recognise(rows, chosen, ask.LOG_ROLES, needs_all=False)
+    roles = recognise(
+        rows,
+        chosen,
+        ask.LOG_ROLES,
+        needs_all=False,
+    )
     if "truth" not in roles.columns:
         hint = f"name the column: `--column answer=NAME`; columns: {listing(rows.columns)}"
-        raise DataError("E206", "no column holds the truth", where=Place(file=str(path)), hint=hint)
+        raise DataError(
+            "E206",
+            "no column holds the truth",
+            where=Place(file=str(path)),
+            hint=hint,
+        )
     return rows, roles
 
 
@@ -287,7 +297,12 @@ class EveryEvalEverReader(LogReader):
             log.description.score = "evaluation.is_correct"
             yield from log.convert(file, log.rows(file), partial(_read_row, log))
             total = totals.get(file.stem)
-            log.compare_count(log.present, total, "the file of numbers", "rows")
+            log.compare_count(
+                log.present,
+                total,
+                "the file of numbers",
+                "rows",
+            )
 
 
 def _count_stated(log: Log) -> dict[str, int]:

@@ -262,11 +262,21 @@ class BatchApi:
     async def download(self, file: Path) -> bytes:
         """Return a file of the output; raises `Refused` when it is gone."""
         request = self._get(*file)
-        return await self._fetch(request, self._transfer, is_paid=True, is_file=True)
+        return await self._fetch(
+            request,
+            self._transfer,
+            is_paid=True,
+            is_file=True,
+        )
 
     def _get(self, *names: str) -> HttpRequest:
         url = self._locate(*names)
-        return HttpRequest(None, "GET", url, max_bytes=self._limits.output_bytes)
+        return HttpRequest(
+            None,
+            "GET",
+            url,
+            max_bytes=self._limits.output_bytes,
+        )
 
     async def _find(self, submitted: Submitted) -> bytes | None:
         """Return the batch over a file, if it is among the latest; None where none are listed."""
@@ -751,7 +761,13 @@ class BatchRound(Round):
         total = state.total or len(submitted.keys)
         done = min(state.done, total)
         batch = str(submitted.batch)
-        seen = BatchSeen(batch, state.status, done, total, state.is_over)
+        seen = BatchSeen(
+            batch,
+            state.status,
+            done,
+            total,
+            state.is_over,
+        )
         self._report(seen)
 
     def _report(self, event: Finished | BatchSeen | BatchLeft) -> None:

@@ -47,7 +47,14 @@ def read_positions(logprobs: object) -> list[Position]:
             if isinstance(name, str) and number is not None:
                 top.setdefault(name, number)
         place = offset if type(offset) is int else None
-        positions.append(Position(token, logprob, top, place))
+        positions.append(
+            Position(
+                token,
+                logprob,
+                top,
+                place,
+            )
+        )
     return positions
 
 
@@ -64,7 +71,12 @@ def _list_tokens(logprobs: object) -> Iterator[SentToken]:
     numbers = list_entries(get_field(logprobs, "token_logprobs"))
     tops = list_entries(get_field(logprobs, "top_logprobs"))
     offsets = list_entries(get_field(logprobs, "text_offset"))
-    rows = zip_longest(tokens, numbers, tops, offsets)
+    rows = zip_longest(
+        tokens,
+        numbers,
+        tops,
+        offsets,
+    )
     for token, logprob, top, offset in islice(rows, len(tokens)):
         alternatives = []
         if isinstance(top, Mapping):

@@ -15,7 +15,7 @@ from pathlib import PurePosixPath
 from answerkey.importers import prompts
 from answerkey.importers import questions as ask
 from answerkey.importers.json_values import DamagedError, Json
-from answerkey.importers.logs import Log, LogFile, LogReader, Record, group_files
+from answerkey.importers.logs import Log, LogFile, LogReader, Record
 from answerkey.models.responses import fail, read_message
 from answerkey.types import Completion
 
@@ -51,7 +51,7 @@ class HelmReader(LogReader):
 
 def _find_runs(log: Log) -> list[tuple[str, dict[str, LogFile]]]:
     """Return the folders of the runs with their files, by what they are."""
-    groups, _ = group_files(log.files(), _FILE)
+    groups = log.group_files(_FILE)
     folder = log.path.parent if log.path.is_file() and len(groups) <= 1 else log.path
     runs = []
     for name, files in groups.items():

@@ -174,25 +174,6 @@ def _iterate_folder(folder: Path) -> Iterator[LogFile]:
 FileGroups = dict[str, dict[str, LogFile]]
 
 
-def group_files(files: Iterable[LogFile], pattern: re.Pattern[str]) -> tuple[FileGroups, set[str]]:
-    """Return files by the groups `name` and `part` of a pattern of paths, and the models that it
-    finds.
-    """
-    groups: FileGroups = {}
-    models: set[str] = set()
-    for file in files:
-        match = pattern.fullmatch(file.name)
-        if match is None:
-            match = pattern.fullmatch(Path(file.file).resolve().as_posix())
-        if match is None:
-            continue
-        parts = groups.setdefault(match["name"] or "", {})
-        parts.setdefault(match["part"], file)
-        if "model" in match.groupdict():
-            models.add(match["model"])
-    return groups, models
-
-
 @dataclass(frozen=True)
 class LogPreview:
     """A quick look at a path, by which readers recognise their logs."""
@@ -264,6 +245,28 @@ class Log:
         for file in iterate_files(self.path):
             if takes_all or file.name.endswith(endings):
                 yield file
+
+    def group_files(self, pattern: re.Pattern[str], alone: str | None = None) -> FileGroups:
+        """Return files by the groups `name` and `part` of a pattern of paths; its group `model`
+        names the model.
+
+        Of a log that is one file, without any such names, it is the part `alone`.
+        """
+        groups: FileGroups = {}
+        models: set[str] = set()
+        for file in self.files():
+            match = pattern.fullmatch(file.name)
+            if match is None:
+                match = pattern.fullmatch(Path(file.file).resolve().as_posix())
+            if match is not None:
+                parts = groups.setdefault(match["name"] or "", {})
+                parts.setdefault(match["part"], file)
+                models.add(match.groupdict().get("model", ""))
+        self.name_model(filter(None, models))
+        if not groups and alone is not None and self.path.is_file():
+            file = next(self.files())
+            groups[file.stem] = {alone: file}
+        return groups
 
     def notice(self, message: str, hint: str | None = None) -> None:
         """Remember what the user should hear once."""

@@ -18,7 +18,6 @@ from answerkey.importers.logs import (
     LogPreview,
     LogReader,
     Record,
-    group_files,
     iterate_entries,
 )
 from answerkey.models.responses import fail, read_message
@@ -45,24 +44,14 @@ class EvalscopeReader(LogReader):
 
     def read(self, log: Log) -> Iterator[Record]:
         """Yield a record for each reply."""
-        sets, models = group_files(log.files(), self.file_name)
-        log.name_model(models)
+        sets = log.group_files(self.file_name, "reviews")
         if not sets:
-            file = _find_lines(log)
-            sets = {file.stem: {"reviews": file}}
+            message = f"`{log.path}` holds no `predictions` and no `reviews` of evalscope"
+            raise log.make_error("E201", message)
         counts = _read_reports(log)
         for name, files in sorted(sets.items()):
             if log.begin_task(name):
                 yield from _read_set(log, files, counts.get(name))
-
-
-def _find_lines(log: Log) -> LogFile:
-    """Return the first file of lines; E201 where there is none."""
-    for file in log.files():
-        if file.name.endswith((".jsonl", ".gz", ".zst")):
-            return file
-    message = f"`{log.path}` holds no `predictions` and no `reviews` of evalscope"
-    raise log.make_error("E201", message)
 
 
 def _read_reports(log: Log) -> dict[str, int]:
@@ -88,19 +77,17 @@ def _read_set(log: Log, files: dict[str, LogFile], expected: int | None) -> Iter
     Reviews wait for the predictions of the same `index`.
     """
     reviews: dict[str, object] = {}
-    main = files.get("predictions")
-    if main is None:
-        main = files["reviews"]
-    elif "reviews" in files:
+    main = files.get("predictions") or files["reviews"]
+    if len(files) > 1:
         for review in log.rows(files["reviews"]):
             reviews[review.text("index") or ""] = review.value
     before = log.seen
 
     def read(row: Json) -> list[Record]:
-        if not reviews:
-            return _read_review(log, row, row)
-        index = row.require("line", "index")
-        return _read_review(log, Json(reviews.get(index)), row)
+        review = row
+        if reviews:
+            review = Json(reviews.get(row.require("line", "index")))
+        return _read_review(log, review, row)
 
     yield from log.convert(main, log.rows(main), read)
     present = log.seen - before
@@ -125,12 +112,9 @@ def _read_review(log: Log, review: Json, prediction: Json) -> list[Record]:
     question.truth = question.name_truth(review.get("target"))
     question.original = score.object("sample_metadata") or prediction.object("metadata")
     group = score.text("group_id")
-    trial = 0
-    if group is not None:
-        trial = score.count("generation_index") or 0
     completion = _read_output(review, prediction).with_fields(
         prompt=messages or None,
-        trial=trial,
+        trial=score.count("generation_index") or 0 if group else 0,
         their_score=_read_score(log, score),
         their_answer=score.text("score", "extracted_prediction"),
     )
@@ -153,15 +137,14 @@ def _read_score(log: Log, score: Json) -> float | None:
     values = score.get("score", "value")
     if not isinstance(values, dict):
         return Json(values).number()
-    option = log.options.score
-    name = option or score.text("score", "main_score_name")
-    if name not in values:
-        name = next(iter(values), None)
-    if option not in {None, name}:
-        return None
-    if name is not None:
-        log.description.score = log.description.score or str(name)
-    return Json(values).number(str(name))
+    names = [log.options.score or score.text("score", "main_score_name")]
+    if log.options.score is None:
+        names += values
+    for name in names:
+        if name in values:
+            log.description.score = log.description.score or name
+            return Json(values).number(str(name))
+    return None
 
 
 def _read_output(review: Json, prediction: Json) -> Completion:
@@ -208,13 +191,9 @@ class OpenCompassReader(LogReader):
 
     def read(self, log: Log) -> Iterator[Record]:
         """Yield a record for each question."""
-        files = list(log.files())
-        groups, models = group_files(files, _FILE)
-        log.name_model(models)
+        groups = log.group_files(_FILE, "predictions")
         predictions = _join_splits(groups, "predictions")
         results = _join_splits(groups, "results")
-        if not predictions and log.path.is_file():
-            predictions = {files[0].stem: files[:1]}
         if not predictions:
             message = f"`{log.path}` holds no folder `predictions` of OpenCompass"
             raise log.make_error("E201", message)

@@ -50,27 +50,23 @@ def find_fields(rows: Rows, scorer: StringEqualsMcqa | None = None) -> QuestionF
         templates[role] = _compile(name, rows)
     if "question" not in templates:
         raise _refuse_question(rows)
-    scored = scorer.templates() if scorer else {}
-
-    def choose(field: str, *roles: str) -> list[Template]:
-        if scored.get(field):
-            return [scored[field]]
-        return _pick(templates, *roles)[:1]
-
-    options = choose("options", "options")
+    if scorer is not None:
+        templates |= scorer.templates()
+    options = _pick(templates, "options")
     names: tuple[str, ...] = ()
     if not options:
         options = [_compile(name, rows) for name in usual.spread]
         if max(map(len, usual.spread), default=0) == 1:
             names = usual.spread
     questions = _pick(templates, "passage", "question")
-    labels = choose("choices", "choices")
-    truths = choose(
+    labels = _pick(templates, "choices")
+    truths = _pick(
+        templates,
         "ground_truth_choice",
         "answer",
         "index",
         "key",
-    )
+    )[:1]
     parts = {"question": questions, "options": options, "choices": labels, "truth": truths}
     shown = {part: _show_templates(templates_of_part) for part, templates_of_part in parts.items()}
     return QuestionFields(

@@ -115,10 +115,10 @@ def _read_head(log: Log, head: Json) -> str | None:
     description.score = _choose_score(log, head)
     for score in head.list("results", "scores"):
         if score.text("name") == description.score and not description.reported:
+            values = {}
             for name, metric in score.object("metrics").items():
-                value = Json(metric).number("value")
-                if value is not None:
-                    description.reported[str(name)] = value
+                values[name] = Json(metric).get("value")
+            description.reported = Json(values).numbers()
     return description.score
 
 

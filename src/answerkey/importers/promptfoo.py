@@ -256,10 +256,7 @@ def _split_line(names: list[str], cells: list[str]) -> Iterator[Row]:
 def _find_expected(row: Json) -> str | None:
     """Return the value that the strictest assertion expects, if one has any."""
     values = {part.text("type"): part.text("value") for part in row.list("testCase", "assert")}
-    for kind in _ASSERTIONS:
-        if values.get(kind) is not None:
-            return values[kind]
-    return None
+    return next(filter(None, map(values.get, _ASSERTIONS)), None)
 
 
 def _read_score(row: Json, reply: Completion, score: str | None) -> float | None:

@@ -114,7 +114,7 @@ def _iterate_table(
         taken = roles.taken.union(set(derived.columns).difference(rows.columns))
         for number, row in zip(derived.ids.to_list(), derived.rows(), strict=True):
             cell = row.get(id_column)
-            sample_id = str(number) if cell is None or cell == "" else str(cell)
+            sample_id = str(number if cell in (None, "") else cell)
             yield sample_id, row, ask.read_question(ask.DERIVED, row, taken)
 
 
@@ -239,7 +239,7 @@ def _take_response(body: Json) -> Completion:
     state = body.text("status")
     if state in {"failed", "cancelled"}:
         return responses.fail(f"the response is {state}")
-    reply = responses.read_message({"output": body.get("output"), "usage": body.get("usage")})
+    reply = responses.read_message({"output": body.get("output")})
     reason = body.text("incomplete_details", "reason")
     if reason == "content_filter" and not reply.text:
         refused = CompletionStatus.REFUSED

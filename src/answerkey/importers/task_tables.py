@@ -176,14 +176,15 @@ class TaskTables:
     def _require_unique(self, log: Log) -> None:
         """Raise E208 for a completion that is there twice, E209 for one without a question."""
         if self._repeated and not self.task.description.last_wins:
-            message = f"samples are there twice: {_list_ids(self._repeated)}"
+            message = f"samples are there twice: {listing(self._repeated, limit=_SHOWN)}"
             raise log.make_error("E208", message, "import the files of one run at a time")
         if not self.counts["questions"]:
             (self.folder / DATASET).unlink()
             self._samples = dict.fromkeys(sample_id for sample_id, _ in self._lines)
         unknown = [sample_id for sample_id, _ in self._lines if sample_id not in self._samples]
         if unknown:
-            message = f"completions without a question: {len(unknown)} ({_list_ids(unknown)})"
+            ids = listing(unknown, limit=_SHOWN)
+            message = f"completions without a question: {len(unknown)} ({ids})"
             hint = "the ids of the log and of the dataset must be the same"
             raise log.make_error("E209", message, hint)
 
@@ -271,12 +272,6 @@ class TaskTables:
         if self.counts["ranking"] == self.counts["completions"]:
             scorers.append({"type": "choice_probabilities", **rule})
         return scorers
-
-
-def _list_ids(ids: list[str]) -> str:
-    """Return the first ids, for a message."""
-    dots = " ..." if len(ids) > _SHOWN else ""
-    return listing(ids[:_SHOWN]) + dots
 
 
 def _list_question(question: Question) -> Row:

@@ -152,14 +152,14 @@ def _show_templates(templates: Sequence[Template]) -> str:
 class AuditedQuestion:
     """One question. `truth` is the place of the right option, None when it cannot be told.
 
-    `said` is the truth as the dataset writes it, None when there is none.
+    `answer` is the truth as the dataset writes it, None when there is none.
     """
 
     text: str | None
     options: tuple[str | None, ...]
     labels: tuple[str, ...]
     truth: int | None
-    said: str | None
+    answer: str | None
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -195,7 +195,7 @@ def read_questions(samples: Samples, fields: QuestionFields) -> list[AuditedQues
             options=tuple(options),
             labels=tuple(labels),
             truth=place,
-            said=answer,
+            answer=answer,
         )
         questions.append(question)
     return questions
@@ -256,11 +256,11 @@ def find_oddities(question: AuditedQuestion) -> dict[str, str]:
         oddities |= find_damage(text)
     if _is_empty(question.text):
         oddities["MISSING_QUESTION"] = ""
-    if _is_empty(question.said):
+    if _is_empty(question.answer):
         oddities["MISSING_TRUTH"] = ""
     elif question.size and question.truth is None:
         choices = ", ".join(question.labels)
-        oddities["TRUTH_NOT_A_CHOICE"] = f"{question.said!r}, choices {choices}"
+        oddities["TRUTH_NOT_A_CHOICE"] = f"{question.answer!r}, choices {choices}"
     return oddities | _find_option_oddities(question)
 
 

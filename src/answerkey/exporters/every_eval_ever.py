@@ -7,7 +7,7 @@ import json
 import math
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ from uuid import UUID
 
 from answerkey._version import __version__
 from answerkey.evaluate.reopen import Reopened
-from answerkey.exporters.rows import Json, Write, describe_rows, write_objects
+from answerkey.exporters.rows import Json, Write, describe_rows, write_file, write_objects
 from answerkey.runs import Run, find_answerer
 from answerkey.types import MetricValue
 
@@ -173,7 +173,6 @@ def write_pair(
     run: Run,
     opened: Reopened,
     folder: Path,
-    write_file: Callable[[Path, Callable[[Write], int]], int],
 ) -> int:
     """Write the samples, and beside them the numbers that point at them; return how many rows."""
     entry = opened.task_run.manifest

@@ -7,16 +7,18 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import partial
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from answerkey.datasets.frames import build_column, infer_types
+from answerkey.errors import RunError
 from answerkey.evaluate.job import SOLVE
 from answerkey.evaluate.reopen import Reopened, RunExcerpt, reopen
 from answerkey.models.calls import BATCH_SOURCE, PRICED_NAMES, charge
 from answerkey.models.config import Price
-from answerkey.runs import Run, TaskRun, find_answerer, join_parts
+from answerkey.runs import Run, TaskRun, find_answerer, join_parts, write_output
 from answerkey.text import clean_numbers
 from answerkey.types import EMPTY_STRUCT_FIELD, THEIR_SCHEMA, USAGE_NAMES
 
@@ -225,6 +227,31 @@ def charge_rows(replies: pl.DataFrame, price: Price | None) -> list[float | None
             cost = round(charge(price, *counts, is_batch=is_batch), 9)
         costs.append(cost)
     return costs
+
+
+# ── files
+
+
+def write_file(file: str | Path, write: Callable[[Write], int]) -> int:
+    """Write a file, the whole of it or nothing, and return how many rows."""
+    rows = 0
+
+    def write_bytes(path: Path) -> None:
+        nonlocal rows
+        with path.open("wb") as out:
+            rows = write(out.write)
+
+    write_whole(file, write_bytes)
+    return rows
+
+
+def write_whole(file: str | Path, write: Callable[[Path], object]) -> None:
+    """Write a file, the whole of it or nothing; E502 when it cannot be written."""
+    try:
+        write_output(Path(file), write)
+    except OSError as error:
+        message = f"cannot write `{file}`: {error.strerror or error}"
+        raise RunError("E502", message, hint="choose another file") from error
 
 
 # ── CSV

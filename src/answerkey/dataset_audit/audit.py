@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
@@ -23,11 +23,9 @@ from answerkey.dataset_audit.questions import (
     AuditedQuestion,
     QuestionFields,
     find_fields,
-    find_part_oddities,
-    find_text_oddities,
+    find_oddities,
     read_questions,
     recognise_fields,
-    study_options,
 )
 from answerkey.datasets.dataset import CleanLabels, choose_clean, open_dataset, read_label_quality
 from answerkey.datasets.rows import Rows
@@ -86,19 +84,19 @@ class Baseline:
 class TruthStatistics:
     """Where the truths of `n` rows stand, and what follows for those who know nothing.
 
-    `sizes` is how many rows have so many choices, `chance` the mean of one over that. `places`
-    counts truths by the number of choices and the place; `skew` tests whether all places are
-    equally likely.
+    `choice_counts` is how many rows have so many choices, `chance` the mean of one over that.
+    `places` counts truths by the number of choices and the place; `position_skew` tests whether all
+    places are equally likely.
     """
 
     n: int
-    sizes: Mapping[int, int]
+    choice_counts: Mapping[int, int]
     chance: float | None
     labels: Mapping[str, int]
     places: Mapping[int, tuple[int, ...]]
-    majority: Baseline | None = None
-    longest: Baseline | None = None
-    skew: ChiSquare | None = None
+    majority_letter: Baseline | None = None
+    longest_option: Baseline | None = None
+    position_skew: ChiSquare | None = None
 
 
 @dataclass(frozen=True)
@@ -147,7 +145,7 @@ class DatasetOptions(TypedDict, total=False):
 
 def audit_dataset(
     *paths: str | Path | Tabular,
-    progress: Progress | None = None,
+    progress: Progress = ignore_progress,
     **options: Unpack[DatasetOptions],
 ) -> tuple[DatasetAudit, ...]:
     """Look at the questions of datasets; no model is called.
@@ -159,29 +157,43 @@ def audit_dataset(
         hint = "name a task file, a run file or a data file"
         raise SpecError("E119", "no file is named", hint=hint)
     refuse_unknown("audit_dataset", options, list(DatasetOptions.__optional_keys__))
-    report = progress or ignore_progress
     files = [Path(path) for path in paths if isinstance(path, str | Path)]
     plan = next(filter(_is_plan, files), None)
     if plan is not None:
         if len(paths) > 1:
             message = f"`{plan}` is no data file, and only data files can be looked at together"
             raise SpecError("E119", message, hint="name it alone")
-        return tuple(_audit_plan(plan, options, report))
-    tables = []
-    if files:
-        tables.append(_read_files(files, options))
-    for path in paths:
-        if not isinstance(path, str | Path):
-            table = load_rows(path, name="samples")
-            tables.append(table.rows)
-    columns = options.get("columns") or {}
-    sources = [(rows, recognise_fields(rows, columns)) for rows in tables]
+        return tuple(_audit_plan(plan, options, progress))
     name = f"{len(paths)} files"
     if len(paths) == 1:
         name = files[0].name if files else "samples"
-    audit = _audit(name, sources, options, report)
-    file_names = tuple(str(file) for file in files)
-    return (replace(audit, files=file_names),)
+    columns = options.get("columns") or {}
+    sources = []
+    for rows in _load_tables(paths, files, options):
+        sources.append((rows, recognise_fields(rows, columns)))
+    return (
+        _audit(
+            name,
+            tuple(map(str, files)),
+            sources,
+            options,
+            progress,
+        ),
+    )
+
+
+def _load_tables(
+    paths: Sequence[str | Path | Tabular],
+    files: Sequence[Path],
+    options: DatasetOptions,
+) -> Iterator[Rows]:
+    """Yield the rows of all files together, then those of each table."""
+    if files:
+        yield _read_files(files, options)
+    for path in paths:
+        if not isinstance(path, str | Path):
+            table = load_rows(path, name="samples")
+            yield table.rows
 
 
 def _is_plan(path: Path) -> bool:
@@ -220,9 +232,15 @@ def _audit_plan(
         dataset = open_dataset(spec.source, name=spec.key)
         fields = find_fields(dataset.rows, scorer)
         sources = [(dataset.rows, fields)]
-        audit = _audit(dataset.name, sources, options, progress)
-        notices = (*dataset.notices, *audit.notices)
-        yield replace(audit, notices=notices)
+        files = (str(dataset.rows.file),) if dataset.rows.file else ()
+        yield _audit(
+            dataset.name,
+            files,
+            sources,
+            options,
+            progress,
+            dataset.notices,
+        )
 
 
 def _read_files(paths: Sequence[Path], options: DatasetOptions) -> Rows:
@@ -239,9 +257,11 @@ def _read_files(paths: Sequence[Path], options: DatasetOptions) -> Rows:
 
 def _audit(
     name: str,
+    files: tuple[str, ...],
     tables: Sequence[tuple[Rows, QuestionFields]],
     options: DatasetOptions,
     progress: Progress,
+    notices: Sequence[Notice] = (),
 ) -> DatasetAudit:
     clean_values = options.get("clean") or ()
     quality = choose_clean(options.get("label_quality"), clean_values)
@@ -258,17 +278,19 @@ def _audit(
         for questions in _count_source(source, quality, tally):
             hashes.add(questions)
             progress("audit", tally.rows, total)
-    notices: list[Notice] = []
     labels = None
     if quality is not None:
-        labels = _describe_quality(quality, tally, notices)
+        labels = _describe_quality(quality, tally)
+        if not labels.clean:
+            hint = f"say which with `--clean`: {listing(list(labels.values)[:10])}"
+            notice = Notice(f"no row of column `{labels.column}` is clean", hint=hint)
+            notices = (*notices, notice)
     every = measure_truths(tally.every)
     repeats = hashes.find_repeats(sources)
     findings = find_dataset_findings(tally, every, repeats)
-    files = [source.rows.file for source in sources]
     return DatasetAudit(
         name=name,
-        files=tuple(str(file) for file in files if file),
+        files=files,
         rows=tally.rows,
         fields=sources[0].fields.shown,
         every=every,
@@ -282,21 +304,20 @@ def _audit(
 def _require_column(column: str, rows: Rows) -> None:
     if column not in rows.columns:
         message = f"there is no column `{column}`"
-        raise refuse_column(message, column, rows.columns, Place(file=rows.file))
+        raise refuse_column(
+            message,
+            column,
+            rows.columns,
+            Place(file=rows.file),
+        )
 
 
-def _describe_quality(
-    quality: CleanLabels, tally: QuestionTally, notices: list[Notice]
-) -> LabelQuality:
+def _describe_quality(quality: CleanLabels, tally: QuestionTally) -> LabelQuality:
     column, values = quality
     values_by_name = sorted(tally.qualities)
     by_frequency = sorted(values_by_name, key=tally.qualities.__getitem__, reverse=True)
     counts = {value: tally.qualities[value] for value in by_frequency}
-    clean = tuple(sorted(values.intersection(counts)))
-    if not clean:
-        hint = f"say which with `--clean`: {listing(by_frequency[:10])}"
-        notices.append(Notice(f"no row of column `{column}` is clean", hint=hint))
-    return LabelQuality(column, counts, clean)
+    return LabelQuality(column, counts, tuple(sorted(values.intersection(counts))))
 
 
 # Counting
@@ -328,7 +349,7 @@ class Truths:
         if place < len(question.labels):
             self.labels[question.labels[place]] += 1
         if question.options:
-            lengths = study_options(question.options, question.labels).lengths
+            lengths = [len(text.strip()) for text in question.texts]
             longest = max(lengths)
             self.measured += 1
             if place < len(lengths) and lengths[place] == longest:
@@ -364,13 +385,15 @@ def _count_source(
         questions = read_questions(samples, source.fields)
         for row, question in enumerate(questions):
             tally.every.add(question)
-            for kind, note in _find_oddities(question).items():
+            for kind, note in find_oddities(question).items():
                 tally.kinds[kind] += 1
                 examples = tally.examples.setdefault(kind, [])
                 if len(examples) < SHOWN:
                     examples.append(make_example(samples, row, note))
-                if kind == "REFERS_TO_OTHERS":
-                    tally.right_references += _is_right_reference(question)
+                if kind == "REFERS_TO_OTHERS" and question.truth is not None:
+                    right = question.texts[question.truth : question.truth + 1]
+                    is_reference = find_reference(right, question.labels) is not None
+                    tally.right_references += is_reference
         if quality is not None:
             labels = read_label_quality(samples, quality[0])
             for question, label in zip(questions, labels, strict=True):
@@ -379,22 +402,6 @@ def _count_source(
                     tally.clean.add(question)
         tally.rows += len(questions)
         yield questions
-
-
-def _find_oddities(question: AuditedQuestion) -> dict[str, str]:
-    """Return what is odd about a question: kinds with notes."""
-    oddities = dict(find_part_oddities(question))
-    oddities.update(find_text_oddities(question.text))
-    return oddities
-
-
-def _is_right_reference(question: AuditedQuestion) -> bool:
-    """Return whether the right option refers to the others."""
-    place = question.truth
-    if place is None:
-        return False
-    right = question.texts[place : place + 1]
-    return find_reference(right, question.labels) is not None
 
 
 def measure_truths(truths: Truths) -> TruthStatistics:
@@ -413,7 +420,12 @@ def measure_truths(truths: Truths) -> TruthStatistics:
     majority = None
     if truths.labels:
         count, label = max((count, label) for label, count in truths.labels.items())
-        majority = Baseline(count / n, wilson(count, n), n, label)
+        majority = Baseline(
+            count / n,
+            wilson(count, n),
+            n,
+            label,
+        )
     return TruthStatistics(
         n,
         sizes,
@@ -439,7 +451,12 @@ def _measure_longest(truths: Truths) -> Baseline | None:
     interval = None
     if rows > 1 and variance:
         error = math.sqrt(variance / rows)
-        interval = student(value, error, rows - 1, is_share=True)
+        interval = student(
+            value,
+            error,
+            rows - 1,
+            is_share=True,
+        )
     return Baseline(value, interval, rows)
 
 
@@ -554,21 +571,33 @@ def _find_rows(tally: QuestionTally, kinds: KindTexts) -> Iterator[DatasetFindin
 
 
 def _is_skewed(every: TruthStatistics) -> bool:
-    return every.skew is not None and every.skew.p < ALPHA
+    return every.position_skew is not None and every.position_skew.p < ALPHA
 
 
 def _find_baselines(every: TruthStatistics) -> Iterator[DatasetFinding]:
     # The most frequent letter is the best of several: unless places are skewed, it leads by chance.
-    if every.majority is not None and _is_skewed(every):
-        strategy = f"Always answering {every.majority.label!r}"
+    if every.majority_letter is not None and _is_skewed(every):
+        strategy = f"Always answering {every.majority_letter.label!r}"
         step = "shuffle the options of each row"
-        yield from _find_baseline("MAJORITY_LETTER", strategy, step, every.majority, every)
-    if every.longest is not None:
+        yield from _find_baseline(
+            "MAJORITY_LETTER",
+            strategy,
+            step,
+            every.majority_letter,
+            every,
+        )
+    if every.longest_option is not None:
         strategy = "Always answering the longest option"
         step = (
             "report this baseline beside every accuracy; rewrite wrong options that are too short"
         )
-        yield from _find_baseline("LONGEST_OPTION", strategy, step, every.longest, every)
+        yield from _find_baseline(
+            "LONGEST_OPTION",
+            strategy,
+            step,
+            every.longest_option,
+            every,
+        )
 
 
 def _find_baseline(
@@ -587,14 +616,20 @@ def _find_baseline(
     chance = format_short_percent(every.chance)
     sentence = f"{strategy} is right in {share} of the rows, where guessing gets {chance}."
     numbers = {"value": baseline.value, "chance": every.chance}
-    yield DatasetFinding(kind, sentence, step, baseline.n, numbers)
+    yield DatasetFinding(
+        kind,
+        sentence,
+        step,
+        baseline.n,
+        numbers,
+    )
 
 
 def _find_skew(every: TruthStatistics) -> Iterator[DatasetFinding]:
-    skew = every.skew
+    skew = every.position_skew
     if skew is None or not _is_skewed(every):
         return
-    size = max(every.sizes, key=every.sizes.__getitem__)
+    size = max(every.choice_counts, key=every.choice_counts.__getitem__)
     counts = every.places[size]
     shares = ", ".join(f"{100 * count / sum(counts):.1f} %" for count in counts)
     p = f"{skew.p:.2g}" if skew.p >= 1e-300 else "less than 1e-300"  # noqa: PLR2004 - where floats end

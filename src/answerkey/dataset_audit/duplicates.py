@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +11,7 @@ import polars as pl
 from answerkey.dataset_audit.questions import (
     AuditedQuestion,
     QuestionFields,
+    fold_spaces,
     fold_text,
     read_questions,
 )
@@ -37,7 +37,12 @@ def make_example(samples: Samples, row: int, note: str = "") -> DuplicateRow:
     place = samples.place(row)
     if len(note) > SHOWN_NOTE:
         note = f"{note[:SHOWN_NOTE]}…"
-    return DuplicateRow(str(place.sample), place.file, place.line, note)
+    return DuplicateRow(
+        str(place.sample),
+        place.file,
+        place.line,
+        note,
+    )
 
 
 @dataclass(frozen=True)
@@ -65,12 +70,6 @@ class Repeats:
     contradictions: tuple[DuplicateRow, ...] = ()
 
 
-def _fold(text: str) -> str:
-    if not text.isascii():
-        text = unicodedata.normalize("NFKC", text)
-    return " ".join(text.lower().split())
-
-
 def _fold_truth(question: AuditedQuestion) -> str | None:
     """Return the text of the right option, or its label if it has no text."""
     if question.truth is None:
@@ -93,9 +92,9 @@ class QuestionHashes:
         """Keep the hashes of the next questions."""
         rows = []
         for question in questions:
-            texts = sorted(map(_fold, question.texts))
+            texts = [fold_spaces(text).lower() for text in (question.text or "", *question.texts)]
             truth = _fold_truth(question)
-            key = hash((_fold(question.text or ""), *texts))
+            key = hash((texts[0], *sorted(texts[1:])))
             rows.append((key, None if truth is None else hash(truth.casefold())))
         schema = {"key": pl.Int64, "truth": pl.Int64}
         self._frames.append(pl.DataFrame(rows, schema=schema, orient="row"))

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from html.entities import html5
-from typing import NamedTuple
 
 from answerkey.datasets import questions as ask
-from answerkey.datasets.options import label_options, read_option_cell
+from answerkey.datasets.options import LABELLED, label_options, read_option_cell
 from answerkey.datasets.recognition import recognise
 from answerkey.datasets.rows import Rows
 from answerkey.errors import DataError, Place, listing
@@ -28,17 +25,18 @@ from answerkey.types import Samples
 class QuestionFields:
     """Templates for the parts of a question.
 
-    `options` is one template that yields the list, or one for each option. `labels` yields the
-    labels of the options; without it they are `names`, or letters. `shown` says where each part is
-    found. If the columns were `recognised`, the templates read what is derived from them.
+    `options` is one template that yields the list, or one for each option. `labels`, if there is
+    one, yields the labels of the options; without it they are `names`, or letters. `shown` says
+    where each part is found. If the columns were `recognised`, the templates read what is derived
+    from them.
     """
 
-    questions: tuple[Template, ...]
-    options: tuple[Template, ...] = ()
-    labels: Template | None = None
+    questions: Sequence[Template]
+    options: Sequence[Template]
+    labels: Sequence[Template]
+    truths: Sequence[Template]
+    shown: Mapping[str, str]
     names: tuple[str, ...] = ()
-    truth: Template | None = None
-    shown: Mapping[str, str] = field(default_factory=dict)
     recognised: ask.QuestionColumns | None = None
 
 
@@ -52,35 +50,32 @@ def find_fields(rows: Rows, scorer: StringEqualsMcqa | None = None) -> QuestionF
         templates[role] = _compile(name, rows)
     if "question" not in templates:
         raise _refuse_question(rows)
-    scored = scorer.templates() if scorer else {}
-
-    def choose(field: str, *roles: str) -> list[Template]:
-        if scored.get(field):
-            return [scored[field]]
-        return _pick(templates, *roles)[:1]
-
-    options = choose("options", "options")
+    if scorer is not None:
+        templates |= scorer.templates()
+    options = _pick(templates, "options")
     names: tuple[str, ...] = ()
     if not options:
         options = [_compile(name, rows) for name in usual.spread]
         if max(map(len, usual.spread), default=0) == 1:
             names = usual.spread
     questions = _pick(templates, "passage", "question")
-    labels = choose("choices", "choices")
-    truths = choose("ground_truth_choice", "answer", "index", "key")
-    shown = {
-        "question": _show_templates(questions),
-        "options": _show_templates(options),
-        "choices": _show_templates(labels),
-        "truth": _show_templates(truths),
-    }
+    labels = _pick(templates, "choices")
+    truths = _pick(
+        templates,
+        "ground_truth_choice",
+        "answer",
+        "index",
+        "key",
+    )[:1]
+    parts = {"question": questions, "options": options, "choices": labels, "truth": truths}
+    shown = {part: _show_templates(templates_of_part) for part, templates_of_part in parts.items()}
     return QuestionFields(
-        tuple(questions),
-        tuple(options),
-        labels[0] if labels else None,
-        names,
-        truths[0] if truths else None,
+        questions,
+        options,
+        labels,
+        truths,
         shown,
+        names,
     )
 
 
@@ -101,12 +96,17 @@ def _compile(name: str, rows: Rows) -> Template:
 def _refuse_question(rows: Rows) -> DataError:
     hint = f"name it with `--column question=NAME`; columns: {listing(rows.columns)}"
     where = Place(file=rows.file)
-    return DataError("E206", "no column holds the question", where=where, hint=hint)
+    return DataError(
+        "E206",
+        "no column holds the question",
+        where=where,
+        hint=hint,
+    )
 
 
-def recognise_fields(rows: Rows, stated: Mapping[str, str]) -> QuestionFields:
+def recognise_fields(rows: Rows, names_by_role: Mapping[str, str]) -> QuestionFields:
     """Return the parts of rows whose columns are recognised, or stated by the caller."""
-    columns = recognise(rows, stated, needs_all=False)
+    columns = recognise(rows, names_by_role, needs_all=False)
     if "question" not in columns.columns:
         raise _refuse_question(rows)
     names = {}
@@ -126,10 +126,10 @@ def recognise_fields(rows: Rows, stated: Mapping[str, str]) -> QuestionFields:
         "truth": names.get("truth", "none"),
     }
     return QuestionFields(
-        tuple(_pick(templates, "passage", "question")),
-        tuple(_pick(templates, "options")),
-        templates.get("choices"),
-        truth=templates.get("truth"),
+        questions=_pick(templates, "passage", "question"),
+        options=_pick(templates, "options"),
+        labels=_pick(templates, "choices"),
+        truths=_pick(templates, "truth"),
         shown=shown,
         recognised=columns,
     )
@@ -147,21 +147,19 @@ def _show_templates(templates: Sequence[Template]) -> str:
 
 # What they say
 
-_LABELLED = re.compile(r"\s*[(\[]?([A-Z]|\d)[)\].:\u3001\uff0e]\s*")
-
 
 @dataclass(frozen=True)
 class AuditedQuestion:
     """One question. `truth` is the place of the right option, None when it cannot be told.
 
-    `said` is the truth as the dataset writes it, None when there is none.
+    `answer` is the truth as the dataset writes it, None when there is none.
     """
 
     text: str | None
     options: tuple[str | None, ...]
     labels: tuple[str, ...]
     truth: int | None
-    said: str | None
+    answer: str | None
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -179,16 +177,13 @@ def read_questions(samples: Samples, fields: QuestionFields) -> list[AuditedQues
     if fields.recognised is not None:
         samples = fields.recognised.derive(samples)
     count = len(fields.questions)
-    templates = [*fields.questions, *fields.options]
-    for template in (fields.labels, fields.truth):
-        if template is not None:
-            templates.append(template)
+    templates = (*fields.questions, *fields.options, *fields.labels, *fields.truths)
     columns = [template.values(samples) for template in templates]
     questions = []
     for row in zip(*columns, strict=True):
         cells = [None if isinstance(cell, RowError) else cell for cell in row]
         answer = None
-        if fields.truth is not None:
+        if fields.truths:
             truth = cells.pop()
             answer = None if truth is None else str(truth)
         options, labels = _read_options(cells[count:], fields)
@@ -200,7 +195,7 @@ def read_questions(samples: Samples, fields: QuestionFields) -> list[AuditedQues
             options=tuple(options),
             labels=tuple(labels),
             truth=place,
-            said=answer,
+            answer=answer,
         )
         questions.append(question)
     return questions
@@ -220,37 +215,31 @@ def _read_options(
     cells: list[object], fields: QuestionFields
 ) -> tuple[list[str | None], list[str]]:
     """Return the texts of the options and their labels; the last cell is that of the labels."""
-    labels: list[str] = []
-    if fields.labels is not None:
-        cell_labels, _ = read_option_cell(cells.pop())
-        labels = [label.strip() for label in cell_labels or () if label is not None]
+    cell_labels: list[str | None] = []
+    if fields.labels:
+        cell_labels = read_option_cell(cells.pop())[0] or []
     if len(fields.options) == 1:
         listed, names = read_option_cell(cells[0])
-        options = list(listed or ())
+        options = listed or []
     else:
         options = [None if cell is None else str(cell) for cell in cells]
         names = list(fields.names)
-    if labels:
-        return options, labels
-    labels = [name.strip() for name in names]
-    if not labels:
-        labels = list(label_options(len(options)) or ())
-    if len(labels) == len(options):
-        options = strip_labels(options, labels)
-    return options, labels
+    if cell_labels:
+        return options, [label.strip() for label in cell_labels if label is not None]
+    labels = list(map(str.strip, names or label_options(len(options)) or ()))
+    return strip_labels(options, labels), labels
 
 
 def strip_labels(options: Sequence[str | None], names: Sequence[str]) -> list[str | None]:
     """Return options without their labels, if they all begin with one, in order: `(A)…`, `(B)…`."""
     stripped: list[str | None] = []
     for option, name in zip(options, names, strict=False):
-        match = _LABELLED.match(option or "")
-        if match is None or match[1] != name:
-            return list(options)
-        stripped.append(match.string[match.end() :])
-    if len(names) != len(options):
-        return list(options)
-    return stripped
+        match = LABELLED.match(option or "")
+        if match is not None and match[1] == name:
+            stripped.append(match.string[match.end() :])
+    if len(stripped) == len(names) == len(options):
+        return stripped
+    return list(options)
 
 
 # What is odd about them
@@ -259,79 +248,72 @@ def strip_labels(options: Sequence[str | None], names: Sequence[str]) -> list[st
 _EMPTY_WORDS = frozenset({"", "nan", "NaN", "null", "NULL"})
 
 
-def find_text_oddities(text: str | None) -> Iterator[tuple[str, str]]:
-    """Yield each kind of oddity of a question's text once, with a note."""
-    if _is_empty(text):
-        yield "MISSING_QUESTION", ""
-    yield from find_damage(text or "")
+def find_oddities(question: AuditedQuestion) -> dict[str, str]:
+    """Return what is odd about a question: kinds with notes."""
+    oddities: dict[str, str] = {}
+    # The first text with some damage is its note.
+    for text in reversed((question.text or "", *question.texts)):
+        oddities |= find_damage(text)
+    if _is_empty(question.text):
+        oddities["MISSING_QUESTION"] = ""
+    if _is_empty(question.answer):
+        oddities["MISSING_TRUTH"] = ""
+    elif question.size and question.truth is None:
+        choices = ", ".join(question.labels)
+        oddities["TRUTH_NOT_A_CHOICE"] = f"{question.answer!r}, choices {choices}"
+    return oddities | _find_option_oddities(question)
 
 
-def find_part_oddities(question: AuditedQuestion) -> Iterator[tuple[str, str]]:
-    """Yield each kind of oddity of options, labels and truth once, with a note."""
-    labels, truth = question.labels, question.truth
-    facts = study_options(question.options, labels)
-    if _is_empty(question.said):
-        yield "MISSING_TRUTH", ""
-    elif question.size and truth is None:
-        choices = ", ".join(labels)
-        yield "TRUTH_NOT_A_CHOICE", f"{question.said!r}, choices {choices}"
-    if truth is not None and truth < len(facts.folded):
-        right = facts.folded[truth]
-        if right in facts.repeated:
-            yield "RIGHT_OPTION_TWICE", repr(right)
-    yield from facts.kinds.items()
-
-
-class OptionFacts(NamedTuple):
-    """The oddities of options with notes, how long the options are, and which texts repeat."""
-
-    kinds: dict[str, str]
-    lengths: tuple[int, ...]
-    folded: tuple[str, ...]
-    repeated: frozenset[str]
-
-
-@lru_cache(maxsize=8_192)
-def study_options(options: tuple[str | None, ...], labels: tuple[str, ...]) -> OptionFacts:
-    """Return what is odd about options; many rows may have the same."""
-    kinds: dict[str, str] = {}
-    texts = [option or "" for option in options]
-    for text in reversed(texts):
-        kinds |= dict(find_damage(text))
-    labelled = zip(labels, texts, strict=False)
-    empty = [label for label, text in labelled if _is_empty(text)]
+def _find_option_oddities(question: AuditedQuestion) -> dict[str, str]:
+    """Return what is odd about the options and their labels."""
+    texts = question.texts
+    labels = question.labels
+    oddities: dict[str, str] = {}
+    empty = [label for label, text in zip(labels, texts, strict=False) if _is_empty(text)]
     if empty:
-        kinds["MISSING_OPTION"] = f"option {', '.join(empty)}"
-    if options and len(options) != len(labels):
-        kinds["CHOICES_DO_NOT_FIT"] = f"{len(options)} options, {len(labels)} labels"
-    if max(len(options), len(labels)) == 1:
-        kinds["ONE_CHOICE"] = "".join(labels)
-    folded = tuple(map(fold_text, texts))
-    counts = Counter(filter(None, folded))
-    repeated = [text for text, count in counts.items() if count > 1]
-    if repeated:
-        kinds["DUPLICATE_OPTIONS"] = repr(repeated[0])
-    reference = find_reference(texts, labels) if texts else None
-    if reference is not None:
-        referring = [text for text in texts if find_reference([text], labels)]
-        kinds[reference] = referring[0] if referring else ""
-    lengths = tuple(len(text.strip()) for text in texts)
-    return OptionFacts(kinds, lengths, folded, frozenset(repeated))
+        oddities["MISSING_OPTION"] = f"option {', '.join(empty)}"
+    if texts and len(texts) != len(labels):
+        oddities["CHOICES_DO_NOT_FIT"] = f"{len(texts)} options, {len(labels)} labels"
+    if question.size == 1:
+        oddities["ONE_CHOICE"] = "".join(labels)
+    for text in texts:
+        reference = find_reference([text], labels)
+        if reference is not None:
+            oddities[reference] = text
+            break
+    return oddities | _find_repeated_options(question)
+
+
+def _find_repeated_options(question: AuditedQuestion) -> dict[str, str]:
+    folded = list(map(fold_text, question.texts))
+    repeated = [text for text in folded if text and folded.count(text) > 1]
+    if not repeated:
+        return {}
+    oddities = {"DUPLICATE_OPTIONS": repr(repeated[0])}
+    if question.truth is not None:
+        for right in folded[question.truth : question.truth + 1]:
+            if right in repeated:
+                oddities["RIGHT_OPTION_TWICE"] = repr(right)
+    return oddities
 
 
 def _is_empty(text: str | None) -> bool:
     return text is None or text.strip() in _EMPTY_WORDS
 
 
+def fold_spaces(text: str) -> str:
+    """Return a text without differences of width and white space."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text)
+    return " ".join(text.split())
+
+
 def fold_text(text: str) -> str:
-    """Return a text without differences of width, white space and a full stop at its end.
+    """Return a text also without a full stop at its end.
 
     Upper and lower case stay apart: *Bb* and *bb* are two options.
     """
-    if not text.isascii():
-        text = unicodedata.normalize("NFKC", text)
-    words = text.split()
-    return " ".join(words).rstrip(".")
+    return fold_spaces(text).rstrip(".")
 
 
 # Damage that texts take on their way through encodings.
@@ -349,10 +331,19 @@ _LEAD = re.compile("[\xc2-\xf4]")
 _SHOWN = 12
 
 
-def find_damage(text: str) -> Iterator[tuple[str, str]]:
-    """Yield each kind of damage once, with the passage that shows it."""
+def find_damage(text: str) -> dict[str, str]:
+    """Return each kind of damage, with the passage that shows it."""
+    damage: dict[str, str] = {}
     if text.isascii() and not _ODD_ASCII.search(text):
-        return
+        return damage
+    for kind, place in _locate_damage(text).items():
+        start = max(0, place - _SHOWN)
+        damage[kind] = text[start : place + _SHOWN]
+    return damage
+
+
+def _locate_damage(text: str) -> dict[str, int]:
+    """Return the first place of each kind of damage."""
     places = {}
     if "\ufffd" in text:
         places["REPLACEMENT_CHARACTER"] = text.index("\ufffd")
@@ -365,9 +356,7 @@ def find_damage(text: str) -> Iterator[tuple[str, str]]:
     for entity in _ENTITY.finditer(text):
         if entity[1] is None or f"{entity[1]};" in html5:
             places.setdefault("HTML_ENTITY", entity.start())
-    for kind, place in places.items():
-        start = max(0, place - _SHOWN)
-        yield kind, text[start : place + _SHOWN]
+    return places
 
 
 def _is_mojibake(run: str) -> bool:

@@ -45,8 +45,8 @@ def describe_dataset_audits(audits: Sequence[DatasetAudit]) -> dict[str, Any]:
                 "files": list(audit.files),
                 "rows": audit.rows,
                 "fields": dict(audit.fields),
-                "all": _describe_truths(audit.every),
-                "clean": audit.clean and _describe_truths(audit.clean),
+                "all": asdict(audit.every),
+                "clean": audit.clean and asdict(audit.clean),
                 "label_quality": audit.quality and asdict(audit.quality),
                 "findings": [asdict(finding) for finding in audit.findings],
             }
@@ -54,16 +54,6 @@ def describe_dataset_audits(audits: Sequence[DatasetAudit]) -> dict[str, Any]:
         notices += [str(notice) for notice in audit.notices]
     described: dict[str, Any] = clean_numbers({"datasets": datasets, "notices": notices})
     return described
-
-
-def _describe_truths(truths: TruthStatistics) -> dict[str, Any]:
-    names = {
-        "sizes": "choice_counts",
-        "majority": "majority_letter",
-        "longest": "longest_option",
-        "skew": "position_skew",
-    }
-    return {names.get(name, name): value for name, value in asdict(truths).items()}
 
 
 def draw_dataset_audit(audit: DatasetAudit, width: int, *, digits: int | None = None) -> list[Line]:
@@ -86,7 +76,12 @@ def draw_dataset_audit(audit: DatasetAudit, width: int, *, digits: int | None = 
     lines += [BLANK, *lay_out(Table(("", "all", "clean"), rows, "<<<"), width)]
     lines += [*_draw_places(audit.every, width), BLANK, line(Span("Findings", "title"))]
     for number, finding in enumerate(audit.findings, 1):
-        lines += draw_finding(number, finding.sentence, {"Next: ": finding.step}, width)
+        lines += draw_finding(
+            number,
+            finding.sentence,
+            {"Next: ": finding.step},
+            width,
+        )
         for example in finding.examples:
             text = shorten(_say_example(example, folder), width - 7)
             lines.append(line(" " * 7, Span(text, "dim")))
@@ -104,18 +99,18 @@ def _say_example(example: DuplicateRow, folder: str | None) -> str:
 
 def _say_truths(truths: TruthStatistics, digits: int | None) -> dict[str, str]:
     """Return the number of rows, their choices, the chance level, baselines and places."""
-    smallest, largest = min(truths.sizes, default=0), max(truths.sizes, default=0)
+    smallest, largest = min(truths.choice_counts, default=0), max(truths.choice_counts, default=0)
     sizes = f"{smallest} each" if smallest == largest else f"{smallest} to {largest}"
     test = "too few rows to test"
-    if truths.skew is not None:
-        p = f"p = {truths.skew.p:.4g}"
-        test = f"chi-square {truths.skew.statistic:.2f}, df {truths.skew.df}, {p}"
+    if truths.position_skew is not None:
+        p = f"p = {truths.position_skew.p:.4g}"
+        test = f"chi-square {truths.position_skew.statistic:.2f}, df {truths.position_skew.df}, {p}"
     return {
         "rows with a truth": str(truths.n),
         "choices": sizes,
         "chance level": format_figure(truths.chance, as_share=True, digits=digits),
-        "majority letter": _say_baseline(truths.majority, digits),
-        "longest option": _say_baseline(truths.longest, digits),
+        "majority letter": _say_baseline(truths.majority_letter, digits),
+        "longest option": _say_baseline(truths.longest_option, digits),
         "places equally likely": test,
     }
 
@@ -130,13 +125,13 @@ def _say_baseline(baseline: Baseline | None, digits: int | None) -> str:
 
 def _draw_places(truths: TruthStatistics, width: int) -> list[Line]:
     """Return how often the truth is in each place, a row for each number of choices."""
-    sizes = [size for size in truths.sizes if size <= SHOWN_PLACES]
+    sizes = [size for size in truths.choice_counts if size <= SHOWN_PLACES]
     if not sizes:
         return []
     most = max(sizes)
     rows: list[Sequence[Cell]] = []
     for size in sizes:
         counts = [*map(str, truths.places[size]), *[""] * (most - size)]
-        rows.append((str(size), *counts, str(truths.sizes[size])))
+        rows.append((str(size), *counts, str(truths.choice_counts[size])))
     header = ("Choices", *(f"place {place}" for place in range(1, most + 1)), "n")
     return [BLANK, *lay_out(Table(header, rows, ">" * (most + 2)), width)]

@@ -179,8 +179,8 @@ _NUMBERS = tuple(map(str, range(1, MOST_OPTIONS + 1)))
 WRAPPED = re.compile(r"[\s(\[{*_\"'`]*(?P<bare>\d{1,4}|[A-Za-z])[\s)\]}*_\"'`.:]*")
 _WRAPPED_NUMBER = re.compile(r"[(\[]?(\d{1,4})(?:\.0+)?[)\].:]?")
 #: An option that begins with a label: `(A) one`.
-_LABELLED = re.compile(r"\s*[(\[]?([A-Z]|\d)[)\].:\u3001\uff0e]\s*")
-_LABELLED_TEXT = re.compile(_LABELLED.pattern + "(?P<bare>.*)", re.DOTALL)
+LABELLED = re.compile(r"\s*[(\[]?([A-Z]|\d)[)\].:\u3001\uff0e]\s*")
+_LABELLED_TEXT = re.compile(LABELLED.pattern + "(?P<bare>.*)", re.DOTALL)
 #: Where words stand among the options of questions that offer only yes and no.
 _WORD_PLACES = {
     "true": {"true": 0, "false": 1},
@@ -313,7 +313,7 @@ def name_options(
         choices = names
     bare = []
     for text, label in zip(texts, choices, strict=True):
-        match = _LABELLED.match(text)
+        match = LABELLED.match(text)
         if match is None or match[1] != label:
             return OptionList(texts, choices, names)
         bare.append(text[match.end() :])

@@ -7,7 +7,7 @@ import json
 import math
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ from uuid import UUID
 
 from answerkey._version import __version__
 from answerkey.evaluate.reopen import Reopened
-from answerkey.exporters.rows import Json, Write, describe_rows, write_objects
+from answerkey.exporters.rows import Json, Write, describe_rows, write_file, write_objects
 from answerkey.runs import Run, find_answerer
 from answerkey.types import MetricValue
 
@@ -46,39 +46,44 @@ def write_every_eval_ever(run: Run, opened: Reopened, write: Write) -> int:
 def _iterate_rows(run: Run, opened: Reopened) -> Iterator[Json]:
     entry = opened.task_run.manifest
     key = opened.task.main_step.key
-    name = _name_evaluation(run, opened)
+    evaluation = _name_evaluation(run, opened)
     head = {
         "schema_version": SCHEMA_VERSION,
-        "evaluation_id": name,
+        "evaluation_id": evaluation,
         "model_id": _name_model(opened),
         "evaluation_name": entry["display_name"] or entry["key"],
-        "evaluation_result_id": f"{name}/{key}",
+        "evaluation_result_id": f"{evaluation}/{key}",
     }
     stated_category = str(entry["dataset"].get("category") or "")
     categories = [stated_category.lower(), *CATEGORIES]
     for part in opened.iterate():
         facts = opened.task.sample_facts(part.samples)
-        rows = describe_rows(opened.task_run, part)
-        for number, row in enumerate(rows):
+        for number, row in enumerate(describe_rows(opened.task_run, part)):
             verdict = row["scores"][key]
             score = _find_score(verdict)
             if score is None:
                 continue
-            truth: str | None = None
-            labels: Sequence[str] = ()
-            options: Sequence[str] = ()
+            metadata = {
+                "trial": str(row["trial"]),
+                "completion_status": row["completion_status"],
+            }
+            question = _describe_question(row)
             if facts is not None:
-                truth = facts.truths[number]
                 labels = facts.choices[number] or ()
-                options = facts.options[number] or labels
-            described = _describe_row(row, verdict["metadata"], score, truth, options)
-            metadata = described["metadata"]
-            if labels:
-                metadata["choice_labels"] = json.dumps(labels, ensure_ascii=False)
+                question["reference"] = _list_present(facts.truths[number])
+                question["choices"] = list(facts.options[number] or labels) or None
+                if labels:
+                    metadata["choice_labels"] = json.dumps(labels, ensure_ascii=False)
             category = _find_text(row["sample"], categories)
             if category is not None:
                 metadata["category"] = category
-            yield {**head, "sample_id": row["sample_id"], **described}
+            described = _describe_row(
+                row,
+                question,
+                verdict["metadata"],
+                score,
+            )
+            yield {**head, "sample_id": row["sample_id"], **described, "metadata": metadata}
 
 
 def _find_score(verdict: Json) -> float | None:
@@ -102,54 +107,53 @@ def _find_text(sample: Json, columns: Sequence[str]) -> str | None:
     return None
 
 
-def _describe_row(
-    row: Json,
-    metadata: Json,
-    score: float,
-    truth: str | None,
-    options: Sequence[str],
-) -> Json:
+def _list_present(value: object) -> list[object]:
+    """Return a list of a value; an empty one for null."""
+    return [] if value is None else [value]
+
+
+def _describe_question(row: Json) -> Json:
     messages = row["prompt"] or ()
     prompt = "\n\n".join(str(message.get("content") or "") for message in messages)
-    references = [] if truth is None else [truth]
-    completions = [] if row["completion"] is None else [row["completion"]]
-    question = {
+    return {
         "raw": _find_text(row["sample"], QUESTIONS) or prompt,
         "formatted": prompt or None,
-        "reference": references,
-        "choices": list(options) or None,
+        "reference": [],
+        "choices": None,
     }
+
+
+def _describe_row(
+    row: Json,
+    question: Json,
+    metadata: Json,
+    score: float,
+) -> Json:
     hashed = json.dumps(question, sort_keys=True)
     answer = metadata.get("predicted_choice", metadata.get("answer_pred"))
-    attributions = []
+    attribution = None
     if answer is not None:
-        attributions.append(
-            {
-                "turn_idx": 0,
-                "source": "output.raw",
-                "extracted_value": str(answer),
-                "extraction_method": str(metadata.get("extraction_rule") or "exact_match"),
-                "is_terminal": True,
-            }
-        )
+        attribution = {
+            "turn_idx": 0,
+            "source": "output.raw",
+            "extracted_value": str(answer),
+            "extraction_method": str(metadata.get("extraction_rule") or "exact_match"),
+            "is_terminal": True,
+        }
     return {
         "sample_hash": hashlib.sha256(hashed.encode()).hexdigest(),
         "interaction_type": "single_turn",
         "input": question,
         "output": {
-            "raw": completions,
+            "raw": _list_present(row["completion"]),
             "reasoning_trace": row["reasoning"] and [row["reasoning"]],
         },
         "messages": None,
-        "answer_attribution": attributions,
+        "answer_attribution": _list_present(attribution),
         "evaluation": {"score": score, "is_correct": score == 1},
         "token_usage": _count_tokens(row),
         "performance": row["latency"] and {"latency_ms": row["latency"] * 1000},
         "error": None,
-        "metadata": {
-            "trial": str(row["trial"]),
-            "completion_status": row["completion_status"],
-        },
     }
 
 
@@ -169,7 +173,6 @@ def write_pair(
     run: Run,
     opened: Reopened,
     folder: Path,
-    write_file: Callable[[Path, Callable[[Write], int]], int],
 ) -> int:
     """Write the samples, and beside them the numbers that point at them; return how many rows."""
     entry = opened.task_run.manifest
@@ -188,7 +191,12 @@ def write_pair(
     file.parent.mkdir(parents=True, exist_ok=True)
     samples = file.with_name(f"{file.stem}_samples.jsonl")
     rows = write_file(samples, partial(write_every_eval_ever, run, opened))
-    content = _describe_evaluation(run, opened, dataset, developer)
+    content = _describe_evaluation(
+        run,
+        opened,
+        dataset,
+        developer,
+    )
     content["detailed_evaluation_results"] = {
         "format": "jsonl",
         "file_path": f"{'/'.join(folders)}/{samples.name}",

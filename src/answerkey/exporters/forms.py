@@ -10,7 +10,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import TextIO, Unpack
 
-from answerkey.errors import RunError, SpecError, listing, suggest
+from answerkey.errors import SpecError, listing, suggest
 from answerkey.evaluate.dry_run import build_prompts
 from answerkey.evaluate.job import Progress, ignore_progress
 from answerkey.evaluate.options import RunOptions
@@ -23,9 +23,11 @@ from answerkey.exporters.rows import (
     iterate_frames,
     iterate_objects,
     write_csv,
+    write_file,
     write_objects,
+    write_whole,
 )
-from answerkey.runs import load_run, write_frames, write_output
+from answerkey.runs import load_run, write_frames
 
 CSV, PARQUET = "csv", "parquet"
 EVERY_EVAL_EVER = "every_eval_ever"
@@ -62,7 +64,7 @@ def export(
     total = len(opened)
     if to == PARQUET and path is not None:
         frames = iterate_frames(opened)
-        _write_whole(path, partial(write_frames, frames=frames))
+        write_whole(path, partial(write_frames, frames=frames))
         return Exported(total)
     writers: dict[str, Callable[[Write], int]] = {
         "jsonl": partial(write_objects, iterate_objects(opened)),
@@ -73,7 +75,7 @@ def export(
         write = _open_bytes(stream or sys.stdout)
         rows = writers[to](write)
     elif to == EVERY_EVAL_EVER and Path(path).is_dir():
-        rows = write_pair(run, opened, Path(path), write_file)
+        rows = write_pair(run, opened, Path(path))
     else:
         rows = write_file(path, writers[to])
     return Exported(rows, total - rows)
@@ -87,28 +89,6 @@ def _open_bytes(stream: TextIO) -> Write:
             stream.flush()
             return partial(stream.buffer.write)
     return lambda content: stream.write(content.decode())
-
-
-def write_file(file: str | Path, write: Callable[[Write], int]) -> int:
-    """Write a file, the whole of it or nothing, and return how many rows."""
-    rows = 0
-
-    def write_bytes(path: Path) -> None:
-        nonlocal rows
-        with path.open("wb") as out:
-            rows = write(out.write)
-
-    _write_whole(file, write_bytes)
-    return rows
-
-
-def _write_whole(file: str | Path, write: Callable[[Path], object]) -> None:
-    """Write a file, the whole of it or nothing; E502 when it cannot be written."""
-    try:
-        write_output(Path(file), write)
-    except OSError as error:
-        message = f"cannot write `{file}`: {error.strerror or error}"
-        raise RunError("E502", message, hint="choose another file") from error
 
 
 def export_prompts(
@@ -127,9 +107,14 @@ def export_prompts(
     if form not in {"jsonl", CSV, PARQUET}:
         hint = "name a file that ends in .parquet, .jsonl or .csv"
         raise SpecError("E119", f"`-o {out}`: the ending says no form", hint=hint)
-    count, frames = build_prompts(path, task, progress, **options)
+    count, frames = build_prompts(
+        path,
+        task,
+        progress,
+        **options,
+    )
     if form == PARQUET:
-        _write_whole(out, partial(write_frames, frames=frames))
+        write_whole(out, partial(write_frames, frames=frames))
         return count
     if form == CSV:
         write = partial(write_csv, frames, is_raw=True)

@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from functools import cache
+from functools import partial
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from answerkey.datasets.frames import build_column, infer_types
+from answerkey.errors import RunError
 from answerkey.evaluate.job import SOLVE
 from answerkey.evaluate.reopen import Reopened, RunExcerpt, reopen
 from answerkey.models.calls import BATCH_SOURCE, PRICED_NAMES, charge
 from answerkey.models.config import Price
-from answerkey.runs import Run, TaskRun, find_answerer, join_parts
+from answerkey.runs import Run, TaskRun, find_answerer, join_parts, write_output
 from answerkey.text import clean_numbers
 from answerkey.types import EMPTY_STRUCT_FIELD, THEIR_SCHEMA, USAGE_NAMES
 
@@ -55,43 +57,26 @@ def describe_verdict(verdict: Mapping[str, Any], encoded: Collection[str] = ()) 
     return described
 
 
-@cache
-def _make_encoder(
-    separators: tuple[str, str] | None, *, allow_nan: bool = False
-) -> json.JSONEncoder:
-    return json.JSONEncoder(
+def to_json(content: object, separators: tuple[str, str] | None = None) -> str:
+    """Return JSON text; numbers that JSON lacks become null, dates and the like their text."""
+    dump = partial(
+        json.dumps,
         ensure_ascii=False,
         check_circular=False,
-        allow_nan=allow_nan,
         separators=separators,
         default=_encode_value,
     )
+    try:
+        return dump(content, allow_nan=False)
+    except ValueError:
+        return dump(clean_numbers(json.loads(dump(content))))
 
 
 def _encode_value(value: object) -> object:
     """Return a dataclass as an object, and dates and the like as their text."""
-    names = _list_fields(type(value))  # type: ignore[arg-type]  # a class can be hashed
-    if names:
-        return {name: getattr(value, name) for name in names}
+    if is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
     return str(value)
-
-
-@cache
-def _list_fields(kind: type) -> tuple[str, ...]:
-    """Return the names of the fields of a dataclass; nothing for other types."""
-    if not is_dataclass(kind):
-        return ()
-    return tuple(field.name for field in fields(kind))
-
-
-def to_json(content: object, separators: tuple[str, str] | None = None) -> str:
-    """Return JSON text; numbers that JSON lacks become null, dates and the like their text."""
-    encoder = _make_encoder(separators)
-    try:
-        return encoder.encode(content)
-    except ValueError:
-        text = _make_encoder(separators, allow_nan=True).encode(content)
-        return encoder.encode(clean_numbers(json.loads(text)))
 
 
 def write_objects(rows: Iterable[Mapping[str, object]], write: Write) -> int:
@@ -159,16 +144,7 @@ def flatten(
     """
     results = describe_replies(task_run, part).to_dict()
     for key in part.scores.columns[2:]:
-        verdicts = part.scores[key].struct.unnest()
-        for name in ("status", "reason", "excluded_by"):
-            results[f"{key}.{name}"] = verdicts[name]
-        for group in ("values", "metadata"):
-            for series in verdicts[group].struct.unnest():
-                name = f"{key}.{series.name}"
-                if name in results:
-                    name = f"{key}.{group}.{series.name}"
-                if series.name != EMPTY_STRUCT_FIELD:
-                    results[name] = series
+        _add_verdicts(results, key, part.scores[key].struct.unnest())
     columns = part.scores.select("sample_id", "trial").to_dict()
     columns |= describe_orders(part)
     for column in part.samples.columns:
@@ -180,6 +156,19 @@ def flatten(
             columns[name] = build_column(column, values, types[column])
     columns |= results
     return pl.DataFrame([series.rename(name) for name, series in columns.items()])
+
+
+def _add_verdicts(results: dict[str, pl.Series], key: str, verdicts: pl.DataFrame) -> None:
+    """Add the columns of a scorer's verdicts."""
+    for name in ("status", "reason", "excluded_by"):
+        results[f"{key}.{name}"] = verdicts[name]
+    for group in ("values", "metadata"):
+        for series in verdicts[group].struct.unnest():
+            name = f"{key}.{series.name}"
+            if name in results:
+                name = f"{key}.{group}.{series.name}"
+            if series.name != EMPTY_STRUCT_FIELD:
+                results[name] = series
 
 
 def describe_orders(part: RunExcerpt) -> dict[str, pl.Series]:
@@ -197,12 +186,8 @@ def describe_replies(task_run: TaskRun, part: RunExcerpt) -> pl.DataFrame:
     """
     place = task_run.stored_scores.store.place
     answerer = find_answerer(task_run.manifest) or {}
-    replies = part.completions.frame
-    missing = []
-    for name, dtype in THEIR_SCHEMA.items():
-        if name not in replies.columns:
-            missing.append(pl.lit(None, dtype).alias(name))
-    replies = replies.with_columns(missing)
+    theirs = pl.DataFrame(schema=THEIR_SCHEMA)
+    replies = pl.concat([part.completions.frame, theirs], how="diagonal")
     costs = charge_rows(replies, _find_price(task_run))
     return replies.select(
         pl.lit(place and place.name, pl.String).alias("run"),
@@ -242,6 +227,31 @@ def charge_rows(replies: pl.DataFrame, price: Price | None) -> list[float | None
             cost = round(charge(price, *counts, is_batch=is_batch), 9)
         costs.append(cost)
     return costs
+
+
+# ── files
+
+
+def write_file(file: str | Path, write: Callable[[Write], int]) -> int:
+    """Write a file, the whole of it or nothing, and return how many rows."""
+    rows = 0
+
+    def write_bytes(path: Path) -> None:
+        nonlocal rows
+        with path.open("wb") as out:
+            rows = write(out.write)
+
+    write_whole(file, write_bytes)
+    return rows
+
+
+def write_whole(file: str | Path, write: Callable[[Path], object]) -> None:
+    """Write a file, the whole of it or nothing; E502 when it cannot be written."""
+    try:
+        write_output(Path(file), write)
+    except OSError as error:
+        message = f"cannot write `{file}`: {error.strerror or error}"
+        raise RunError("E502", message, hint="choose another file") from error
 
 
 # ── CSV

@@ -8,7 +8,6 @@ from answerkey.importers.logs import (
     LogPreview,
     LogReader,
     Record,
-    Verdict,
 )
 from answerkey.importers.questions import Question
 
@@ -23,7 +22,6 @@ __all__ = [
     "LogReader",
     "Question",
     "Record",
-    "Verdict",
     "detect_kind",
     "import_log",
 ]

@@ -47,7 +47,12 @@ def list_members(path: Path) -> list[zipfile.ZipInfo]:
     except (zipfile.BadZipFile, RuntimeError, ValueError, struct.error) as error:
         message = f"not a valid zip archive: {error}"
         hint = "copy or download it again; a log is complete once its tool has ended"
-        raise DataError("E202", message, where=Place(file=str(path)), hint=hint) from None
+        raise DataError(
+            "E202",
+            message,
+            where=Place(file=str(path)),
+            hint=hint,
+        ) from None
 
 
 def open_member(path: Path, member: zipfile.ZipInfo) -> BinaryIO:

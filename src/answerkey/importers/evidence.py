@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
 
-from answerkey.importers import prompts
 from answerkey.importers import questions as ask
 from answerkey.importers.json_values import DamagedError, Json, Row
-from answerkey.importers.logs import Log, LogReader, Record, Verdict
-from answerkey.models.responses import read_message
+from answerkey.importers.logs import Log, LogReader, Record
+from answerkey.models.responses import fail, read_message
 from answerkey.types import Completion
 
 _VERSION = "v1"
@@ -66,11 +64,18 @@ class EvidenceReader(LogReader):
             if name is None:
                 raise DamagedError("the sample has no `sample_id`")
             score = self._choose_score(trial.list("scores"))
-            question = _read_question(trial.object("sample", "data"), score.at("metadata"))
+            values = score.object("values")
+            value_name = next((key for key in (_RIGHT, *values) if key in values), "")
+            if value_name:
+                log.description.score = f"{self._scorer}.{value_name}"
             index = trial.count("index")
-            number = place if index is None else index
-            verdict = self._read_verdict(log, score)
-            records.append(Record(name, question, _read_reply(trial), verdict, number))
+            completion = _read_reply(trial).with_fields(
+                trial=place if index is None else index,
+                their_score=score.number("values", value_name),
+                their_answer=score.at("metadata").any_text("predicted_choice", "answer_pred"),
+            )
+            question = _read_question(trial.object("sample", "data"), score.at("metadata"))
+            records.append(Record(name, question, completion))
         return records
 
     def _choose_score(self, scores: list[Json]) -> Json:
@@ -82,42 +87,28 @@ class EvidenceReader(LogReader):
                 return score
         return Json(None)
 
-    def _read_verdict(self, log: Log, score: Json) -> Verdict:
-        values = score.object("values")
-        if not values:
-            return Verdict()
-        name = str(_RIGHT if _RIGHT in values else next(iter(values)))
-        log.description.score = f"{self._scorer}.{name}"
-        answer = score.at("metadata").any_text("predicted_choice", "answer_pred")
-        return Verdict(score.number("values", name), answer)
-
 
 def _read_question(row: Row, metadata: Json) -> ask.Question:
     """Return what a row asks; `metadata` is what the scorer noted of its choices and its truth."""
     question = ask.read_question(ask.find_columns(tuple(row)), row)
-    noted = ask.read_texts(metadata.get("choices"))
-    choices = (ask.take_labels(noted) if noted else None) or question.choices
-    options = question.options
-    if not options or len(options) != len(choices or ()):
-        options = None
+    noted = ask.read_texts(metadata.get("choices")) or ()
+    question.choices = ask.take_labels(noted) or question.choices
+    if len(question.options or ()) != len(question.choices or ()):
+        question.options = None
     truth = metadata.any_text("ground_truth_choice", "answer_gt")
-    truth = truth or ask.find_label(question.truth, choices, options) or question.truth
-    return replace(question, choices=choices, options=options, truth=truth, original=row)
+    question.truth = truth or question.find_label(question.truth) or question.truth
+    question.original = row
+    return question
 
 
 def _read_reply(trial: Json) -> Completion:
     """Return what was said; ERROR where nothing was, and an error of the solver says why."""
-    output = trial.at("solver", "output")
-    value = output.value
-    if value is None:
+    output = trial.get("solver", "output")
+    if output is None:
         for error in trial.list("errors"):
             if error.text("stage") == "solver":
-                return prompts.fail(error.text("message") or "the call failed")
-    if isinstance(value, str) and value.startswith('{"'):  # an output may be the JSON text of one
+                return fail(error.text("message") or "the call failed")
+    if isinstance(output, str) and output.startswith('{"'):  # an output may be the JSON text of one
         with suppress(ValueError, RecursionError):
-            value = json.loads(value)
-    choice = output.first("output", "choices")
-    if choice.value is None:
-        choice = output.first("choices")
-    reasoning = choice.at("message").any_text("reasoning", "reasoning_content")
-    return replace(read_message(value), reply=None, reasoning=prompts.mend(reasoning))
+            output = json.loads(output)
+    return read_message(output)

@@ -11,7 +11,6 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -24,7 +23,7 @@ from answerkey.importers import prompts
 from answerkey.importers import questions as ask
 from answerkey.importers.archives import is_archive
 from answerkey.importers.json_values import DamagedError, Json
-from answerkey.importers.logs import Log, LogFile, LogReader, Record, Verdict, iterate_files
+from answerkey.importers.logs import Log, LogFile, LogReader, Record, iterate_files
 from answerkey.models.responses import read_message, to_json_values
 from answerkey.types import Completion
 
@@ -147,39 +146,37 @@ class LmEvalReader(LogReader):
     def read(self, log: Log) -> Iterator[Record]:
         """Yield a record for each question and repeat, under one filter."""
         hint = "lm-eval writes them with `--log_samples`"
-        files = choose_newest(log, self.file_name, "samples_*.jsonl", hint)
+        files = choose_newest(
+            log,
+            self.file_name,
+            "samples_*.jsonl",
+            hint,
+        )
         results = read_results(log, "n-samples", files)
-        log.description.model = _find_model(results.values())
+        newest = next(iter(results.values()), Json(None))
+        log.description.model = newest.text("model_name") or newest.text("config", "model")
         for task_file in files:
             if log.begin_task(task_file.task):
                 result = results.get(task_file.time, Json(None))
                 yield from self._read_task(log, task_file, result)
 
-    def _read_task(self, log: Log, task_file: TaskFile, result: Json) -> Iterator[Record]:
+    def _read_task(
+        self,
+        log: Log,
+        task_file: TaskFile,
+        result: Json,
+    ) -> Iterator[Record]:
         """Yield the records of one task, and compare them with the results of its run."""
         task, time, file = task_file
         rows = _LmEvalRows(log, task)
-        description = log.description
-        before = log.seen
         yield from log.convert(file, log.rows(file), rows.read)
-        rows.finish(log.seen - before)
-        present = log.seen - before - rows.skipped
+        rows.finish()
+        present = log.present - rows.skipped
         effective = result.count("n-samples", task, "effective")
         log.compare_count(present, effective, f"`results_{time}.json`")
-        score = str(description.score)
+        score = str(log.description.score)
         reported = result.number("results", task, score)
-        description.reported = {} if reported is None else {score: reported}
-
-
-def _find_model(results: Iterable[Json]) -> str | None:
-    """Return the model that the results name."""
-    results = list(results)
-    for path in (("model_name",), ("config", "model")):
-        for result in results:
-            name = result.text(*path)
-            if name:
-                return name
-    return None
+        log.description.reported = {} if reported is None else {score: reported}
 
 
 class _LmEvalRows:
@@ -215,16 +212,20 @@ class _LmEvalRows:
         if name != self._filter:
             self._passed_over[name] += 1
             return []
-        number = row.require("line", "doc_id")
         question, replies, answer = _read_lm_eval(row, self._metric)
-        verdict = Verdict(row.number(self._metric), answer)
-        return prompts.list_trials(f"{self._name}/{number}", question, replies, verdict)
+        return prompts.list_trials(
+            f"{self._name}/{row.require('line', 'doc_id')}",
+            question,
+            replies,
+            their_score=row.number(self._metric),
+            their_answer=answer,
+        )
 
-    def finish(self, rows: int) -> None:
+    def finish(self) -> None:
         """Tell which filters were passed over; E206 when no row is of the one that is wanted."""
         if not self._passed_over:
             return
-        if rows == self.skipped:
+        if self._log.present == self.skipped:
             message = f"task `{self._name}` has no score `{self._log.options.score}`"
             scores = listing(f"{self._metric},{name}" for name in self._passed_over)
             hint = f"its scores: {scores}; `--task NAME` takes one task"
@@ -245,27 +246,30 @@ def _read_lm_eval(row: Json, metric: str) -> tuple[ask.Question, list[Completion
     prompt = None
     if requests:
         context, _ = requests[0]
-        prompt = prompts.parse_chat(_read_text(context))
+        prompt = prompts.read_messages(context)
     doc = row.object("doc")
     target = row.get("target")
     question = ask.read_asked(doc, prompts.find_question(prompt), target=target)
-    question = replace(question, original=doc)
+    question.original = doc
     logprobs = _list_logprobs(row)
-    if logprobs:
-        ranked = requests[: len(logprobs)]
-        continuations = [_read_text(continuation) for _, continuation in ranked]
-        question = _label_continuations(question, continuations, len(logprobs), target)
-        if question.choices:
-            completion = prompts.rank_choices(
-                question.choices,
-                continuations,
-                logprobs,
-                prompt,
-                by=_normalise(logprobs, continuations, metric),
-            )
-            return question, [completion], completion.text
-    replies = _list_replies(row, prompt)
-    return question, replies, _read_extracted(row, question)
+    if not logprobs:
+        return question, _list_replies(row, prompt), _read_extracted(row)
+    continuations = [continuation for _, continuation in requests[: len(logprobs)]]
+    choices = _label_continuations(
+        question,
+        continuations,
+        len(logprobs),
+        target,
+    )
+    by = _normalise(logprobs, continuations, metric)
+    completion = prompts.rank_choices(
+        choices,
+        continuations,
+        logprobs,
+        prompt,
+        by,
+    )
+    return question, [completion], completion.text
 
 
 def _label_continuations(
@@ -273,28 +277,28 @@ def _label_continuations(
     continuations: list[str],
     count: int,
     target: object,
-) -> ask.Question:
-    """Return a question whose choices are the continuations that were ranked.
+) -> ask.Texts:
+    """Make the continuations that were ranked the choices of a question, and return their labels.
 
     Labels are continuations that count (`A`, `B`), then those of the row, then letters.
     """
-    if not 1 < count == len(continuations):
-        message = "the line has log-probabilities and no choices: this task is no multiple choice"
-        raise DamagedError(message)
-    choices = question.choices
-    options = question.options
-    is_complete = options is not None and len(options) == count
     letters = ask.take_labels(continuations, counting=True)
-    if letters is not None:
-        choices = letters
-        options = options if is_complete else None
-    elif not is_complete:
-        choices = None
-        options = tuple(text.strip() for text in continuations)
+    has_options = len(question.options or ()) == count
+    if not has_options:
+        question.options = None
+        if letters is None:
+            question.options = tuple(text.strip() for text in continuations)
+    choices = letters
+    if letters is None and has_options:
+        choices = question.choices
     if choices is None or len(choices) != count:
         choices = ask.label_options(count)
-    truth = ask.find_label(target, choices, options, by_index=True) or question.truth
-    return replace(question, choices=choices, options=options, truth=truth)
+    if choices is None or not 1 < count == len(continuations):
+        message = "the line has log-probabilities and no choices: this task is no multiple choice"
+        raise DamagedError(message)
+    question.choices = choices
+    question.truth = question.find_label(target, by_index=True) or question.truth
+    return choices
 
 
 def _normalise(logprobs: list[float], continuations: list[str], metric: str) -> list[float]:
@@ -311,46 +315,31 @@ def _normalise(logprobs: list[float], continuations: list[str], metric: str) -> 
 
 
 def _list_replies(row: Json, prompt: prompts.Messages | None) -> list[Completion]:
-    replies = []
-    for reply in _take_first(row.get("resps")):
-        message = read_message(reply)
-        replies.append(Completion(message.text, message.status, prompt))
-    if not replies:
+    first = row.element(0, "resps")
+    if first.value in (None, []):
         raise DamagedError("the line has no reply in `resps`")
+    replies = []
+    for reply in first.list() or [first]:
+        replies.append(read_message(reply.value).with_fields(prompt=prompt))
     return replies
 
 
-def _read_extracted(row: Json, question: ask.Question) -> str | None:
-    """Return what the filter extracted, as a label where it is one."""
-    responses = _take_first(row.get("filtered_resps"))
-    extracted = responses[0] if responses else None
-    text = ask.write_cell(extracted)
-    if text == _INVALID:
-        return None
-    return ask.find_label(extracted, question.choices, question.options) or text
+def _read_extracted(row: Json) -> str | None:
+    """Return what the filter extracted; from repeats, what it extracted from the first."""
+    first = row.element(0, "filtered_resps")
+    text = first.text()
+    if text is None:
+        text = first.element(0).text()
+    return None if text == _INVALID else text
 
 
-def _take_first(listed: object) -> list[object]:
-    """Return the first of a list of lists; of a plain list, its first alone."""
-    first = listed
-    if isinstance(listed, list) and listed:
-        first = listed[0]
-    if isinstance(first, list):
-        return first
-    return [first]
-
-
-def _list_requests(row: Json) -> list[tuple[object, object]]:
-    """Return the prompt and the continuation of each request."""
-    pairs: list[tuple[object, object]] = []
-    for value in row.object("arguments").values():
-        request = Json(value)
-        pairs.append((request.get("arg_0"), request.get("arg_1")))
-    for request in row.list("arguments"):
-        arguments = request.value
-        if isinstance(arguments, list) and arguments:
-            continuation = arguments[1] if len(arguments) > 1 else None
-            pairs.append((arguments[0], continuation))
+def _list_requests(row: Json) -> list[tuple[str, str]]:
+    """Return the prompt and the continuation of each request; "" for what is no text."""
+    pairs = []
+    for request in (*map(Json, row.object("arguments").values()), *row.list("arguments")):
+        context = request.get("arg_0") or request.element(0).value
+        continuation = request.get("arg_1") or request.element(1).value
+        pairs.append((_read_text(context), _read_text(continuation)))
     return pairs
 
 
@@ -415,7 +404,12 @@ class LightevalReader(LogReader):
     def read(self, log: Log) -> Iterator[Record]:
         """Yield a record for each question and each of its replies."""
         hint = "lighteval writes them with `--save-details`"
-        files = choose_newest(log, self.file_name, "details_*.parquet", hint)
+        files = choose_newest(
+            log,
+            self.file_name,
+            "details_*.parquet",
+            hint,
+        )
         # The model is what the folders between `details` and the time are called.
         parts = Path(files[0].file.file).parts
         if "details" in parts:
@@ -426,11 +420,10 @@ class LightevalReader(LogReader):
         for task, _, file in files:
             if not log.begin_task(task):
                 continue
-            before = log.seen
             details = _iterate_details(log, file)
             yield from log.convert(file, details, partial(_read_details, log))
             expected = newest.count("config_tasks", task, "effective_num_docs")
-            log.compare_count(log.seen - before, expected, "the results file")
+            log.compare_count(log.present, expected, "the results file")
 
 
 def _iterate_details(log: Log, file: LogFile) -> Iterator[Json]:
@@ -470,16 +463,26 @@ def _read_details(log: Log, row: Json) -> list[Record]:
         description.score = log.options.score or _choose_metric(_LIGHTEVAL_METRICS, metrics)
     prompt = prompts.read_messages(response.get("input"))
     texts = ask.read_texts(doc.get("choices")) or ()
-    question = _read_doc(doc, texts, prompt)
+    question = _read_doc(doc, texts, doc.text("query") or prompts.find_question(prompt))
     replies = _read_responses(response, prompt)
-    if replies:
-        answer = _read_processed(response, question)
-    else:
-        replies = [_rank_texts(response, question.choices, texts, prompt)]
+    answer = (response.element(0, "text_post_processed").text() or "").strip() or None
+    if not replies:
+        replies = [
+            _rank_texts(
+                response,
+                question.choices,
+                texts,
+                prompt,
+            )
+        ]
         answer = replies[0].text
-    sample_id = doc.text("id") or str((row.line or 0) - 1)
-    verdict = Verdict(metrics.number(description.score), answer)
-    return prompts.list_trials(sample_id, question, replies, verdict)
+    return prompts.list_trials(
+        doc.text("id") or str((row.line or 0) - 1),
+        question,
+        replies,
+        their_score=metrics.number(description.score),
+        their_answer=answer,
+    )
 
 
 def _nest_columns(cells: Json) -> Json:
@@ -505,68 +508,32 @@ def _nest_columns(cells: Json) -> Json:
     )
 
 
-def _read_doc(doc: Json, texts: ask.Texts, prompt: prompts.Messages | None) -> ask.Question:
+def _read_doc(doc: Json, texts: ask.Texts, query: str | None) -> ask.Question:
     """Return what a row asks; `texts` are its choices."""
-    query = doc.text("query") or None
-    if query is None and prompt and isinstance(prompt[-1]["content"], str):
-        query = prompt[-1]["content"]
-    shown = prompts.split_prompt(query)
-    choices, options = _label_texts(texts, shown)
-    truths = _list_truths(doc, texts, choices, options)
-    return ask.Question(
-        question=shown.question if options == shown.options else query,
-        choices=choices,
-        options=options,
-        truth=",".join(truths) or None,
-        original=doc.pick("id", "task_name", "specific", "num_samples"),
-    )
-
-
-def _label_texts(
-    texts: ask.Texts, shown: ask.Question
-) -> tuple[ask.Texts | None, ask.Texts | None]:
-    """Return the labels and the options of a row; `shown` are those of its prompt.
-
-    Choices that are labels themselves leave the options to the prompt. Single characters that
-    neither count nor stand before the prompt's options are options: `Q`, `O`, `N`.
-    """
-    if len(texts) < _FEWEST:
-        return shown.choices, shown.options
-    stripped = tuple(text.strip() for text in texts)
-    labels = ask.take_labels(texts, counting=shown.choices != stripped)
-    if labels is None:
-        return ask.label_options(len(texts)), stripped
-    if shown.choices != labels:
-        return labels, None
-    return labels, shown.options
-
-
-def _list_truths(
-    doc: Json,
-    texts: ask.Texts,
-    choices: ask.Texts | None,
-    options: ask.Texts | None,
-) -> list[str]:
-    """Return the right labels, or texts where these are none."""
+    question = ask.find_shown(query)
+    shown_options = question.options
+    if len(texts) >= _FEWEST:
+        question.take_choices(texts)
+    if question.options != shown_options:
+        question.question = query
     places = doc.get("gold_index")
     if not isinstance(places, list):
         places = [places]
-    has_labels = choices is not None and len(choices) == len(texts)
+    choices = question.choices or ()
     truths = []
     for place in places:
         index = Json(place).count()
-        if index is None or index >= len(texts):
-            continue
-        if choices is not None and has_labels:
-            truths.append(choices[index])
-        else:
-            truths.append(_find_label(texts[index], choices, options))
-    return truths
-
-
-def _find_label(text: str, choices: ask.Texts | None, options: ask.Texts | None) -> str:
-    """Return the label that a text means, or the text itself."""
-    return ask.find_label(text.strip(), choices, options) or text.strip()
+        if index is not None and index < len(texts):
+            right = choices if len(choices) == len(texts) else texts
+            truths.append(right[index].strip())
+    question.truth = question.name_truth(truths)
+    question.original = doc.pick(
+        "id",
+        "task_name",
+        "specific",
+        "num_samples",
+    )
+    return question
 
 
 def _read_responses(response: Json, prompt: prompts.Messages | None) -> list[Completion]:
@@ -578,19 +545,9 @@ def _read_responses(response: Json, prompt: prompts.Messages | None) -> list[Com
         return []
     replies = []
     for place, text in enumerate(texts):
-        message = read_message(text)
-        reasoning = _pick_text(response, "reasonings", place)
-        reply = Completion(message.text, message.status, prompt, reasoning=reasoning)
-        replies.append(reply)
+        reasoning = response.element(place, "reasonings").text() or None
+        replies.append(read_message(text).with_fields(prompt=prompt, reasoning=reasoning))
     return replies
-
-
-def _read_processed(response: Json, question: ask.Question) -> str | None:
-    """Return what was extracted from the first reply."""
-    text = _pick_text(response, "text_post_processed", 0)
-    if text is None:
-        return None
-    return _find_label(text, question.choices, question.options)
 
 
 def _rank_texts(
@@ -607,12 +564,9 @@ def _rank_texts(
     is_complete = len(logprobs) == len(texts) == len(choices or ())
     if choices is None or not logprobs or not is_complete:
         raise DamagedError("the row has neither a reply nor a log-probability of each choice")
-    return prompts.rank_choices(choices, texts, logprobs, prompt)
-
-
-def _pick_text(response: Json, name: str, place: int) -> str | None:
-    """Return the text in a place of a list; None for none, or an empty one."""
-    texts = response.list(name)[place : place + 1]
-    if texts and isinstance(texts[0].value, str):
-        return texts[0].value or None
-    return None
+    return prompts.rank_choices(
+        choices,
+        texts,
+        logprobs,
+        prompt,
+    )

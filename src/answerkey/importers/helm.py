@@ -8,22 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from itertools import groupby
 from pathlib import PurePosixPath
 
 from answerkey.importers import prompts
 from answerkey.importers import questions as ask
 from answerkey.importers.json_values import DamagedError, Json
-from answerkey.importers.logs import (
-    Log,
-    LogFile,
-    LogReader,
-    Record,
-    Verdict,
-    group_files,
-)
-from answerkey.models.responses import mend_text
-from answerkey.types import Completion, CompletionStatus
+from answerkey.importers.logs import Log, LogFile, LogReader, Record
+from answerkey.models.responses import fail, read_message
+from answerkey.types import Completion
 
 _STATES, _STATS, _SPEC, _TOTALS = "scenario_state", "per_instance_stats", "run_spec", "stats"
 _FILE = re.compile(
@@ -32,6 +26,8 @@ _FILE = re.compile(
 #: Statistics that say whether an answer is right, the usual first.
 _METRICS = ("exact_match", "quasi_exact_match", "prefix_exact_match", "quasi_prefix_exact_match")
 _MODEL = re.compile(r"[:,]model=([^,]+)")
+#: The id of a question, and which choice of worked examples stood before it.
+Name = tuple[str | None, int]
 
 
 class HelmReader(LogReader):
@@ -55,7 +51,7 @@ class HelmReader(LogReader):
 
 def _find_runs(log: Log) -> list[tuple[str, dict[str, LogFile]]]:
     """Return the folders of the runs with their files, by what they are."""
-    groups, _ = group_files(log.files(), _FILE)
+    groups = log.group_files(_FILE)
     folder = log.path.parent if log.path.is_file() and len(groups) <= 1 else log.path
     runs = []
     for name, files in groups.items():
@@ -79,44 +75,51 @@ def _find_model(log: Log, folder: str, files: dict[str, LogFile]) -> str | None:
 
 def _read_run(log: Log, title: str, files: dict[str, LogFile]) -> Iterator[Record]:
     """Yield the records of a run, and compare their number with what its other files state."""
-    verdicts: dict[str, float | None] = {}
-    judged = 0
+    verdicts: dict[Name, float | None] = {}
     if _STATS in files:
-        judged = _keep_verdicts(log, files[_STATS], verdicts)
+        verdicts = _read_verdicts(log, files[_STATS])
     else:
         log.notice(f"`{title}` has no `{_STATS}.json`: their verdicts are not known")
-    total = _count_instances(log, files[_TOTALS]) if _TOTALS in files else None
     document = log.read_whole(files[_STATES])
     adapter = document.at("adapter_spec")
     log.description.model = log.description.model or adapter.text("model")
     method = adapter.text("method") or ""
-    present = altered = 0
-    states = enumerate(log.elements(document.get("request_states")))
-    for _, group in groupby(states, _identify):
+    states = []
+    for state in log.elements(document.get("request_states")):
+        if state.get("instance", "perturbation") is None:
+            states.append(state)
+    present = 0
+    for _, group in groupby(enumerate(states), _identify):
         states_of_question = [state for _, state in group]
         first = states_of_question[0]
-        if first.get("instance", "perturbation") is not None:
-            altered += len(states_of_question)
-            continue
-        present += _is_counted(first)
-        value = verdicts.get(_name_state(first, first.text("instance", "id")))
-        yield from log.convert(
-            files[_STATES],
-            [first],
-            lambda _: _read_question(states_of_question, method, value),  # noqa: B023 - called at once
+        name = _name_state(first, first.text("instance", "id"))
+        present += _is_counted(name)
+        read = partial(
+            _read_question,
+            states_of_question,
+            method,
+            verdicts.get(name),
         )
+        yield from log.convert(files[_STATES], [first], read)
+    altered = log.present - len(states)
     if altered:
         log.notice(f"`{title}`: {altered} questions with altered wording are left aside")
+    judged = sum(map(_is_counted, verdicts))
+    total = _count_instances(log, files[_TOTALS]) if _TOTALS in files else None
     if total is not None:
         log.compare_count(present, total, f"`{_TOTALS}.json`")
     elif judged > present:
         log.compare_count(present, judged, f"`{_STATS}.json`")
 
 
-def _name_state(value: Json, identity: str | None) -> str:
-    """Return what a question and its statistics have in common: id, worked examples, alteration."""
-    altered = value.text("perturbation", "name") or value.text("instance", "perturbation", "name")
-    return f"{identity}\n{value.count('train_trial_index') or 0}\n{altered or ''}"
+def _name_state(value: Json, identity: str | None) -> Name:
+    """Return what a question and its statistics have in common: id and worked examples."""
+    return identity, value.count("train_trial_index") or 0
+
+
+def _is_counted(name: Name) -> bool:
+    """Return whether it is a question with the first choice of worked examples."""
+    return name[1] == 0
 
 
 def _count_instances(log: Log, file: LogFile) -> int | None:
@@ -132,78 +135,101 @@ def _count_instances(log: Log, file: LogFile) -> int | None:
     return round(sum(counts)) if counts else None
 
 
-def _keep_verdicts(log: Log, file: LogFile, verdicts: dict[str, float | None]) -> int:
-    """Keep the statistic that the caller names, or the first usual one, of each question.
-
-    Return their number.
-    """
+def _read_verdicts(log: Log, file: LogFile) -> dict[Name, float | None]:
+    """Return the statistic that the caller names, or the first usual one, of each question."""
     description = log.description
-    judged = 0
+    verdicts = {}
     for row in log.read_whole(file).list():
-        judged += _is_counted(row)
+        if row.get("perturbation") is not None:
+            continue
         means = {stat.text("name", "name"): stat.number("mean") for stat in row.list("stats")}
         if description.score is None:
             usual = next((name for name in _METRICS if name in means), None)
             description.score = log.options.score or usual
-        if description.score in means:
-            name = _name_state(row, row.text("instance_id"))
-            verdicts[name] = means[description.score]
-    return judged
+        name = _name_state(row, row.text("instance_id"))
+        verdicts[name] = means.get(description.score)
+    return verdicts
 
 
-def _is_counted(row: Json) -> bool:
-    """Return whether a question is one as it is, with the first choice of worked examples."""
-    return row.get("perturbation") is None and not row.count("train_trial_index")
-
-
-def _identify(numbered: tuple[int, Json]) -> tuple[object, ...]:
+def _identify(numbered: tuple[int, Json]) -> object:
     """Return what states of one question have in common; others are each of their own."""
     number, state = numbered
     if state.count("reference_index") is None:
-        return (number,)
-    altered = state.text("instance", "perturbation", "name")
-    return (state.text("instance", "id"), state.count("train_trial_index"), altered)
+        return number
+    return _name_state(state, state.text("instance", "id"))
 
 
-def _read_question(states: list[Json], method: str, value: float | None) -> Record:
-    """Return the record of a question, which is called by its id."""
-    state = states[0]
-    identity = state.require("state", "instance", "id")
-    if state.count("reference_index") is None:
-        question, completion, answer = _read_joint(state)
-    else:
-        question, completion = _read_separate(states, method)
-        answer = completion.text
-    trial = state.count("train_trial_index") or 0
-    return Record(identity, question, completion, Verdict(value, answer), trial)
-
-
-def _read_joint(state: Json) -> tuple[ask.Question, Completion, str | None]:
-    """Return question, reply and answer where all references were shown together."""
+def _read_question(
+    states: list[Json],
+    method: str,
+    value: float | None,
+    state: Json,
+) -> list[Record]:
+    """Return the record of a question, which is called by its id; `state` is its first."""
+    instance = state.at("instance")
     texts, right = _list_references(state)
+    question = ask.Question(
+        question=instance.text("input", "text"),
+        category=instance.text("sub_split"),
+        original=instance.pick("id", "split", "sub_split"),
+    )
+    if state.count("reference_index") is None:
+        truths = _show_references(
+            question,
+            state,
+            texts,
+            right,
+        )
+        completion = _read_reply(state)
+        reply = (completion.text or "").strip()
+        answer = reply if reply in (question.choices or ()) else None
+    else:
+        choices = ask.label_options(len(texts))
+        if choices is None:
+            raise DamagedError("the state has no references")
+        question.choices = choices
+        question.options = texts
+        truths = [choices[place] for place in right]
+        completion = _rank_references(
+            states,
+            method,
+            texts,
+            choices,
+        )
+        answer = completion.text
+    question.truth = ",".join(truths) or None
+    completion = completion.with_fields(
+        trial=state.count("train_trial_index") or 0,
+        their_score=value,
+        their_answer=answer,
+    )
+    return [Record(state.require("state", "instance", "id"), question, completion)]
+
+
+def _show_references(
+    question: ask.Question,
+    state: Json,
+    texts: ask.Texts,
+    right: list[int],
+) -> list[str]:
+    """Give a question the options that were shown together, and return the right labels."""
     mapping = state.object("output_mapping")
     labels = tuple(map(str, mapping))
+    if not labels:
+        return [texts[place] for place in right[:1]]
     shown = tuple(map(str, mapping.values()))
-    choices = ask.take_labels(labels)
-    if labels:
-        truths = [_find_label(labels, shown, texts[place], place) for place in right]
-    else:
-        truths = [texts[place] for place in right[:1]]
-    completion = _read_reply(state)
-    reply = (completion.text or "").strip()
-    question = _make_question(state, choices, shown if choices else None, truths)
-    return question, completion, reply if reply in labels else None
-
-
-def _read_separate(states: list[Json], method: str) -> tuple[ask.Question, Completion]:
-    """Return question and likeliest reference where the references were asked one by one."""
-    texts, right = _list_references(states[0])
-    choices = ask.label_options(len(texts))
-    if choices is None:
-        raise DamagedError("the state has no references")
-    truths = [choices[place] for place in right]
-    completion = _rank_references(states, method, texts, choices)
-    return _make_question(states[0], choices, texts, truths), completion
+    question.choices = ask.take_labels(labels)
+    if question.choices:
+        question.options = shown
+    truths = []
+    for place in right:
+        is_in_place = shown[place : place + 1] == (texts[place],)
+        if texts[place] in shown and not is_in_place:
+            place = shown.index(texts[place])  # noqa: PLW2901 - another text stands in its place
+        if place >= len(labels):
+            raise DamagedError("the right reference is not among the options")
+        truths.append(labels[place])
+    return truths
 
 
 def _list_references(state: Json) -> tuple[ask.Texts, list[int]]:
@@ -218,28 +244,17 @@ def _list_references(state: Json) -> tuple[ask.Texts, list[int]]:
     return tuple(texts), right
 
 
-def _make_question(
-    state: Json, choices: ask.Texts | None, options: ask.Texts | None, truths: list[str]
-) -> ask.Question:
-    instance = state.at("instance")
-    return ask.Question(
-        question=instance.text("input", "text"),
-        choices=choices,
-        options=options,
-        truth=",".join(truths) or None,
-        category=instance.text("sub_split"),
-        original=instance.pick("id", "split", "sub_split"),
-    )
-
-
 def _rank_references(
-    states: list[Json], method: str, options: ask.Texts, choices: ask.Texts
+    states: list[Json],
+    method: str,
+    options: ask.Texts,
+    choices: ask.Texts,
 ) -> Completion:
     """Return the label of the reference that HELM finds likeliest; an error where a call failed."""
     for state in states:
         error = _find_error(state)
         if error is not None:
-            return prompts.fail(error)
+            return fail(error)
     #: Log-probability and number of tokens of each reference, with the question and without.
     conditional: dict[int, tuple[float, int]] = {}
     unconditional: dict[int, tuple[float, int]] = {}
@@ -262,42 +277,33 @@ def _rank_references(
         shares.append(logprob - unconditional[place][0] if is_calibrated else logprob / length)
     prompt = prompts.read_messages(states[0].get("request", "prompt"))
     texts = [f" {text}" for text in options]
-    return prompts.rank_choices(choices, texts, logprobs, prompt, by=shares)
-
-
-def _find_label(labels: ask.Texts, shown: ask.Texts, text: str, place: int) -> str:
-    """Return the label of a reference: that in its place, unless another text stands there."""
-    is_in_place = place < len(shown) and shown[place] == text
-    if text in shown and not is_in_place:
-        place = shown.index(text)
-    if place >= len(labels):
-        raise DamagedError("the right reference is not among the options")
-    return labels[place]
+    return prompts.rank_choices(
+        choices,
+        texts,
+        logprobs,
+        prompt,
+        by=shares,
+    )
 
 
 def _find_error(state: Json) -> str | None:
     """Return why there is no reply; None when there is one."""
     error = state.text("result", "error")
     if state.get("result", "success") is False or error is not None:
-        return mend_text(error or "the request failed")
+        return error or "the request failed"
     return None if state.list("result", "completions") else "the log has no completion"
 
 
 def _read_reply(state: Json) -> Completion:
     messages = state.get("request", "messages") or state.get("request", "prompt")
-    prompt = prompts.read_messages(messages)
     error = _find_error(state)
-    if error is not None:
-        return prompts.fail(error, prompt)
-    first = state.first("result", "completions")
-    text = prompts.mend(first.text("text"))
-    return Completion(
-        text,
-        CompletionStatus.NO_TEXT if text is None else CompletionStatus.OK,
-        prompt,
+    first = state.element(0, "result", "completions")
+    reply = read_message(first.text("text")) if error is None else fail(error)
+    return reply.with_fields(
+        prompt=prompts.read_messages(messages),
         finish_reason=first.text("finish_reason", "reason"),
         latency=state.number("result", "request_time"),
-        reasoning=prompts.mend(first.text("thinking", "text")),
+        reasoning=first.text("thinking", "text"),
     )
 
 
@@ -305,7 +311,7 @@ def _sum_logprobs(state: Json, reference: str) -> tuple[float, int]:
     """Return the log-probability of a reference, and its number of tokens: the last ones of what
     was said.
     """
-    first = state.first("result", "completions")
+    first = state.element(0, "result", "completions")
     total, count, length = 0.0, 0, 0
     for token in reversed(first.list("tokens")):
         if length >= len(reference):

@@ -14,9 +14,9 @@ import json
 import shlex
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
@@ -32,14 +32,7 @@ from answerkey.importers.evidence import EvidenceReader
 from answerkey.importers.harnesses import LightevalReader, LmEvalReader
 from answerkey.importers.helm import HelmReader
 from answerkey.importers.inspect import InspectReader
-from answerkey.importers.logs import (
-    ImportOptions,
-    Log,
-    LogDescription,
-    LogPreview,
-    LogReader,
-    Record,
-)
+from answerkey.importers.logs import ImportOptions, Log, LogPreview, LogReader, Record
 from answerkey.importers.predictions import EvalscopeReader, OpenCompassReader
 from answerkey.importers.promptfoo import PromptfooReader
 from answerkey.importers.tables import (
@@ -49,7 +42,7 @@ from answerkey.importers.tables import (
     OpenAiBatchReader,
     PlainReader,
 )
-from answerkey.importers.task_tables import COMPLETIONS, DATASET, TaskTables
+from answerkey.importers.task_tables import COMPLETIONS, DATASET, ImportedTask, TaskTables
 from answerkey.runs import Run
 from answerkey.spec.nodes import name_key
 from answerkey.spec.ready_made import write_yaml
@@ -78,42 +71,6 @@ _REPORT_EVERY = 2_000
 _LONGEST_KEY = 80
 _ABOUT = "# What was asked, what was said, and how it is scored. No model is asked.\n"
 Progress = Callable[[str, int, int], None]
-
-
-@dataclass(frozen=True)
-class ImportedTask:
-    """A task of an imported log: its key, what the log says of it, and what it holds.
-
-    `samples` were asked `num_trials` times each. `statuses` counts completions by status, `judged`
-    those that the tool judged, and `their_mean` is the mean of its verdicts.
-    """
-
-    key: str
-    description: LogDescription
-    samples: int
-    num_trials: int
-    statuses: dict[str, int]
-    judged: int
-    their_mean: float | None
-    has_questions: bool
-    scorers: list[dict[str, object]] = field(repr=False)
-
-    def describe(self) -> dict[str, object]:
-        """Return the task as plain values."""
-        description = self.description
-        return {
-            "task": description.task,
-            "model": description.model,
-            "samples": self.samples,
-            "num_trials": self.num_trials,
-            "completions": self.statuses,
-            "theirs": {
-                "score": description.score,
-                "judged": self.judged,
-                "mean": self.their_mean,
-                "reported": description.reported,
-            },
-        }
 
 
 @dataclass(frozen=True)
@@ -238,21 +195,28 @@ def _read_log(
 ) -> Imported:
     """Write the tables of a log below a folder, and return what they hold."""
     log = Log(source, options)
-    records = _Records(log, progress)
     tasks: dict[str, ImportedTask] = {}
+    several: list[str] = []
+    records = _iterate_records(
+        reader,
+        log,
+        several,
+        progress,
+    )
     # A reader goes over to another task by another description.
-    for _, group in groupby(records.iterate(reader), lambda _: id(log.description)):
+    for _, group in groupby(records, lambda _: id(log.description)):
         name = key = make_key(log.description.task or "imported")
         while key in tasks:
             key = f"{name}-{len(tasks) + 1}"
-        tables = TaskTables(folder / key, log.description)
+        tables = TaskTables(folder / key, ImportedTask(key, log.description))
         tables.write(log, group)
         if tables.counts["completions"]:
-            tasks[key] = _finish_task(log, key, tables)
+            tables.finish(log)
+            tasks[key] = tables.task
         else:
             shutil.rmtree(folder / key)
-    records.refuse_broken(has_tasks=bool(tasks))
-    records.refuse_several()
+    _refuse_broken(log, has_tasks=bool(tasks))
+    _refuse_several(log, several)
     _require_wanted(log, tasks.values())
     if log.broken:
         log.notice(f"{log.broken} lines or members are broken or missing, and left out")
@@ -268,66 +232,57 @@ def _read_log(
     )
 
 
-class _Records:
-    """The records of a log, without questions that have several right letters."""
-
-    def __init__(self, log: Log, progress: Progress | None) -> None:
-        self._log = log
-        self._progress = progress
-        self._count = 0
-        self._several: list[str] = []
-
-    def iterate(self, reader: LogReader) -> Iterator[Record]:
-        """Yield the records that can be scored here."""
-        for record in reader.read(self._log):
-            self._count += 1
-            if self._progress is not None and self._count % _REPORT_EVERY == 0:
-                self._progress("read", self._count, 0)
-            if _has_several_truths(record):
-                self._several.append(record.sample_id)
-            else:
-                yield record
-
-    def refuse_broken(self, *, has_tasks: bool) -> None:
-        """Raise the errors of broken lines when there are more than the caller allows."""
-        log = self._log
-        rows = max(log.seen, self._count + log.broken)
-        options = Options(allow_failed=log.options.allow_failed)
-        if log.broken <= options.failed_limit(rows):
-            return
-        if has_tasks:
-            hint = f"copy the log again, or import the rest with `--allow-failed {log.broken}`"
-            log.errors.errors[0].hint = hint
-        log.errors.raise_any()
-
-    def refuse_several(self) -> None:
-        """Raise E215 for questions with several right letters, unless the caller leaves them out.
-
-        Also when nothing is left without them.
-        """
-        if not self._several:
-            return
-        several = len(self._several)
-        left = self._count - several
-        if self._log.options.single_answers and left:
-            self._log.notice(f"{several} questions with several right letters are left out")
-            return
-        message = (
-            f"{several} of {self._count} questions have several right letters "
-            f"(first: sample `{self._several[0]}`), and one is scored here"
-        )
-        hint = f"`--single-answers` leaves them out and takes the other {left}"
-        raise self._log.make_error("E215", message, hint)
+def _iterate_records(
+    reader: LogReader,
+    log: Log,
+    several: list[str],
+    progress: Progress | None,
+) -> Iterator[Record]:
+    """Yield the records that can be scored here; `several` gets the ids of questions with several
+    right letters.
+    """
+    for record in reader.read(log):
+        log.records += 1
+        if progress is not None and log.records % _REPORT_EVERY == 0:
+            progress("read", log.records, 0)
+        if record.question is not None and record.question.has_several_truths:
+            several.append(record.sample_id)
+        else:
+            yield record
 
 
-def _has_several_truths(record: Record) -> bool:
-    question = record.question
-    if question is None or question.truth is None or "," not in question.truth:
-        return False
-    return set(question.truth.split(",")) <= set(question.choices or ())
+def _refuse_broken(log: Log, *, has_tasks: bool) -> None:
+    """Raise the errors of broken lines when there are more than the caller allows."""
+    rows = max(log.seen, log.records + log.broken)
+    options = Options(allow_failed=log.options.allow_failed)
+    if log.broken <= options.failed_limit(rows):
+        return
+    if has_tasks:
+        hint = f"copy the log again, or import the rest with `--allow-failed {log.broken}`"
+        log.errors.errors[0].hint = hint
+    log.errors.raise_any()
 
 
-def _require_wanted(log: Log, tasks: Iterable[ImportedTask]) -> None:
+def _refuse_several(log: Log, several: list[str]) -> None:
+    """Raise E215 for questions with several right letters, unless the caller leaves them out.
+
+    Also when nothing is left without them.
+    """
+    if not several:
+        return
+    left = log.records - len(several)
+    if log.options.single_answers and left:
+        log.notice(f"{len(several)} questions with several right letters are left out")
+        return
+    message = (
+        f"{len(several)} of {log.records} questions have several right letters "
+        f"(first: sample `{several[0]}`), and one is scored here"
+    )
+    hint = f"`--single-answers` leaves them out and takes the other {left}"
+    raise log.make_error("E215", message, hint)
+
+
+def _require_wanted(log: Log, tasks: Collection[ImportedTask]) -> None:
     """Raise an error when the log has not got what the caller asks for."""
     task = log.options.task
     score = log.options.score
@@ -335,51 +290,12 @@ def _require_wanted(log: Log, tasks: Iterable[ImportedTask]) -> None:
         names = listing(log.tasks) or "one without a name"
         hint = suggest(task, log.tasks) or f"tasks: {names}"
         raise log.make_error("E206", f"the log has no task `{task}`", hint)
-    tasks = list(tasks)
     if score is not None and tasks and not any(task.judged for task in tasks):
         hint = "leave `--score` out: the first score of the log is taken then"
         raise log.make_error("E206", f"the log has no score `{score}`", hint)
     if not tasks:
         message = "nothing of the log can be used" if log.broken else "the log has no completions"
         raise log.make_error("E210", message)
-
-
-def _finish_task(log: Log, key: str, tables: TaskTables) -> ImportedTask:
-    """Return what a task holds; what only all of its records tell is noticed."""
-    description = tables.description
-    counts = tables.counts
-    samples = len(tables.samples)
-    task = f"task `{description.task}`: " if len(log.tasks) > 1 else ""
-    if tables.missing:
-        hint = "they are in the completions with the status ERROR: a run of them is incomplete"
-        log.notice(f"{task}{tables.missing} completions are not in the log", hint)
-    if description.expected is not None and description.expected > samples:
-        log.notice(f"{task}the log has {samples} of {description.expected} samples")
-    if tables.foreign_truths:
-        count = f"{tables.foreign_truths} questions would be refused"
-        hint = "`answerkey run` with `--allow-failed N` leaves up to N such rows out"
-        log.notice(f"{task}{count}: {tables.foreign_truth}", hint)
-    unlabelled = counts["questions"] - counts["choices"]
-    if unlabelled and counts["choices"]:
-        message = f"{task}{unlabelled} of {counts['questions']} questions have no choices"
-        log.notice(message, "they cannot be scored as they are")
-    elif unlabelled:
-        guessed = tables.guess_choices()
-        consequence = "replies are compared as texts"
-        if guessed:
-            consequence = f"taken to be {listing(guessed)}, by the truths"
-        log.notice(f"{task}the log lists no choices: {consequence}")
-    return ImportedTask(
-        key=key,
-        description=description,
-        samples=samples,
-        num_trials=len(tables.trials),
-        statuses=dict(sorted(tables.statuses.items())),
-        judged=counts["judged"],
-        their_mean=tables.right / counts["judged"] if counts["judged"] else None,
-        has_questions=bool(counts["questions"]),
-        scorers=tables.choose_scorers(),
-    )
 
 
 # ── an import that is kept
@@ -414,8 +330,22 @@ def import_log(  # noqa: PLR0913 - each is an option of the command
     folder = Path("imported") / (source.resolve().stem or "log") if out is None else Path(out)
     reader = _choose_reader(kind, source)
     with _write_whole(folder) as draft:
-        imported = replace(_read_log(reader, source, draft, options, progress), folder=folder)
-        text = json.dumps(imported.describe(), ensure_ascii=False, indent=2, allow_nan=False)
+        imported = replace(
+            _read_log(
+                reader,
+                source,
+                draft,
+                options,
+                progress,
+            ),
+            folder=folder,
+        )
+        text = json.dumps(
+            imported.describe(),
+            ensure_ascii=False,
+            indent=2,
+            allow_nan=False,
+        )
         (draft / "import.json").write_text(f"{text}\n", encoding="utf-8", errors="backslashreplace")
         if imported.has_questions:
             run = _ABOUT + write_yaml(imported.describe_run())
@@ -457,18 +387,33 @@ def load_log(path: Path, kind: str, options: ImportOptions) -> TabledRun:
     """
     folder = Path(tempfile.mkdtemp(prefix="answerkey-log-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    imported = _read_log(_choose_reader(kind, path), path, folder, options)
+    imported = _read_log(
+        _choose_reader(kind, path),
+        path,
+        folder,
+        options,
+    )
     if not imported.has_questions:
         message = f"`{path}` has replies, but no questions and no truths"
         command = f"answerkey score {shlex.quote(str(path))} --dataset FILE"
         hint = f"name the file that has them: `{command}`"
-        raise DataError("E209", message, where=Place(file=str(path)), hint=hint)
+        raise DataError(
+            "E209",
+            message,
+            where=Place(file=str(path)),
+            hint=hint,
+        )
     tables = {}
     for task in imported.tasks:
         samples = load_table(folder / task.key / DATASET, shown=str(path))
         completions = load_table(folder / task.key / COMPLETIONS, by_trial=True, shown=str(path))
         tables[task.key] = (samples, completions)
-    return TabledRun(str(path), imported.describe_run(), tables, imported.notices)
+    return TabledRun(
+        str(path),
+        imported.describe_run(),
+        tables,
+        imported.notices,
+    )
 
 
 def open_log(path: Path) -> Run | None:
@@ -485,7 +430,13 @@ def open_log(path: Path) -> Run | None:
     plan, notices = read_plan(log, options)
     for notice in log.notices:
         notices.append(replace(notice, hint=_name_command(notice.hint, path)))
-    pending = open_run(log, plan, notices, options, open_engine())
+    pending = open_run(
+        log,
+        plan,
+        notices,
+        options,
+        open_engine(),
+    )
     return make_run(pending, None, choose_display(None, None))
 
 
@@ -516,4 +467,9 @@ def detect_kind(path: str | Path) -> str:
     if path.is_dir() and files:
         hint = f"name one of its files: `answerkey import auto {shlex.quote(str(path / files[0]))}`"
     message = f"the kind of the log `{path}` is not recognised"
-    raise DataError("E201", message, where=Place(file=str(path)), hint=hint)
+    raise DataError(
+        "E201",
+        message,
+        where=Place(file=str(path)),
+        hint=hint,
+    )

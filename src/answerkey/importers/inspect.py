@@ -9,30 +9,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from answerkey.errors import DataError, Place, listing
 from answerkey.importers import prompts
 from answerkey.importers import questions as ask
-from answerkey.importers.json_values import DamagedError, Json
-from answerkey.importers.logs import (
-    Log,
-    LogPreview,
-    LogReader,
-    Record,
-    Verdict,
-    iterate_files,
-)
-from answerkey.models.responses import read_message
+from answerkey.importers.json_values import DamagedError, Json, Row, parse_bytes
+from answerkey.importers.logs import Log, LogPreview, LogReader, Record, iterate_files
+from answerkey.models.responses import fail, read_message
 from answerkey.types import Completion, CompletionStatus
 
 _HEADER, _START = "header.json", "_journal/start.json"
 #: A sample, or the first part of one that is kept in several.
 _SAMPLE = re.compile(r"samples/(.+_epoch_\d+|[^/]+(/sample)?)\.json")
+_ENDINGS = frozenset({".eval", ".json"})
 _ATTACHMENT = "attachment://"
-#: What Inspect's own scores mean as numbers.
-_VALUES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 
 
 class InspectReader(LogReader):
@@ -44,8 +36,6 @@ class InspectReader(LogReader):
         {"version", "eval", "task_id", "eval_id"},
         {"version", "eval", "task_id", "run_id"},
     )
-    #: The score that is looked at; None where the log does not name its scores.
-    _score: str | None = None
 
     @classmethod
     def recognises(cls, preview: LogPreview) -> bool:
@@ -59,110 +49,77 @@ class InspectReader(LogReader):
     def read(self, log: Log) -> Iterator[Record]:
         """Yield a record for each sample and epoch."""
         log.description.last_wins = True
-        for path in self._list_logs(log.path):
-            yield from self._read_log(log, path)
+        paths = [log.path]
+        if log.path.is_dir():
+            files = sorted(file for file in log.path.rglob("*") if file.suffix in _ENDINGS)
+            paths = [file for file in files if self.recognises(LogPreview(file))]
+        for path in paths:
+            yield from _read_log(log, path)
 
-    def _list_logs(self, path: Path) -> list[Path]:
-        if not path.is_dir():
-            return [path]
-        files = sorted(file for file in path.rglob("*") if file.suffix in {".eval", ".json"})
-        return [file for file in files if self.recognises(LogPreview(file))]
 
-    def _read_log(self, log: Log, path: Path) -> Iterator[Record]:
-        """Yield the records of one log: an archive with a header, or a JSON file."""
-        files = {file.name: file for file in iterate_files(path)}
-        header = files.get(_HEADER) or files.get(_START)
-        described = header or files.get(path.name)
-        head = Json({}) if described is None else log.read_whole(described)
-        name = head.text("eval", "task_display_name") or head.text("eval", "task") or "inspect"
-        if not log.begin_task(name):
-            return
-        self._read_head(log, head)
-        #: The questions that have an id, each with its number.
-        numbers: dict[str, dict[str | None, int]] = {}
-        before = log.seen
+def _read_log(log: Log, path: Path) -> Iterator[Record]:
+    """Yield the records of one log: an archive with a header, or a JSON file."""
+    files = {file.name: file for file in iterate_files(path)}
+    header = files.get(_HEADER) or files.get(_START)
+    described = header or files.get(path.name)
+    head = Json({}) if described is None else log.read_whole(described)
+    name = head.text("eval", "task_display_name") or head.text("eval", "task") or "inspect"
+    if not log.begin_task(name):
+        return
+    score = _read_head(log, head)
+    #: The questions that have an id, each with its number.
+    numbers: dict[str, dict[str | None, int]] = {}
+    read = partial(
+        _read_sample,
+        log,
+        score,
+        numbers,
+    )
+    if described is not None and header is None:
+        yield from log.convert(described, log.elements(head.get("samples")), read)
+    for file in iterate_files(path):
+        if _SAMPLE.fullmatch(file.name):
+            log.seen += 1
+            with log.guard(file):
+                yield from read(Json(parse_bytes(file.read_whole(most_lines=1))))
+    _compare(log, path, head)
 
-        def read(sample: Json) -> Record:
-            return self._read_sample(log, sample, numbers)
 
-        if described is not None and header is None:
-            yield from log.convert(described, log.elements(head.get("samples")), read)
-        for file in iterate_files(path):
-            if _SAMPLE.fullmatch(file.name):
-                log.seen += 1
-                with log.guard(file):
-                    yield read(file.read_json(most_lines=1))
-        self._compare(log, path, head, log.seen - before)
+def _compare(log: Log, path: Path, head: Json) -> None:
+    """Compare how many samples were met with what the header states."""
+    if not log.present and head.value is not None:
+        what = "it may have been written without them (`log_samples=False`)"
+        raise DataError("E210", f"the log has no samples: {what}", where=Place(file=str(path)))
+    status = head.text("status")
+    total = head.count("results", "total_samples")
+    if status != "success":
+        state = f"the status `{status}`" if status else "no end: its run was interrupted"
+        log.notice(f"the log has {state}")
+    # More than stated were written anew.
+    elif total is not None and log.present < total:
+        log.compare_count(log.present, total, "its header")
 
-    def _compare(self, log: Log, path: Path, head: Json, seen: int) -> None:
-        """Compare how many samples were met with what the header states."""
-        if not seen and head.value is not None:
-            what = "it may have been written without them (`log_samples=False`)"
-            raise DataError("E210", f"the log has no samples: {what}", where=Place(file=str(path)))
-        status = head.text("status")
-        if status != "success":
-            state = f"the status `{status}`" if status else "no end: its run was interrupted"
-            log.notice(f"the log has {state}")
-            return
-        # More than stated were written anew.
-        total = head.count("results", "total_samples")
-        if total is not None and seen < total:
-            log.compare_count(seen, total, "its header")
 
-    def _read_head(self, log: Log, head: Json) -> None:
-        """Read what a log says of itself, and which score is looked at."""
-        description = log.description
-        evaluation = head.at("eval")
-        description.model = evaluation.text("model")
-        description.expected = evaluation.count("dataset", "samples")
-        ids = evaluation.get("dataset", "sample_ids")
-        if isinstance(ids, list):
-            description.expected = len(ids)
-        self._score = description.score = _choose_score(log, head)
-        for score in head.list("results", "scores"):
-            if score.text("name") == description.score and not description.reported:
-                for name, metric in score.object("metrics").items():
-                    value = Json(metric).number("value")
-                    if value is not None:
-                        description.reported[str(name)] = value
+def _read_head(log: Log, head: Json) -> str | None:
+    """Read what a log says of itself, and return which score is looked at.
 
-    def _read_sample(
-        self, log: Log, sample: Json, numbers: dict[str, dict[str | None, int]]
-    ) -> Record:
-        identity = sample.require("sample", "id")
-        attachments = sample.object("attachments")
-        cells = dict(sample.object())
-        for name in ("input", "messages", "output"):
-            cells[name] = _attach(sample.get(name), attachments)
-        sample = Json(cells)
-        prompt = prompts.find_question(prompts.read_messages(sample.get("input")))
-        question = _read_question(sample, prompt)
-        # A question with the id of another one gets a number of its own.
-        questions = numbers.setdefault(identity, {})
-        number = questions.setdefault(prompt, len(questions) + 1)
-        return Record(
-            sample_id=identity if number == 1 else f"{identity}#{number}",
-            question=question,
-            completion=_read_completion(sample),
-            verdict=self._read_verdict(log, sample, question.choices),
-            trial=sample.count("epoch") or 0,
-        )
-
-    def _read_verdict(self, log: Log, sample: Json, choices: ask.Texts | None) -> Verdict:
-        scores = sample.object("scores")
-        # A scorer may give several values, each of which is a score.
-        values: dict[str, object] = {}
-        for score in map(Json, scores.values()):
-            for key, value in score.object("value").items():
-                values[str(key)] = {**score.object(), "value": value}
-        listed = {**scores, **values}
-        name = self._score if self._score in listed else None
-        if listed and name is None and log.options.score is None:
-            name = log.description.score = next(iter(values), next(iter(scores)))
-        score = Json(listed.get(name) if name else None)
-        answer = score.text("answer")
-        label = ask.find_label(answer, choices, None)
-        return Verdict(_read_value(score.get("value")), label or answer)
+    None where the log does not name its scores.
+    """
+    description = log.description
+    evaluation = head.at("eval")
+    description.model = evaluation.text("model")
+    description.expected = evaluation.count("dataset", "samples")
+    ids = evaluation.get("dataset", "sample_ids")
+    if isinstance(ids, list):
+        description.expected = len(ids)
+    description.score = _choose_score(log, head)
+    for score in head.list("results", "scores"):
+        if score.text("name") == description.score and not description.reported:
+            values = {}
+            for name, metric in score.object("metrics").items():
+                values[name] = Json(metric).get("value")
+            description.reported = Json(values).numbers()
+    return description.score
 
 
 def _choose_score(log: Log, head: Json) -> str | None:
@@ -179,12 +136,47 @@ def _choose_score(log: Log, head: Json) -> str | None:
     return score or next(iter(names), None)
 
 
-def _read_value(value: object) -> float | None:
-    """Return what the value of a score means as a number."""
-    number = None
-    if isinstance(value, str):
-        number = _VALUES.get(value, _VALUES.get(value.lower()))
-    return Json(value).number() if number is None else number
+def _read_sample(
+    log: Log,
+    score_name: str | None,
+    numbers: dict[str, dict[str | None, int]],
+    sample: Json,
+) -> list[Record]:
+    """Return the record of a sample and epoch.
+
+    A question with the id of another one gets a number of its own.
+    """
+    identity = sample.require("sample", "id")
+    attachments = sample.object("attachments")
+    cells = dict(sample.object())
+    for name in ("input", "messages", "output"):
+        cells[name] = _attach(sample.get(name), attachments)
+    sample = Json(cells)
+    prompt = prompts.find_question(prompts.read_messages(sample.get("input")))
+    questions = numbers.setdefault(identity, {})
+    number = questions.setdefault(prompt, len(questions) + 1)
+    score = _find_score(log, score_name, sample.object("scores"))
+    completion = _read_completion(sample).with_fields(
+        trial=sample.count("epoch") or 0,
+        their_score=score.at("value").verdict(),
+        their_answer=score.text("answer"),
+    )
+    if number > 1:
+        identity = f"{identity}#{number}"
+    return [Record(identity, _read_question(sample, prompt), completion)]
+
+
+def _find_score(log: Log, name: str | None, scores: Row) -> Json:
+    """Return the score that is looked at; the first one where the log names none."""
+    # A scorer may give several values, each of which is a score.
+    values: Row = {}
+    for score in map(Json, scores.values()):
+        for key, value in score.object("value").items():
+            values[str(key)] = {**score.object(), "value": value}
+    listed = {**scores, **values}
+    if listed and name not in listed and log.options.score is None:
+        name = log.description.score = next(iter(values), next(iter(scores)))
+    return Json(listed).at(name or "")
 
 
 def _read_question(sample: Json, prompt: str | None) -> ask.Question:
@@ -196,7 +188,9 @@ def _read_question(sample: Json, prompt: str | None) -> ask.Question:
     if isinstance(target, list) and len(target) > 1:
         original = {**original, "target": target}
     question = ask.read_asked(cells, prompt, target=target)
-    return replace(question, category=category, original=original)
+    question.category = category
+    question.original = original
+    return question
 
 
 def _attach(value: object, attachments: Mapping[str, object]) -> object:
@@ -216,27 +210,22 @@ def _attach(value: object, attachments: Mapping[str, object]) -> object:
 def _read_completion(sample: Json) -> Completion:
     """Return what the model said in its first choice, with the prompt before it."""
     output = sample.at("output")
-    choice = output.first("choices")
+    choice = output.element(0, "choices")
     content = choice.get("message", "content")
-    prompt = _read_prompt(sample.list("messages"))
+    reply = read_message({"content": content})
     text = output.get("completion")
-    if not isinstance(text, str) or (not text and content):
-        text = prompts.join_parts(content)
-    is_blank = not (text or "").strip()
+    if isinstance(text, str) and (text or not content):
+        reply = reply.with_fields(text=text, status=CompletionStatus.OK)
+    is_blank = not (reply.text or "").strip()
     is_refusal = _is_refusal(choice, is_blank=is_blank)
     error = sample.text("error", "message") or sample.text("error")
     if error is not None and (is_blank or is_refusal):
-        return prompts.fail(error, prompt)
-    if is_refusal:
-        completion = Completion(None, CompletionStatus.REFUSED)
-        return prompts.add_usage(completion, output, prompt=prompt)
-    if text is None:
-        completion = Completion(None, CompletionStatus.NO_TEXT)
-        return prompts.add_usage(completion, output, prompt=prompt)
-    reasoning = None
-    if isinstance(content, list):
-        reasoning = prompts.join_parts(content, "reasoning", kind="reasoning")
-    return prompts.add_usage(read_message(text), output, prompt=prompt, reasoning=reasoning)
+        reply = fail(error)
+    else:
+        reply = prompts.add_usage(reply, output)
+        if is_refusal:
+            reply = reply.with_fields(text=None, status=CompletionStatus.REFUSED)
+    return reply.with_fields(prompt=_read_prompt(sample.list("messages")))
 
 
 def _read_prompt(messages: list[Json]) -> prompts.Messages | None:

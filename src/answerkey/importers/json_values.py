@@ -14,6 +14,19 @@ Row = dict[str, object]
 _DECODER = json.JSONDecoder(parse_constant=lambda _: None)
 #: Made once: `str | int | float` would build a type for every value.
 _NUMBERS = (str, int, float)
+#: How tools say in words whether an answer is right; partly right is a half.
+_VERDICTS = {
+    "c": 1.0,
+    "correct": 1.0,
+    "true": 1.0,
+    "yes": 1.0,
+    "p": 0.5,
+    "i": 0.0,
+    "incorrect": 0.0,
+    "false": 0.0,
+    "no": 0.0,
+    "n": 0.0,
+}
 
 
 class DamagedError(Exception):
@@ -29,7 +42,12 @@ class Json:
 
     __slots__ = ("key", "line", "value")
 
-    def __init__(self, value: object, line: int | None = None, key: str = "") -> None:
+    def __init__(
+        self,
+        value: object,
+        line: int | None = None,
+        key: str = "",
+    ) -> None:
         self.value = value
         self.line = line
         self.key = key
@@ -54,11 +72,11 @@ class Json:
             return []
         return [Json(element) for element in value]
 
-    def first(self, *path: str) -> Json:
-        """Return the first element of the list that a path leads to; null where it has none."""
+    def element(self, place: int, *path: str) -> Json:
+        """Return the element in a place of the list that a path leads to; null without one."""
         value = self.get(*path)
-        if isinstance(value, list) and value:
-            return Json(value[0])
+        if isinstance(value, list) and place < len(value):
+            return Json(value[place])
         return Json(None)
 
     def object(self, *path: str) -> Row:
@@ -101,6 +119,19 @@ class Json:
         except (ValueError, OverflowError):
             return None
         return number if math.isfinite(number) else None
+
+    def any_number(self, *paths: tuple[str, ...]) -> float | None:
+        """Return the first number that one of some paths leads to."""
+        for path in paths:
+            number = self.number(*path)
+            if number is not None:
+                return number
+        return None
+
+    def verdict(self) -> float | None:
+        """Return the value as a verdict: a number, or a word such as `C` or `incorrect`."""
+        word = str(self.value).strip().lower()
+        return _VERDICTS.get(word, self.number())
 
     def count(self, *path: str) -> int | None:
         """Return the whole number from 0 on that a path leads to."""
@@ -153,11 +184,3 @@ def parse_bytes(raw: bytes) -> object:
         return parse_json(raw.decode("utf-8-sig" if raw.startswith(BOM_UTF8) else "utf-8"))
     except UnicodeDecodeError as error:
         raise DamagedError(f"byte 0x{raw[error.start]:02x} is not valid UTF-8") from None
-
-
-def parse_object(raw: bytes) -> Row:
-    """Return the object that bytes hold as JSON; DamagedError when they hold none."""
-    value = parse_bytes(raw)
-    if not isinstance(value, dict):
-        raise DamagedError(f"an object is expected here, not {type(value).__name__}")
-    return value

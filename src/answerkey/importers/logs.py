@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO, ClassVar
+from typing import BinaryIO, ClassVar, TypeVar
 
 from answerkey.datasets.content import Content, RowErrors, describe_long, find_line_limit
 from answerkey.errors import AnswerkeyError, DataError, Place, listing
@@ -26,37 +26,26 @@ from answerkey.importers.json_values import (
     Row,
     parse_bytes,
     parse_first,
-    parse_object,
 )
 from answerkey.importers.questions import Question
 from answerkey.types import Completion, Notice
 
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """The other tool's verdict: 1 for right, 0 for wrong, None where it gave none.
-
-    And what it extracted.
-    """
-
-    value: float | None = None
-    answer: str | None = None
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What was asked, what the model said to it, and how that was judged.
+    """What was asked, and what the model said to it.
 
     A log in two files yields records that only ask and records that only answer; they belong
-    together by `sample_id`. Trials are told apart by any numbers that ascend. `logprobs` of a
-    completion are of the forms that the scorer `choice_probabilities` reads.
+    together by `sample_id`. Of a completion, `trial` is any number that ascends, `their_score` is
+    the tool's verdict, 1 for right and 0 for wrong, and `their_answer` what it extracted.
+    `logprobs` are of the forms that the scorer `choice_probabilities` reads.
     """
 
     sample_id: str
     question: Question | None = None
     completion: Completion | None = None
-    verdict: Verdict = Verdict()
-    trial: int = 0
 
 
 @dataclass(frozen=True)
@@ -140,11 +129,6 @@ class LogFile:
             raise DamagedError(describe_long("the file", most_bytes))
         return raw
 
-    def read_json(self, most_lines: int = MOST_JSON_LINES) -> Json:
-        """Return the file as one JSON value; DamagedError when it is none or too long."""
-        raw = self.read_whole(most_lines)
-        return Json(parse_bytes(raw))
-
     def iterate_lines(self) -> Iterator[bytes]:
         """Yield the lines; DamagedError at one that is too long."""
         longest = find_line_limit()
@@ -190,25 +174,6 @@ def _iterate_folder(folder: Path) -> Iterator[LogFile]:
 FileGroups = dict[str, dict[str, LogFile]]
 
 
-def group_files(files: Iterable[LogFile], pattern: re.Pattern[str]) -> tuple[FileGroups, set[str]]:
-    """Return files by the groups `name` and `part` of a pattern of paths, and the models that it
-    finds.
-    """
-    groups: FileGroups = {}
-    models: set[str] = set()
-    for file in files:
-        match = pattern.fullmatch(file.name)
-        if match is None:
-            match = pattern.fullmatch(Path(file.file).resolve().as_posix())
-        if match is None:
-            continue
-        parts = groups.setdefault(match["name"] or "", {})
-        parts.setdefault(match["part"], file)
-        if "model" in match.groupdict():
-            models.add(match["model"])
-    return groups, models
-
-
 @dataclass(frozen=True)
 class LogPreview:
     """A quick look at a path, by which readers recognise their logs."""
@@ -249,7 +214,7 @@ class Log:
     """A log that is being read. Readers report here what they meet beside the records they yield.
 
     `description` is that of the task whose records are read now, `tasks` the names of all that were
-    met.
+    met. `seen` counts rows, `records` what they became.
     """
 
     path: Path
@@ -258,11 +223,18 @@ class Log:
     tasks: list[str] = field(default_factory=list)
     notices: list[Notice] = field(default_factory=list)
     seen: int = 0
+    records: int = 0
     broken: int = 0
     errors: RowErrors = field(init=False)
+    _seen_before: int = 0
 
     def __post_init__(self) -> None:
         self.errors = RowErrors(str(self.path))
+
+    @property
+    def present(self) -> int:
+        """How many rows of the task were met."""
+        return self.seen - self._seen_before
 
     def files(self, *endings: str) -> Iterator[LogFile]:
         """Yield the files of the log.
@@ -274,18 +246,51 @@ class Log:
             if takes_all or file.name.endswith(endings):
                 yield file
 
+    def group_files(self, pattern: re.Pattern[str], alone: str | None = None) -> FileGroups:
+        """Return files by the groups `name` and `part` of a pattern of paths; its group `model`
+        names the model.
+
+        Of a log that is one file, without any such names, it is the part `alone`.
+        """
+        groups: FileGroups = {}
+        models: set[str] = set()
+        for file in self.files():
+            match = pattern.fullmatch(file.name)
+            if match is None:
+                match = pattern.fullmatch(Path(file.file).resolve().as_posix())
+            if match is not None:
+                parts = groups.setdefault(match["name"] or "", {})
+                parts.setdefault(match["part"], file)
+                models.add(match.groupdict().get("model", ""))
+        self.name_model(filter(None, models))
+        if not groups and alone is not None and self.path.is_file():
+            file = next(self.files())
+            groups[file.stem] = {alone: file}
+        return groups
+
     def notice(self, message: str, hint: str | None = None) -> None:
         """Remember what the user should hear once."""
         where = Place(file=str(self.path))
         self.notices.append(Notice(message, where=where, hint=hint))
 
-    def make_error(self, code: str, message: str, hint: str | None = None) -> DataError:
+    def make_error(
+        self,
+        code: str,
+        message: str,
+        hint: str | None = None,
+    ) -> DataError:
         """Return an error of the log as a whole."""
-        return DataError(code, message, where=Place(file=str(self.path)), hint=hint)
+        return DataError(
+            code,
+            message,
+            where=Place(file=str(self.path)),
+            hint=hint,
+        )
 
     def begin_task(self, name: str) -> bool:
         """Begin a task of the log, whose records come next; return whether the caller wants it."""
         self.tasks.append(name)
+        self._seen_before = self.seen
         if self.options.task not in {None, name}:
             return False
         before = self.description
@@ -300,7 +305,12 @@ class Log:
             raise self.make_error("E201", message, "name the folder, or a file, of one of them")
         self.description.model = next(iter(models), None)
 
-    def mark_broken(self, message: str, where: Place, count: int = 1) -> None:
+    def mark_broken(
+        self,
+        message: str,
+        where: Place,
+        count: int = 1,
+    ) -> None:
         """Remember a line or a member that cannot be used, or how many the log lacks."""
         self.broken += count
         self.errors.add("E202", message, where=where)
@@ -340,13 +350,12 @@ class Log:
         self,
         file: LogFile,
         rows: Iterable[Json],
-        convert: Callable[[Json], Record | Iterable[Record]],
-    ) -> Iterator[Record]:
+        convert: Callable[[Json], Iterable[T]],
+    ) -> Iterator[T]:
         """Yield what rows become; one that lacks what it must have (DamagedError) is remembered."""
         for row in rows:
             try:
-                result = convert(row)
-                records = [result] if isinstance(result, Record) else list(result)
+                records = list(convert(row))
             except DamagedError as error:
                 message = f"element {row.key}: {error}" if row.key else str(error)
                 self.mark_broken(message, file.place(row.line))
@@ -361,17 +370,25 @@ class Log:
                     continue
                 self.seen += 1
                 try:
-                    row = parse_object(raw)
+                    row = parse_bytes(raw)
                 except DamagedError as error:
                     self.mark_broken(str(error), file.place(number))
-                else:
+                    continue
+                if isinstance(row, dict):
                     yield Json(row, number)
+                else:
+                    message = f"an object is expected here, not {type(row).__name__}"
+                    self.mark_broken(message, file.place(number))
 
-    def read_whole(self, file: LogFile) -> Json:
-        """Return a file that is one JSON value; null, which is remembered, where it is broken."""
+    def read_whole(
+        self,
+        file: LogFile,
+        parse: Callable[[bytes], object] = parse_bytes,
+    ) -> Json:
+        """Return a file that is one value; null, which is remembered, where it is broken."""
         document = Json(None)
         with self.guard(file):
-            document = file.read_json()
+            document = Json(parse(file.read_whole()))
         return document  # noqa: RET504 - null where the guard took an error
 
     def elements(self, values: object) -> Iterator[Json]:

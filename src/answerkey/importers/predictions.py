@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 
 from answerkey.importers import prompts
 from answerkey.importers import questions as ask
@@ -19,11 +18,9 @@ from answerkey.importers.logs import (
     LogPreview,
     LogReader,
     Record,
-    Verdict,
-    group_files,
     iterate_entries,
 )
-from answerkey.models.responses import read_message
+from answerkey.models.responses import fail, read_message
 from answerkey.types import Completion
 
 # ── evalscope
@@ -47,24 +44,14 @@ class EvalscopeReader(LogReader):
 
     def read(self, log: Log) -> Iterator[Record]:
         """Yield a record for each reply."""
-        sets, models = group_files(log.files(), self.file_name)
-        log.name_model(models)
+        sets = log.group_files(self.file_name, "reviews")
         if not sets:
-            file = _find_lines(log)
-            sets = {file.stem: {"reviews": file}}
+            message = f"`{log.path}` holds no `predictions` and no `reviews` of evalscope"
+            raise log.make_error("E201", message)
         counts = _read_reports(log)
         for name, files in sorted(sets.items()):
             if log.begin_task(name):
                 yield from _read_set(log, files, counts.get(name))
-
-
-def _find_lines(log: Log) -> LogFile:
-    """Return the first file of lines; E201 where there is none."""
-    for file in log.files():
-        if file.name.endswith((".jsonl", ".gz", ".zst")):
-            return file
-    message = f"`{log.path}` holds no `predictions` and no `reviews` of evalscope"
-    raise log.make_error("E201", message)
 
 
 def _read_reports(log: Log) -> dict[str, int]:
@@ -90,55 +77,48 @@ def _read_set(log: Log, files: dict[str, LogFile], expected: int | None) -> Iter
     Reviews wait for the predictions of the same `index`.
     """
     reviews: dict[str, object] = {}
-    main = files.get("predictions")
-    if main is None:
-        main = files["reviews"]
-    elif "reviews" in files:
+    main = files.get("predictions") or files["reviews"]
+    if len(files) > 1:
         for review in log.rows(files["reviews"]):
             reviews[review.text("index") or ""] = review.value
     before = log.seen
 
-    def read(row: Json) -> Record:
-        if not reviews:
-            return _read_review(log, row, row)
-        index = row.require("line", "index")
-        return _read_review(log, Json(reviews.get(index)), row)
+    def read(row: Json) -> list[Record]:
+        review = row
+        if reviews:
+            review = Json(reviews.get(row.require("line", "index")))
+        return _read_review(log, review, row)
 
     yield from log.convert(main, log.rows(main), read)
     present = log.seen - before
     if expected is None and present < len(reviews):
-        log.compare_count(present, len(reviews), "the file of reviews", "predictions")
+        log.compare_count(
+            present,
+            len(reviews),
+            "the file of reviews",
+            "predictions",
+        )
     else:
         log.compare_count(present, expected, "the report")
 
 
-def _read_review(log: Log, review: Json, prediction: Json) -> Record:
+def _read_review(log: Log, review: Json, prediction: Json) -> list[Record]:
     """Return the record of a review and a prediction, which may be one and the same."""
     index = prediction.require("line", "index")
     log.description.model = log.description.model or prediction.text("model")
     messages = _read_prompt(review) or _read_prompt(prediction)
-    question = prompts.split_prompt(prompts.find_question(messages))
+    question = ask.find_shown(prompts.find_question(messages))
     score = review.at("sample_score")
-    extracted = score.text("score", "extracted_prediction")
-    label = ask.find_label(extracted, question.choices, None)
+    question.truth = question.name_truth(review.get("target"))
+    question.original = score.object("sample_metadata") or prediction.object("metadata")
     group = score.text("group_id")
-    trial = 0
-    if group is not None:
-        trial = score.count("generation_index") or 0
-    target = review.get("target")
-    question = replace(
-        question,
-        truth=ask.find_truth(target, question.choices, question.options),
-        original=score.object("sample_metadata") or prediction.object("metadata"),
+    completion = _read_output(review, prediction).with_fields(
+        prompt=messages or None,
+        trial=score.count("generation_index") or 0 if group else 0,
+        their_score=_read_score(log, score),
+        their_answer=score.text("score", "extracted_prediction"),
     )
-    completion = _read_output(review, prediction)
-    return Record(
-        sample_id=index if group is None else group,
-        question=question,
-        completion=replace(completion, prompt=messages or None),
-        verdict=Verdict(_read_score(log, score), label or extracted),
-        trial=trial,
-    )
+    return [Record(group or index, question, completion)]
 
 
 def _read_prompt(row: Json) -> prompts.Messages:
@@ -157,15 +137,14 @@ def _read_score(log: Log, score: Json) -> float | None:
     values = score.get("score", "value")
     if not isinstance(values, dict):
         return Json(values).number()
-    option = log.options.score
-    name = option or score.text("score", "main_score_name")
-    if name not in values:
-        name = next(iter(values), None)
-    if option not in {None, name}:
-        return None
-    if name is not None:
-        log.description.score = log.description.score or str(name)
-    return Json(values).number(str(name))
+    names = [log.options.score or score.text("score", "main_score_name")]
+    if log.options.score is None:
+        names += values
+    for name in names:
+        if name in values:
+            log.description.score = log.description.score or name
+            return Json(values).number(str(name))
+    return None
 
 
 def _read_output(review: Json, prediction: Json) -> Completion:
@@ -173,16 +152,11 @@ def _read_output(review: Json, prediction: Json) -> Completion:
     output = prediction.at("model_output")
     if output.value is None:
         return read_message(review.text("sample_score", "score", "prediction"))
-    content = output.first("choices").get("message", "content")
+    content = output.element(0, "choices").get("message", "content")
     error = output.text("error") or output.text("error", "message")
     if error and not prompts.join_parts(content):
-        return prompts.fail(error)
-    reasoning = None
-    if isinstance(content, list):
-        reasoning = prompts.join_parts(content, "reasoning", kind="reasoning")
-        content = [part for part in content if Json(part).get("type") != "reasoning"]
-    completion = read_message({"role": "assistant", "content": content})
-    return prompts.add_usage(completion, output, reply=None, reasoning=reasoning)
+        return fail(error)
+    return prompts.add_usage(read_message({"content": content}), output)
 
 
 # ── OpenCompass
@@ -192,7 +166,6 @@ _FILE = re.compile(
     # Those with `tmp_` are not finished.
     r"(?P<name>(?!tmp_)[^/]+)\.json(\.gz|\.zst)?"
 )
-_SPLIT = re.compile(r"(?P<name>.+)_(?P<number>\d+)")
 _LABEL = "label: "
 
 
@@ -218,44 +191,38 @@ class OpenCompassReader(LogReader):
 
     def read(self, log: Log) -> Iterator[Record]:
         """Yield a record for each question."""
-        files = list(log.files())
-        groups, models = group_files(files, _FILE)
-        log.name_model(models)
+        groups = log.group_files(_FILE, "predictions")
         predictions = _join_splits(groups, "predictions")
         results = _join_splits(groups, "results")
-        if not predictions and log.path.is_file():
-            predictions = {files[0].stem: files[:1]}
         if not predictions:
             message = f"`{log.path}` holds no folder `predictions` of OpenCompass"
             raise log.make_error("E201", message)
         for name, parts in predictions.items():
             if log.begin_task(name):
                 log.description.score = "correct" if results else None
-                yield from _read_dataset(log, name, parts, results.get(name, []))
+                yield from _read_dataset(
+                    log,
+                    name,
+                    parts,
+                    results.get(name, []),
+                )
 
 
 def _join_splits(groups: FileGroups, part: str) -> dict[str, list[LogFile]]:
-    """Return files by dataset: `x_0`, `x_1`, … are one, unless there is an `x` or a number is
-    missing.
-    """
+    """Return files by dataset: `x_0`, `x_1`, … are one, unless there is an `x`."""
     files = {}
     for name, parts in groups.items():
         if part in parts:
-            files[name] = parts[part]
-    splits: dict[str, dict[int, str]] = {}
-    for name in files:
-        match = _SPLIT.fullmatch(name)
-        if match is not None and match["name"] not in files:
-            numbered = splits.setdefault(match["name"], {})
-            numbered[int(match["number"])] = name
-    joined: dict[str, list[LogFile]] = {}
-    for name, names in splits.items():
-        numbers = sorted(names)
-        if numbers == list(range(len(numbers))):
-            joined[name] = [files.pop(names[number]) for number in numbers]
-    for name, file in files.items():
-        joined[name] = [file]
-    return dict(sorted(joined.items()))
+            files[name] = [parts[part]]
+    for name in sorted(files):
+        dataset = name.removesuffix("_0")
+        if dataset == name or dataset in files:
+            continue
+        splits: list[LogFile] = []
+        while f"{dataset}_{len(splits)}" in files:
+            splits += files.pop(f"{dataset}_{len(splits)}")
+        files[dataset] = splits
+    return dict(sorted(files.items()))
 
 
 def _read_dataset(
@@ -273,11 +240,10 @@ def _read_dataset(
                 verdicts[part, detail.key] = detail.value
     # The numbers of a later part go on behind those of the parts before it.
     offset = 0
-    before = log.seen
     for part, file in enumerate(parts):
         highest = -1
 
-        def read(row: Json, part: int = part, offset: int = offset) -> Record:
+        def read(row: Json, part: int = part, offset: int = offset) -> list[Record]:
             nonlocal highest
             sample_id = row.key
             if sample_id.isascii() and sample_id.isdigit():
@@ -289,14 +255,14 @@ def _read_dataset(
         document = log.read_whole(file)
         yield from log.convert(file, log.elements(document.value), read)
         offset += highest + 1
-    present = log.seen - before
-    log.compare_count(present, max(present, len(verdicts)), "the file of results")
-    missing = offset - present
+    expected = max(log.present, len(verdicts))
+    log.compare_count(log.present, expected, "the file of results")
+    missing = offset - log.present
     if missing > 0:
         log.notice(f"`{name}`: the questions go to {offset - 1}, but {missing} are missing")
 
 
-def _read_prediction(row: Json, name: str, detail: Json) -> Record:
+def _read_prediction(row: Json, name: str, detail: Json) -> list[Record]:
     """Return the record of a question; `detail` is what the results say of it."""
     cells = row.object()
     if "prediction" not in cells:
@@ -309,24 +275,24 @@ def _read_prediction(row: Json, name: str, detail: Json) -> Record:
     first = Json(next(iter(labels.values()), None))
     prompt = row.get("origin_prompt") or first.get("testing input") or first.get("prompt")
     messages = prompts.read_messages(prompt)
-    shown = prompts.split_prompt(prompts.find_question(messages))
-    choices = ask.take_labels(list(labels)) or shown.choices
-    options = shown.options if shown.choices == choices else None
+    question = ask.find_shown(prompts.find_question(messages))
+    choices = ask.take_labels(list(labels)) or question.choices
+    if choices != question.choices:
+        question.choices = choices
+        question.options = None
     right = _pick(detail, "references", "refr")
     truth = _unwrap(cells["gold"]) if "gold" in cells else right
-    label = ask.find_label(truth, choices, options) or ask.write_cell(truth)
-    reply = read_message(_unwrap(cells["prediction"]))
+    question.truth = question.name_truth(truth)
     extracted = _pick(detail, "predictions", "pred")
     value = Json(_pick(detail, "correct", "is_correct")).number()
     if value is None and extracted is not None and right is not None:
         value = float(extracted == right)
-    text = ask.write_cell(extracted)
-    return Record(
-        sample_id=name,
-        question=replace(shown, choices=choices, options=options, truth=label),
-        completion=Completion(reply.text, reply.status, messages),
-        verdict=Verdict(value, ask.find_label(text, choices, options) or text),
+    completion = read_message(_unwrap(cells["prediction"])).with_fields(
+        prompt=messages,
+        their_score=value,
+        their_answer=ask.write_cell(extracted),
     )
+    return [Record(name, question, completion)]
 
 
 def _pick(detail: Json, name: str, older_name: str) -> object:

@@ -12,24 +12,16 @@ import io
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from answerkey.datasets.content import iterate_lines
 from answerkey.errors import listing
 from answerkey.importers import prompts
 from answerkey.importers import questions as ask
-from answerkey.importers.json_values import DamagedError, Json, Row, parse_first
-from answerkey.importers.logs import (
-    Log,
-    LogFile,
-    LogPreview,
-    LogReader,
-    Record,
-    Verdict,
-)
-from answerkey.models.responses import read_message
+from answerkey.importers.json_values import DamagedError, Json, Row, parse_bytes, parse_first
+from answerkey.importers.logs import Log, LogFile, LogPreview, LogReader, Record
+from answerkey.models.responses import fail, read_message
 from answerkey.spec.nodes import parse_plain
 from answerkey.types import Completion, CompletionStatus
 
@@ -38,7 +30,7 @@ _ASSERTIONS = ("equals", "is", "contains", "icontains", "starts-with", "regex")
 #: By `--column` these choose among the rows.
 _CHOSEN = ("provider", "prompt")
 _ERROR = 2
-_YAML = (".yaml", ".yml")
+_YAML = frozenset({".yaml", ".yml"})
 _LINES = frozenset({".jsonl", ".ndjson"})
 _ENDINGS = (".json", ".jsonl", ".ndjson", ".csv", ".gz", ".zst", *_YAML)
 #: The columns of a CSV file: what one provider said to one prompt, then how it was graded.
@@ -47,6 +39,7 @@ _GRADES = ("Status", "Score")
 _TEST_COUNTS = ("testPassCount", "testFailCount", "testErrorCount")
 #: Provider and prompt of a row.
 Pair = tuple[str, str]
+_PAIR_NAME = " with prompt ".join
 
 
 class PromptfooReader(LogReader):
@@ -75,142 +68,133 @@ class PromptfooReader(LogReader):
         """Yield a record for each test and repeat."""
         log.description.task = log.path.name.partition(".")[0]
         log.description.score = log.options.score or "success"
-        files = [file for file in log.files() if PurePosixPath(file.name).name.endswith(_ENDINGS)]
-        if log.path.is_dir():
-            first = shlex.quote(files[0].file) if files else "FILE"
-            message = f"`{log.path}` is a folder; its files are logs of their own"
-            raise log.make_error("E201", message, f"name one: `answerkey import promptfoo {first}`")
-        rows: list[tuple[LogFile, Json]] = []
-        prompts_listed: list[Json] = []
-        for file in files:
-            for row in _iterate_rows(log, file, prompts_listed):
-                rows.append((file, row))
-        survey = _Survey([row for _, row in rows], prompts_listed)
-        pair = survey.choose_pair(log)
+        tests: list[_Test] = []
+        listed: list[object] = []
+        for file in _list_files(log):
+            tests += log.convert(file, _iterate_rows(log, file, listed), _name_test)
+        places: dict[Pair, int] = {}
+        for test in tests:
+            place = test.row.count("promptIdx") or 0
+            places[test.pair] = min(place, places.get(test.pair, place))
+        pair = _choose_pair(log, places)
         log.description.model = pair[0] or None
-        chosen = _ChosenRows(log, pair, survey.repeats)
-        for file, row in rows:
-            yield from log.convert(file, [row], chosen.read)
-        chosen.compare(survey.count_tests(pair))
-        pairs = [" with prompt ".join(name) for name in survey.places if name != pair]
-        if pairs:
+        chosen = [test for test in tests if test.pair == pair]
+        yield from _read_tests(log, chosen, _count_repeats(tests))
+        _compare(log, chosen, Json(listed).element(places.get(pair, 0)))
+        left_out = [_PAIR_NAME(name) for name in places if name != pair]
+        if left_out:
             hint = "`--column provider=NAME` and `--column prompt=LABEL` take another"
-            message = f"the rows of {' with prompt '.join(pair)} are taken"
-            log.notice(f"{message}; others: {listing(pairs)}", hint)
+            message = f"the rows of {_PAIR_NAME(pair)} are taken"
+            log.notice(f"{message}; others: {listing(left_out)}", hint)
 
 
-class _ChosenRows:
-    """The rows of one provider and prompt; `repeats` is how often a test was asked."""
-
-    def __init__(self, log: Log, pair: Pair, repeats: int) -> None:
-        self._log = log
-        self._pair = pair
-        self._repeats = repeats
-        columns = log.options.columns.items()
-        self._columns = [(role, name) for role, name in columns if role not in _CHOSEN]
-        self._variables: dict[str, None] = {}
-        self._without_truth = 0
-        self._present = 0
-        self._highest = 0
-
-    def read(self, row: Json) -> list[Record]:
-        """Return the record of a row; nothing for one of another provider or prompt."""
-        number, pair = _name_row(row)
-        if pair != self._pair:
-            return []
-        self._present += 1
-        self._highest = max(self._highest, number + 1)
-        messages = prompts.parse_chat(row.text("prompt", "raw"))
-        variables = row.object("vars") or row.object("testCase", "vars")
-        self._variables.update(dict.fromkeys(variables))
-        question = _read_question(row, variables, messages, self._columns)
-        self._without_truth += question.truth is None
-        reply = _read_reply(row, messages)
-        verdict = _read_verdict(row, reply, self._log.options.score)
-        sample, trial = divmod(number, self._repeats)
-        return [Record(str(sample), question, reply, verdict, trial)]
-
-    def compare(self, expected: int | None) -> None:
-        """Tell what is missing; E206 for tests without a truth."""
-        log = self._log
-        if self._without_truth:
-            message = f"{self._without_truth} tests state no truth: no variable is known for it"
-            hint = f"`--column answer=NAME`; variables: {listing(self._variables)}"
-            raise log.make_error("E206", f"{message}, and no assertion has one", hint)
-        if expected is not None:
-            present = self._present + log.broken
-            log.compare_count(present, expected, "its list of prompts", "rows")
-        elif self._present < self._highest and not log.broken:
-            tests = f"{self._present} of {self._highest} tests"
-            log.notice(f"`testIdx` goes to {self._highest - 1}, but the log holds {tests}")
+def _list_files(log: Log) -> list[LogFile]:
+    """Return the files of a log; E201 for a folder, whose files are logs of their own."""
+    files = [file for file in log.files() if PurePosixPath(file.name).name.endswith(_ENDINGS)]
+    if log.path.is_dir():
+        first = shlex.quote(files[0].file) if files else "FILE"
+        message = f"`{log.path}` is a folder; its files are logs of their own"
+        raise log.make_error("E201", message, f"name one: `answerkey import promptfoo {first}`")
+    return files
 
 
-def _name_row(row: Json) -> tuple[int, Pair]:
-    """Return the number of a row's test, and its provider and prompt."""
+class _Test(NamedTuple):
+    """A row: the number of its test, and its provider and prompt."""
+
+    number: int
+    pair: Pair
+    row: Json
+
+
+def _name_test(row: Json) -> list[_Test]:
     number = row.count("testIdx")
     if number is None:
         raise DamagedError("the row has no `testIdx`")
     provider = row.text("provider", "label") or row.text("provider", "id") or row.text("provider")
     label = row.text("prompt", "label") or row.text("promptId") or row.text("promptIdx")
-    return number, (provider or "", label or "")
+    return [_Test(number, (provider or "", label or ""), row)]
 
 
-class _Survey:
-    """What all rows together tell.
+def _choose_pair(log: Log, places: Mapping[Pair, int]) -> Pair:
+    """Return the provider and the prompt whose rows are taken; E206 where there are none.
 
-    `places` has the place of each provider and prompt in the evaluation, `repeats` how often a test
-    was asked: repeats have the same variables and assertions, and follow each other.
+    Of those that the caller names, the first in the order of the evaluation: rows come in that of
+    arrival.
     """
-
-    def __init__(self, rows: Sequence[Json], prompts_listed: Sequence[Json]) -> None:
-        self.places: dict[Pair, int] = {}
-        self.repeats = 1
-        self._prompts = prompts_listed
-        numbers: dict[str, set[int]] = {}
-        for row in rows:
-            with suppress(DamagedError):
-                number, pair = _name_row(row)
-                place = row.count("promptIdx") or 0
-                self.places[pair] = min(place, self.places.get(pair, place))
-                test = repr((pair, row.object("vars"), row.get("testCase", "assert")))
-                numbers.setdefault(test, set()).add(number)
-        spans = [(min(each), max(each)) for each in numbers.values()]
-        repeats = max([high - low + 1 for low, high in spans], default=1)
-        # Otherwise the same test is there twice, in different places.
-        if all(low // repeats == high // repeats for low, high in spans):
-            self.repeats = repeats
-
-    def choose_pair(self, log: Log) -> Pair:
-        """Return the provider and the prompt whose rows are taken; E206 where there are none.
-
-        Of those that the caller names, the first in the order of the evaluation: rows come in that
-        of arrival.
-        """
-        provider, prompt = (log.options.columns.get(name) for name in _CHOSEN)
-        for pair in sorted(self.places, key=self.places.__getitem__):
-            if provider in {None, pair[0]} and prompt in {None, pair[1]}:
-                return pair
-        if self.places:
-            message = "no row is of the provider and the prompt that are wanted"
-            names = [" with prompt ".join(pair) for pair in self.places]
-            raise log.make_error("E206", message, f"there are: {listing(names)}")
-        return "", ""
-
-    def count_tests(self, pair: Pair) -> int | None:
-        """Return how many rows of a provider and prompt the log states; None where it does not."""
-        listed = self._prompts[self.places.get(pair, 0) :]
-        if not listed or pair not in self.places:
-            return None
-        counts = [listed[0].count("metrics", name) for name in _TEST_COUNTS]
-        numbers = [count for count in counts if count is not None]
-        return sum(numbers) if numbers else None
+    provider, prompt = map(log.options.columns.get, _CHOSEN)
+    for pair in sorted(places, key=places.__getitem__):
+        if provider in {None, pair[0]} and prompt in {None, pair[1]}:
+            return pair
+    if places:
+        message = "no row is of the provider and the prompt that are wanted"
+        raise log.make_error("E206", message, f"there are: {listing(map(_PAIR_NAME, places))}")
+    return "", ""
 
 
-def _iterate_rows(log: Log, file: LogFile, prompts_listed: list[Json]) -> Iterator[Json]:
+def _count_repeats(tests: Sequence[_Test]) -> int:
+    """Return how often each test was asked.
+
+    Repeats have the same variables and assertions, and follow each other.
+    """
+    numbers: dict[str, list[int]] = {}
+    for number, pair, row in tests:
+        test = repr((pair, row.object("vars"), row.get("testCase", "assert")))
+        numbers.setdefault(test, []).append(number)
+    spans = [(min(each), max(each)) for each in numbers.values()]
+    repeats = max([high - low + 1 for low, high in spans], default=1)
+    # Otherwise the same test is there twice, in different places.
+    is_repeated = all(low // repeats == high // repeats for low, high in spans)
+    return repeats if is_repeated else 1
+
+
+def _read_tests(log: Log, tests: Sequence[_Test], repeats: int) -> Iterator[Record]:
+    """Yield the records of one provider and prompt; E206 for tests without a truth."""
+    columns = {**log.options.columns, **dict.fromkeys(_CHOSEN)}
+    names: dict[str, None] = {}
+    without_truth = 0
+    for number, _, row in tests:
+        prompt = prompts.read_messages(row.text("prompt", "raw"))
+        variables = row.object("vars") or row.object("testCase", "vars")
+        names.update(dict.fromkeys(variables))
+        chosen = tuple((role, name) for role, name in columns.items() if name in variables)
+        question = ask.read_asked(variables, prompts.find_question(prompt), chosen=chosen)
+        if question.truth is None:
+            question.truth = question.name_truth(_find_expected(row))
+        without_truth += question.truth is None
+        reply = _read_reply(row)
+        sample, trial = divmod(number, repeats)
+        score = _read_score(row, reply, log.options.score)
+        completion = reply.with_fields(prompt=prompt, trial=trial, their_score=score)
+        yield Record(str(sample), question, completion)
+    if without_truth:
+        message = f"{without_truth} tests state no truth: no variable is known for it"
+        hint = f"`--column answer=NAME`; variables: {listing(names)}"
+        raise log.make_error("E206", f"{message}, and no assertion has one", hint)
+
+
+def _compare(log: Log, tests: Sequence[_Test], prompt: Json) -> None:
+    """Compare how many tests were met with what the log states of their prompt."""
+    present = len(tests)
+    highest = max((test.number + 1 for test in tests), default=0)
+    counts = [prompt.count("metrics", name) for name in _TEST_COUNTS]
+    numbers = [count for count in counts if count is not None]
+    if numbers:
+        log.compare_count(
+            present + log.broken,
+            sum(numbers),
+            "its list of prompts",
+            "rows",
+        )
+    elif present < highest and not log.broken:
+        tests_present = f"{present} of {highest} tests"
+        log.notice(f"`testIdx` goes to {highest - 1}, but the log holds {tests_present}")
+
+
+def _iterate_rows(log: Log, file: LogFile, listed: list[object]) -> Iterator[Json]:
     """Yield the rows of a file: lines, if its name or the first one says so, or a list in an
     object.
 
-    The prompts of such an object are put into a list of their own.
+    The prompts of such an object are put into `listed`.
     """
     endings = PurePosixPath(file.name).suffixes
     first = parse_first(file.read_head()).object()
@@ -219,19 +203,16 @@ def _iterate_rows(log: Log, file: LogFile, prompts_listed: list[Json]) -> Iterat
     elif not _LINES.isdisjoint(endings) or (first and "results" not in first):
         yield from log.rows(file)
     else:
-        document = (
-            _read_yaml(log, file) if not {*_YAML}.isdisjoint(endings) else log.read_whole(file)
-        )
-        prompts_listed += document.list("results", "prompts")
+        parse = parse_bytes if _YAML.isdisjoint(endings) else _parse_yaml
+        document = log.read_whole(file, parse)
+        for prompt in document.list("results", "prompts"):
+            listed.append(prompt.value)
         # The oldest files have the rows right below.
         yield from log.elements(document.get("results", "results") or document.get("results"))
 
 
-def _read_yaml(log: Log, file: LogFile) -> Json:
-    document = Json(None)
-    with log.guard(file):
-        document = Json(parse_plain(file.read_whole().decode("utf-8-sig")))
-    return document  # noqa: RET504 - null where the guard took an error
+def _parse_yaml(raw: bytes) -> object:
+    return parse_plain(raw.decode("utf-8-sig"))
 
 
 def _iterate_csv(log: Log, file: LogFile) -> Iterator[Json]:
@@ -255,15 +236,11 @@ def _iterate_csv(log: Log, file: LogFile) -> Iterator[Json]:
 def _split_line(names: list[str], cells: list[str]) -> Iterator[Row]:
     """Yield a row for each reply in a line of CSV; IndexError where it lacks cells."""
     matches = [(place, _REPLY.fullmatch(name)) for place, name in enumerate(names)]
-    replies = [(place, match) for place, match in matches if match]
-    if not replies:
-        return
-    variables = dict(zip(names[: replies[0][0]], cells, strict=False))
-    variables.pop("Description", None)
-    ends = [*(place for place, _ in replies[1:]), len(names)]
-    for index, ((place, match), end) in enumerate(zip(replies, ends, strict=True)):
-        grades = dict(zip(names[place:end], cells[place:end], strict=False))
-        status = grades.get("Status")
+    replies = [(place, match) for place, match in matches if match and "Status" in names[place:]]
+    for index, (place, match) in enumerate(replies):
+        variables = dict(zip(names[: replies[0][0]], cells, strict=False))
+        variables.pop("Description", None)
+        status = cells[names.index("Status", place)]
         is_error = status == "ERROR"
         yield {
             "promptIdx": index,
@@ -276,49 +253,29 @@ def _split_line(names: list[str], cells: list[str]) -> Iterator[Row]:
         }
 
 
-def _read_question(
-    row: Json,
-    variables: Mapping[str, object],
-    messages: prompts.Messages | None,
-    columns: Sequence[tuple[str, str]],
-) -> ask.Question:
-    """Return what a test asks."""
-    chosen = tuple((role, name) for role, name in columns if name in variables)
-    question = ask.read_asked(variables, prompts.find_question(messages), chosen=chosen)
-    if question.truth is not None:
-        return question
-    # What the strictest assertion with a value expects, where no variable is the truth.
+def _find_expected(row: Json) -> str | None:
+    """Return the value that the strictest assertion expects, if one has any."""
     values = {part.text("type"): part.text("value") for part in row.list("testCase", "assert")}
-    for kind in _ASSERTIONS:
-        value = values.get(kind)
-        if value is not None:
-            truth = ask.find_truth(value, question.choices, question.options)
-            return replace(question, truth=truth)
-    return question
+    return next(filter(None, map(values.get, _ASSERTIONS)), None)
 
 
-def _read_verdict(row: Json, reply: Completion, score: str | None) -> Verdict:
+def _read_score(row: Json, reply: Completion, score: str | None) -> float | None:
+    """Return the named score of a row, or whether it succeeded; None for a call that failed."""
     if reply.status is CompletionStatus.ERROR:
-        return Verdict()
+        return None
     if score is not None:
-        value = row.number("namedScores", score)
-        if value is None:
-            value = row.number("gradingResult", "namedScores", score)
-        return Verdict(value)
-    success = row.get("success")
-    return Verdict(float(success) if isinstance(success, bool) else row.number("score"))
+        return row.any_number(("namedScores", score), ("gradingResult", "namedScores", score))
+    return row.any_number(("success",), ("score",))
 
 
-def _read_reply(row: Json, prompt: prompts.Messages | None) -> Completion:
+def _read_reply(row: Json) -> Completion:
     answer = row.at("response")
     output = answer.get("output")
     error = row.text("error") or answer.text("error")
     if error and (row.count("failureReason") == _ERROR or output is None):
-        return prompts.fail(error, prompt)
+        return fail(error)
     latency = row.number("latencyMs")
-    return replace(
-        read_message(output),
-        prompt=prompt,
+    return read_message(output).with_fields(
         finish_reason=answer.text("finishReason"),
         prompt_tokens=answer.count("tokenUsage", "prompt"),
         completion_tokens=answer.count("tokenUsage", "completion"),

@@ -1,20 +1,15 @@
-"""Prompts and replies as tools log them: options in a prompt, messages, failed calls, ranked
-choices.
-"""
+"""Prompts and replies as tools log them: messages, calls with their usage, ranked choices."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
-from typing import Any
 
 from answerkey.importers.json_values import DamagedError, Json, parse_json
-from answerkey.importers.logs import Record, Verdict
-from answerkey.importers.questions import Question, find_shown
-from answerkey.models.responses import mend_text, to_json_values
-from answerkey.types import Completion, CompletionStatus
+from answerkey.importers.logs import Record
+from answerkey.importers.questions import Question
+from answerkey.models.responses import FINISH_REASONS, read_usage
+from answerkey.types import Completion
 
 Messages = list[dict[str, object]]
 #: Keys under which metadata names the category of a question, the usual first.
@@ -31,22 +26,17 @@ _SPEAKERS = {
     "bot": "assistant",
 }
 
-#: What harnesses write before a question and after it; evalscope in English and in Chinese.
-_AROUND = re.compile(
-    r"\A(?:(?:Answer the following multiple[ -]choice "
-    r"question|\u56de\u7b54\u4e0b\u9762)[^\n]*\n\s*)?"
-    r"(?:Question:|\u95ee\u9898\uff1a)?"
-    r"|\n[ \t]*(?:Options|Choices|\u9009\u9879)[:\uff1a]?\Z",
-    re.IGNORECASE,
-)
-
 
 def read_messages(prompt: object) -> Messages | None:
-    """Return a prompt as messages: a text, or messages with `content` or, in OpenCompass,
-    `prompt`.
+    """Return a prompt as messages: a text, or messages with `content` or, in OpenCompass, `prompt`.
+
+    A text may also be the JSON of messages.
     """
     if isinstance(prompt, str):
-        return [{"role": "user", "content": mend_text(prompt)}]
+        chat = _parse_chat(prompt)
+        if not chat:
+            return [{"role": "user", "content": prompt}]
+        prompt = chat
     messages: Messages = []
     for message in prompt if isinstance(prompt, list) else ():
         if isinstance(message, dict):
@@ -56,33 +46,29 @@ def read_messages(prompt: object) -> Messages | None:
     return messages or None
 
 
-def parse_chat(text: str | None) -> Messages | None:
-    """Return a prompt as messages; a chat is logged as their JSON text."""
-    if text is not None and text.lstrip().startswith("["):
+def _parse_chat(text: str) -> list[object]:
+    """Return the messages that a text holds as JSON; none for any other text."""
+    if text.lstrip().startswith("["):
         with suppress(DamagedError):
             messages = parse_json(text)
             if isinstance(messages, list) and all(map(_is_message, messages)):
-                return read_messages(messages)
-    return read_messages(text)
+                return messages
+    return []
 
 
 def _is_message(value: object) -> bool:
     return isinstance(value, dict) and "role" in value
 
 
-def join_parts(content: object, name: str = "text", *, kind: str | None = None) -> str | None:
-    """Return the text of a message: a text, or that of its parts (of a kind) under a name, by
-    newlines.
-    """
+def join_parts(content: object) -> str | None:
+    """Return the text of a message: a text, or those of its parts, by newlines."""
     if isinstance(content, str):
-        return mend_text(content)
+        return content
     texts = []
     for part in content if isinstance(content, list) else ():
-        if kind is not None and Json(part).get("type") != kind:
-            continue
-        text = part if isinstance(part, str) else Json(part).get(name)
+        text = part if isinstance(part, str) else Json(part).get("text")
         if isinstance(text, str):
-            texts.append(mend_text(text))
+            texts.append(text)
     return "\n".join(texts) if texts else None
 
 
@@ -94,33 +80,7 @@ def find_question(messages: Sequence[Mapping[str, object]] | None) -> str | None
     return None
 
 
-def split_prompt(prompt: str | None) -> Question:
-    """Return the question and the options that a prompt shows.
-
-    Without options all of it is the question.
-    """
-    shown = find_shown(prompt)
-    if shown.options is None:
-        return shown
-    question = _AROUND.sub("", shown.question or "").strip()
-    return replace(shown, question=question or shown.question)
-
-
 # ── replies
-
-#: How tools name the ends of a completion, where others have other words.
-FINISH_REASONS = {"max_tokens": "length", "model_length": "length"}
-_LONGEST_ERROR = 500
-
-
-def fail(error: str, prompt: Messages | None = None) -> Completion:
-    """Return the completion of a call that failed."""
-    return Completion(None, CompletionStatus.ERROR, prompt, error=mend_text(error)[:_LONGEST_ERROR])
-
-
-def mend(text: str | None) -> str | None:
-    """Return a text that any file can hold, if there is one."""
-    return None if text is None else mend_text(text)
 
 
 def rank_choices(
@@ -145,33 +105,35 @@ def rank_choices(
     return Completion(label, prompt=prompt, logprobs={"ranking": ranking})
 
 
-def add_usage(completion: Completion, output: Json, **fields: Any) -> Completion:  # noqa: ANN401 - fields of a completion
+def add_usage(completion: Completion, output: Json) -> Completion:
     """Return a completion with what Inspect and evalscope tell of its first choice, and of the
     call.
     """
-    choice = output.first("choices")
-    reason = choice.text("stop_reason")
+    choice = output.element(0, "choices")
+    reason = choice.text("stop_reason") or ""
     logprobs = choice.get("logprobs")
-    return replace(
-        completion,
-        finish_reason=FINISH_REASONS.get(reason, reason) if reason else None,
-        prompt_tokens=output.count("usage", "input_tokens"),
-        completion_tokens=output.count("usage", "output_tokens"),
+    return completion.with_fields(
+        **read_usage(output.get("usage")),
+        finish_reason=FINISH_REASONS.get(reason, reason) or None,
         latency=output.number("time"),
-        logprobs=to_json_values(logprobs) if isinstance(logprobs, dict) else None,
-        **fields,
+        logprobs=logprobs if isinstance(logprobs, dict) else None,
     )
 
 
 def list_trials(
-    name: str, question: Question, replies: Sequence[Completion], verdict: Verdict, first: int = 0
+    sample_id: str,
+    question: Question,
+    replies: Sequence[Completion],
+    first: int = 0,
+    **verdict: object,
 ) -> list[Record]:
     """Return a record for each reply to a question.
 
-    Their verdict on all is shown with the first.
+    The tool's verdict on all of them, fields of a completion, is shown with the first.
     """
     records = []
     for trial, reply in enumerate(replies, first):
-        records.append(Record(name, question, reply, verdict, trial))
-        verdict = Verdict()
+        completion = reply.with_fields(trial=trial, **verdict)
+        records.append(Record(sample_id, question, completion))
+        verdict = {}
     return records

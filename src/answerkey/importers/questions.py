@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from answerkey.datasets.options import (
     LABELS,
@@ -35,9 +36,7 @@ __all__ = [
     "QuestionColumns",
     "Texts",
     "find_columns",
-    "find_label",
     "find_shown",
-    "find_truth",
     "label_options",
     "read_asked",
     "read_question",
@@ -49,7 +48,7 @@ __all__ = [
 Row = Mapping[str, object]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Question:
     """What was asked. `choices` are the labels, `options` their texts in the same order.
 
@@ -64,6 +63,79 @@ class Question:
     category: str | None = None
     original: Row = field(default_factory=dict)
     passage: str | None = None
+
+    @property
+    def has_several_truths(self) -> bool:
+        """Whether the truth is several labels, joined by commas."""
+        labels = (self.truth or "").split(",")
+        return len(labels) > 1 and set(labels) <= set(self.choices or ())
+
+    def take_choices(self, texts: Texts) -> None:
+        """Make the choices that a log lists those of a question, which has those of its prompt.
+
+        Choices that are labels themselves leave the options to the prompt. Single characters that
+        neither count nor stand before the prompt's options are options: `Q`, `O`, `N`.
+        """
+        stripped = tuple(map(str.strip, texts))
+        labels = take_labels(texts, counting=self.choices != stripped)
+        if labels is None:
+            self.choices = label_options(len(texts))
+            self.options = stripped
+        elif self.choices != labels:
+            self.choices = labels
+            self.options = None
+
+    def find_label(self, value: object, *, by_index: bool = False) -> str | None:
+        """Return the label that a value means: a label, also in brackets; a place; or an option's
+        text.
+
+        A whole number, also as text, is a place from 0 on with `by_index`; otherwise only if it is
+        no label. None when nothing fits, or the text of several options does.
+        """
+        if self.choices is None or value is None or isinstance(value, bool):
+            return None
+        place = _find_place(value, len(self.choices))
+        label_at_place = None if place is None else self.choices[place]
+        if by_index and label_at_place:
+            return label_at_place
+        text = str(value).strip()
+        return self._find_label_of(text, self.choices) or label_at_place
+
+    def _find_label_of(self, text: str, choices: Texts) -> str | None:
+        """Return the label that a text spells, or that of the only option with this text."""
+        if text in choices:
+            return text
+        wrapped = WRAPPED.fullmatch(text)
+        if wrapped and wrapped["bare"] in choices:
+            return wrapped["bare"]
+        texts = list(map(str.strip, self.options or ()))
+        if texts.count(text) != 1:
+            return None
+        place = texts.index(text)
+        return choices[place] if place < len(choices) else None
+
+    def name_truth(self, target: object) -> str | None:
+        """Return a truth, or several joined by commas, as labels where they name options."""
+        truths = []
+        if not isinstance(target, list):
+            target = [target]
+        for value in target:
+            text = self.find_label(value) or write_cell(value)
+            if text:
+                truths.append(text)
+        return ",".join(truths) or None
+
+
+def _find_place(value: object, count: int) -> int | None:
+    """Return the place from 0 on that a whole number means, if there are so many."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    digits = str(value).strip()
+    is_number = digits.isascii() and digits.isdigit()
+    if not is_number or len(digits) > len(str(count)):
+        return None
+    place = int(digits)
+    return place if place < count else None
 
 
 #: The columns that `derive` adds, read row by row.
@@ -92,31 +164,23 @@ def read_question(
         # A list of letters only says what may be answered.
         if tuple(map(str.strip, options)) == choices:
             options = None
-    truth = find_label(
-        columns.cell(row, "answer"),
-        choices,
-        options,
-    )
-    if truth is None:
-        truth = find_label(
-            columns.cell(row, "index"),
-            choices,
-            options,
-            by_index=True,
-        )
     original = {}
     for name, cell in row.items():
         if name not in taken and cell is not None:
             original[name] = cell  # noqa: PERF403 - plainer than a comprehension with two conditions
-    return Question(
+    question = Question(
         question=columns.text(row, "question"),
         choices=choices,
         options=options,
-        truth=truth or columns.text(row, "answer") or columns.text(row, "index"),
         category=columns.text(row, "category"),
         original=original,
         passage=columns.text(row, "passage"),
     )
+    answer = columns.cell(row, "answer")
+    index = columns.cell(row, "index")
+    label = question.find_label(answer) or question.find_label(index, by_index=True)
+    question.truth = label or write_cell(answer) or write_cell(index)
+    return question
 
 
 def _read_listed(columns: QuestionColumns, row: Row) -> tuple[Texts | None, list[str]]:
@@ -152,19 +216,27 @@ def find_asked(
     )
 
 
+#: What harnesses write before a question and after it; evalscope in English and in Chinese.
+_AROUND = re.compile(
+    r"\A(?:(?:Answer the following multiple[ -]choice "
+    r"question|\u56de\u7b54\u4e0b\u9762)[^\n]*\n\s*)?"
+    r"(?:Question:|\u95ee\u9898\uff1a)?"
+    r"|\n[ \t]*(?:Options|Choices|\u9009\u9879)[:\uff1a]?\Z",
+    re.IGNORECASE,
+)
+
+
 def find_shown(prompt: str | None) -> Question:
     """Return the question of a prompt with its last options that are lettered from A on.
 
-    Options before them belong to worked examples. A prompt without any is the question as a whole.
+    Options before them belong to worked examples, and what harnesses write around a question does
+    not belong to it. A prompt without options is the question as a whole.
     """
     before, options = find_lettered(prompt or "")
     if options is None:
         return Question(prompt)
-    return Question(
-        before.strip(),
-        LABELS[: len(options)],
-        options,
-    )
+    text = before.strip()
+    return Question(_AROUND.sub("", text).strip() or text, LABELS[: len(options)], options)
 
 
 def read_asked(
@@ -183,23 +255,15 @@ def read_asked(
     question = read_question(find_asked(_find_lists(cells), chosen), cells)
     shown = find_shown(prompt)
     text = _cut_options(question.question, question.options or shown.options)
+    question.question = text or shown.question
     truth = question.truth
-    choices = question.choices
-    options = question.options
     if _shows_same(shown, question):
-        if options and choices and truth in choices:
-            truth = options[choices.index(truth)]
-        choices = shown.choices
-        options = shown.options
-    if target is None:
-        target = truth
-    return replace(
-        question,
-        question=text or shown.question,
-        choices=choices,
-        options=options,
-        truth=find_truth(_unwrap(target), choices, options),
-    )
+        if question.options and question.choices and truth in question.choices:
+            truth = question.options[question.choices.index(truth)]
+        question.choices = shown.choices
+        question.options = shown.options
+    question.truth = question.name_truth(_unwrap(truth if target is None else target))
+    return question
 
 
 def _shows_same(
@@ -259,72 +323,3 @@ def read_texts(value: object) -> Texts | None:
             return None
         texts.append(str(text))
     return tuple(texts) or None
-
-
-def find_label(
-    value: object,
-    choices: Sequence[str] | None,
-    options: Sequence[str] | None,
-    *,
-    by_index: bool = False,
-) -> str | None:
-    """Return the label that a value means: a label, also in brackets; a place; or an option's text.
-
-    A whole number, also as text, is a place from 0 on with `by_index`; otherwise only if it is no
-    label. None when nothing fits, or the text of several options does.
-    """
-    if choices is None or value is None or isinstance(value, bool):
-        return None
-    label_at_place = _find_label_at(value, choices)
-    if by_index and label_at_place:
-        return label_at_place
-    text = str(value).strip()
-    return _find_label_of(text, choices, options or ()) or label_at_place
-
-
-def _find_label_of(
-    text: str,
-    choices: Sequence[str],
-    options: Sequence[str],
-) -> str | None:
-    """Return the label that a text spells, or that of the only option with this text."""
-    if text in choices:
-        return text
-    wrapped = WRAPPED.fullmatch(text)
-    if wrapped and wrapped["bare"] in choices:
-        return wrapped["bare"]
-    texts = list(map(str.strip, options))
-    if texts.count(text) != 1:
-        return None
-    place = texts.index(text)
-    return choices[place] if place < len(choices) else None
-
-
-def _find_label_at(
-    value: object,
-    choices: Sequence[str],
-) -> str | None:
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    digits = str(value).strip()
-    is_number = digits.isascii() and digits.isdigit()
-    if not is_number or len(digits) > len(str(len(choices))):
-        return None
-    place = int(digits)
-    return choices[place] if place < len(choices) else None
-
-
-def find_truth(
-    target: object,
-    choices: Sequence[str] | None,
-    options: Sequence[str] | None,
-) -> str | None:
-    """Return a truth, or several joined by commas, as labels where they name options."""
-    truths = []
-    if not isinstance(target, list):
-        target = [target]
-    for value in target:
-        text = find_label(value, choices, options) or write_cell(value)
-        if text:
-            truths.append(text)
-    return ",".join(truths) or None

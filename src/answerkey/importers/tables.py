@@ -4,11 +4,8 @@ every_eval_ever.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -28,24 +25,15 @@ from answerkey.importers.logs import (
     LogPreview,
     LogReader,
     Record,
-    Verdict,
     iterate_files,
 )
 from answerkey.models import responses
+from answerkey.models.batch_lines import ANTHROPIC_LINES, OPENAI_LINES, dig, read_line
 from answerkey.types import Completion, CompletionStatus
 
 # ── plain tables
 
 _BLOCK = 8_192
-_RIGHT = {
-    "true": 1.0,
-    "yes": 1.0,
-    "correct": 1.0,
-    "c": 1.0,
-    "false": 0.0,
-    "no": 0.0,
-    "incorrect": 0.0,
-}
 
 
 class PlainReader(LogReader):
@@ -71,28 +59,22 @@ class PlainReader(LogReader):
         log.description.score = roles.columns.get("score") or roles.columns.get("predicted")
         for sample_id, row, question in _iterate_table(rows, roles):
             log.seen += 1
-            yield Record(
-                sample_id=sample_id,
-                question=question,
-                completion=responses.read_message(roles.cell(row, "completion")),
-                verdict=_read_verdict(roles, row, question),
+            completion = responses.read_message(roles.cell(row, "completion"))
+            completion = completion.with_fields(
                 trial=Json(roles.cell(row, "trial")).count() or 0,
+                their_score=_read_score(roles, row, question),
+                their_answer=roles.text(row, "predicted"),
             )
+            yield Record(sample_id, question, completion)
 
 
-def _read_verdict(
-    roles: ask.QuestionColumns, row: Mapping[str, object], question: ask.Question
-) -> Verdict:
-    """Return the verdict of a row: its score, or whether what was extracted is the truth."""
-    extracted = roles.text(row, "predicted")
-    label = ask.find_label(extracted, question.choices, question.options)
-    score = roles.cell(row, "score")
-    value = _RIGHT.get(score.strip().lower()) if isinstance(score, str) else None
-    if value is None:
-        value = Json(score).number()
-    if value is None and "score" not in roles.columns and label is not None:
-        value = float(label == question.truth)
-    return Verdict(value, label or extracted)
+def _read_score(roles: ask.QuestionColumns, row: ask.Row, question: ask.Question) -> float | None:
+    """Return the score of a row, or whether what was extracted is the truth."""
+    score = Json(roles.cell(row, "score")).verdict()
+    label = question.find_label(roles.text(row, "predicted"))
+    if score is None and "score" not in roles.columns and label is not None:
+        score = float(label == question.truth)
+    return score
 
 
 def _open_table(path: Path, chosen: Mapping[str, str]) -> tuple[Rows, ask.QuestionColumns]:
@@ -105,16 +87,26 @@ def _open_table(path: Path, chosen: Mapping[str, str]) -> tuple[Rows, ask.Questi
         message = f"`--column {role}={chosen[role]}`: nothing is called `{role}`"
         hint = suggest(role, ask.LOG_ROLES) or f"what a column can be: {listing(ask.LOG_ROLES)}"
         raise SpecError("E119", message, hint=hint)
-    roles = recognise(rows, chosen, ask.LOG_ROLES, needs_all=False)
+    roles = recognise(
+        rows,
+        chosen,
+        ask.LOG_ROLES,
+        needs_all=False,
+    )
     if "truth" not in roles.columns:
         hint = f"name the column: `--column answer=NAME`; columns: {listing(rows.columns)}"
-        raise DataError("E206", "no column holds the truth", where=Place(file=str(path)), hint=hint)
+        raise DataError(
+            "E206",
+            "no column holds the truth",
+            where=Place(file=str(path)),
+            hint=hint,
+        )
     return rows, roles
 
 
 def _iterate_table(
     rows: Rows, roles: ask.QuestionColumns
-) -> Iterator[tuple[str, Mapping[str, object], ask.Question]]:
+) -> Iterator[tuple[str, ask.Row, ask.Question]]:
     """Yield id and cells of each row, and what it asks."""
     id_column = roles.columns.get("id", "")
     for _, block in iterate_blocks(rows, size=_BLOCK):
@@ -122,7 +114,7 @@ def _iterate_table(
         taken = roles.taken.union(set(derived.columns).difference(rows.columns))
         for number, row in zip(derived.ids.to_list(), derived.rows(), strict=True):
             cell = row.get(id_column)
-            sample_id = str(number) if cell is None or cell == "" else str(cell)
+            sample_id = str(number if cell in (None, "") else cell)
             yield sample_id, row, ask.read_question(ask.DERIVED, row, taken)
 
 
@@ -159,7 +151,7 @@ class MmluProReader(LogReader):
         for file in files:
             rows = log.elements(log.read_whole(file).value)
             for record in log.convert(file, rows, _read_mmlu_pro):
-                unread += record.verdict.value is None
+                unread += record.completion is None or record.completion.their_score is None
                 yield record
         if unread:
             hint = "MMLU-Pro guesses at random there; such a guess is no verdict"
@@ -172,34 +164,25 @@ def _is_list(file: LogFile) -> bool:
     return is_json and not file.read_head().startswith("{")
 
 
-def _read_mmlu_pro(row: Json) -> Record:
+def _read_mmlu_pro(row: Json) -> list[Record]:
     cells = row.object()
     number = row.text("question_id")
-    options = ask.read_texts(row.get("options"))
-    if number is None or options is None:
+    if number is None or ask.read_texts(row.get("options")) is None:
         raise DamagedError("the row has no `question_id`, or no `options`")
     text = next((cells[name] for name in _TEXTS if name in cells), None)
     if isinstance(text, list):
         text = text[0] if text else None
-    choices = ask.label_options(len(options))
-    truth = ask.find_label(row.get("answer"), choices, None)
-    truth = truth or ask.find_label(row.get("answer_index"), choices, None, by_index=True)
+    question = ask.read_question(ask.find_columns(tuple(cells)), cells, _LEFT_OUT)
     extracted = row.text("pred")
-    question = ask.Question(
-        question=row.text("question"),
-        choices=choices,
-        options=options,
-        truth=truth or row.text("answer"),
-        category=row.text("category"),
-        original={name: value for name, value in cells.items() if name not in _LEFT_OUT},
+    completion = responses.read_message(text).with_fields(
+        their_score=None if extracted is None else float(extracted == question.truth),
+        their_answer=extracted,
     )
-    verdict = Verdict(None if extracted is None else float(extracted == truth), extracted)
-    return Record(number, question, responses.read_message(text), verdict)
+    return [Record(number, question, completion)]
 
 
 # ── batches
 
-_OK, _FIRST_ERROR = 200, 400
 _LINES = (".jsonl", ".ndjson", ".gz", ".zst")
 
 
@@ -209,7 +192,7 @@ class OpenAiBatchReader(LogReader):
     kind = "openai-batch"
     title = "OpenAI batch output"
     row_keys: ClassVar[tuple[set[str], ...]] = ({"custom_id", "response"}, {"custom_id", "error"})
-    model_path: ClassVar[tuple[str, ...]] = ("response", "body", "model")
+    line_form: ClassVar = OPENAI_LINES
 
     def read(self, log: Log) -> Iterator[Record]:
         """Yield the questions of the dataset, whose ids are the `custom_id`s, then the answers."""
@@ -223,29 +206,21 @@ class OpenAiBatchReader(LogReader):
         for file in log.files(*_LINES):
             yield from log.convert(file, log.rows(file), partial(self._read_row, log))
 
-    def _read_row(self, log: Log, row: Json) -> Record:
+    def _read_row(self, log: Log, row: Json) -> list[Record]:
         name = row.require("line", "custom_id")
-        log.description.model = log.description.model or row.text(*self.model_path)
-        return Record(name, None, self.read_answer(row))
+        model = dig(row.value, f"{self.line_form.body}.model")
+        log.description.model = log.description.model or ask.write_cell(model)
+        read = partial(responses.read_body, take=self.take)
+        return [Record(name, None, read_line(row.value, self.line_form, read))]
 
-    def read_answer(self, row: Json) -> Completion:
-        """Return what a line says: a chat completion, a text completion, or a response."""
-        error = row.get("error")
-        if error:
-            complaint = responses.find_complaint(error) or "no reason is given"
-            return responses.fail(f"{row.text('error', 'code') or 'error'}: {complaint}")
-        if not isinstance(row.get("response"), dict):
-            return responses.fail("the line has neither an answer nor an error")
-        body = row.at("response", "body")
-        status = row.get("response", "status_code")
-        if not isinstance(status, int):
-            status = _OK
-        has_output = body.get("output") is not None and not body.get("choices")
-        if has_output or body.get("object") == "response":
-            return _read_response(status, body)
-        is_text = body.get("object") == "text_completion"
-        take = responses.take_text if is_text else responses.take_chat
-        return responses.read_body(status, _to_bytes(body.value), take)
+    def take(self, body: responses.Fields) -> Completion:
+        """Return what a body says: a chat completion, a text completion, or a response."""
+        kind = body.get("object")
+        if kind == "text_completion":
+            return responses.take_text(body)
+        if kind == "response" or (body.get("output") is not None and not body.get("choices")):
+            return _take_response(Json(body))
+        return responses.take_chat(body)
 
 
 def _read_questions(path: Path, columns: Mapping[str, str]) -> Iterator[Record]:
@@ -259,20 +234,18 @@ def _read_questions(path: Path, columns: Mapping[str, str]) -> Iterator[Record]:
         yield Record(sample_id, question)
 
 
-def _read_response(status: int, body: Json) -> Completion:
+def _take_response(body: Json) -> Completion:
     """Return what the Responses API answers: the texts of its messages, thoughts apart."""
-    if status >= _FIRST_ERROR:
-        return responses.fail(f"HTTP {status}: {responses.find_complaint(body.value)}")
     state = body.text("status")
     if state in {"failed", "cancelled"}:
-        complaint = responses.find_complaint(body.get("error"))
-        return responses.fail(complaint or f"the response is {state}")
-    reply = responses.read_message({"output": body.get("output"), "usage": body.get("usage")})
+        return responses.fail(f"the response is {state}")
+    reply = responses.read_message({"output": body.get("output")})
     reason = body.text("incomplete_details", "reason")
     if reason == "content_filter" and not reply.text:
-        return replace(reply, text=None, status=CompletionStatus.REFUSED, finish_reason=reason)
+        refused = CompletionStatus.REFUSED
+        return reply.with_fields(text=None, status=refused, finish_reason=reason)
     is_cut = reason in {"max_output_tokens", "max_tokens"}
-    return replace(reply, finish_reason="length" if is_cut else "stop")
+    return reply.with_fields(finish_reason="length" if is_cut else "stop")
 
 
 class AnthropicBatchReader(OpenAiBatchReader):
@@ -281,31 +254,18 @@ class AnthropicBatchReader(OpenAiBatchReader):
     kind = "anthropic-batch"
     title = "Anthropic batch output"
     row_keys = ({"custom_id", "result"},)
-    model_path = ("result", "message", "model")
+    line_form = ANTHROPIC_LINES
 
-    def read_answer(self, row: Json) -> Completion:
-        """Return what a line says: a message, or why there is none."""
-        kind = row.text("result", "type") or "no result"
-        if kind == "succeeded":
-            body = _to_bytes(row.get("result", "message"))
-            return responses.read_body(_OK, body, responses.take_anthropic)
-        reason = responses.find_complaint(row.get("result", "error"))
-        return responses.fail(f"{kind}: {reason}" if reason else kind)
-
-
-def _to_bytes(body: object) -> bytes:
-    if isinstance(body, str):
-        return body.encode(errors="replace")
-    with suppress(RecursionError):
-        return json.dumps(body).encode()
-    return b""
+    def take(self, body: responses.Fields) -> Completion:
+        """Return what a message says."""
+        return responses.take_anthropic(body)
 
 
 # ── every_eval_ever
 
 #: Where answerkey's own rows say which trial they are of, what became of the call, and the labels.
 _OWN_KEYS = ("trial", "completion_status", "choice_labels")
-_LONGEST_TRIAL = 9
+_MOST_TRIALS = 10**9
 
 
 class EveryEvalEverReader(LogReader):
@@ -334,11 +294,15 @@ class EveryEvalEverReader(LogReader):
             name = parse_first(file.read_head()).text("evaluation_name") or file.stem
             if not log.begin_task(name):
                 continue
-            before = log.seen
             log.description.score = "evaluation.is_correct"
             yield from log.convert(file, log.rows(file), partial(_read_row, log))
             total = totals.get(file.stem)
-            log.compare_count(log.seen - before, total, "the file of numbers", "rows")
+            log.compare_count(
+                log.present,
+                total,
+                "the file of numbers",
+                "rows",
+            )
 
 
 def _count_stated(log: Log) -> dict[str, int]:
@@ -363,55 +327,39 @@ def _count_stated(log: Log) -> dict[str, int]:
 def _read_row(log: Log, row: Json) -> list[Record]:
     """Return the records of a row, one for each reply."""
     log.description.model = log.description.model or row.text("model_id")
-    name = row.require("row", "sample_id")
     metadata = row.at("metadata")
-    choices, options = _find_choices(row)
-    original = metadata.object()
-    question = ask.Question(
-        question=row.text("input", "raw") or row.text("input", "formatted"),
-        choices=choices,
-        options=options,
-        truth=ask.find_truth(row.get("input", "reference"), choices, options),
-        category=metadata.any_text(*prompts.CATEGORIES),
-        original={key: value for key, value in original.items() if key not in _OWN_KEYS},
-    )
-    trial = metadata.text("trial") or metadata.text("epoch") or ""
-    is_number = trial.isascii() and trial.isdigit() and len(trial) <= _LONGEST_TRIAL
+    question = _read_shared(row, metadata)
+    trial = metadata.any_number(("trial",), ("epoch",)) or 0
+    extracted = None
+    for attribution in row.list("answer_attribution"):  # the last of them
+        extracted = attribution.text("extracted_value") or None
     return prompts.list_trials(
-        name,
+        row.require("row", "sample_id"),
         question,
         _list_replies(row),
-        _read_evaluation(row, choices, options),
-        int(trial) if is_number else 0,
+        first=int(trial) if 0 <= trial < _MOST_TRIALS else 0,
+        their_score=row.any_number(("evaluation", "is_correct"), ("evaluation", "score")),
+        their_answer=extracted,
     )
 
 
-def _read_evaluation(row: Json, choices: ask.Texts | None, options: ask.Texts | None) -> Verdict:
-    """Return how a row was judged; what was extracted stands in its last attribution."""
-    correct = row.get("evaluation", "is_correct")
-    value = float(correct) if isinstance(correct, bool) else row.number("evaluation", "score")
-    extracted = None
-    for attribution in row.list("answer_attribution"):
-        if isinstance(attribution.value, dict):
-            extracted = attribution.text("extracted_value")
-    if not extracted:
-        return Verdict(value)
-    return Verdict(value, ask.find_label(extracted, choices, options) or extracted)
-
-
-def _find_choices(row: Json) -> tuple[ask.Texts | None, ask.Texts | None]:
-    """Return labels and options; choices that are labels leave the options to the prompt."""
+def _read_shared(row: Json, metadata: Json) -> ask.Question:
+    """Return what a row asks; choices that are labels leave the options to the prompt."""
+    prompt = row.text("input", "raw")
+    question = ask.find_shown(prompt)
+    question.question = prompt or row.text("input", "formatted")
     texts = ask.read_texts(row.get("input", "choices"))
-    if texts is None:
-        shown = ask.find_shown(row.text("input", "raw"))
-        return shown.choices, shown.options
-    labels = ask.read_texts(row.text("metadata", "choice_labels"))
-    if labels is not None and len(labels) == len(texts):
-        return ask.take_labels(labels), None if labels == texts else texts
-    labels = ask.take_labels(texts)
-    if labels is not None and labels == ask.LABELS[: len(labels)]:
-        return labels, None
-    return ask.label_options(len(texts)), texts
+    if texts is not None:
+        question.take_choices(texts)
+        labels = ask.read_texts(metadata.text("choice_labels")) or ()
+        if len(labels) == len(texts):
+            question.choices = ask.take_labels(labels)
+            question.options = None if labels == texts else texts
+    question.truth = question.name_truth(row.get("input", "reference"))
+    question.category = metadata.any_text(*prompts.CATEGORIES)
+    original = metadata.object()
+    question.original = {key: original[key] for key in original if key not in _OWN_KEYS}
+    return question
 
 
 def _list_replies(row: Json) -> list[Completion]:
@@ -423,21 +371,18 @@ def _list_replies(row: Json) -> list[Completion]:
         if not isinstance(messages, list):
             return [_read_missing(row)]
         texts = [{"messages": messages}]
-    reasoning = ask.read_texts(row.get("output", "reasoning_trace")) or ()
     prompt = prompts.read_messages(row.text("input", "formatted"))
     latency = row.number("performance", "latency_ms")
+    usage = responses.read_usage(row.get("token_usage"))
     replies = []
     for place, text in enumerate(texts):
         reply = responses.read_message(text)
         replies.append(
-            replace(
-                reply,
-                reply=None,
+            reply.with_fields(
+                **usage,
                 prompt=reply.prompt or prompt,
-                prompt_tokens=row.count("token_usage", "input_tokens"),
-                completion_tokens=row.count("token_usage", "output_tokens"),
                 latency=None if latency is None else latency / 1000,
-                reasoning=reasoning[place] if place < len(reasoning) else None,
+                reasoning=row.element(place, "output", "reasoning_trace").text(),
             )
         )
     return replies
@@ -448,8 +393,7 @@ def _read_missing(row: Json) -> Completion:
     error = row.text("error")
     status = row.text("metadata", "completion_status")
     if error and status in {None, CompletionStatus.ERROR}:
-        return prompts.fail(error)
-    for known_status in set(CompletionStatus) - {CompletionStatus.OK}:
-        if known_status == status:
-            return Completion(None, known_status)
+        return responses.fail(error)
+    if status in set(CompletionStatus) - {CompletionStatus.OK}:
+        return Completion(None, CompletionStatus(status))
     return Completion(None, CompletionStatus.NO_TEXT)

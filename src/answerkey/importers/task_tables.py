@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from answerkey.datasets.content import describe_long, find_cell_limit
 from answerkey.errors import Place, listing
-from answerkey.importers.json_values import DamagedError
-from answerkey.importers.logs import Log, LogDescription, Record, Verdict
+from answerkey.importers.json_values import DamagedError, Row
+from answerkey.importers.logs import Log, LogDescription, Record
 from answerkey.importers.questions import LABELS, Question
 from answerkey.models.responses import mend_text, to_json_values
 from answerkey.types import Completion, CompletionStatus
@@ -25,6 +24,60 @@ _TRUTHS = 64
 #: Fewer choices than these are not taken for granted where a log does not list any.
 _FEWEST_GUESSED = 4
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=str)
+_QUESTION_FIELDS = ("question", "options", "choices", "category", "passage")
+_COMPLETION_FIELDS = (
+    "their_score",
+    "their_answer",
+    "finish_reason",
+    "prompt_tokens",
+    "completion_tokens",
+    "latency",
+    "error",
+    "prompt",
+    "reasoning",
+    "logprobs",
+)
+
+
+@dataclass
+class ImportedTask:
+    """A task of an imported log: its key, what the log says of it, and what it holds.
+
+    `samples` were asked `num_trials` times each. `statuses` counts completions by status, `judged`
+    those that the tool judged; `right` is the sum of its verdicts.
+    """
+
+    key: str
+    description: LogDescription
+    samples: int = 0
+    num_trials: int = 0
+    statuses: Counter[str] = field(default_factory=Counter)
+    judged: int = 0
+    right: float = 0.0
+    has_questions: bool = False
+    scorers: list[dict[str, object]] = field(default_factory=list, repr=False)
+
+    @property
+    def their_mean(self) -> float | None:
+        """The mean of the tool's verdicts."""
+        return self.right / self.judged if self.judged else None
+
+    def describe(self) -> dict[str, object]:
+        """Return the task as plain values."""
+        description = self.description
+        return {
+            "task": description.task,
+            "model": description.model,
+            "samples": self.samples,
+            "num_trials": self.num_trials,
+            "completions": self.statuses,
+            "theirs": {
+                "score": description.score,
+                "judged": self.judged,
+                "mean": self.their_mean,
+                "reported": description.reported,
+            },
+        }
 
 
 @dataclass
@@ -32,21 +85,17 @@ class TaskTables:
     """Writes the records of a task as they come, and counts what they hold.
 
     The first question of a sample counts, and the last completion of a trial. `counts` has the
-    number of `questions` and `completions`, and of those with `choices`, `options`, a verdict
-    (`judged`) or a `ranking`. `right` is the sum of the tool's verdicts. `foreign_truths` counts
-    questions whose truth is none of their choices; `foreign_truth` describes the first.
+    number of `questions` and `completions`, and of those with `choices`, `options`, a truth that is
+    none of their choices (`foreign`), or a `ranking`; `foreign_truth` describes the first.
     """
 
     folder: Path
-    description: LogDescription
+    task: ImportedTask
     counts: Counter[str] = field(default_factory=Counter)
-    statuses: Counter[str] = field(default_factory=Counter)
-    right: float = 0.0
-    foreign_truths: int = 0
     foreign_truth: str = ""
-    samples: dict[str, None] = field(default_factory=dict)
-    trials: list[int] = field(default_factory=list)
-    missing: int = 0
+    _samples: dict[str, None] = field(default_factory=dict)
+    _trials: list[int] = field(default_factory=list)
+    _missing: int = 0
     _truths: set[str | None] = field(default_factory=set)
     #: The line of each completion, by sample and trial.
     _lines: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -79,66 +128,70 @@ class TaskTables:
         DamagedError for a line that no table would take.
         """
         sample_id, question, completion = record.sample_id, record.question, record.completion
-        if sample_id in self.samples:
-            question = None
         question_line = completion_line = b""
+        if completion is not None:
+            answer = completion.their_answer
+            if question is not None and answer is not None:
+                label = question.find_label(answer) or answer
+                completion = completion.with_fields(their_answer=label)
+            completion_line = _encode_row(sample_id, _list_completion(completion))
+        if sample_id in self._samples:
+            question = None
         if question is not None:
             question_line = _encode_row(sample_id, _list_question(question))
-        if completion is not None:
-            fields = _list_completion(completion, record.verdict)
-            completion_line = _encode_row(sample_id, {"trial": record.trial, **fields})
         if max(len(question_line), len(completion_line)) > longest:
             raise DamagedError(describe_long(f"the row of sample `{sample_id}`", longest))
         if completion is not None:
-            self._count_completion(record, completion)
+            self._count_completion(sample_id, completion)
         if question is not None:
             self._count_question(sample_id, question)
         return question_line, completion_line
 
     def _count_question(self, sample_id: str, question: Question) -> None:
-        self.samples[sample_id] = None
+        self._samples[sample_id] = None
         self.counts["questions"] += 1
         self.counts["choices"] += bool(question.choices)
         self.counts["options"] += bool(question.options)
         if len(self._truths) < _TRUTHS:
             self._truths.add(question.truth)
         if question.choices and question.truth not in question.choices:
-            self.foreign_truths += 1
+            self.counts["foreign"] += 1
             choices = list(question.choices)
             truth = f"ground truth {question.truth!r} is not among the choices {choices}"
             self.foreign_truth = self.foreign_truth or f"sample `{sample_id}`: {truth}"
 
-    def _count_completion(self, record: Record, completion: Completion) -> None:
-        key = (record.sample_id, record.trial)
+    def _count_completion(self, sample_id: str, completion: Completion) -> None:
+        key = (sample_id, completion.trial)
         if key in self._lines:
-            self._repeated.append(record.sample_id)
+            self._repeated.append(sample_id)
         self._lines[key] = self.counts["completions"]
         self.counts["completions"] += 1
-        self.statuses[completion.status.value] += 1
-        if record.verdict.value is not None:
-            self.counts["judged"] += 1
-            self.right += record.verdict.value
+        self.task.statuses[completion.status.value] += 1
+        if completion.their_score is not None:
+            self.task.judged += 1
+            self.task.right += completion.their_score
         if isinstance(completion.logprobs, Mapping) and "ranking" in completion.logprobs:
             self.counts["ranking"] += 1
 
     def _require_unique(self, log: Log) -> None:
         """Raise E208 for a completion that is there twice, E209 for one without a question."""
-        if self._repeated and not self.description.last_wins:
-            message = f"samples are there twice: {_list_ids(self._repeated)}"
+        if self._repeated and not self.task.description.last_wins:
+            message = f"samples are there twice: {listing(self._repeated, limit=_SHOWN)}"
             raise log.make_error("E208", message, "import the files of one run at a time")
         if not self.counts["questions"]:
             (self.folder / DATASET).unlink()
-            self.samples = dict.fromkeys(sample_id for sample_id, _ in self._lines)
-        unknown = [sample_id for sample_id, _ in self._lines if sample_id not in self.samples]
+            self._samples = dict.fromkeys(sample_id for sample_id, _ in self._lines)
+        unknown = [sample_id for sample_id, _ in self._lines if sample_id not in self._samples]
         if unknown:
-            message = f"completions without a question: {len(unknown)} ({_list_ids(unknown)})"
+            ids = listing(unknown, limit=_SHOWN)
+            message = f"completions without a question: {len(unknown)} ({ids})"
             hint = "the ids of the log and of the dataset must be the same"
             raise log.make_error("E209", message, hint)
 
     def _number_trials(self) -> None:
         """Give the trials numbers from 0 on, and drop completions that were written anew."""
-        self.trials = sorted({trial for _, trial in self._lines})
-        if not self._repeated and self.trials == list(range(len(self.trials))):
+        self._trials = sorted({trial for _, trial in self._lines})
+        if not self._repeated and self._trials == list(range(len(self._trials))):
             return
         path = self.folder / COMPLETIONS
         draft = path.with_suffix(".draft")
@@ -147,22 +200,52 @@ class TaskTables:
             for number, line in enumerate(source):
                 if number in kept:
                     row = json.loads(line)
-                    row["trial"] = self.trials.index(row["trial"])
+                    row["trial"] = self._trials.index(row["trial"])
                     target.write(_encode_row(row.pop("sample_id"), row))
         draft.replace(path)
 
     def _add_missing(self) -> None:
         """Add an ERROR for each trial of a sample that is in no record."""
-        error = {"completion_status": CompletionStatus.ERROR.value, "error": NOT_IN_LOG}
+        missing = Completion(None, CompletionStatus.ERROR, error=NOT_IN_LOG)
         with (self.folder / COMPLETIONS).open("ab") as completions:
-            for sample_id in self.samples:
-                for number, trial in enumerate(self.trials):
+            for sample_id in self._samples:
+                for number, trial in enumerate(self._trials):
                     if (sample_id, trial) not in self._lines:
-                        row = {"trial": number, "completion": None, **error}
+                        row = _list_completion(missing.with_fields(trial=number))
                         completions.write(_encode_row(sample_id, row))
-                        self.missing += 1
+                        self._missing += 1
 
-    def guess_choices(self) -> list[str] | None:
+    def finish(self, log: Log) -> None:
+        """Finish the task; what only all of its records tell is noticed."""
+        task = self.task
+        task.samples = len(self._samples)
+        task.num_trials = len(self._trials)
+        task.statuses = Counter(dict(sorted(task.statuses.items())))
+        task.has_questions = bool(self.counts["questions"])
+        guessed = self._guess_choices()
+        task.scorers = self._choose_scorers(guessed)
+        start = f"task `{task.description.task}`: " if len(log.tasks) > 1 else ""
+        if self._missing:
+            hint = "they are in the completions with the status ERROR: a run of them is incomplete"
+            log.notice(f"{start}{self._missing} completions are not in the log", hint)
+        expected = task.description.expected
+        if expected is not None and expected > task.samples:
+            log.notice(f"{start}the log has {task.samples} of {expected} samples")
+        if self.counts["foreign"]:
+            count = f"{self.counts['foreign']} questions would be refused"
+            hint = "`answerkey run` with `--allow-failed N` leaves up to N such rows out"
+            log.notice(f"{start}{count}: {self.foreign_truth}", hint)
+        unlabelled = self.counts["questions"] - self.counts["choices"]
+        if unlabelled and self.counts["choices"]:
+            message = f"{start}{unlabelled} of {self.counts['questions']} questions have no choices"
+            log.notice(message, "they cannot be scored as they are")
+        elif unlabelled:
+            consequence = "replies are compared as texts"
+            if guessed:
+                consequence = f"taken to be {listing(guessed)}, by the truths"
+            log.notice(f"{start}the log lists no choices: {consequence}")
+
+    def _guess_choices(self) -> list[str] | None:
         """Return the choices of a log without any, if its truths are letters: from A to the last,
         or D.
         """
@@ -172,12 +255,11 @@ class TaskTables:
         last = max(map(letters.index, filter(None, self._truths)))
         return list(letters[: max(_FEWEST_GUESSED, last + 1)])
 
-    def choose_scorers(self) -> list[dict[str, object]]:
+    def _choose_scorers(self, guessed: list[str] | None) -> list[dict[str, object]]:
         """Return scorers that fit the replies, as a task file has them.
 
         Without labels a reply is right when it equals the truth, letter by letter.
         """
-        guessed = self.guess_choices()
         if not self.counts["choices"] and guessed is None:
             return [{"type": "string_equals", "ground_truth": "{{ sample.answer }}"}]
         rule = {
@@ -192,46 +274,34 @@ class TaskTables:
         return scorers
 
 
-def _list_ids(ids: list[str]) -> str:
-    """Return the first ids, for a message."""
-    dots = " ..." if len(ids) > _SHOWN else ""
-    return listing(ids[:_SHOWN]) + dots
+def _list_question(question: Question) -> Row:
+    row = _list_fields(question, _QUESTION_FIELDS)
+    if question.original:
+        row["original"] = question.original
+    row["answer"] = question.truth
+    return row
 
 
-def _list_question(question: Question) -> dict[str, Any]:
-    fields = {
-        "question": question.question,
-        "options": question.options,
-        "choices": question.choices,
-        "category": question.category,
-        "passage": question.passage,
-        "original": question.original or None,
+def _list_completion(completion: Completion) -> Row:
+    row: Row = {
+        "trial": completion.trial,
+        "completion": completion.text,
+        "completion_status": completion.status.value,
     }
-    return {**_drop_empty(fields), "answer": question.truth}
+    return row | _list_fields(completion, _COMPLETION_FIELDS)
 
 
-def _list_completion(completion: Completion, verdict: Verdict) -> dict[str, Any]:
-    fields = {
-        "their_score": verdict.value,
-        "their_answer": verdict.answer,
-        "finish_reason": completion.finish_reason,
-        "prompt_tokens": completion.prompt_tokens,
-        "completion_tokens": completion.completion_tokens,
-        "latency": completion.latency,
-        "error": completion.error,
-        "prompt": completion.prompt,
-        "reasoning": completion.reasoning,
-        "logprobs": completion.logprobs,
-    }
-    reply = {"completion": completion.text, "completion_status": completion.status.value}
-    return {**reply, **_drop_empty(fields)}
+def _list_fields(value: object, names: Sequence[str]) -> Row:
+    """Return the fields that are not null."""
+    fields = {}
+    for name in names:
+        content = getattr(value, name)
+        if content is not None:
+            fields[name] = content
+    return fields
 
 
-def _drop_empty(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value is not None}
-
-
-def _encode_row(sample_id: str, fields: Mapping[str, Any]) -> bytes:
+def _encode_row(sample_id: str, fields: Row) -> bytes:
     """Return a row as a line; DamagedError for one that is nested too deeply."""
     row = {"sample_id": sample_id, **fields}
     try:

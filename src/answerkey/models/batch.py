@@ -18,10 +18,18 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from secrets import token_hex
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 from answerkey.errors import AnswerkeyError, SolverError, hide_secrets
+from answerkey.models.batch_lines import (
+    ANTHROPIC_LINES,
+    GEMINI_LINES,
+    OPENAI_LINES,
+    SILENCE,
+    dig,
+    read_line,
+)
 from answerkey.models.calls import (
     BATCH_SOURCE,
     MEGABYTE,
@@ -46,7 +54,6 @@ from answerkey.models.responses import (
     Body,
     fail,
     find_complaint,
-    get_field,
     list_entries,
     read_body,
     read_count,
@@ -71,12 +78,6 @@ ENDPOINT = "/v1/chat/completions"
 #: In how much time the endpoint is to be done; the only choice that there is.
 WINDOW = "24h"
 OVER = frozenset({"completed", "failed", "expired", "cancelled", "ended", "succeeded"})
-#: Why a call has no line in the output, by how its batch ended.
-SILENCE = {
-    "expired": "the batch expired before this call was answered",
-    "cancelled": "the batch was cancelled before this call was answered",
-    "canceled": "the batch was cancelled before this call was answered",
-}
 UNMENTIONED = "the batch says nothing of this call"
 #: Clocks may differ by so many seconds.
 CLOCK_SECONDS = 600.0
@@ -122,15 +123,6 @@ class Refused(Exception):  # noqa: N818 - the caller decides whether it is an er
     """The endpoint does not do it, or no longer has it. The message says why."""
 
 
-class BatchLine(NamedTuple):
-    """What the output of a batch says of one call: a body with its status, or an error."""
-
-    key: object
-    body: object = None
-    status: object = None
-    error: object = None
-
-
 @dataclass(frozen=True)
 class BatchState:
     """What the endpoint says of a batch.
@@ -163,15 +155,12 @@ class BatchApi:
     limits = BatchLimits()
     #: The field of a list that holds the batches.
     listed = "data"
-    #: Where a batch has its name, its status and its counts; where a line of the output says what.
+    #: Where a batch has its name, its status and its counts.
     id_path = "id"
     status_path = "status"
     done_paths: Paths = ("request_counts.completed", "request_counts.failed")
     total_paths: Paths = ("request_counts.total",)
-    key_path = "custom_id"
-    body_path = "response.body"
-    code_path = "response.status_code"
-    error_path = "error"
+    line_form = OPENAI_LINES
 
     def __init__(self, client: ModelClient, limits: BatchLimits) -> None:
         self._client = client
@@ -235,21 +224,11 @@ class BatchApi:
 
     # What all have.
 
-    @classmethod
-    def read_line(cls, line: Shown) -> BatchLine:
-        """Return what a line of the output says."""
-        return BatchLine(
-            _dig(line, cls.key_path),
-            _dig(line, cls.body_path),
-            _dig(line, cls.code_path),
-            _dig(line, cls.error_path),
-        )
-
     def read_state(self, shown: Shown) -> BatchState:
         """Return what a batch says of itself."""
-        name = str(_dig(shown, self.id_path) or "")
-        status = str(_dig(shown, self.status_path) or "")
-        errors = _dig(shown, "errors.data") or shown.get("errors")
+        name = str(dig(shown, self.id_path) or "")
+        status = str(dig(shown, self.status_path) or "")
+        errors = dig(shown, "errors.data") or shown.get("errors")
         return BatchState(
             name.removeprefix("batches/"),
             status.removeprefix("BATCH_STATE_").lower(),
@@ -257,7 +236,7 @@ class BatchApi:
             _sum_counts(shown, self.total_paths),
             errors or shown.get("error"),
             self.list_files(shown),
-            list_entries(_dig(shown, "response.inlinedResponses.inlinedResponses")),
+            list_entries(dig(shown, "response.inlinedResponses.inlinedResponses")),
         )
 
     async def create(self, submitted: Submitted, content: bytes | None) -> BatchState:
@@ -283,11 +262,21 @@ class BatchApi:
     async def download(self, file: Path) -> bytes:
         """Return a file of the output; raises `Refused` when it is gone."""
         request = self._get(*file)
-        return await self._fetch(request, self._transfer, is_paid=True, is_file=True)
+        return await self._fetch(
+            request,
+            self._transfer,
+            is_paid=True,
+            is_file=True,
+        )
 
     def _get(self, *names: str) -> HttpRequest:
         url = self._locate(*names)
-        return HttpRequest(None, "GET", url, max_bytes=self._limits.output_bytes)
+        return HttpRequest(
+            None,
+            "GET",
+            url,
+            max_bytes=self._limits.output_bytes,
+        )
 
     async def _find(self, submitted: Submitted) -> bytes | None:
         """Return the batch over a file, if it is among the latest; None where none are listed."""
@@ -408,24 +397,12 @@ class AnthropicBatches(BatchApi):
         "request_counts.expired",
     )
     total_paths: Paths = (*done_paths, "request_counts.processing")
-    body_path = "result.message"
-    error_path = "result.error"
+    line_form = ANTHROPIC_LINES
 
     @staticmethod
     def write_line(key: str, body: object) -> Body:
         """Return the entry of a call."""
         return {"custom_id": key, "params": body}
-
-    @classmethod
-    def read_line(cls, line: Shown) -> BatchLine:
-        """Return what a line of the results says."""
-        result = super().read_line(line)
-        kind = _dig(line, "result.type")
-        if result.body is not None or not kind:
-            return result
-        why = find_complaint(result.error) or SILENCE.get(str(kind))
-        error = {"code": kind, "message": why}
-        return result._replace(error=error)
 
     def list_files(self, shown: Shown) -> list[Path]:
         """Return the path of the results."""
@@ -474,9 +451,7 @@ class GeminiBatches(AnthropicBatches):
         "metadata.batchStats.failedRequestCount",
     )
     total_paths: Paths = ("metadata.batchStats.requestCount",)
-    key_path = "metadata.key"
-    body_path = "response"
-    error_path = "error"
+    line_form = GEMINI_LINES
 
     @staticmethod
     def write_line(key: str, body: object) -> Body:
@@ -490,7 +465,7 @@ class GeminiBatches(AnthropicBatches):
         return HttpRequest(body, url=url)
 
     def _is_ours(self, listed: Shown, submitted: Submitted) -> bool:
-        return bool(_dig(listed, "metadata.displayName") == submitted.file)
+        return bool(dig(listed, "metadata.displayName") == submitted.file)
 
 
 def find_batch_api(connection: Connection) -> type[BatchApi]:
@@ -502,18 +477,11 @@ def find_batch_api(connection: Connection) -> type[BatchApi]:
     return BatchApi
 
 
-def _dig(value: Any, path: str) -> Any:  # noqa: ANN401 - JSON
-    """Return what is at a path of an object; None where there is nothing."""
-    for name in path.split("."):
-        value = get_field(value, name)
-    return value
-
-
 def _sum_counts(shown: Shown, paths: Paths) -> int:
     """Return the sum of some counts, which Gemini writes as texts."""
     total = 0
     for path in paths:
-        count = _dig(shown, path)
+        count = dig(shown, path)
         if isinstance(count, str) and count.isdecimal():
             count = int(count)
         total += read_count(count) or 0
@@ -569,33 +537,11 @@ def read_entries(
     entries: Iterable[object], connection: Connection
 ) -> Iterator[tuple[str, Completion]]:
     """Yield key and completion of each entry of an output that names a call."""
-    api = find_batch_api(connection)
+    form = find_batch_api(connection).line_form
     for entry in entries:
-        if isinstance(entry, dict):
-            line = api.read_line(entry)
-            if isinstance(line.key, str):
-                yield line.key, _read_line(line, connection)
-
-
-def _read_line(line: BatchLine, connection: Connection) -> Completion:
-    if line.error:
-        code = get_field(line.error, "code")
-        if not isinstance(code, str) or not code:
-            code = "the batch reports an error"
-        reason = find_complaint(line.error) or "it gives no reason"
-        return fail(hide_secrets(f"{code}: {reason}"))
-    if line.body is None:
-        return fail("the line of this call has neither an answer nor an error")
-    text = line.body
-    try:
-        if not isinstance(text, str):
-            text = json.dumps(text)
-    except RecursionError:
-        return fail("the answer is nested too deeply to be read")
-    status = line.status if isinstance(line.status, int) else 200
-    body = text.encode(errors="replace")
-    outcome = judge(HttpReply(status, {}, body), connection.read)
-    return outcome.completion
+        key = dig(entry, form.key)
+        if isinstance(key, str):
+            yield key, read_line(entry, form, connection.read)
 
 
 # Making the calls.
@@ -815,7 +761,13 @@ class BatchRound(Round):
         total = state.total or len(submitted.keys)
         done = min(state.done, total)
         batch = str(submitted.batch)
-        seen = BatchSeen(batch, state.status, done, total, state.is_over)
+        seen = BatchSeen(
+            batch,
+            state.status,
+            done,
+            total,
+            state.is_over,
+        )
         self._report(seen)
 
     def _report(self, event: Finished | BatchSeen | BatchLeft) -> None:

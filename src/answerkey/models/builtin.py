@@ -150,7 +150,12 @@ def answer_simulated(model: BuiltinModel, question: Request) -> Completion:
     form = draws.pick(STYLES[style], "form")
     if style == "refusal":
         reply = {"role": "assistant", "content": None, "refusal": form}
-        return Completion(None, CompletionStatus.REFUSED, reply=reply, finish_reason="stop")
+        return Completion(
+            None,
+            CompletionStatus.REFUSED,
+            reply=reply,
+            finish_reason="stop",
+        )
     choices = read_choices(model.name, question)
     meant = _draw_meant(model, question, draws)
     option = "this option"

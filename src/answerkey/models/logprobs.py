@@ -47,7 +47,14 @@ def read_positions(logprobs: object) -> list[Position]:
             if isinstance(name, str) and number is not None:
                 top.setdefault(name, number)
         place = offset if type(offset) is int else None
-        positions.append(Position(token, logprob, top, place))
+        positions.append(
+            Position(
+                token,
+                logprob,
+                top,
+                place,
+            )
+        )
     return positions
 
 
@@ -64,7 +71,12 @@ def _list_tokens(logprobs: object) -> Iterator[SentToken]:
     numbers = list_entries(get_field(logprobs, "token_logprobs"))
     tops = list_entries(get_field(logprobs, "top_logprobs"))
     offsets = list_entries(get_field(logprobs, "text_offset"))
-    rows = zip_longest(tokens, numbers, tops, offsets)
+    rows = zip_longest(
+        tokens,
+        numbers,
+        tops,
+        offsets,
+    )
     for token, logprob, top, offset in islice(rows, len(tokens)):
         alternatives = []
         if isinstance(top, Mapping):
@@ -85,22 +97,11 @@ def read_logprob(value: object) -> float | None:
     return min(0.0, number)
 
 
-@dataclass(frozen=True)
-class Continued:
-    """The log-probability of a continuation and its number of tokens.
+def measure_continuation(completion: Completion, prompt: str, continuation: str) -> Body:
+    """Return how likely the continuation is after the prompt, as an entry of a ranking.
 
-    `is_split` if one began before it.
-    """
-
-    logprob: float
-    tokens: int
-    is_split: bool = False
-
-
-def measure_continuation(completion: Completion, prompt: str, continuation: str) -> Continued | str:
-    """Return how likely the continuation is after the prompt, or why that cannot be told.
-
-    A token that begins in the prompt and ends in the continuation belongs to the continuation.
+    `why` says why that cannot be told. A token that begins in the prompt and ends in the
+    continuation belongs to the continuation, which `is_split` then.
     """
     start = len(prompt)
     end = start + len(continuation)
@@ -108,19 +109,23 @@ def measure_continuation(completion: Completion, prompt: str, continuation: str)
     count = 0
     is_split = False
     token_end = 0
+    entry: Body = {"continuation": continuation, "logprob": None}
     for position in read_positions(completion.logprobs):
         token_start = token_end if position.offset is None else position.offset
         token_end = token_start + len(position.token)
         if token_end <= start or token_start >= end:
             continue
         if position.logprob is None:
-            return "a token of the continuation has no log-probability"
+            return {**entry, "why": "a token of the continuation has no log-probability"}
         total += position.logprob
         count += 1
         is_split = is_split or token_start < start
     if token_end < end or not count:
-        return NO_ECHO
-    return Continued(total, count, is_split)
+        return {**entry, "why": NO_ECHO}
+    entry |= {"logprob": total, "tokens": count, "bytes": len(continuation.encode())}
+    if is_split:
+        entry["is_split"] = True
+    return entry
 
 
 # Ranking: each continuation is one call, whose text is echoed with its log-probabilities.
@@ -153,17 +158,7 @@ def rank_continuations(
     for completion, continuation in zip(completions, continuations, strict=True):
         if completion.status is CompletionStatus.ERROR:
             return completion.with_fields(prompt=prompt)
-        entry: Body = {"continuation": continuation, "logprob": None}
-        measured = measure_continuation(completion, text, continuation)
-        if isinstance(measured, str):
-            entry["why"] = measured
-        else:
-            entry["logprob"] = measured.logprob
-            entry["tokens"] = measured.tokens
-            entry["bytes"] = len(continuation.encode())
-            if measured.is_split:
-                entry["is_split"] = True
-        ranking.append(entry)
+        ranking.append(measure_continuation(completion, text, continuation))
     latencies = [completion.latency or 0.0 for completion in completions]
     return Completion(
         None,

@@ -99,7 +99,12 @@ def open_model(model: str | ModelConfig, *, caller: Caller | None = None) -> Mod
     config = model.config
     if isinstance(config, InferenceConfig):
         seconds = config.seconds or SECONDS
-        return SnippetModel(model.name, config.snippet, config.environment, seconds)
+        return SnippetModel(
+            model.name,
+            config.snippet,
+            config.environment,
+            seconds,
+        )
     if isinstance(config, FunctionConfig):
         return FunctionModel(model.name, config)
     from answerkey.models.connections import connect
@@ -164,7 +169,12 @@ def suggest_model(name: str) -> str:
         return f"write the address with a model: `http://{name}/v1#NAME`"
     if slash:
         # Of names of the hub, `meta-llama/…`, the first part is not far from a provider's, either.
-        providers = get_close_matches(prefix, PROVIDERS, n=1, cutoff=0.8)
+        providers = get_close_matches(
+            prefix,
+            PROVIDERS,
+            n=1,
+            cutoff=0.8,
+        )
         if providers:
             return f"did you mean `{providers[0]}/{model}`?"
     return say_who_serves(name)
@@ -194,7 +204,15 @@ def build_calls(
             expanded = expand_images(messages)
             whole = replace(question, trial=number, messages=expanded)
         key = call_key(model, keyed, number)
-        call = Call(key, question.sample_id, number, messages, purpose, is_cached, whole)
+        call = Call(
+            key,
+            question.sample_id,
+            number,
+            messages,
+            purpose,
+            is_cached,
+            whole,
+        )
         calls.append(call)
     return calls
 
@@ -275,7 +293,12 @@ class LiveModel(CallSettings):
         purpose: str = "solve",
     ) -> list[Completion]:
         """Return one completion for each request, in order; what the ledger knows is not sent."""
-        calls = build_calls(self, requests, trial, purpose)
+        calls = build_calls(
+            self,
+            requests,
+            trial,
+            purpose,
+        )
         return self._client.complete(calls)
 
     def loglikelihoods(
@@ -355,9 +378,19 @@ class CodeModel(CallSettings, ABC):
 
         A call that fails has the status ERROR. What the ledger knows is not sent.
         """
-        calls = build_calls(self, requests, trial, purpose)
+        calls = build_calls(
+            self,
+            requests,
+            trial,
+            purpose,
+        )
         stored = self.ledger.find(calls)
-        return complete_calls(calls, stored, self._send, self.watch)
+        return complete_calls(
+            calls,
+            stored,
+            self._send,
+            self.watch,
+        )
 
     def _send(self, calls: Calls) -> Answers:
         answered = {}

@@ -189,7 +189,12 @@ class Connection:
         prices = [float(cost.input_price) / _PRICED_TOKENS for cost in costs]
         prompt, cached, written = prices
         completion = float(costs[0].output_price) / _PRICED_TOKENS
-        return Price(prompt, completion, cached, written)
+        return Price(
+            prompt,
+            completion,
+            cached,
+            written,
+        )
 
     @property
     def has_secret(self) -> bool:

@@ -43,6 +43,7 @@ FINISH_REASONS: dict[str, str] = {
     "STOP": "stop",
     "max_tokens": "length",
     "max_output_tokens": "length",
+    "model_length": "length",
     "MAX_TOKENS": "length",
     "model_context_window_exceeded": "length",
     "tool_use": "tool_calls",
@@ -506,7 +507,8 @@ def read_body(status: int, body: bytes, take: Callable[[Fields], Completion]) ->
         elif value.get("error") or _is_error(value):
             reason = f"the endpoint reports an error: {find_complaint(value)}".removesuffix(": ")
         else:
-            return take(value)
+            usage = value.get("usage") or value.get("usageMetadata")
+            return take(value).with_fields(**read_usage(usage))
     except Unreadable as error:
         reason = str(error)
     if status not in ANSWERED:
@@ -558,13 +560,12 @@ def find_complaint(body: object, depth: int = DEPTH) -> str:
 def take_chat(body: Fields) -> Completion:
     """Return what the first choice of a chat completion says."""
     choice, end = _take_first(body, "choices", "finish_reason")
-    completion = _NO_TEXT
-    if choice is not None:
-        message = choice.get("message")
-        if not isinstance(message, dict):
-            raise Unreadable("the first choice has no `message`")
-        completion = _take_message(message, end, choice.get("logprobs"))
-    return completion.with_fields(**read_usage(body.get("usage")))
+    if choice is None:
+        return _NO_TEXT
+    message = choice.get("message")
+    if not isinstance(message, dict):
+        raise Unreadable("the first choice has no `message`")
+    return _take_message(message, end, choice.get("logprobs"))
 
 
 def take_text(body: Fields) -> Completion:
@@ -574,9 +575,7 @@ def take_text(body: Fields) -> Completion:
     if not isinstance(text, str | None):
         raise Unreadable("the first choice has no `text`")
     logprobs = get_field(choice, "logprobs")
-    completion = _take_message({"content": text}, end, logprobs)
-    usage = read_usage(body.get("usage"))
-    return completion.with_fields(reply=None, **usage)
+    return _take_message({"content": text}, end, logprobs).with_fields(reply=None)
 
 
 def take_anthropic(body: Fields) -> Completion:
@@ -587,15 +586,14 @@ def take_anthropic(body: Fields) -> Completion:
     completion = _take_message(message, body.get("stop_reason"))
     if completion.status is CompletionStatus.OK:
         completion = completion.with_fields(reply=None)
-    return completion.with_fields(**read_usage(body.get("usage")))
+    return completion
 
 
 def take_gemini(body: Fields) -> Completion:
     """Return what the first candidate of Gemini's API says; thoughts are apart from the text."""
-    usage = read_usage(body.get("usageMetadata"))
     is_blocked = bool(_find_text(body.get("promptFeedback"), "blockReason"))
     if is_blocked and not body.get("candidates"):
-        return Completion(None, CompletionStatus.REFUSED).with_fields(**usage)
+        return Completion(None, CompletionStatus.REFUSED)
     candidate, end = _take_first(body, "candidates", "finishReason")
     content = get_field(candidate, "content") or {}
     parts = get_field(content, "parts") or []
@@ -608,8 +606,7 @@ def take_gemini(body: Fields) -> Completion:
         if "text" in part:
             kind = "thinking" if part.get("thought") else "text"
             texts.append({**part, "type": kind})
-    completion = _take_message({"content": texts}, end)
-    return completion.with_fields(reply=None, **usage)
+    return _take_message({"content": texts}, end).with_fields(reply=None)
 
 
 def _take_first(body: Fields, name: str, end_name: str) -> tuple[Fields | None, object]:

@@ -37,7 +37,8 @@ from answerkey.text import (
 
 if TYPE_CHECKING:  # each command has loaded what it shows
     from answerkey.evaluate.dry_run import Checked, DryRun, PlannedTask
-    from answerkey.importers.imports import Imported, ImportedTask
+    from answerkey.importers.imports import Imported
+    from answerkey.importers.task_tables import ImportedTask
     from answerkey.spec.ready_made import ReadyMade
 
 # ── check

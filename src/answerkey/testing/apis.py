@@ -122,7 +122,12 @@ def _find_text(reply: Reply) -> str | None:
     return reply.text
 
 
-def _write_openai(name: str, body: Body, reply: Reply, choice: Answer) -> Answer:
+def _write_openai(
+    name: str,
+    body: Body,
+    reply: Reply,
+    choice: Answer,
+) -> Answer:
     read = _read_chat if name == "chat.completion" else _read_text_prompt
     prompt_tokens, tokens = _count_tokens(read(body), reply)
     choice["index"] = 0

@@ -50,14 +50,10 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> RunFile | 
     return None
 
 
-class GateError(Exception):
-    """A gate that does not let a run through; its text is all there is to say."""
-
-
 class RunFile(pytest.File):
     """A run file: it is run once, when the first of its gates is tested."""
 
-    _done: Run | GateError | None = None
+    _done: Run | str | None = None
 
     def collect(self) -> Iterable[pytest.Item]:
         """Return a test for each rule of the file's policies, or one that the run is complete."""
@@ -77,16 +73,16 @@ class RunFile(pytest.File):
             yield GateItem.from_parent(self, name=name)
 
     def run_once(self) -> Run:
-        """Return the run of the file; what kept it from its end is raised for each of its gates."""
+        """Return the run of the file; what kept it from its end fails each of its gates."""
         from answerkey.errors import AnswerkeyError
 
         if self._done is None:
             try:
                 self._done = _run(self.config, self.path, {})
             except AnswerkeyError as error:
-                self._done = GateError(str(error))
-        if isinstance(self._done, GateError):
-            raise self._done
+                self._done = str(error)
+        if isinstance(self._done, str):
+            pytest.fail(self._done, pytrace=False)
         return self._done
 
 
@@ -107,7 +103,8 @@ class GateItem(pytest.Item):
                 gates.append(gate)
         if not gates and run.status != "complete":
             see = f"see `answerkey show {run.path}`"
-            raise GateError(f"the run is {run.status}: calls failed permanently; {see}")
+            message = f"the run is {run.status}: calls failed permanently; {see}"
+            pytest.fail(message, pytrace=False)
         for gate in gates:
             has_tasks = len(run.tasks) > 1
             lines = explain_gate(gate, with_tasks=has_tasks)
@@ -116,13 +113,7 @@ class GateItem(pytest.Item):
             if gate.status is not GateStatus.PASS:
                 lines.insert(0, f"{WORDS[gate.status]}  {gate.display_name or gate.rule}")
                 lines.append(advise_gate(gate, run) or "")
-                raise GateError("\n".join(lines).rstrip())
-
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:  # noqa: ANN401 - pytest's own types
-        """Return the words of a gate; anything else is shown as ever."""
-        if isinstance(excinfo.value, GateError):
-            return str(excinfo.value)
-        return super().repr_failure(excinfo, style)
+                pytest.fail("\n".join(lines).rstrip(), pytrace=False)
 
     def reportinfo(self) -> tuple[Path, None, str]:
         """Return where the test stands."""

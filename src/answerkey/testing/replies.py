@@ -8,7 +8,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from threading import Lock
-from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 from answerkey.types import Draws
@@ -123,20 +122,18 @@ def answer_by_hash(
 # How the server behaves.
 
 #: Faults that are more than a status code, with what each does.
-FAULTS: Mapping[str, str] = MappingProxyType(
-    {
-        "429_seconds": "status 429 with `Retry-After` in seconds",
-        "429_date": "status 429 with `Retry-After` as a date",
-        "503_seconds": "status 503 with `Retry-After` in seconds",
-        "reset": "the connection is reset before anything is answered",
-        "cut": "half of the body, then the connection is closed",
-        "hang": "nothing is answered for `hang_seconds`, then the connection is closed",
-        "endless": "a body that never ends",
-        "bad_json": "status 200 and a body that stops in the middle of its JSON",
-        "html": "status 200 and a page for people",
-        "empty": "status 200 and no body at all",
-    }
-)
+FAULTS: Mapping[str, str] = {
+    "429_seconds": "status 429 with `Retry-After` in seconds",
+    "429_date": "status 429 with `Retry-After` as a date",
+    "503_seconds": "status 503 with `Retry-After` in seconds",
+    "reset": "the connection is reset before anything is answered",
+    "cut": "half of the body, then the connection is closed",
+    "hang": "nothing is answered for `hang_seconds`, then the connection is closed",
+    "endless": "a body that never ends",
+    "bad_json": "status 200 and a body that stops in the middle of its JSON",
+    "html": "status 200 and a page for people",
+    "empty": "status 200 and no body at all",
+}
 
 
 @dataclass(frozen=True)

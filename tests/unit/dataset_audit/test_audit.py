@@ -212,13 +212,13 @@ def test_positions_and_baselines(tmp_path: Path) -> None:
     counts = list(result.every.places[4])
     expected = stats.chisquare(counts)
     assert counts == [140, 20, 20, 20]
-    assert result.every.skew is not None
-    assert result.every.skew.statistic == pytest.approx(expected.statistic)
-    assert result.every.skew.p == pytest.approx(expected.pvalue)
-    assert result.every.majority is not None
-    assert (result.every.majority.label, result.every.majority.value) == ("A", 0.7)
-    assert result.every.longest is not None
-    assert result.every.longest.value > 0.6
+    assert result.every.position_skew is not None
+    assert result.every.position_skew.statistic == pytest.approx(expected.statistic)
+    assert result.every.position_skew.p == pytest.approx(expected.pvalue)
+    assert result.every.majority_letter is not None
+    assert (result.every.majority_letter.label, result.every.majority_letter.value) == ("A", 0.7)
+    assert result.every.longest_option is not None
+    assert result.every.longest_option.value > 0.6
     assert set(count(result)) == {"MAJORITY_LETTER", "LONGEST_OPTION", "POSITION_SKEW"}
 
 
@@ -229,9 +229,9 @@ def test_ties_are_shared_and_chance_is_per_row(tmp_path: Path) -> None:
     """
     rows = [make_row("x?", "A", ["aaa", "bbb"]), make_row("y?", "C", ["aa", "b", "ccc", "dd"])]
     every = audit(write(tmp_path, rows)).every
-    assert every.longest is not None
-    assert every.longest.value == 0.75
-    assert (every.chance, dict(every.sizes)) == (0.375, {2: 1, 4: 1})
+    assert every.longest_option is not None
+    assert every.longest_option.value == 0.75
+    assert (every.chance, dict(every.choice_counts)) == (0.375, {2: 1, 4: 1})
 
 
 def test_clean_rows_have_numbers_of_their_own(tmp_path: Path) -> None:
@@ -327,15 +327,17 @@ def test_known_facts_of_many_real_questions() -> None:
     mmlu = audit(SHARED / "helm_mmlu/helm_mmlu.jsonl")
     assert (mmlu.rows, mmlu.every.places[4]) == (14_014, (3219, 3452, 3575, 3768))
     assert count(mmlu)["DUPLICATE_QUESTIONS"] == 79
-    assert mmlu.every.skew is not None
-    assert mmlu.every.skew.p == pytest.approx(stats.chisquare([3219, 3452, 3575, 3768]).pvalue)
+    assert mmlu.every.position_skew is not None
+    assert mmlu.every.position_skew.p == pytest.approx(
+        stats.chisquare([3219, 3452, 3575, 3768]).pvalue
+    )
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="the shared material is not there")
 def test_known_facts_of_real_questions() -> None:
     """ARC has three to five choices, AQuA labels its options."""
     arc = audit(SHARED / "arc_challenge/ARC-Challenge-Test.jsonl")
-    assert (arc.every.n, sorted(arc.every.sizes)) == (1172, [3, 4, 5])
+    assert (arc.every.n, sorted(arc.every.choice_counts)) == (1172, [3, 4, 5])
     assert {"1", "2", "3", "4"} <= set(arc.every.labels)
     aqua = audit(SHARED / "agieval/aqua-rat.jsonl")
     assert (aqua.every.n, aqua.every.places[5]) == (254, (63, 58, 46, 53, 34))

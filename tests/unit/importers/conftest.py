@@ -17,6 +17,8 @@ from answerkey.importers import Imported, import_log
 
 STORED, DEFLATED, ZSTANDARD = 0, 8, 93
 Files = Mapping[str, object] | Iterable[tuple[str, object]]
+#: What the dataset has of the question that most logs here ask.
+WHICH = {"question": "Which?", "options": ["one", "two"], "choices": ["A", "B"], "answer": "B"}
 
 
 def pack(raw: bytes, method: int) -> bytes:

@@ -343,7 +343,7 @@ BODY = {"gen_args_0": {"arg_0": [CHAT], "arg_1": {"until": ["Q:"]}}}
         ({"A": "Lyon", "B": "Paris", "query": "Which?", "answers": "none of these"}, "Which?"),
         ({"question": "Which?", "options": ["Paris", "Lyon"]}, "Which?"),
         ({"text": "Which?"}, "Which?"),
-        ({}, "Tell me: Which?\nChoices:"),
+        ({}, "Tell me: Which?"),
     ],
 )  # fmt: skip
 def test_options_stand_in_any_columns_or_only_in_the_prompt(

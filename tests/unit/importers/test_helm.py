@@ -4,6 +4,8 @@ import gzip
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.unit.importers.conftest import WHICH
+
 from answerkey.errors import Problems
 
 if TYPE_CHECKING:
@@ -72,10 +74,7 @@ def test_a_state_is_a_question_with_the_verdict_of_its_statistics(desk: Desk) ->
     assert (told.score, result.tasks[0].their_mean) == ("exact_match", 0.5)
     assert desk.asked()[0] == {
         "sample_id": "id1",
-        "question": "Which?",
-        "options": ["one", "two"],
-        "choices": ["A", "B"],
-        "answer": "B",
+        **WHICH,
         "original": {"id": "id1", "split": "test"},
     }
     columns = ("completion", "their_score", "their_answer", "latency")

@@ -18,7 +18,6 @@ from answerkey.importers import (
     LogPreview,
     Question,
     Record,
-    Verdict,
     detect_kind,
     import_log,
 )
@@ -120,8 +119,11 @@ def log(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Path:
 def record(name: str, trial: int = 0, text: str | None = None, *, asks: bool = True) -> Record:
     """Return a record; its question and its text say whose it is."""
     question = Question(question=f"ask {name}", choices=("A", "B"), truth="A") if asks else None
-    completion = Completion(text or f"{name} {trial}") if text != "" else None
-    return Record(name, question, completion, Verdict(1.0, "A"), trial)
+    completion = None
+    if text != "":
+        text = text or f"{name} {trial}"
+        completion = Completion(text, trial=trial, their_score=1.0, their_answer="A")
+    return Record(name, question, completion)
 
 
 def bring(desk: Desk, *records: Record, last_wins: bool = False) -> Imported:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.unit.importers.conftest import WHICH
 
 from answerkey.errors import Problems
 
@@ -59,14 +60,7 @@ def test_predictions_and_reviews_are_joined_by_their_index(desk: Desk) -> None:
     told = result.tasks[0].description
     assert (result.kind, told.task, told.model) == ("evalscope", "arc_easy", "some-model")
     assert (told.score, result.tasks[0].their_mean) == ("accuracy", 0.5)
-    assert desk.asked()[0] == {
-        "sample_id": "1",
-        "question": "Which?",
-        "options": ["one", "two"],
-        "choices": ["A", "B"],
-        "answer": "B",
-        "original": {"subject": "maps"},
-    }
+    assert desk.asked()[0] == {"sample_id": "1", **WHICH, "original": {"subject": "maps"}}
     columns = (
         "completion",
         "their_score",
@@ -154,13 +148,7 @@ def test_a_file_is_an_object_of_questions(desk: Desk, details: object) -> None:
     result = desk.bring(desk.folder / "run")
     description = result.tasks[0].description
     assert (result.kind, description.task, description.model) == ("opencompass", "arc", "m")
-    assert desk.asked()[1] == {
-        "sample_id": "1",
-        "question": "Which?",
-        "options": ["one", "two"],
-        "choices": ["A", "B"],
-        "answer": "B",
-    }
+    assert desk.asked()[1] == {"sample_id": "1", **WHICH}
     assert desk.said("their_score", "their_answer") == [(1.0, "B"), (0.0, "A")]
 
 

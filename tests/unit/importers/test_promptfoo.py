@@ -3,6 +3,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from tests.unit.importers.conftest import WHICH
+
 if TYPE_CHECKING:
     from tests.unit.importers.conftest import Desk
 
@@ -47,14 +49,7 @@ def test_a_row_is_a_test_with_its_variables(desk: Desk) -> None:
     result = desk.bring(desk.json("res.json", whole(row(), row(1, "A", success=False))))
     told = result.tasks[0].description
     assert (result.kind, told.model, told.score) == ("promptfoo", "openai:some-model", "success")
-    assert desk.asked()[0] == {
-        "sample_id": "0",
-        "question": "Which?",
-        "options": ["one", "two"],
-        "choices": ["A", "B"],
-        "answer": "B",
-        "original": {"level": 3},
-    }
+    assert desk.asked()[0] == {"sample_id": "0", **WHICH, "original": {"level": 3}}
     columns = ("completion", "their_score", "latency", "prompt_tokens", "finish_reason")
     assert desk.said(*columns) == [("B", 1.0, 0.5, 9, "stop"), ("A", 0.0, 0.5, 9, "stop")]
     result = desk.bring(desk.lines("res.jsonl", [row(), row(1, vars={"text": "Other?"})]))

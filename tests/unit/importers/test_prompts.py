@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from answerkey.importers import Question
-from answerkey.importers.prompts import find_question, read_messages, split_prompt
+from answerkey.importers.prompts import find_question, read_messages
 from answerkey.importers.questions import find_shown
 
 
@@ -51,7 +51,7 @@ def test_a_prompt_without_two_letters_in_order_shows_no_options(prompt: str | No
 )
 def test_the_words_of_a_harness_around_a_question_are_not_part_of_it(prompt: str) -> None:
     """The question is that of the dataset."""
-    assert split_prompt(prompt) == Question("Which?\n\nOr not?", ("A", "B"), ("one", "two"))
+    assert find_shown(prompt) == Question("Which?\n\nOr not?", ("A", "B"), ("one", "two"))
 
 
 @pytest.mark.parametrize(
@@ -59,12 +59,12 @@ def test_the_words_of_a_harness_around_a_question_are_not_part_of_it(prompt: str
 )
 def test_a_prompt_without_options_is_the_question(prompt: str | None) -> None:
     """Nothing is taken away."""
-    assert split_prompt(prompt) == Question(prompt)
+    assert find_shown(prompt) == Question(prompt)
 
 
 def test_words_of_a_harness_alone_are_the_question() -> None:
     """Nothing else stands before the options."""
-    assert split_prompt("Question:\nA) one\nB) two").question == "Question:"
+    assert find_shown("Question:\nA) one\nB) two").question == "Question:"
 
 
 def test_prompts_become_messages_whatever_their_form() -> None:

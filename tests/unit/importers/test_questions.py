@@ -11,8 +11,8 @@ from answerkey.datasets.recognition import recognise
 from answerkey.datasets.tables import load_rows
 from answerkey.importers.questions import (
     DERIVED,
+    Question,
     find_columns,
-    find_label,
     label_options,
     read_question,
     read_texts,
@@ -62,18 +62,15 @@ def test_texts_are_labels_when_they_are_distinct_characters(
 )
 def test_a_label_is_found_by_itself_its_place_or_its_text(value: object, label: str | None) -> None:
     """An option's text counts when no other option has it."""
-    assert find_label(value, ABCD, TEXTS) == label
+    assert Question(choices=ABCD, options=TEXTS).find_label(value) == label
 
 
 def test_a_number_is_a_label_before_it_is_a_place() -> None:
     """Unless places are meant; without choices a value stays what it is."""
-    numbers = ("1", "2", "3")
-    assert (find_label("1", numbers, None), find_label("1", numbers, None, by_index=True)) == (
-        "1",
-        "2",
-    )
-    assert find_label("3", numbers, None, by_index=True) == "3"
-    assert find_label("A", None, None) is None
+    question = Question(choices=("1", "2", "3"))
+    assert (question.find_label("1"), question.find_label("1", by_index=True)) == ("1", "2")
+    assert question.find_label("3", by_index=True) == "3"
+    assert Question().find_label("A") is None
 
 
 @pytest.mark.parametrize(

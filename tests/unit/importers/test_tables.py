@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.unit.importers.conftest import WHICH
 
 import answerkey as ak
 from answerkey.errors import Problems
@@ -380,15 +381,7 @@ def test_a_shared_row_is_a_question_a_reply_and_a_verdict(desk: Desk) -> None:
     told = result.tasks[0].description
     assert (result.kind, told.task, told.model) == ("every_eval_ever", "arc", "org/model")
     assert desk.asked() == [
-        {
-            "sample_id": "7",
-            "question": "Which?",
-            "options": ["one", "two"],
-            "choices": ["A", "B"],
-            "answer": "B",
-            "category": "maps",
-            "original": {"subject": "maps"},
-        }
+        {"sample_id": "7", **WHICH, "category": "maps", "original": {"subject": "maps"}}
     ]
     names = (
         "completion",

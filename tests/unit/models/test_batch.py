@@ -391,7 +391,7 @@ SILENT, NEITHER = (
         ),
         (
             b'{"custom_id": "KEY", "response": {"status_code": 302, "body": {}}}',
-            "status 302: the endpoint",
+            "HTTP 302",
         ),
     ],
 )

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from answerkey.models.calls import charge_completion
 from answerkey.models.config import FunctionConfig, Generation, ModelConfig, Price
-from answerkey.models.logprobs import Continued, measure_continuation, read_positions
+from answerkey.models.logprobs import measure_continuation, read_positions
 from answerkey.models.model import open_model
 from answerkey.models.providers import APIS, Connection
 from answerkey.models.responses import (
@@ -753,22 +753,27 @@ def test_a_continuation_is_as_likely_as_its_tokens_together() -> None:
     said = echo(
         ["Q", ":", " blue", " sky", " x"], [None, -1.0, -0.5, -0.25, -9.0], [0, 1, 2, 7, 11]
     )
-    assert measure_continuation(said, "Q:", " blue sky") == Continued(-0.75, 2)
+    entry = {"continuation": " blue sky", "logprob": -0.75, "tokens": 2, "bytes": 9}
+    assert measure_continuation(said, "Q:", " blue sky") == entry
     bare = echo(["Q", ":", " blue", " sky"], [None, -1.0, -0.5, -0.25])
-    assert measure_continuation(bare, "Q:", " blue sky") == Continued(-0.75, 2)
+    assert measure_continuation(bare, "Q:", " blue sky") == entry
 
 
 def test_a_token_on_the_border_belongs_to_the_continuation() -> None:
     """It is counted, and marked."""
     said = echo(["Q", ": b", "lue"], [None, -2.0, -0.5])
-    assert measure_continuation(said, "Q:", " blue") == Continued(-2.5, 2, is_split=True)
+    entry = measure_continuation(said, "Q:", " blue")
+    assert (entry["logprob"], entry["tokens"], entry["is_split"]) == (-2.5, 2, True)
 
 
 def test_an_endpoint_that_echoes_nothing_says_nothing_about_a_continuation() -> None:
     """Neither does one that leaves out a log-probability."""
-    assert isinstance(measure_continuation(Completion("x"), "Q:", " blue"), str)
-    assert isinstance(measure_continuation(echo(["Q:"], [None]), "Q:", " blue"), str)
-    assert isinstance(measure_continuation(echo(["Q:", " blue"], [None, None]), "Q:", " blue"), str)
+    for completion in (
+        Completion("x"),
+        echo(["Q:"], [None]),
+        echo(["Q:", " blue"], [None, None]),
+    ):
+        assert "why" in measure_continuation(completion, "Q:", " blue")
 
 
 def test_a_complaint_is_not_looked_for_without_end() -> None:

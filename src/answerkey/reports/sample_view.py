@@ -20,7 +20,12 @@ from answerkey.exporters import describe_verdict
 from answerkey.metrics.base import read_number
 from answerkey.models import images
 from answerkey.reader import EXTRACTORS
-from answerkey.reader.characters import LONGEST_CHARACTER, WHITE_SPACE, measure_character
+from answerkey.reader.characters import (
+    LONGEST_CHARACTER,
+    WHITE_SPACE,
+    Reading,
+    measure_character,
+)
 from answerkey.reader.markup import find_thoughts
 from answerkey.reader.stated_answer import list_statements
 from answerkey.reports.preview import write_value
@@ -33,8 +38,8 @@ from answerkey.reports.samples import (
     SampleTable,
     show_value,
 )
-from answerkey.scorers import Scorer, StringEqualsMcqa, explain_verdict, reads_choices
-from answerkey.scorers.extraction import find_rule
+from answerkey.scorers import Scorer, explain_verdict, reads_choices
+from answerkey.scorers.extraction import RULES
 from answerkey.scorers.question import Labels
 from answerkey.scorers.rereading import FIRST, LITERAL, Passage, list_texts
 from answerkey.types import RULE_NAMES, Completion, Score, ScoreStatus, Validity
@@ -461,40 +466,26 @@ def _read_rows(
     if samples is not None:
         options = scorer.option_texts(samples.take(rows))
     texts = list_texts(part.completions)
+    own_rule = scorer.rule_name
+    are_rules_told = scorer.options is not None
     for number, row_options in zip(rows, options, strict=True):
         verdict = verdicts[source.reading][number]
-        labels = tuple(verdict["metadata"]["choices"])
-        passage = texts[number], labels, row_options
-        readings[number] = _read_row(scorer, passage, verdict, only_rules=only_rules)
+        metadata = verdict["metadata"]
+        text, labels = texts[number], tuple(metadata["choices"])
+        passage = text, labels, row_options if are_rules_told else None
+        rules = _read_rules(passage, own_rule, metadata)
+        # A user's own pattern is no rule that others could be compared with.
+        compared = rules if own_rule in RULE_NAMES else rules[1:]
+        is_flipped = None
+        if verdict["status"] == ScoreStatus.SCORED.value and "excluded_by" not in verdict:
+            is_flipped = len({rule["choice"] for rule in compared}) > 1
+        statements: Sequence[tuple[Sequence[str], Span]] = ()
+        if not only_rules:
+            truth = metadata.get("ground_truth_choice")
+            rules += _read_extractors((text, labels, row_options), truth)
+            statements = list_statements(text or "", labels, row_options)
+        readings[number] = RowReadings(is_flipped, rules, statements)
     return readings
-
-
-def _read_row(
-    scorer: StringEqualsMcqa,
-    passage: Passage,
-    verdict: Fields,
-    *,
-    only_rules: bool,
-) -> RowReadings:
-    text, labels, options = passage
-    metadata = verdict["metadata"]
-    truth = metadata.get("ground_truth_choice")
-    rules = [_view_own(scorer.rule_name, text, metadata)]
-    rule_options = None if scorer.options is None else options
-    for name in RULE_NAMES:
-        if name != scorer.rule_name:
-            rules.append(_read_rule(name, text, labels, rule_options, truth))
-    # A user's own pattern is no rule that others could be compared with.
-    compared = rules if scorer.rule_name in RULE_NAMES else rules[1:]
-    is_flipped = None
-    if verdict["status"] == ScoreStatus.SCORED.value and "excluded_by" not in verdict:
-        is_flipped = len({rule["choice"] for rule in compared}) > 1
-    statements: Sequence[tuple[Sequence[str], Span]] = ()
-    if not only_rules:
-        rules += _read_extractors(passage, truth)
-        if text is not None:
-            statements = list_statements(text, labels, options)
-    return RowReadings(is_flipped, rules, statements)
 
 
 def _read_extractors(passage: Passage, truth: object) -> Iterator[RuleView]:
@@ -506,28 +497,26 @@ def _read_extractors(passage: Passage, truth: object) -> Iterator[RuleView]:
         yield _view_reading(name, "lens", choice, truth)
 
 
-def _view_own(name: str, text: str | None, metadata: Fields) -> RuleView:
+def _read_rules(passage: Passage, own_rule: str, metadata: Fields) -> list[RuleView]:
+    """Return what every rule reads in a completion, the run's own as it is stored."""
+    text, labels, options = passage
+    truth = metadata.get("ground_truth_choice")
     span: Any = metadata.get("answer_span")
-    rule = str(metadata.get("extraction_rule") or name)
+    rule = str(metadata.get("extraction_rule") or own_rule)
     if span is None:
         span = find_first(rule, text)
-    part = None if rule == name else rule.partition("/")[2] or None
+    part = None if rule == own_rule else rule.partition("/")[2] or None
     choice: Any = metadata.get("predicted_choice")
-    return _view_reading(name, "own", choice, metadata.get("ground_truth_choice"), part, span)
-
-
-def _read_rule(
-    name: str,
-    text: str | None,
-    labels: Labels,
-    options: Labels | None,
-    truth: object,
-) -> RuleView:
-    if text is None:
-        return _view_reading(name, "rule", None, truth)
-    reading = find_rule(name).read(text, labels, options)
-    span = reading.span or find_first(name, text)
-    return _view_reading(name, "rule", reading.choice, truth, reading.part, span)
+    rules = [_view_reading(own_rule, "own", choice, truth, part, span)]
+    for name in RULE_NAMES:
+        if name == own_rule:
+            continue
+        reading = Reading(None)
+        if text is not None:
+            reading = RULES[name].read(text, labels, options)
+        span = reading.span or find_first(name, text)
+        rules.append(_view_reading(name, "rule", reading.choice, truth, reading.part, span))
+    return rules
 
 
 def _view_reading(

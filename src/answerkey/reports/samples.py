@@ -13,12 +13,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache
+from itertools import groupby
 from typing import Any, Literal, get_args
 
 import polars as pl
 
 from answerkey.dataset_audit.questions import QuestionFields, find_fields
 from answerkey.datasets.dataset import open_dataset
+from answerkey.datasets.rows import Positions, repeat_positions
 from answerkey.errors import AnswerkeyError, RunError, SpecError, listing
 from answerkey.evaluate.job import CHUNK_ROWS, fit_rows
 from answerkey.evaluate.pairs import read_numbers
@@ -35,9 +37,6 @@ from answerkey.spec import ScoringStep, source_from, task_from_source
 from answerkey.templates import RowError
 from answerkey.types import Completions, Samples, Scores, ScoreStatus, Validity
 
-#: Rows are read together if this part of a chunk, or less, lies between them: finding one row in a
-#: file takes as long as reading the thousands around it.
-NEAR_PART = 4
 #: Of more completions than this, so many are read by every rule to see which of them flip.
 MAX_REREAD = 20_000
 #: How many ids are read together.
@@ -75,9 +74,8 @@ class Excerpt:
     def __len__(self) -> int:
         return len(self.positions)
 
-    def take(self, places: Sequence[int]) -> Excerpt:
-        """Return the rows at these places of the tables; `positions` are theirs already."""
-        rows = pl.Series(places, dtype=pl.UInt32)
+    def take(self, rows: pl.Series) -> Excerpt:
+        """Return these rows of the tables; `positions` are theirs already."""
         return replace(
             self,
             scores=self.scores[rows],
@@ -155,43 +153,36 @@ class SampleSource:
         size = self.num_trials
         names = None if scorers is None else ["sample_id", "trial", *scorers]
         for stretch in self._cut(positions):
-            first = stretch[0] // size
-            last = stretch[-1] // size + 1
-            offset = first * size
-            length = (last - first) * size
-            excerpt = Excerpt(stretch, self.scores.read(offset, length, names), None, None)
+            chosen = range(stretch[0] // size, stretch[-1] // size + 1)
+            wanted: Positions = chosen
+            if len(stretch) < len(chosen) * size:
+                wanted = (pl.Series(stretch, dtype=pl.Int64) // size).unique(maintain_order=True)
+            rows = repeat_positions(wanted, size)
+            excerpt = Excerpt(stretch, self.scores.take(rows, names), None, None)
             if self.opened is None:
                 if completions and len(self.kept):
-                    replies = Completions.from_frame(self.kept.read(offset, length))
+                    replies = Completions.from_frame(self.kept.take(rows))
                     excerpt = replace(excerpt, completions=replies)
             elif samples or completions:
-                loaded = self.opened.dataset.rows.slice(first, last - first).load()
+                loaded = self.opened.dataset.rows.take(wanted).load()
                 excerpt = replace(excerpt, samples=loaded.repeat(size))
                 if completions:
-                    replies = self.opened.recorded.slice(first, last - first).read(loaded)
+                    replies = self.opened.recorded.take(wanted).read(loaded)
                     excerpt = replace(excerpt, completions=replies)
-            if len(stretch) < length:
-                excerpt = excerpt.take([position - offset for position in stretch])
+            if len(stretch) < len(rows):
+                places = pl.Series(rows).is_in(pl.Series(stretch).implode()).arg_true()
+                excerpt = excerpt.take(places)
             yield excerpt
 
     def _cut(self, positions: Collection[int] | None) -> Iterator[Sequence[int]]:
-        """Yield positions that are read together: near each other, and in the same chunk."""
+        """Yield the positions in each chunk, which are read together."""
         step = self.chunk * self.num_trials
         if positions is None:
             for offset in range(0, len(self.scores), step):
                 yield range(offset, min(offset + step, len(self.scores)))
             return
-        gap = max(self.num_trials, step // NEAR_PART)
-        stretch: list[int] = []
-        for position in sorted(positions):
-            if stretch:
-                is_far = position - stretch[-1] > gap
-                if is_far or position // step > stretch[0] // step:
-                    yield stretch
-                    stretch = []
-            stretch.append(position)
-        if stretch:
-            yield stretch
+        for _, group in groupby(sorted(positions), key=lambda position: position // step):
+            yield list(group)
 
     def tabulate(self, part: Excerpt) -> pl.DataFrame:
         """Return the columns of `INDEXED`, and `value`, as the main scorer has them.

@@ -7,15 +7,15 @@ out becomes a finding: a sentence with its numbers and a next step.
 from __future__ import annotations
 
 import re
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Literal
 
 import polars as pl
 
 from answerkey.datasets.dataset import Dataset
+from answerkey.datasets.rows import Positions, repeat_positions
 from answerkey.engines import Spread, open_engine
 from answerkey.errors import RunError
 from answerkey.evaluate.job import FEWEST_ROWS, Progress, fit_rows, ignore_progress
@@ -37,13 +37,13 @@ from answerkey.run_audit.findings import (
 )
 from answerkey.run_audit.text import Audit, say_doubted
 from answerkey.runs import KeptCompletions, Run, RunPlace, TaskRun, load_run
-from answerkey.scorers import choose_audited, find_audited_rows, reads_choices
-from answerkey.scorers.rereading import OWN, Passage, list_passages, reread
+from answerkey.scorers import choose_audited, reads_choices
+from answerkey.scorers.rereading import OWN, list_passages, reread
 from answerkey.spec import ScoringStep, Task, task_from_source
 from answerkey.types import RULE_NAMES, CompletionStatus, Notice, Samples, Scores
 
 #: How many completions are read together.
-BLOCK = 32_768
+BLOCK = 8_192
 #: Starting worker processes takes as long as reading texts of this many bytes.
 WORKER_BYTES = 4_000_000
 #: What a text costs besides its length, in bytes.
@@ -56,6 +56,8 @@ PLACEHOLDER = re.compile(
     r"|<<\s*config\.[^<>]{1,80}>>"
     r"|(?:(?<=[\s\"'(:>])|(?<=\\n)|^)\{[A-Za-z_][A-Za-z0-9_.]{0,60}\}"
 )
+#: How each of them begins; few prompts need a closer look.
+OPENING = r"\{[A-Za-z_{]|<<"
 
 
 def audit(
@@ -125,21 +127,29 @@ def _audit_task(reopened: Reopened, most: int | None, progress: Progress) -> Tas
     samples = len(reopened.dataset)
     step = find_reading_step(reopened.task)
     rule = step.scorer.rule_name if reads_choices(step.scorer) else None
-    audited = None
+    size = reopened.task.num_trials
+    audited: Positions = range(samples)
+    drawn_from = None
     if most is not None and len(reopened) > most:
-        audited = choose_audited(samples, max(1, most // reopened.task.num_trials))
+        drawn_from = len(reopened)
+        audited = pl.Series(choose_audited(samples, max(1, most // size)))
+    length = max(1, min(BLOCK, fit_rows(reopened.dataset.rows, reopened.recorded)) // size)
+    chunks = [audited[start : start + length] for start in range(0, len(audited), length)]
+    first = reopened.read(audited[:FEWEST_ROWS]).completions.frame["completion"]
+    work = partial(count_chunk, reopened)
+    spread = choose_spread(first, len(audited) * size)
     tally = ReadingTally()
-    for chunk in _read_chunks(reopened, step, audited):
-        _count_completions(tally, chunk)
-        if rule is not None:
-            _count_readings(tally, chunk.table, rule)
-        progress("audit", chunk.end, samples)
+    done = 0
+    for chunk, part in zip(chunks, open_engine().map(work, chunks, spread=spread), strict=True):
+        tally.update(part)
+        done += len(chunk)
+        progress("audit", done, len(audited))
     letters = {}
     for truth in tally.group("truth"):
         letters[truth] = tally.group("letter", truth)
     sizes = {}
-    for size, count in tally.group("choices").items():
-        sizes[int(size)] = count
+    for number, count in tally.group("choices").items():
+        sizes[int(number)] = count
     audit = TaskAudit(
         key=task_run.key,
         scorer=step.key if rule else None,
@@ -155,7 +165,7 @@ def _audit_task(reopened: Reopened, most: int | None, progress: Progress) -> Tas
         reasons=tuple(_list_reasons(tally)),
         letters=sort_keys(letters),
         choice_counts=dict(sorted(sizes.items())),
-        drawn_from=None if audited is None else len(reopened),
+        drawn_from=drawn_from,
     )
     findings = [*find_run_findings(audit, tally), *_find_doubted(task_run)]
     return replace(audit, findings=tuple(findings))
@@ -215,52 +225,6 @@ def _list_reasons(tally: ReadingTally) -> Iterator[ReasonCounts]:
 # Reading and counting
 
 
-@dataclass(frozen=True)
-class _Chunk:
-    """Some rows that are audited; `left_out` counts those that no metric sees.
-
-    `table` has the completions, verdicts and readings, `owners` is the number of samples behind
-    them, and `end` the number of samples up to here.
-    """
-
-    table: pl.DataFrame
-    left_out: Mapping[str, int]
-    owners: int
-    end: int
-
-
-def _read_chunks(
-    reopened: Reopened, step: ScoringStep, audited: Sequence[int] | None
-) -> Iterator[_Chunk]:
-    """Yield the rows of a task with what each reader reads in them.
-
-    They are read in worker processes where that pays.
-    """
-    rows = reopened.dataset.rows
-    size = reopened.task.num_trials
-    length = max(1, min(BLOCK, fit_rows(rows, reopened.recorded)) // size)
-    waiting: deque[_Chunk] = deque()
-
-    def list_chunks() -> Iterator[list[Passage]]:
-        for offset in range(0, len(rows), length):
-            chunk, passages = _load_chunk(reopened, step, audited, offset, length)
-            waiting.append(chunk)
-            yield passages
-
-    names: list[str] = []
-    is_told = False
-    if reads_choices(step.scorer):
-        names = _list_names(step.scorer.rule_name)
-        is_told = step.scorer.options is not None
-    read = partial(reread, names=names, is_told=is_told)
-    first = reopened.read(0, FEWEST_ROWS).completions.frame["completion"]
-    count = len(reopened) if audited is None else len(audited) * size
-    spread = choose_spread(first, count)
-    for columns in open_engine().map(read, list_chunks(), spread=spread):
-        chunk = waiting.popleft()
-        yield replace(chunk, table=chunk.table.with_columns(columns.values()))
-
-
 def choose_spread(texts: pl.Series, count: int) -> Spread:
     """Return whether to read `count` completions like these in worker processes."""
     distinct = texts.drop_nulls().unique()
@@ -268,53 +232,47 @@ def choose_spread(texts: pl.Series, count: int) -> Spread:
     return "processes" if size * count > WORKER_BYTES * len(texts) else "alone"
 
 
-def _load_chunk(
-    reopened: Reopened,
-    step: ScoringStep,
-    audited: Sequence[int] | None,
-    offset: int,
-    length: int,
-) -> tuple[_Chunk, list[Passage]]:
-    """Return the rows of `length` samples that count, and what rules are to read in them.
-
-    `audited` are the samples that are read.
-    """
-    size = reopened.task.num_trials
-    excerpt = reopened.read(offset, length)
+def count_chunk(reopened: Reopened, samples: Positions) -> ReadingTally:
+    """Return what is counted of the samples at these positions, and of what readers read there."""
+    step = find_reading_step(reopened.task)
+    excerpt = reopened.read(samples)
     encoded = (reopened.task_run.manifest.get("encoded") or {}).get(step.key, ())
     scores = Scores(excerpt.scores[step.key].struct.unnest(), frozenset(encoded))
-    end = offset + len(scores) // size
-    positions: Sequence[int] = range(len(scores))
-    if audited is not None:
-        positions = find_audited_rows(audited, range(offset, end), size)
-    rows = pl.Series(positions, dtype=pl.UInt32)
-    left_out = count_left_out(scores.take(rows))
-    rows = rows.filter(scores.counted().gather(rows))
-    samples = excerpt.samples.take(rows)
+    tally = ReadingTally()
+    for exclusion, count in count_left_out(scores).items():
+        tally.counts["left_out", exclusion] += count
+    is_counted = scores.counted()
+    rows = is_counted.arg_true()
+    positions = repeat_positions(samples, reopened.task.num_trials)
+    chosen = excerpt.samples.take(rows)
     completions = excerpt.completions.take(rows)
     scores = scores.take(rows)
+    tally.counts["owners",] += find_owners(chosen).n_unique()
     frame = completions.frame.select("completion", "status", "finish_reason", "prompt")
     table = frame.with_columns(
-        samples.ids.alias("id"),
-        (rows + offset * size).alias("position"),
+        chosen.ids.alias("id"),
+        pl.Series("position", positions).filter(is_counted),
         find_invalid_reasons(scores, frame["status"]).alias("reason"),
         scores.text("ground_truth_choice").alias("truth"),
         scores.text("predicted_choice").alias(OWN),
     )
-    passages: list[Passage] = []
-    if reads_choices(step.scorer):
-        passages = list_passages(step.scorer, samples, completions, scores)
+    _count_completions(tally, table)
+    scorer = step.scorer
+    if reads_choices(scorer):
+        passages = list_passages(scorer, chosen, completions, scores)
         sizes = [str(len(labels)) for _, labels, _ in passages]
-        table = table.with_columns(pl.Series("choices", sizes, dtype=pl.String))
-    return _Chunk(table, left_out, find_owners(samples).n_unique(), end), passages
+        names = _list_names(scorer.rule_name)
+        readings = reread(passages, names, is_told=scorer.options is not None)
+        table = table.with_columns(
+            pl.Series("choices", sizes, dtype=pl.String),
+            *readings.values(),
+        )
+        _count_readings(tally, table, scorer.rule_name)
+    return tally
 
 
-def _count_completions(tally: ReadingTally, chunk: _Chunk) -> None:
+def _count_completions(tally: ReadingTally, table: pl.DataFrame) -> None:
     """Count statuses, texts, prompts and signs that a completion was cut off."""
-    table = chunk.table
-    for exclusion, count in chunk.left_out.items():
-        tally.counts["left_out", exclusion] += count
-    tally.counts["owners",] += chunk.owners
     tally.counts["n",] += len(table)
     tally.add_groups("status", table["status"])
     text = pl.col("completion")
@@ -335,7 +293,7 @@ def _count_completions(tally: ReadingTally, chunk: _Chunk) -> None:
     tally.add("cut_off_invalid", rows=cut_off.filter(reason.is_not_null()))
     prompts = table["prompt"].drop_nulls()
     tally.counts["prompts",] += len(prompts)
-    for prompt in prompts:
+    for prompt in prompts.filter(prompts.str.contains(OPENING)):
         for placeholder in set(PLACEHOLDER.findall(prompt)):
             tally.counts["placeholder", placeholder] += 1
 

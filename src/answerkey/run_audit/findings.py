@@ -87,6 +87,15 @@ class ReadingTally:
         for value, count in counts.head(most or len(counts)).iter_rows():
             self.counts[*start, value] += count
 
+    def update(self, further: ReadingTally) -> None:
+        """Add the counts of further completions, which stand after these."""
+        self.counts.update(further.counts)
+        for key, examples in further.examples.items():
+            shown = self.examples.setdefault(key, [])
+            shown += examples[: SHOWN - len(shown)]
+        self.first_texts = further.first_texts | self.first_texts
+        self.flipped_rows += further.flipped_rows
+
     def count(self, *key: str) -> int:
         """Return how many completions were counted."""
         return self.counts[key]

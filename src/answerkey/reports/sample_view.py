@@ -150,19 +150,8 @@ class ImageView(TypedDict):
     data: str | None
 
 
-class Exchange(TypedDict):
-    """The prompt, the completion, and the passages in it that rules look at."""
-
-    prompt: Sequence[Message] | None
-    completion: CompletionView
-    span: Span | None
-    stated: Sequence[StatementView]
-    folded: Sequence[Span]
-    readings: Sequence[RuleView]
-
-
-class SampleView(Exchange):
-    """All there is to say of one row."""
+class SampleView(TypedDict):
+    """All there is to say of one row, with the passages of its completion that rules look at."""
 
     p: int
     id: str
@@ -171,28 +160,33 @@ class SampleView(Exchange):
     fields: Sequence[NamedText]
     question: str | None
     choices: Sequence[ChoiceView]
+    prompt: Sequence[Message] | None
+    completion: CompletionView
+    span: Span | None
+    stated: Sequence[StatementView]
+    folded: Sequence[Span]
+    readings: Sequence[RuleView]
     verdicts: Sequence[VerdictView]
     missing: str | None
     images: Sequence[ImageView]
 
 
-NO_COMPLETION = CompletionView(
-    text=None,
-    status=UNKNOWN,
-    finish_reason=None,
-    reasoning=None,
-    error=None,
-    latency=None,
-    tokens=None,
-)
-NO_EXCHANGE = Exchange(
-    prompt=None,
-    completion=NO_COMPLETION,
-    span=None,
-    stated=(),
-    folded=(),
-    readings=(),
-)
+@dataclass(frozen=True, slots=True)
+class RowReadings:
+    """What every rule reads in a completion, the run's own first, and all answers it states.
+
+    `is_flipped` is whether not all rules read it alike; None for a row that no metric counts.
+    """
+
+    is_flipped: bool | None
+    rules: list[RuleView]
+    stated: Sequence[tuple[Sequence[str], Span]]
+
+
+#: Stands for a completion that is gone.
+GONE = Completion(None)
+#: Stands for what rules read where nothing is read again.
+NOT_READ = RowReadings(None, [], ())
 
 
 def view_rows(table: SampleTable, positions: Iterable[int]) -> list[SampleRow]:
@@ -221,7 +215,7 @@ def view_samples(
 
     Images have at most `room` bytes together.
     """
-    completions: Sequence[Completion | None] = [None] * len(part)
+    completions: Sequence[Completion] = [GONE] * len(part)
     if part.completions is not None:
         completions = part.completions.items
     questions: Sequence[AuditedQuestion | None] = [None] * len(part)
@@ -233,11 +227,18 @@ def view_samples(
     views = []
     for number, row in enumerate(_build_rows(source, part, readings)):
         completion = completions[number]
+        reading = readings[number] or NOT_READ
         question = questions[number]
         where, texts = _describe_sample(part, number)
-        exchange = NO_EXCHANGE
-        if completion is not None:
-            exchange = _view_exchange(completion, readings[number])
+        text, offset = cut_reply(completion.text)
+        rules: list[RuleView] = []
+        for rule in reading.rules:
+            rules.append({**rule, "span": _move(rule["span"], offset)})
+        statements: list[StatementView] = []
+        for choices, passage in reading.stated:
+            span = _move(passage, offset)
+            if span is not None:
+                statements.append({"choices": choices, "span": span})
         view: SampleView = {
             "p": row["p"],
             "id": row["id"],
@@ -246,7 +247,12 @@ def view_samples(
             "fields": texts,
             "question": None if question is None else cut(question.text),
             "choices": _list_choices(_choose_metadata(verdicts, number), question),
-            **exchange,
+            "prompt": _view_prompt(completion),
+            "completion": _view_completion(completion, text),
+            "span": rules[0]["span"] if rules else None,
+            "stated": statements,
+            "folded": _list_folded(text or ""),
+            "readings": rules,
             "verdicts": _list_verdicts(source, part, number, verdicts, row),
             "missing": source.missing,
             "images": pictures[number],
@@ -267,43 +273,28 @@ def _describe_sample(part: Excerpt, number: int) -> tuple[str | None, list[Named
     return str(Place(file=file, line=sample.line)) or None, texts
 
 
-def _view_exchange(completion: Completion, readings: RowReadings | None) -> Exchange:
-    text, offset = cut_reply(completion.text)
-    rules: list[RuleView] = []
-    statements: list[StatementView] = []
-    if readings is not None:
-        rules = readings.rules
-        for choices, passage in readings.stated:
-            span = _move(passage, offset)
-            if span is not None:
-                statements.append({"choices": choices, "span": span})
-    if offset:
-        rules = [{**rule, "span": _move(rule["span"], offset)} for rule in rules]
-    folded = []
-    for begin, end in find_thoughts(text or ""):
+def _view_completion(completion: Completion, text: str | None) -> CompletionView:
+    tokens = {}
+    for name in ("prompt", "completion", "reasoning", "cached"):
+        tokens[name] = getattr(completion, f"{name}_tokens")
+    return {
+        "text": text,
+        "status": UNKNOWN if completion is GONE else completion.status.value,
+        "finish_reason": completion.finish_reason,
+        "reasoning": cut(completion.reasoning),
+        "error": cut(completion.error),
+        "latency": completion.latency,
+        "tokens": tokens,
+    }
+
+
+def _list_folded(text: str) -> list[Span]:
+    """Return the thoughts in a completion that are long."""
+    folded: list[Span] = []
+    for begin, end in find_thoughts(text):
         if end - begin >= MIN_FOLDED:
             folded.append((begin, end))
-    return {
-        "prompt": _view_prompt(completion),
-        "completion": {
-            "text": text,
-            "status": completion.status.value,
-            "finish_reason": completion.finish_reason,
-            "reasoning": cut(completion.reasoning),
-            "error": cut(completion.error),
-            "latency": completion.latency,
-            "tokens": {
-                "prompt": completion.prompt_tokens,
-                "completion": completion.completion_tokens,
-                "reasoning": completion.reasoning_tokens,
-                "cached": completion.cached_tokens,
-            },
-        },
-        "span": rules[0]["span"] if rules else None,
-        "stated": statements,
-        "folded": folded,
-        "readings": rules,
-    }
+    return folded
 
 
 def _view_prompt(completion: Completion) -> list[Message] | None:
@@ -319,14 +310,11 @@ def _view_prompt(completion: Completion) -> list[Message] | None:
 def _list_pictures(
     source: SampleSource,
     part: Excerpt,
-    completions: Iterable[Completion | None],
+    completions: Iterable[Completion],
     room: int,
 ) -> list[Sequence[ImageView]]:
     """Return the images in the prompt of each row, as far as there is room."""
-    stored = []
-    for completion in completions:
-        prompt = (completion and completion.prompt) or ()
-        stored.append(images.find_stored(prompt))
+    stored = [images.find_stored(completion.prompt or ()) for completion in completions]
     pictures: Mapping[str, images.Image] = {}
     if part.samples is not None and any(stored):
         pictures = source.find_images(part.samples)
@@ -424,18 +412,6 @@ def _join_lines(text: str) -> str:
 
 
 # ── what every rule reads
-
-
-@dataclass(frozen=True, slots=True)
-class RowReadings:
-    """What every rule reads in a completion, the run's own first, and all answers it states.
-
-    `is_flipped` is whether not all rules read it alike; None for a row that no metric counts.
-    """
-
-    is_flipped: bool | None
-    rules: list[RuleView]
-    stated: Sequence[tuple[Sequence[str], Span]]
 
 
 def _read_rows(

@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Literal
 
 import polars as pl
 
@@ -144,21 +143,17 @@ def _audit_task(reopened: Reopened, most: int | None, progress: Progress) -> Tas
         tally.update(part)
         done += len(chunk)
         progress("audit", done, len(audited))
-    letters = {}
-    for truth in tally.group("truth"):
-        letters[truth] = tally.group("letter", truth)
-    sizes = {}
-    for number, count in tally.group("choices").items():
-        sizes[int(number)] = count
+    letters = {truth: tally.group("letter", truth) for truth in tally.group("truth")}
+    sizes = {int(number): count for number, count in tally.group("choices").items()}
     audit = TaskAudit(
         key=task_run.key,
         scorer=step.key if rule else None,
         rule=rule,
         n=tally.count("n"),
         left_out=dict(sorted(tally.group("left_out").items())),
-        num_trials=reopened.task.num_trials,
+        num_trials=size,
         samples=tally.count("owners"),
-        readers=tuple(_list_readers(tally, rule)),
+        readers=tuple(_list_readers(tally, rule)) if rule else (),
         flips=tally.count("flip"),
         flipped=tally.shown("flip"),
         flipped_rows=tally.flipped_rows,
@@ -167,29 +162,22 @@ def _audit_task(reopened: Reopened, most: int | None, progress: Progress) -> Tas
         choice_counts=dict(sorted(sizes.items())),
         drawn_from=drawn_from,
     )
-    findings = [*find_run_findings(audit, tally), *_find_doubted(task_run)]
-    return replace(audit, findings=tuple(findings))
-
-
-def _find_doubted(task_run: TaskRun) -> Iterator[Finding]:
-    """Yield a finding about stated choices that are doubted, of all completions of the run."""
-    for sentence in say_doubted(task_run):
-        step = (
+    findings = find_run_findings(audit, tally)
+    for sentence in say_doubted(task_run):  # of all completions of the run
+        advice = (
             "read some with `answerkey explain`, which says what speaks against them; "
             "`extraction: {rule: stated_answer, accept: doubted}` accepts them"
         )
-        yield Finding("DOUBTED", sentence, step, dict(task_run.totals["doubted"]))
+        findings.append(Finding("DOUBTED", sentence, advice, dict(task_run.totals["doubted"])))
+    return replace(audit, findings=tuple(findings))
 
 
-def _list_readers(tally: ReadingTally, rule: str | None) -> Iterator[ReaderCounts]:
+def _list_readers(tally: ReadingTally, rule: str) -> Iterator[ReaderCounts]:
     """Yield the counts of each reader, the run's own reading first."""
-    if rule is None:
-        return
     for name in (OWN, *_list_names(rule)):
-        kind: Literal["own", "rule", "lens"] = "lens" if name in EXTRACTORS else "rule"
         reader = ReaderCounts(
             name,
-            kind,
+            "lens" if name in EXTRACTORS else "rule",
             n=tally.count("n"),
             correct=tally.count(name, "correct"),
             invalid=tally.count(name, "invalid"),

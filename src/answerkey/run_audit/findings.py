@@ -146,11 +146,6 @@ class ReaderCounts:
         return self.n - self.invalid
 
     @property
-    def reads_half(self) -> bool:
-        """Whether it reads at least half of the completions; otherwise findings ignore it."""
-        return 2 * self.read >= self.n
-
-    @property
     def invalid_share(self) -> float | None:
         """The share of completions in which no choice is read."""
         return self.invalid / self.n if self.n else None
@@ -246,8 +241,11 @@ class TaskAudit:
     @property
     def unfit(self) -> tuple[str, ...]:
         """The rules and extractors that read less than half of the completions."""
-        readers = [reader for reader in self.readers if reader.kind != "own"]
-        return tuple(reader.name for reader in readers if not reader.reads_half)
+        names = []
+        for reader in self.readers:
+            if reader.kind != "own" and 2 * reader.invalid > reader.n:
+                names.append(reader.name)
+        return tuple(names)
 
     @property
     def predicted(self) -> Counter[str]:
@@ -259,26 +257,24 @@ class TaskAudit:
         return predicted
 
 
-def find_run_findings(audit: TaskAudit, tally: ReadingTally) -> Iterator[Finding]:
-    """Yield the findings, the gravest first."""
-    for find in (
-        _find_placeholders,
-        _find_alike,
-        _find_chance,
-        _find_format,
-        _find_invalid,
-        _find_cut_off,
-        _find_disagreement,
-        _find_favoured_letter,
-    ):
-        for finding in find(audit, tally):
-            yield _mark_drawn(audit, finding)
+def find_run_findings(audit: TaskAudit, tally: ReadingTally) -> list[Finding]:
+    """Return the findings, the gravest first."""
+    findings = [
+        *_find_placeholders(tally),
+        *_find_alike(tally),
+        *_find_chance(audit),
+        *_find_format(audit),
+        *_find_invalid(audit),
+        *_find_cut_off(audit, tally),
+        *_find_disagreement(audit, tally),
+        *_find_favoured_letter(audit, tally),
+    ]
+    return [_mark_drawn(audit, finding) for finding in findings]
 
 
-def find_format(audit: TaskAudit) -> Iterator[Finding]:
-    """Yield a finding if another rule moves the accuracy out of its interval."""
-    for finding in _find_format(audit, ReadingTally()):
-        yield _mark_drawn(audit, finding)
+def find_format(audit: TaskAudit) -> list[Finding]:
+    """Return a finding if another rule moves the accuracy out of its interval."""
+    return [_mark_drawn(audit, finding) for finding in _find_format(audit)]
 
 
 def _mark_drawn(audit: TaskAudit, finding: Finding) -> Finding:
@@ -308,7 +304,7 @@ def _are_alike(tally: ReadingTally) -> bool:
     return _answered(tally) >= LEAST and same >= MOST_SHARE * _answered(tally)
 
 
-def _find_placeholders(audit: TaskAudit, tally: ReadingTally) -> Iterator[Finding]:  # noqa: ARG001
+def _find_placeholders(tally: ReadingTally) -> Iterator[Finding]:
     prompts = tally.count("prompts")
     placeholders = tally.group("placeholder")
     unfilled = {name: count for name, count in placeholders.items() if count >= IN_MOST * prompts}
@@ -326,7 +322,7 @@ def _find_placeholders(audit: TaskAudit, tally: ReadingTally) -> Iterator[Findin
     )
 
 
-def _find_alike(audit: TaskAudit, tally: ReadingTally) -> Iterator[Finding]:  # noqa: ARG001
+def _find_alike(tally: ReadingTally) -> Iterator[Finding]:
     if not _are_alike(tally):
         return
     key, same = _largest(tally.group("text"))
@@ -344,7 +340,7 @@ def _find_alike(audit: TaskAudit, tally: ReadingTally) -> Iterator[Finding]:  # 
     )
 
 
-def _find_chance(audit: TaskAudit, tally: ReadingTally) -> Iterator[Finding]:  # noqa: ARG001
+def _find_chance(audit: TaskAudit) -> Iterator[Finding]:
     reader = audit.own
     chance = audit.chance
     if reader is None or reader.reach is None or chance is None:
@@ -374,7 +370,7 @@ def _find_chance(audit: TaskAudit, tally: ReadingTally) -> Iterator[Finding]:  #
     )
 
 
-def _find_format(audit: TaskAudit, tally: ReadingTally) -> Iterator[Finding]:  # noqa: ARG001
+def _find_format(audit: TaskAudit) -> Iterator[Finding]:
     reader = audit.own
     outsider = find_outsider(audit)
     if reader is None or outsider is None:
@@ -416,21 +412,22 @@ def find_outsider(audit: TaskAudit) -> ReaderCounts | None:
 
     The literal rule is no advice: it gains by reading "Answer" as an A.
     """
-    if audit.own is None or audit.own.reach is None:
+    own = audit.own
+    if own is None or own.reach is None:
         return None
-    low, high = audit.own.reach
+    low, high = own.reach
     best = None
     for reader in audit.readers:
-        if reader.kind != "rule" or reader.name == LITERAL or not reader.reads_half:
+        if reader.kind != "rule" or reader.name == LITERAL or 2 * reader.invalid > reader.n:
             continue
-        if reader.accuracy is None or low <= reader.accuracy <= high:
+        if low <= reader.correct / reader.n <= high:
             continue
         if best is None or (reader.correct, reader.name == STATED) > (best.correct, False):
             best = reader
     return best
 
 
-def _find_invalid(audit: TaskAudit, tally: ReadingTally) -> Iterator[Finding]:  # noqa: ARG001
+def _find_invalid(audit: TaskAudit) -> Iterator[Finding]:
     reader = audit.own
     if reader is None or not audit.reasons or reader.invalid < INVALID_SHARE * reader.n:
         return

@@ -330,11 +330,7 @@ def describe_metric(value: MetricValue) -> dict[str, Any]:
 
     Notes, `details` and `groups` only where there is something to say.
     """
-    described: dict[str, Any] = {}
-    for name in _ALWAYS_DESCRIBED:
-        described[name] = getattr(value, name)
-    described["n_excluded"] = dict(value.n_excluded)
-    described["interval"] = value.interval and list(value.interval)
+    described = {name: getattr(value, name) for name in _ALWAYS_DESCRIBED}
     for name in ("interval_note", "note", "details"):
         if getattr(value, name):
             described[name] = getattr(value, name)
@@ -382,20 +378,11 @@ SHOWN_WIDTH = 110
 
 def line(*pieces: Cell) -> Line:
     """Return a line from texts and spans, with what is hidden in them written out."""
-    return tuple(map(_as_span, pieces))
-
-
-def _as_span(cell: Cell) -> Span:
-    if isinstance(cell, Span):
-        return Span(make_visible(cell.text), cell.role)
-    return Span(make_visible(cell))
-
-
-def make_line_visible(spans: Line) -> Line:
-    """Return a line with what is still hidden in it written out: the last gate before a
-    terminal.
-    """
-    return line(*spans)
+    spans = []
+    for piece in pieces:
+        span = Span(piece) if isinstance(piece, str) else piece
+        spans.append(Span(make_visible(span.text), span.role))
+    return tuple(spans)
 
 
 def plain_text(lines: Iterable[Line]) -> str:
@@ -516,21 +503,15 @@ def lay_out(table: Table, width: int, *, indent: str = INDENT) -> list[Line]:
     for row in zip(*columns, strict=True):
         pieces = [Span(indent)]
         for span, cell_width, align in zip(row, widths, aligns, strict=True):
-            text = _pad(span.text, cell_width, align)
+            text = span.text
+            if measure_width(text) > cell_width:
+                text = shorten(text, cell_width)
+            padding = " " * (cell_width - measure_width(text))
+            text = padding + text if align == ">" else text + padding
             pieces += [Span(text, span.role), Span(GAP)]
         lines.append(tuple(piece for piece in pieces[:-1] if piece.text))
     has_heading = any(column[0].text for column in columns)
     return lines if has_heading else lines[1:]
-
-
-def _pad(text: str, width: int, align: str) -> str:
-    """Return a text in exactly `width` cells, cut if it is longer."""
-    if measure_width(text) > width:
-        text = shorten(text, width)
-    padding = " " * (width - measure_width(text))
-    if align == ">":
-        return padding + text
-    return text + padding
 
 
 def draw_facts(facts: Iterable[tuple[str, Cell]], width: int) -> list[Line]:

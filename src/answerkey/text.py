@@ -420,7 +420,13 @@ def join_blocks(blocks: Iterable[Sequence[Line]]) -> list[Line]:
     return lines[1:]
 
 
-def draw_text(text: str, width: int, role: Role = "plain", *, indent: str = INDENT) -> list[Line]:
+def draw_text(
+    text: str,
+    width: int,
+    role: Role = "plain",
+    *,
+    indent: str = INDENT,
+) -> list[Line]:
     """Return a text made visible, broken into indented lines."""
     parts = wrap(make_visible(text), width - len(indent))
     return [line(Span(f"{indent}{part}", role)) for part in parts]
@@ -440,7 +446,12 @@ class Drawn(ABC):
         return f"<pre>{escape(str(self))}</pre>"
 
 
-def draw_finding(number: int, sentence: str, notes: Mapping[str, str], width: int) -> list[Line]:
+def draw_finding(
+    number: int,
+    sentence: str,
+    notes: Mapping[str, str],
+    width: int,
+) -> list[Line]:
     """Return an entry of a numbered list: the finding, then notes such as `Next: `, indented."""
     lead = f"{number:>3}. "
     lines = _draw_labelled(Span(lead, "dim"), sentence, width, "warn")
@@ -452,7 +463,12 @@ def draw_finding(number: int, sentence: str, notes: Mapping[str, str], width: in
     return lines
 
 
-def _draw_labelled(label: Span, text: str, width: int, role: Role = "plain") -> list[Line]:
+def _draw_labelled(
+    label: Span,
+    text: str,
+    width: int,
+    role: Role = "plain",
+) -> list[Line]:
     """Return a text broken into lines, the first after its label and the others below it."""
     lines = []
     for part in wrap(make_visible(text), width - len(label.text)):

@@ -91,7 +91,12 @@ def describe_explained(explained: Mapping[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def _explain_row(run: Run, task: TaskRun, source: SampleSource, position: int) -> dict[str, Any]:
+def _explain_row(
+    run: Run,
+    task: TaskRun,
+    source: SampleSource,
+    position: int,
+) -> dict[str, Any]:
     part = next(source.read([position]))
     stored = part.scores.row(0, named=True)
     explained: dict[str, Any] = {

@@ -297,7 +297,12 @@ def _build_cell(
     if metric is None:
         return cell
     label = label_metric(task, metric)
-    cell = replace(cell, metric=label, n=metric.n, is_share=is_share(metric))
+    cell = replace(
+        cell,
+        metric=label,
+        n=metric.n,
+        is_share=is_share(metric),
+    )
     if run.status != "complete":
         return cell
     return replace(cell, value=metric.value, interval=metric.interval)

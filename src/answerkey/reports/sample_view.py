@@ -617,7 +617,12 @@ def _list_verdicts(
     return views
 
 
-def explain_score(scorer: Scorer, verdict: Fields, part: Excerpt, number: int) -> str | None:
+def explain_score(
+    scorer: Scorer,
+    verdict: Fields,
+    part: Excerpt,
+    number: int,
+) -> str | None:
     """Return why the verdict on one row of the excerpt is what it is, in a sentence."""
     metadata = verdict["metadata"]
     values = verdict["values"]

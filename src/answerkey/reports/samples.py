@@ -19,7 +19,7 @@ from typing import Any, Literal, get_args
 import polars as pl
 
 from answerkey.dataset_audit.questions import QuestionFields, find_fields
-from answerkey.datasets.dataset import open_dataset
+from answerkey.datasets.dataset import Recorded, open_dataset
 from answerkey.datasets.rows import Positions, repeat_positions
 from answerkey.errors import AnswerkeyError, RunError, SpecError, listing
 from answerkey.evaluate.job import CHUNK_ROWS, fit_rows
@@ -31,7 +31,7 @@ from answerkey.models import images
 from answerkey.reports.view import count_trials
 from answerkey.run_audit.audit import audit, find_reading_step
 from answerkey.run_audit.text import Audit
-from answerkey.runs import Run, TaskRun
+from answerkey.runs import KeptCompletions, Run, TaskRun
 from answerkey.scorers import reads_choices
 from answerkey.spec import ScoringStep, source_from, task_from_source
 from answerkey.templates import RowError
@@ -87,8 +87,8 @@ class Excerpt:
 class SampleSource:
     """Where the rows of a task lie, and how they are read; small enough to be sent to a worker.
 
-    `opened` is None when the dataset is gone or has changed; `missing` then says so, and `kept` are
-    the completions that the run has by itself. `values` names the value that stands for each
+    `opened` is None when the dataset is gone or has changed; `missing` then says so, and `recorded`
+    are the completions that the run has by itself. `values` names the value that stands for each
     scorer, `encoded` those fields of each that are JSON text. `reader` is the scorer whose rule is
     compared with others, and `reading` its key. `fields` is None if no column holds the question.
     """
@@ -98,7 +98,7 @@ class SampleSource:
         self.main = self.task.main_step
         self.examples = task_run.source.get("examples")
         self.scores = task_run.stored_scores
-        self.kept = task_run.stored_completions
+        self.recorded: Recorded | None = None
         self.num_trials = count_trials(task_run)
         step = find_reading_step(self.task)
         self.reading = step.key
@@ -123,12 +123,16 @@ class SampleSource:
             if error.code != "E505":
                 raise
             # No path, for the sentence may travel further than the files.
-            texts = "its texts" if len(self.kept) else "its texts and completions"
+            texts = "its texts and completions"
+            if len(task_run.stored_completions):
+                texts = "its texts"
+                self.recorded = KeptCompletions(task_run.stored_completions, self.num_trials)
             gone = "The dataset of this run is gone or has changed since"
             self.missing = f"{gone}, so that {texts} are not shown."
 
     def _open(self, opened: Reopened) -> None:
         self.opened = opened
+        self.recorded = opened.recorded
         rows = opened.dataset.rows
         self.chunk = max(1, fit_rows(rows, opened.recorded) // self.num_trials)
         category = opened.task_run.totals.get("category_column")
@@ -159,16 +163,13 @@ class SampleSource:
                 wanted = (pl.Series(stretch, dtype=pl.Int64) // size).unique(maintain_order=True)
             rows = repeat_positions(wanted, size)
             excerpt = Excerpt(stretch, self.scores.take(rows, names), None, None)
-            if self.opened is None:
-                if completions and len(self.kept):
-                    replies = Completions.from_frame(self.kept.take(rows))
-                    excerpt = replace(excerpt, completions=replies)
-            elif samples or completions:
+            loaded = Samples([], [])
+            if self.opened is not None and (samples or completions):
                 loaded = self.opened.dataset.rows.take(wanted).load()
                 excerpt = replace(excerpt, samples=loaded.repeat(size))
-                if completions:
-                    replies = self.opened.recorded.take(wanted).read(loaded)
-                    excerpt = replace(excerpt, completions=replies)
+            if self.recorded is not None and completions:
+                replies = self.recorded.take(wanted).read(loaded)
+                excerpt = replace(excerpt, completions=replies)
             if len(stretch) < len(rows):
                 places = pl.Series(rows).is_in(pl.Series(stretch).implode()).arg_true()
                 excerpt = excerpt.take(places)
@@ -234,7 +235,11 @@ class SampleSource:
         """Return the category of each row."""
         columns = [pl.Series([], dtype=pl.String)]
         has_categories = self.category is not None
-        for part in self.read(scorers=(), samples=has_categories, completions=False):
+        for part in self.read(
+            scorers=(),
+            samples=has_categories,
+            completions=False,
+        ):
             columns.append(self.label_categories(part))
         return pl.concat(columns)
 

@@ -67,13 +67,13 @@ class ReadingTally:
     first_texts: dict[str, str | None] = field(default_factory=dict)
     flipped_rows: list[int] = field(default_factory=list)
 
-    def add(self, *key: str, rows: pl.DataFrame) -> None:
-        """Count rows of completions, and keep the ids of the first samples."""
-        self.counts[key] += len(rows)
+    def add(self, table: pl.DataFrame, is_counted: pl.Expr, *key: str) -> None:
+        """Count some rows of a table of completions, and keep the ids of the first samples."""
+        ids = table["id"].filter(table.select(is_counted).to_series())
+        self.counts[key] += len(ids)
         examples = self.examples.setdefault(key, [])
         if len(examples) < SHOWN:
-            ids = rows["id"].unique(maintain_order=True)
-            examples.extend(ids.head(SHOWN - len(examples)))
+            examples.extend(ids.unique(maintain_order=True).head(SHOWN - len(examples)))
 
     def add_groups(
         self,
@@ -201,7 +201,11 @@ class TaskAudit:
     choice_counts: Mapping[int, int] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
     drawn_from: int | None = None
-    flipped_rows: Sequence[int] = field(default=(), compare=False, repr=False)
+    flipped_rows: Sequence[int] = field(
+        default=(),
+        compare=False,
+        repr=False,
+    )
 
     @property
     def own(self) -> ReaderCounts | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TypedDict
@@ -442,26 +443,36 @@ def _read_rows(
     if samples is not None:
         options = scorer.option_texts(samples.take(rows))
     texts = list_texts(part.completions)
-    own_rule = scorer.rule_name
-    are_rules_told = scorer.options is not None
+    read_row = partial(_read_row, scorer.rule_name, only_rules=only_rules)
     for number, row_options in zip(rows, options, strict=True):
         verdict = verdicts[source.reading][number]
-        metadata = verdict["metadata"]
-        text, labels = texts[number], tuple(metadata["choices"])
-        passage = text, labels, row_options if are_rules_told else None
-        rules = _read_rules(passage, own_rule, metadata)
-        # A user's own pattern is no rule that others could be compared with.
-        compared = rules if own_rule in RULE_NAMES else rules[1:]
-        is_flipped = None
-        if verdict["status"] == ScoreStatus.SCORED.value and "excluded_by" not in verdict:
-            is_flipped = len({rule["choice"] for rule in compared}) > 1
-        statements: Sequence[tuple[Sequence[str], Span]] = ()
-        if not only_rules:
-            truth = metadata.get("ground_truth_choice")
-            rules += _read_extractors((text, labels, row_options), truth)
-            statements = list_statements(text or "", labels, row_options)
-        readings[number] = RowReadings(is_flipped, rules, statements)
+        labels = tuple(verdict["metadata"]["choices"])
+        told_options = None if scorer.options is None else row_options
+        readings[number] = read_row((texts[number], labels, row_options), told_options, verdict)
     return readings
+
+
+def _read_row(
+    own_rule: str,
+    passage: Passage,
+    told_options: Labels | None,
+    verdict: Fields,
+    *,
+    only_rules: bool,
+) -> RowReadings:
+    """Return what is read in one completion; rules see the options that they are told."""
+    text, labels, options = passage
+    metadata = verdict["metadata"]
+    rules = _read_rules((text, labels, told_options), own_rule, metadata)
+    # A user's own pattern is no rule that others could be compared with.
+    compared = rules if own_rule in RULE_NAMES else rules[1:]
+    is_flipped = None
+    if verdict["status"] == ScoreStatus.SCORED.value and "excluded_by" not in verdict:
+        is_flipped = len({rule["choice"] for rule in compared}) > 1
+    if only_rules:
+        return RowReadings(is_flipped, rules, ())
+    rules += _read_extractors(passage, metadata.get("ground_truth_choice"))
+    return RowReadings(is_flipped, rules, list_statements(text or "", labels, options))
 
 
 def _read_extractors(passage: Passage, truth: object) -> Iterator[RuleView]:

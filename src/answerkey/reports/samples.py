@@ -158,17 +158,17 @@ class SampleSource:
         names = None if scorers is None else ["sample_id", "trial", *scorers]
         for stretch in self._cut(positions):
             chosen = range(stretch[0] // size, stretch[-1] // size + 1)
-            wanted: Positions = chosen
+            needed: Positions = chosen
             if len(stretch) < len(chosen) * size:
-                wanted = (pl.Series(stretch, dtype=pl.Int64) // size).unique(maintain_order=True)
-            rows = repeat_positions(wanted, size)
+                needed = (pl.Series(stretch, dtype=pl.Int64) // size).unique(maintain_order=True)
+            rows = repeat_positions(needed, size)
             excerpt = Excerpt(stretch, self.scores.take(rows, names), None, None)
             loaded = Samples([], [])
             if self.opened is not None and (samples or completions):
-                loaded = self.opened.dataset.rows.take(wanted).load()
+                loaded = self.opened.dataset.rows.take(needed).load()
                 excerpt = replace(excerpt, samples=loaded.repeat(size))
             if self.recorded is not None and completions:
-                replies = self.recorded.take(wanted).read(loaded)
+                replies = self.recorded.take(needed).read(loaded)
                 excerpt = replace(excerpt, completions=replies)
             if len(stretch) < len(rows):
                 places = pl.Series(rows).is_in(pl.Series(stretch).implode()).arg_true()

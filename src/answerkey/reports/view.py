@@ -310,23 +310,23 @@ def _view_categories(task: TaskRun) -> Categories | None:
     None where a metric is grouped by that column, since its own table shows the same. Trials and
     orders of one sample are not independent draws, so they have no interval.
     """
-    counted: Mapping[str, Mapping[str, int]] = task.totals["categories"]
     column = task.totals["category_column"]
-    grouped: set[str] = set()
     for metric in task.metrics.values():
-        grouped.update(groups.column for groups in metric.groups)
-    if not counted or column in grouped:
-        return None
-    is_repeated = bool(task.totals.get("trials") or task.totals.get("orders"))
+        if any(groups.column == column for groups in metric.groups):
+            return None
+    is_repeated = "trials" in task.totals or "orders" in task.totals
     rows = []
-    for label, entry in counted.items():
+    for label, entry in task.totals["categories"].items():
         correct = entry["correct"]
         n = entry["n"]
-        value, interval = None, None
-        if not entry["partial"]:  # else only the count is certain
-            value = correct / n
-            interval = None if is_repeated else wilson(correct, n)
-        rows.append(CategoryRow(label, correct, n, value, interval))
+        row = CategoryRow(label, correct, n, correct / n, wilson(correct, n))
+        if entry["partial"]:  # only the count is certain
+            row = replace(row, value=None, interval=None)
+        elif is_repeated:
+            row = replace(row, interval=None)
+        rows.append(row)
+    if not rows:
+        return None
     macro = None
     if len(rows) > 1 and all(row.interval for row in rows):
         macro = average_counts([(row.correct or 0, row.n) for row in rows])
@@ -576,7 +576,7 @@ def list_run(run: Run, path: str) -> ListedRun:
         samples = (samples or 0) + task.counts["samples"]
         listed = ListedTask(
             key=task.key,
-            name=task.manifest.get("display_name"),
+            name=task.manifest["display_name"],
             model=name_answerer(task.manifest, with_folder=False),
             dataset=name_dataset(task),
             fingerprint=task.manifest["dataset"]["fingerprint"],
@@ -608,10 +608,7 @@ def list_run(run: Run, path: str) -> ListedRun:
 
 def draw_listing(rows: Sequence[ListedRun], width: int) -> Lines:
     """Return the list of runs as a table: which, when, the model and the number."""
-    metrics: set[str | None] = set()
-    for row in rows:
-        metrics.update(task.metric for task in row.tasks[:1])
-    metrics.discard(None)
+    metrics = {task.metric for row in rows for task in row.tasks[:1] if task.metric}
     title = metrics.pop() if len(metrics) == 1 else None
     cells: list[Sequence[Cell]] = []
     for row in rows:
@@ -634,12 +631,12 @@ def _list_cells(row: ListedRun) -> list[Cell]:
 def _say_result(tasks: Sequence[ListedTask], *, with_metric: bool) -> str:
     """Return the number of the first task, and how many more there are."""
     result = ""
-    for task in tasks[:1]:
-        if task.metric is not None:
-            number = format_figure(task.value, as_share=task.is_share)
-            interval = format_interval(task.interval, as_share=task.is_share)
-            name = f"{task.metric} " if with_metric else ""
-            result = f"{name}{number} {interval}".rstrip()
+    if tasks and tasks[0].metric is not None:
+        task = tasks[0]
+        number = format_figure(task.value, as_share=task.is_share)
+        interval = format_interval(task.interval, as_share=task.is_share)
+        name = f"{task.metric} " if with_metric else ""
+        result = f"{name}{number} {interval}".rstrip()
     if len(tasks) > 1:
         result += f" and {format_count(len(tasks) - 1, 'more task')}"
     return result

@@ -416,10 +416,10 @@ def find_outsider(audit: TaskAudit) -> ReaderCounts | None:
 
     The literal rule is no advice: it gains by reading "Answer" as an A.
     """
-    own = audit.own
-    if own is None or own.reach is None:
+    own_reader = audit.own
+    if own_reader is None or own_reader.reach is None:
         return None
-    low, high = own.reach
+    low, high = own_reader.reach
     best = None
     for reader in audit.readers:
         if reader.kind != "rule" or reader.name == LITERAL or 2 * reader.invalid > reader.n:

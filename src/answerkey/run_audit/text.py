@@ -359,10 +359,10 @@ def _say_extent(task: TaskAudit) -> str:
 def _list_facts(task: TaskAudit, digits: int | None) -> dict[str, Span]:
     """Return the accuracy, and what guessing and favoured letters have to do with it."""
     facts = {}
-    own = task.own
-    if own is not None and own.accuracy is not None:
-        interval = format_interval(own.interval, digits=digits)
-        facts["accuracy"] = f"{format_percent(own.accuracy, digits)}  {interval}"
+    own_reader = task.own
+    if own_reader is not None and own_reader.accuracy is not None:
+        interval = format_interval(own_reader.interval, digits=digits)
+        facts["accuracy"] = f"{format_percent(own_reader.accuracy, digits)}  {interval}"
     if task.chance is not None:
         low = min(task.choice_counts)
         high = max(task.choice_counts)

@@ -178,7 +178,7 @@ def _build_overviews(
         audits = {key: audit_task(table) for key, table in tables[name].items()}
         overview = build_overview(
             run,
-            audits=audits,
+            audits,
             run_id=name,
             label=labels[place],
         )

@@ -228,25 +228,17 @@ def dump(view: Any) -> dict[str, Any]:  # noqa: ANN401 - any dataclass
 
 def build_overview(
     run: Run,
+    audits: Mapping[str, Audited],
     *,
-    audits: dict[str, Audited] | None = None,
-    run_id: str = "r0",
-    label: str | None = None,
-    is_brief: bool = False,
+    run_id: str,
+    label: str,
 ) -> Overview:
     """Return the overview of a run; one that is not complete has counts and no shares.
 
-    `audits` come from `audit_task`; with `is_brief` no completion is read again, and what the run
-    itself counted has to do.
+    `audits` come from `audit_task`, or from `count_readings` where no completion is to be read
+    again.
     """
     view = view_run(run)
-    if audits is None:
-        audits = {}
-        for key, task in run.tasks.items():
-            if is_brief:
-                audits[key] = _count_readings(task)
-            else:
-                audits[key] = audit_task(SampleTable(run, task))
     gates = []
     for gate in view.gates:
         sentence = "; ".join(gate.sentences)
@@ -255,7 +247,7 @@ def build_overview(
         gates.append(GateLine(gate.name, DECIDED.get(gate.gate.status), sentence))
     return Overview(
         id=run_id,
-        label=label or (run.path.name if run.path else run.key),
+        label=label,
         status=run.status,
         started_at=view.started_at,
         seconds=view.seconds,
@@ -313,7 +305,7 @@ def audit_task(table: SampleTable) -> Audited:
     """
     task = table.task_run
     if "task" not in task.source:  # a run that was put together by hand
-        return _count_readings(task)
+        return count_readings(task)
     try:
         result = table.audit
     except AnswerkeyError as error:
@@ -321,7 +313,7 @@ def audit_task(table: SampleTable) -> Audited:
         if error.code == "E505":  # a page travels, so no path is named
             reason = "the dataset or the completions are gone or have changed"
         sentence = f"completions are not read again: {reason}"
-        return replace(_count_readings(task), sentence=sentence)
+        return replace(count_readings(task), sentence=sentence)
     audit = result.tasks[0]
     has_flips = bool(audit.flips or (audit.drawn_from and audit.own))
     notices = [notice.message for notice in result.notices]
@@ -335,7 +327,7 @@ def _say_drawn(audit: TaskAudit) -> str | None:
     return f"read again are {extent}, drawn at random; `answerkey audit` reads all"
 
 
-def _count_readings(task: TaskRun) -> Audited:
+def count_readings(task: TaskRun) -> Audited:
     """Return what the run itself counted: all completions by its own rule, some by every rule."""
     counted = describe_counted(task)
     if counted is None:

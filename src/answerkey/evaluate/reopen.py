@@ -13,7 +13,7 @@ import polars as pl
 from answerkey.datasets.dataset import Dataset, Recorded, Selection, open_dataset
 from answerkey.datasets.formats import ParsedRow
 from answerkey.datasets.questions import QuestionColumns
-from answerkey.datasets.recorded import RecordedCompletions, find_own_completions
+from answerkey.datasets.recorded import RecordedCompletions, find_completion_column
 from answerkey.datasets.rows import ID_COLUMN, Positions, Rows, iterate_blocks, repeat_positions
 from answerkey.datasets.sources import LocalSource, MemorySource, Source
 from answerkey.datasets.storage import digest_file, is_stored
@@ -111,8 +111,8 @@ def _reopen_completions(
     elif entry["source"] == "trace":
         recorded = find_traced(task)
     if recorded is None:
-        recorded = find_own_completions(dataset.rows, column=entry["column"])
-        recorded = recorded or RecordedCompletions()
+        column = find_completion_column(dataset.rows, entry["column"])
+        recorded = RecordedCompletions(column=column)
     if entry.get("split_thinking"):
         return replace(recorded, splits_thoughts=True)
     return recorded

@@ -147,19 +147,19 @@ def _draw_head(view: RunView, layout: Layout) -> Lines:
 
 def _draw_task(task: TaskView, layout: Layout) -> Lines:
     lines = [BLANK, *_draw_facts(task, layout), BLANK]
-    if not layout.is_complete:
+    if layout.is_complete:
+        lines += _draw_numbers(task, layout)
+    else:
         lines += layout.text(task.incomplete, "warn")
         if task.advice:
             lines += layout.text(task.advice, "warn")
-        lines += [BLANK, *_draw_counts(task), *_draw_lost(task, layout)]
-    else:
-        lines += _draw_numbers(task, layout)
-        lines += [BLANK, *_draw_counts(task)]
-        if task.task.totals.get("readings"):
-            from answerkey.run_audit.text import draw_both_rules
+    lines += [BLANK, *_draw_counts(task)]
+    if layout.is_complete and task.task.totals.get("readings"):
+        from answerkey.run_audit.text import draw_both_rules
 
-            lines += draw_both_rules(task.task, layout.width, layout.digits)
-        lines += _draw_lost(task, layout)
+        lines += draw_both_rules(task.task, layout.width, layout.digits)
+    lines += _draw_lost(task, layout)
+    if layout.is_complete:
         lines += _draw_groups(task, layout)
     if layout.verbose:
         letters = task.task.totals["letters"]

@@ -144,7 +144,9 @@ def _audit_task(reopened: Reopened, most: int | None, progress: Progress) -> Tas
         done += len(chunk)
         progress("audit", done, len(audited))
     letters = {truth: tally.group("letter", truth) for truth in tally.group("truth")}
-    sizes = {int(number): count for number, count in tally.group("choices").items()}
+    sizes = {}
+    for number, count in tally.group("choices").items():
+        sizes[int(number)] = count
     audit = TaskAudit(
         key=task_run.key,
         scorer=step.key if rule else None,

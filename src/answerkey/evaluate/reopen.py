@@ -57,6 +57,25 @@ class RunExcerpt:
 
 
 @dataclass(frozen=True)
+class RunPart:
+    """Some samples of a task of a run, with no others: it can be sent to a worker process."""
+
+    task: Task
+    task_run: TaskRun
+    positions: Positions
+    rows: Rows
+    recorded: Recorded
+
+    def load(self) -> RunExcerpt:
+        """Return their rows, with all their trials."""
+        size = self.task.num_trials
+        samples = self.rows.load()
+        completions = self.recorded.read(samples)
+        scores = self.task_run.stored_scores.take(repeat_positions(self.positions, size))
+        return RunExcerpt(samples.repeat(size), completions, scores)
+
+
+@dataclass(frozen=True)
 class Reopened:
     """One task of a run with its dataset and its completions; nothing of them is loaded yet."""
 
@@ -70,11 +89,18 @@ class Reopened:
 
     def read(self, samples: Positions) -> RunExcerpt:
         """Return the rows of the samples at these positions, with all their trials."""
-        size = self.task.num_trials
-        loaded = self.dataset.rows.take(samples).load()
-        completions = self.recorded.take(samples).read(loaded)
-        scores = self.task_run.stored_scores.take(repeat_positions(samples, size))
-        return RunExcerpt(loaded.repeat(size), completions, scores)
+        return self.take(samples).load()
+
+    def take(self, samples: Positions) -> RunPart:
+        """Return the samples at these positions; nothing is loaded."""
+        first = samples[0]
+        length = samples[-1] + 1 - first
+        rows = self.dataset.rows.slice(first, length)
+        recorded = self.recorded.slice(first, length)
+        if not isinstance(samples, range):
+            rows = rows.take(samples - first)
+            recorded = recorded.take(samples - first)
+        return RunPart(self.task, self.task_run, samples, rows, recorded)
 
     def iterate(self) -> Iterator[RunExcerpt]:
         """Yield all rows, some samples at a time."""

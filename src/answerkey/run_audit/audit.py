@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 
 import polars as pl
 
@@ -18,7 +17,7 @@ from answerkey.datasets.rows import Positions, repeat_positions
 from answerkey.engines import Spread, open_engine
 from answerkey.errors import RunError
 from answerkey.evaluate.job import FEWEST_ROWS, Progress, fit_rows, ignore_progress
-from answerkey.evaluate.reopen import Reopened, find_task, reopen
+from answerkey.evaluate.reopen import Reopened, RunPart, find_task, reopen
 from answerkey.metrics.base import count_left_out, sort_keys
 from answerkey.metrics.task_counts import find_invalid_reasons
 from answerkey.metrics.trials import find_owners
@@ -133,16 +132,15 @@ def _audit_task(reopened: Reopened, most: int | None, progress: Progress) -> Tas
         drawn_from = len(reopened)
         audited = pl.Series(choose_audited(samples, max(1, most // size)))
     length = max(1, min(BLOCK, fit_rows(reopened.dataset.rows, reopened.recorded)) // size)
-    chunks = [audited[start : start + length] for start in range(0, len(audited), length)]
+    starts = range(0, len(audited), length)
+    parts = (reopened.take(audited[start : start + length]) for start in starts)
     first = reopened.read(audited[:FEWEST_ROWS]).completions.frame["completion"]
-    work = partial(count_chunk, reopened)
     spread = choose_spread(first, len(audited) * size)
     tally = ReadingTally()
-    done = 0
-    for chunk, part in zip(chunks, open_engine().map(work, chunks, spread=spread), strict=True):
-        tally.update(part)
-        done += len(chunk)
-        progress("audit", done, len(audited))
+    tallies = open_engine().map(count_part, parts, spread=spread)
+    for start, counted in zip(starts, tallies, strict=True):
+        tally.update(counted)
+        progress("audit", min(start + length, len(audited)), len(audited))
     letters = {truth: tally.group("letter", truth) for truth in tally.group("truth")}
     sizes = {}
     for number, count in tally.group("choices").items():
@@ -222,18 +220,18 @@ def choose_spread(texts: pl.Series, count: int) -> Spread:
     return "processes" if size * count > WORKER_BYTES * len(texts) else "alone"
 
 
-def count_chunk(reopened: Reopened, samples: Positions) -> ReadingTally:
-    """Return what is counted of the samples at these positions, and of what readers read there."""
-    step = find_reading_step(reopened.task)
-    excerpt = reopened.read(samples)
-    encoded = (reopened.task_run.manifest.get("encoded") or {}).get(step.key, ())
+def count_part(part: RunPart) -> ReadingTally:
+    """Return what is counted of some samples, and of what readers read in their completions."""
+    step = find_reading_step(part.task)
+    excerpt = part.load()
+    encoded = part.task_run.manifest.get("encoded", {}).get(step.key, ())
     scores = Scores(excerpt.scores[step.key].struct.unnest(), frozenset(encoded))
     tally = ReadingTally()
     for exclusion, count in count_left_out(scores).items():
         tally.counts["left_out", exclusion] += count
     is_counted = scores.counted()
     rows = is_counted.arg_true()
-    positions = repeat_positions(samples, reopened.task.num_trials)
+    positions = repeat_positions(part.positions, part.task.num_trials)
     chosen = excerpt.samples.take(rows)
     completions = excerpt.completions.take(rows)
     scores = scores.take(rows)

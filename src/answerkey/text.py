@@ -330,11 +330,7 @@ def describe_metric(value: MetricValue) -> dict[str, Any]:
 
     Notes, `details` and `groups` only where there is something to say.
     """
-    described: dict[str, Any] = {}
-    for name in _ALWAYS_DESCRIBED:
-        described[name] = getattr(value, name)
-    described["n_excluded"] = dict(value.n_excluded)
-    described["interval"] = value.interval and list(value.interval)
+    described = {name: getattr(value, name) for name in _ALWAYS_DESCRIBED}
     for name in ("interval_note", "note", "details"):
         if getattr(value, name):
             described[name] = getattr(value, name)
@@ -382,20 +378,11 @@ SHOWN_WIDTH = 110
 
 def line(*pieces: Cell) -> Line:
     """Return a line from texts and spans, with what is hidden in them written out."""
-    return tuple(map(_as_span, pieces))
-
-
-def _as_span(cell: Cell) -> Span:
-    if isinstance(cell, Span):
-        return Span(make_visible(cell.text), cell.role)
-    return Span(make_visible(cell))
-
-
-def make_line_visible(spans: Line) -> Line:
-    """Return a line with what is still hidden in it written out: the last gate before a
-    terminal.
-    """
-    return line(*spans)
+    spans = []
+    for piece in pieces:
+        span = Span(piece) if isinstance(piece, str) else piece
+        spans.append(Span(make_visible(span.text), span.role))
+    return tuple(spans)
 
 
 def plain_text(lines: Iterable[Line]) -> str:
@@ -433,7 +420,13 @@ def join_blocks(blocks: Iterable[Sequence[Line]]) -> list[Line]:
     return lines[1:]
 
 
-def draw_text(text: str, width: int, role: Role = "plain", *, indent: str = INDENT) -> list[Line]:
+def draw_text(
+    text: str,
+    width: int,
+    role: Role = "plain",
+    *,
+    indent: str = INDENT,
+) -> list[Line]:
     """Return a text made visible, broken into indented lines."""
     parts = wrap(make_visible(text), width - len(indent))
     return [line(Span(f"{indent}{part}", role)) for part in parts]
@@ -453,7 +446,12 @@ class Drawn(ABC):
         return f"<pre>{escape(str(self))}</pre>"
 
 
-def draw_finding(number: int, sentence: str, notes: Mapping[str, str], width: int) -> list[Line]:
+def draw_finding(
+    number: int,
+    sentence: str,
+    notes: Mapping[str, str],
+    width: int,
+) -> list[Line]:
     """Return an entry of a numbered list: the finding, then notes such as `Next: `, indented."""
     lead = f"{number:>3}. "
     lines = _draw_labelled(Span(lead, "dim"), sentence, width, "warn")
@@ -465,7 +463,12 @@ def draw_finding(number: int, sentence: str, notes: Mapping[str, str], width: in
     return lines
 
 
-def _draw_labelled(label: Span, text: str, width: int, role: Role = "plain") -> list[Line]:
+def _draw_labelled(
+    label: Span,
+    text: str,
+    width: int,
+    role: Role = "plain",
+) -> list[Line]:
     """Return a text broken into lines, the first after its label and the others below it."""
     lines = []
     for part in wrap(make_visible(text), width - len(label.text)):
@@ -516,21 +519,15 @@ def lay_out(table: Table, width: int, *, indent: str = INDENT) -> list[Line]:
     for row in zip(*columns, strict=True):
         pieces = [Span(indent)]
         for span, cell_width, align in zip(row, widths, aligns, strict=True):
-            text = _pad(span.text, cell_width, align)
+            text = span.text
+            if measure_width(text) > cell_width:
+                text = shorten(text, cell_width)
+            padding = " " * (cell_width - measure_width(text))
+            text = padding + text if align == ">" else text + padding
             pieces += [Span(text, span.role), Span(GAP)]
         lines.append(tuple(piece for piece in pieces[:-1] if piece.text))
     has_heading = any(column[0].text for column in columns)
     return lines if has_heading else lines[1:]
-
-
-def _pad(text: str, width: int, align: str) -> str:
-    """Return a text in exactly `width` cells, cut if it is longer."""
-    if measure_width(text) > width:
-        text = shorten(text, width)
-    padding = " " * (width - measure_width(text))
-    if align == ">":
-        return padding + text
-    return text + padding
 
 
 def draw_facts(facts: Iterable[tuple[str, Cell]], width: int) -> list[Line]:

@@ -21,7 +21,8 @@ from tests.servers import find_places
 import answerkey as ak
 from answerkey.evaluate import job
 from answerkey.models.store import CallStore
-from answerkey.reports.overview import build_overview, dump
+from answerkey.reports.overview import audit_task, build_overview, dump
+from answerkey.reports.samples import SampleTable
 from answerkey.spec import load_plan
 from answerkey.testing import Behaviour, Reply, TestServer
 from answerkey.testing.replies import Messages
@@ -585,7 +586,9 @@ def test_audit_and_report_hold_it_against_the_rule(
     rules = {one["name"]: (one["kind"], one["correct"]) for one in result["readers"]}
     assert (rules["stated_answer/fallback"], rules["stated_answer"]) == (("own", 8), ("rule", 6))
     assert call("report", project / "run", "-o", project / "run.html").code == 0
-    (task,) = dump(build_overview(ak.load_run(project / "run")))["tasks"]
+    run = ak.load_run(project / "run")
+    audits = {key: audit_task(SampleTable(run, task_run)) for key, task_run in run.tasks.items()}
+    (task,) = dump(build_overview(run, audits, run_id="r0", label="run"))["tasks"]
     lines = {one["name"]: (one["kind"], one["value"]) for one in task["plots"]["rules"]}
     assert lines["stated_answer/fallback"] == ("own", 0.5)
     assert lines["stated_answer"] == ("rule", 0.375)

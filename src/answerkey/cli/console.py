@@ -130,10 +130,11 @@ def wants_colour(stream: TextIO) -> bool:
 
 def write_lines(lines: Iterable[Line], stream: TextIO) -> None:
     """Write lines to a stream, with or without colour; the text is the same."""
-    from answerkey.text import make_line_visible, plain_text
+    from answerkey.text import line as make_line
+    from answerkey.text import plain_text
 
     if not wants_colour(stream):
-        write_text(plain_text(map(make_line_visible, lines)), stream)
+        write_text(plain_text(make_line(*spans) for spans in lines), stream)
         return
     from rich.console import Console as RichConsole
 
@@ -175,10 +176,10 @@ def colour_line(line: Line) -> Text:
     """Return a line with its roles as colours."""
     from rich.text import Text
 
-    from answerkey.text import make_line_visible
+    from answerkey.text import line as make_line
 
     text = Text()
-    for span in make_line_visible(line):
+    for span in make_line(*line):
         text.append(span.text, style=STYLES[span.role] or None)
     text.rstrip()
     return text

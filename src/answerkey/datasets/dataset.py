@@ -280,6 +280,9 @@ class Recorded(Protocol):
     def slice(self, offset: int, length: int) -> Self:
         """Return those of `length` samples from `offset` on."""
 
+    def take(self, positions: Positions) -> Self:
+        """Return those of the samples at these positions."""
+
     def read(self, samples: Samples) -> Completions:
         """Return the completions of the samples, which are all that these are for."""
 

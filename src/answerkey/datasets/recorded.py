@@ -21,9 +21,11 @@ from answerkey.datasets.questions import find_columns
 from answerkey.datasets.rows import (
     ID_COLUMN,
     TRIAL_COLUMN,
+    Positions,
     Rows,
     get_inside,
     iterate_samples,
+    repeat_positions,
 )
 from answerkey.errors import DataError, listing, suggest
 from answerkey.models.responses import read_message
@@ -239,6 +241,13 @@ class RecordedCompletions:
             return self
         trials = self.num_trials
         rows = self.rows.slice(offset * trials, length * trials)
+        return replace(self, rows=rows)
+
+    def take(self, positions: Positions) -> Self:
+        """Return those of the samples at these positions."""
+        if self.rows is None:
+            return self
+        rows = self.rows.take(repeat_positions(positions, self.num_trials))
         return replace(self, rows=rows)
 
     def read(self, samples: Samples) -> Completions:

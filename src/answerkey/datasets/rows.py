@@ -251,6 +251,14 @@ def join_positions(outer: Positions, inner: Positions) -> Positions:
     return outer.gather(inner)
 
 
+def repeat_positions(positions: Positions, times: int) -> Positions:
+    """Return where the rows of samples stand of which each has `times` rows."""
+    if isinstance(positions, range):
+        return range(positions.start * times, positions.stop * times)
+    rows = pl.int_range(len(positions) * times, eager=True)
+    return positions.gather(rows // times) * times + rows % times
+
+
 def split_name(name: str, prefixes: Iterable[str]) -> list[tuple[str, str]]:
     """Return the prefixes that begin a dotted name, longest first, each with what follows it."""
     matching = [prefix for prefix in prefixes if name.startswith(f"{prefix}.")]

@@ -546,7 +546,7 @@ def read_files(
     if len(files) == 1 and not makes_columns:
         file = files[0]
         table = load_table(file.path, how, shown=file.shown)
-        digest = _digest_files(how, [[table.digest, None]])
+        digest = digest_files(how, [[table.digest, None]])
         return replace(table, digest=digest)
     contents = []
 
@@ -565,7 +565,7 @@ def read_files(
     names = [file.shown for file in files]
     rows = collect_rows(read_records(), names)
     check_ids(rows)
-    return DataTable(rows, _digest_files(how, contents))
+    return DataTable(rows, digest_files(how, contents))
 
 
 def _extend_rows(
@@ -591,7 +591,7 @@ def _extend_rows(
         yield from zip(block, extended, strict=True)
 
 
-def _digest_files(how: FileFields, contents: Sequence[Sequence[str | None]]) -> str:
+def digest_files(how: FileFields, contents: Sequence[Sequence[str | None]]) -> str:
     """Return the hash of the content of all files, and of what is made of it."""
     roles = dict(how.questions)
     # Which column has the completions does not change the questions.

@@ -12,11 +12,19 @@ import polars as pl
 
 from answerkey.datasets.dataset import Dataset, Recorded, Selection, open_dataset
 from answerkey.datasets.formats import ParsedRow
-from answerkey.datasets.recorded import RecordedCompletions, find_own_completions
-from answerkey.datasets.rows import Rows
-from answerkey.datasets.sources import MemorySource, Source
+from answerkey.datasets.questions import QuestionColumns
+from answerkey.datasets.recorded import RecordedCompletions, find_completion_column
+from answerkey.datasets.rows import ID_COLUMN, Positions, Rows, iterate_blocks, repeat_positions
+from answerkey.datasets.sources import LocalSource, MemorySource, Source
 from answerkey.datasets.storage import digest_file, is_stored
-from answerkey.datasets.tables import SAMPLE_COLUMN, DataTable, collect_rows, load_rows, load_table
+from answerkey.datasets.tables import (
+    SAMPLE_COLUMN,
+    DataTable,
+    collect_rows,
+    digest_files,
+    load_rows,
+    load_table,
+)
 from answerkey.errors import DataError, Place, RunError, listing, refuse_column, suggest
 from answerkey.evaluate.choice_order import order_dataset
 from answerkey.evaluate.evaluate import load_scores, measure_task
@@ -49,6 +57,25 @@ class RunExcerpt:
 
 
 @dataclass(frozen=True)
+class RunPart:
+    """Some samples of a task of a run, with no others: it can be sent to a worker process."""
+
+    task: Task
+    task_run: TaskRun
+    positions: Positions
+    rows: Rows
+    recorded: Recorded
+
+    def load(self) -> RunExcerpt:
+        """Return their rows, with all their trials."""
+        size = self.task.num_trials
+        samples = self.rows.load()
+        completions = self.recorded.read(samples)
+        scores = self.task_run.stored_scores.take(repeat_positions(self.positions, size))
+        return RunExcerpt(samples.repeat(size), completions, scores)
+
+
+@dataclass(frozen=True)
 class Reopened:
     """One task of a run with its dataset and its completions; nothing of them is loaded yet."""
 
@@ -60,20 +87,27 @@ class Reopened:
     def __len__(self) -> int:
         return len(self.dataset) * self.task.num_trials
 
-    def read(self, offset: int, length: int) -> RunExcerpt:
-        """Return the rows of `length` samples from `offset` on, with all their trials."""
-        size = self.task.num_trials
-        samples = self.dataset.rows.slice(offset, length).load()
-        completions = self.recorded.slice(offset, len(samples)).read(samples)
-        scores = self.task_run.stored_scores.read(offset * size, len(samples) * size)
-        return RunExcerpt(samples.repeat(size), completions, scores)
+    def read(self, samples: Positions) -> RunExcerpt:
+        """Return the rows of the samples at these positions, with all their trials."""
+        return self.take(samples).load()
+
+    def take(self, samples: Positions) -> RunPart:
+        """Return the samples at these positions; nothing is loaded."""
+        first = samples[0]
+        length = samples[-1] + 1 - first
+        rows = self.dataset.rows.slice(first, length)
+        recorded = self.recorded.slice(first, length)
+        if not isinstance(samples, range):
+            rows = rows.take(samples - first)
+            recorded = recorded.take(samples - first)
+        return RunPart(self.task, self.task_run, samples, rows, recorded)
 
     def iterate(self) -> Iterator[RunExcerpt]:
         """Yield all rows, some samples at a time."""
         rows = min(READ_ROWS, fit_rows(self.dataset.rows, self.recorded))
         step = max(1, rows // self.task.num_trials)
-        for offset in range(0, len(self.dataset), step):
-            yield self.read(offset, step)
+        for samples in self.dataset.cut(step):
+            yield self.read(samples)
 
 
 def reopen(run: Run, task_key: str | None = None) -> Reopened:
@@ -103,8 +137,8 @@ def _reopen_completions(
     elif entry["source"] == "trace":
         recorded = find_traced(task)
     if recorded is None:
-        recorded = find_own_completions(dataset.rows, column=entry["column"])
-        recorded = recorded or RecordedCompletions()
+        column = find_completion_column(dataset.rows, entry["column"])
+        recorded = RecordedCompletions(column=column)
     if entry.get("split_thinking"):
         return replace(recorded, splits_thoughts=True)
     return recorded
@@ -161,12 +195,72 @@ def reopen_dataset(task_run: TaskRun) -> Dataset:
     selection = Selection(**task_run.manifest["selection"])
     try:
         source = find_source(task_run.source["dataset"], task_run.stored_samples, entry["key"])
+        if source.type == LocalSource.type:
+            source = CheckedFile(**vars(source))
         dataset = open_dataset(source, selection=selection, name=entry["key"])
     except DataError as error:
         raise refuse_gone("dataset", entry["file"], error.message) from error
     if dataset.fingerprint != entry["fingerprint"]:
         raise refuse_gone("dataset", entry["file"], CHANGED)
     return dataset
+
+
+@dataclass(frozen=True)
+class DerivedRows:
+    """Rows of a file with the columns that `questions` makes of them, when they are loaded."""
+
+    rows: Rows
+    questions: QuestionColumns
+    columns: Sequence[str]
+
+    @property
+    def file(self) -> str | None:
+        """The name that errors give."""
+        return self.rows.file
+
+    @property
+    def ids(self) -> pl.Series:
+        """The ids of all rows."""
+        if "id" not in self.questions.columns:
+            return self.rows.ids
+        return pl.concat([block.ids for _, block in iterate_blocks(self)])
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def slice(self, offset: int, length: int) -> Rows:
+        """Return the rows from `offset` on, at most `length` of them."""
+        return replace(self, rows=self.rows.slice(offset, length))
+
+    def take(self, positions: Positions, /) -> Rows:
+        """Return the rows at these positions."""
+        return replace(self, rows=self.rows.take(positions))
+
+    def load(self) -> Samples:
+        """Return the rows."""
+        samples = self.questions.derive(self.rows.load())
+        if "id" not in self.questions.columns:
+            return samples
+        items = []
+        for sample in samples:
+            items.append(replace(sample, id=str(sample.fields[ID_COLUMN])))
+        return replace(samples, items=items)
+
+
+class CheckedFile(LocalSource):
+    """A file whose rows a run has checked: most commands look at a few of them again."""
+
+    def read(self, *, name: str) -> DataTable:
+        """Return the rows of the file, with columns that are derived when rows are loaded."""
+        if not self.questions or self.derive or self.file_column:
+            return super().read(name=name)
+        table = load_table(self.file_path, replace(self, questions={}))
+        questions = QuestionColumns.of(self.questions, table.rows)
+        if questions.unfolded:
+            return super().read(name=name)
+        first = questions.derive(table.rows.slice(0, 1).load())
+        rows = DerivedRows(table.rows, questions, first.columns)
+        return DataTable(rows, digest_files(self, [[table.digest, None]]))
 
 
 def find_source(stored: Mapping[str, Any], samples: StoredTable, name: str) -> Source:

@@ -182,19 +182,18 @@ def describe_rows(
     ids = completions.column("sample_id")
     examples: Examples = {}
     for key, scores in verdicts.items():
-        reasons = _list_reasons(scores, calls)
-        if key == main:
-            for kind in _KINDS:
-                for row, reason in _find_first(reasons[kind]):
-                    text = texts[row]
-                    shown = text and text[:EXAMPLE_CHARACTERS]
+        for kind, rows in _list_reasons(scores, calls).items():
+            first = rows.unique("reason", keep="first", maintain_order=True)
+            for row, reason in first.select("row", "reason").iter_rows():
+                if kind == "failures":
+                    examples[f"failures of {key}", reason] = {
+                        "sample_id": ids[row],
+                        "message": scores.frame["reason"][row] or "UNKNOWN",
+                        "traceback": scores.text(TRACEBACK_FIELD)[row],
+                    }
+                elif key == main:
+                    shown = texts[row] and texts[row][:EXAMPLE_CHARACTERS]
                     examples[kind, reason] = {"sample_id": ids[row], "completion": shown}
-        for row, reason in _find_first(reasons["failures"]):
-            examples[f"failures of {key}", reason] = {
-                "sample_id": ids[row],
-                "message": scores.frame["reason"][row] or "UNKNOWN",
-                "traceback": scores.text(TRACEBACK_FIELD)[row],
-            }
     return RowFacts(pl.DataFrame(described), examples)
 
 
@@ -206,18 +205,15 @@ def find_invalid_reasons(scores: Scores, calls: pl.Series) -> pl.Series:
 
     By its status if no scorer says so.
     """
-    is_invalid, reasons = _find_validity(scores, calls)
-    reasons = reasons.fill_null(Validity.INVALID.value)
-    return pl.select(pl.when(is_invalid).then(reasons)).to_series()
-
-
-def _find_validity(scores: Scores, calls: pl.Series) -> tuple[pl.Series, pl.Series]:
-    """Return which completions are invalid, and the series that has the reasons."""
     validity = scores.columns.get("completion_validity")
     if validity is None:
-        return calls != CompletionStatus.OK.value, calls
-    is_invalid = validity == Validity.INVALID.value
-    return is_invalid, scores.columns.get("validity_reason", validity)
+        reasons = calls
+        is_invalid = calls != CompletionStatus.OK.value
+    else:
+        reasons = scores.columns.get("validity_reason", validity)
+        is_invalid = validity == Validity.INVALID.value
+    reasons = reasons.fill_null(Validity.INVALID.value)
+    return pl.select(pl.when(is_invalid).then(reasons)).to_series()
 
 
 def _list_reasons(scores: Scores, calls: pl.Series) -> dict[str, pl.DataFrame]:
@@ -228,31 +224,24 @@ def _list_reasons(scores: Scores, calls: pl.Series) -> dict[str, pl.DataFrame]:
     """
     status = scores.frame["status"]
     reasons = scores.frame["reason"]
-    is_invalid, validity_reasons = _find_validity(scores, calls)
-    is_invalid &= status == ScoreStatus.SCORED.value
+    invalid = find_invalid_reasons(scores, calls)
     is_failed = status == ScoreStatus.FAILED.value
     is_error = status == ScoreStatus.ERROR.value
-    is_failure = is_failed | (is_error & (calls != CompletionStatus.ERROR.value))
-    failures = _select_reasons(is_failure, reasons, "UNKNOWN")
+    is_answered = calls != CompletionStatus.ERROR.value
+    is_invalid = invalid.is_not_null() & (status == ScoreStatus.SCORED.value)
+    listed = {}
+    for kind, is_chosen, column in (
+        ("invalid", is_invalid, invalid),
+        ("failed", is_failed, reasons),
+        ("errors", is_error, reasons),
+        ("failures", is_failed | (is_error & is_answered), reasons),
+    ):
+        rows = is_chosen.fill_null(value=False)
+        chosen = column.filter(rows).fill_null("UNKNOWN")
+        listed[kind] = pl.DataFrame({"row": rows.arg_true(), "reason": chosen})
     group = pl.col("reason").cast(pl.String).str.extract(_REASON_GROUP)
-    return {
-        "invalid": _select_reasons(is_invalid, validity_reasons, Validity.INVALID.value),
-        "failed": _select_reasons(is_failed, reasons, "UNKNOWN"),
-        "errors": _select_reasons(is_error, reasons, "UNKNOWN"),
-        "failures": failures.with_columns(group.str.strip_chars()),
-    }
-
-
-def _select_reasons(is_chosen: pl.Series, reasons: pl.Series, default: str) -> pl.DataFrame:
-    is_chosen = is_chosen.fill_null(value=False)
-    chosen = reasons.filter(is_chosen).fill_null(default)
-    return pl.DataFrame({"row": is_chosen.arg_true(), "reason": chosen})
-
-
-def _find_first(rows: pl.DataFrame) -> Iterable[tuple[int, str]]:
-    """Return the first row with each reason."""
-    first = rows.unique("reason", keep="first", maintain_order=True)
-    return first.select("row", "reason").iter_rows()
+    listed["failures"] = listed["failures"].with_columns(group.str.strip_chars())
+    return listed
 
 
 def _count_reasons(kind: str, rows: pl.DataFrame, examples: Examples) -> Reasons:

@@ -156,12 +156,9 @@ def list_flips(comparison: ComparisonView | None, run: str, task: int) -> list[i
     positions: set[int] = set()
     for view in comparison.tasks if comparison else ():
         sides = [(side.id, side.task) for side in view.runs]
-        if (run, task) not in sides:
-            continue
-        for pair in view.pairs:
-            for flip in pair.flips:
-                if run in flip.p:
-                    positions.add(flip.p[run])
+        if (run, task) in sides:
+            for pair in view.pairs:
+                positions.update(flip.p[run] for flip in pair.flips if run in flip.p)
     return sorted(positions)
 
 
@@ -227,11 +224,9 @@ def _build_pair(
     sides = ids[pair.first], ids[pair.second]
     left_out = {}
     for reason, count in pair.left_out.items():  # `failed in a`, with the run called as in the page
-        for label, name in ids.items():
-            if reason.endswith(f" in {label}"):
-                reason = f"{reason.removesuffix(label)}{labels[name]}"  # noqa: PLW2901 - the same
-                break
-        left_out[reason] = count
+        what, _, label = reason.rpartition(" in ")
+        shown = f"{what} in {labels[ids[label]]}" if label in ids else reason
+        left_out[shown] = count
     categories = []
     for label, value in pair.categories.items():
         interval = value.evidence.interval

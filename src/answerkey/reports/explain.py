@@ -84,14 +84,18 @@ def _refuse_sample(name: str, tasks: Sequence[TaskRun]) -> RunError:
 
 def describe_explained(explained: Mapping[str, Any]) -> dict[str, Any]:
     """Return the sample's way as `--json` prints it."""
-    described = {**explained}
-    del described["scorers"]
     # Through text once: dates and other values that JSON lacks become what they print as.
-    plain: dict[str, Any] = json.loads(to_json(described))
-    return plain
+    described: dict[str, Any] = json.loads(to_json(explained))
+    del described["scorers"]
+    return described
 
 
-def _explain_row(run: Run, task: TaskRun, source: SampleSource, position: int) -> dict[str, Any]:
+def _explain_row(
+    run: Run,
+    task: TaskRun,
+    source: SampleSource,
+    position: int,
+) -> dict[str, Any]:
     part = next(source.read([position]))
     stored = part.scores.row(0, named=True)
     explained: dict[str, Any] = {
@@ -112,11 +116,12 @@ def _explain_row(run: Run, task: TaskRun, source: SampleSource, position: int) -
             verdict = describe_verdict(stored[step.key], source.encoded[step.key])
             verdict["why"] = explain_score(step.scorer, verdict, part, 0)
             explained["scores"][step.key] = verdict
-    verdicts = _describe_imported(part)
-    if verdicts:
-        explained["theirs"] = verdicts
+    if part.completions is not None:
+        names = [name for name in THEIR_SCHEMA if name in part.completions.frame.columns]
+        if names:
+            explained["theirs"] = part.completions.frame.select(names).row(0, named=True)
     explained["scorers"] = {}
-    for entry in task.manifest.get("scorers") or []:
+    for entry in task.manifest["scorers"]:
         explained["scorers"][entry["key"]] = entry
     return explained
 
@@ -133,15 +138,6 @@ def _describe_completion(part: Excerpt) -> dict[str, Any]:
     if completion.reasoning:
         described["reasoning"] = completion.reasoning
     return described
-
-
-def _describe_imported(part: Excerpt) -> dict[str, Any]:
-    """Return the verdict of the tool whose log was imported, if there is one."""
-    if part.completions is None:
-        return {}
-    table = part.completions.frame
-    names = [name for name in THEIR_SCHEMA if name in table.columns]
-    return table.select(names).row(0, named=True) if names else {}
 
 
 # ── as lines
@@ -207,10 +203,8 @@ def _draw_score(
         status = Span("SCORED, not correct", role)
     facts = {**values, **metadata}
     if score["status"] != "SCORED":
-        facts = {"reason": score["reason"]}
-        for name, value in {**values, **metadata}.items():
-            if value is not None:
-                facts[name] = value
+        values_there = {name: value for name, value in facts.items() if value is not None}
+        facts = {"reason": score["reason"], **values_there}
     if score.get("excluded_by"):
         facts["excluded by"] = f"action `{score['excluded_by']}`"
     if score["why"] is not None:

@@ -93,13 +93,11 @@ def report(
     are embedded. The file is there whole or not at all.
     """
     distinct = _list_distinct(runs)
-    tables: dict[str, dict[str, SampleTable]] = {}
+    tables = {}
     rows = 0
     for name, run in distinct.items():
-        tables[name] = {}
-        for key, task in run.tasks.items():
-            tables[name][key] = SampleTable(run, task)
-            rows += len(task.stored_scores)
+        tables[name] = {key: SampleTable(run, task) for key, task in run.tasks.items()}
+        rows += sum(map(len, tables[name].values()))
     embedded = 0
 
     def write(temporary: Path) -> None:
@@ -178,7 +176,7 @@ def _build_overviews(
         audits = {key: audit_task(table) for key, table in tables[name].items()}
         overview = build_overview(
             run,
-            audits=audits,
+            audits,
             run_id=name,
             label=labels[place],
         )

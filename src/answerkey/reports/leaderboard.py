@@ -266,7 +266,7 @@ def _build_row(
     models = {}
     calls: list[Mapping[str, Any]] = []
     for task in run.tasks.values():
-        calls += (task.manifest.get("calls") or {}).values()
+        calls += task.manifest.get("calls", {}).values()
         if find_answerer(task.manifest):
             models[name_answerer(task.manifest)] = True
     return BoardRow(
@@ -297,7 +297,12 @@ def _build_cell(
     if metric is None:
         return cell
     label = label_metric(task, metric)
-    cell = replace(cell, metric=label, n=metric.n, is_share=is_share(metric))
+    cell = replace(
+        cell,
+        metric=label,
+        n=metric.n,
+        is_share=is_share(metric),
+    )
     if run.status != "complete":
         return cell
     return replace(cell, value=metric.value, interval=metric.interval)
@@ -308,21 +313,19 @@ def _build_cell(
 
 
 def _average(cells: Sequence[BoardCell | None]) -> BoardMean | None:
-    total, squares = 0.0, 0.0
-    has_interval = True
+    total = 0.0
+    halves: list[float] = []
     for cell in cells:
         if cell is None or cell.value is None:
             return None
         total += cell.value
-        if cell.interval is None:
-            has_interval = False
-        else:
+        if cell.interval is not None:
             low, high = cell.interval
-            squares += ((high - low) / 2) ** 2
+            halves.append((high - low) / 2)
     value = total / len(cells)
-    half = math.sqrt(squares) / len(cells)
-    if not has_interval:
+    if len(halves) < len(cells):
         return BoardMean(value, None)
+    half = math.sqrt(sum(half**2 for half in halves)) / len(cells)
     return BoardMean(value, (max(0.0, value - half), min(1.0, value + half)))
 
 

@@ -27,6 +27,7 @@ from answerkey.reports.view import (
     RunView,
     TaskView,
     count_trials,
+    label_metric,
     list_groups,
     name_dataset,
     view_run,
@@ -45,7 +46,7 @@ from answerkey.run_audit.text import (
     say_fallbacks,
 )
 from answerkey.runs import Run, TaskRun, name_answerer
-from answerkey.text import clean_numbers
+from answerkey.text import clean_numbers, is_share
 from answerkey.types import GateStatus, MetricValue, Validity
 
 #: How a gate was decided; one that is skipped or not decided neither passes nor fails.
@@ -227,25 +228,17 @@ def dump(view: Any) -> dict[str, Any]:  # noqa: ANN401 - any dataclass
 
 def build_overview(
     run: Run,
+    audits: Mapping[str, Audited],
     *,
-    audits: dict[str, Audited] | None = None,
-    run_id: str = "r0",
-    label: str | None = None,
-    is_brief: bool = False,
+    run_id: str,
+    label: str,
 ) -> Overview:
     """Return the overview of a run; one that is not complete has counts and no shares.
 
-    `audits` come from `audit_task`; with `is_brief` no completion is read again, and what the run
-    itself counted has to do.
+    `audits` come from `audit_task`, or from `count_readings` where no completion is to be read
+    again.
     """
     view = view_run(run)
-    if audits is None:
-        audits = {}
-        for key, task in run.tasks.items():
-            if is_brief:
-                audits[key] = _count_readings(task)
-            else:
-                audits[key] = audit_task(SampleTable(run, task))
     gates = []
     for gate in view.gates:
         sentence = "; ".join(gate.sentences)
@@ -254,7 +247,7 @@ def build_overview(
         gates.append(GateLine(gate.name, DECIDED.get(gate.gate.status), sentence))
     return Overview(
         id=run_id,
-        label=label or (run.path.name if run.path else run.key),
+        label=label,
         status=run.status,
         started_at=view.started_at,
         seconds=view.seconds,
@@ -312,7 +305,7 @@ def audit_task(table: SampleTable) -> Audited:
     """
     task = table.task_run
     if "task" not in task.source:  # a run that was put together by hand
-        return _count_readings(task)
+        return count_readings(task)
     try:
         result = table.audit
     except AnswerkeyError as error:
@@ -320,7 +313,7 @@ def audit_task(table: SampleTable) -> Audited:
         if error.code == "E505":  # a page travels, so no path is named
             reason = "the dataset or the completions are gone or have changed"
         sentence = f"completions are not read again: {reason}"
-        return replace(_count_readings(task), sentence=sentence)
+        return replace(count_readings(task), sentence=sentence)
     audit = result.tasks[0]
     has_flips = bool(audit.flips or (audit.drawn_from and audit.own))
     notices = [notice.message for notice in result.notices]
@@ -334,13 +327,13 @@ def _say_drawn(audit: TaskAudit) -> str | None:
     return f"read again are {extent}, drawn at random; `answerkey audit` reads all"
 
 
-def _count_readings(task: TaskRun) -> Audited:
+def count_readings(task: TaskRun) -> Audited:
     """Return what the run itself counted: all completions by its own rule, some by every rule."""
     counted = describe_counted(task)
     if counted is None:
         return Audited(TaskAudit(task.key, None, None, 0, {}, 1, 0))
     tally = ReadingTally()
-    for status, count in (task.totals.get("completion_statuses") or {}).items():
+    for status, count in task.totals["completion_statuses"].items():
         tally.counts["status", status] = count
     whole = describe_whole(task, str(counted.rule))
     findings = (*find_run_findings(whole, tally), *find_format(counted))
@@ -392,6 +385,8 @@ def _list_metrics(view: TaskView, *, is_complete: bool) -> list[MetricLine]:
     lines = []
     for entry in view.metrics:
         metric = entry.metric
+        if not is_complete:
+            metric = replace(metric, value=None, interval=None, note="the run is not complete")
         line = MetricLine(
             name=entry.label,
             scorer=view.scorer_names.get(metric.scorer, metric.scorer),
@@ -403,13 +398,6 @@ def _list_metrics(view: TaskView, *, is_complete: bool) -> list[MetricLine]:
             note=metric.note or metric.interval_note,
             is_share=entry.is_share,
         )
-        if not is_complete:
-            line = replace(
-                line,
-                value=None,
-                interval=None,
-                note="the run is not complete",
-            )
         lines.append(line)
     return lines
 
@@ -419,8 +407,8 @@ def _list_choices(view: TaskView, *, has_flips: bool) -> RowChoices:
     count = len(task.stored_scores)
     reasons = set[str]()
     for group in ("invalid", "failed", "errors"):
-        reasons.update(task.totals.get(group) or {})
-    categories: Mapping[str, Mapping[str, int]] = task.totals.get("categories") or {}
+        reasons.update(task.totals[group])
+    categories: Mapping[str, Mapping[str, int]] = task.totals["categories"]
     largest = sorted(categories, key=lambda label: -categories[label]["n"])[:MAX_CATEGORIES]
     return RowChoices(
         count=count,
@@ -436,10 +424,10 @@ def _list_choices(view: TaskView, *, has_flips: bool) -> RowChoices:
 
 def _name_scorer(view: TaskView) -> str | None:
     """Return what the main scorer is called, and which model judges for it."""
-    for scorer in view.task.manifest.get("scorers") or []:
+    for scorer in view.task.manifest["scorers"]:
         if scorer["key"] == view.task.main_scorer:
             model = scorer.get("model")
-            name = str(scorer.get("display_name") or scorer["key"])
+            name = view.scorer_names.get(scorer["key"], scorer["key"])
             return f"{name}, {model.get('role', 'judge')} {model['name']}" if model else name
     return view.task.main_scorer
 
@@ -448,21 +436,16 @@ def _build_headline(view: TaskView, audit: TaskAudit, *, is_complete: bool) -> H
     task = view.task
     metric = view.task.main_metric
     if metric is None:
-        return Headline(
-            name="no metric",
-            n=0,
-            is_share=False,
-            note="This task has no metric.",
-        )
-    main = next(entry for entry in view.metrics if entry.metric is metric)
+        what = "This task has no metric."
+        return Headline(name="no metric", n=0, is_share=False, note=what)
     headline = Headline(
-        name=main.label,
+        name=label_metric(task, metric),
         n=metric.n,
-        is_share=main.is_share,
-        note=None,
+        is_share=is_share(metric),
+        note=view.incomplete,
     )
     if not is_complete:
-        return replace(headline, note=view.incomplete)
+        return headline
     chance = right = above_chance = None
     if task.is_accuracy(metric):
         chance = describe_whole(task, "").chance or audit.chance
@@ -503,9 +486,7 @@ def _plot_invalid(view: TaskView, audit: TaskAudit) -> list[ReasonBar]:
     if audit.drawn_from is None:
         read_again = {(reason.reason, reason.count): reason for reason in audit.reasons}
     bars = []
-    reasons = sorted(view.invalid, key=lambda reason: reason.name)
-    reasons.sort(key=lambda reason: -reason.count)
-    for reason in reasons:
+    for reason in sorted(view.invalid, key=lambda reason: (-reason.count, reason.name)):
         bar = ReasonBar(reason.name, reason.count)
         if read := read_again.get((reason.name, reason.count)):
             bar = replace(bar, stated=read.stated, right=read.right)
@@ -533,29 +514,24 @@ def _plot_rules(audit: TaskAudit) -> list[RuleReading]:
 
 def _list_letters(task: TaskRun) -> list[str]:
     """Return all choices that are true or predicted somewhere, in the order of their text."""
-    counted = task.totals.get("letters") or {}
-    letters = set(counted)
-    for row in counted.values():
-        letters.update(row)
-    return sorted(letters - {INVALID})
+    counted = task.totals["letters"]
+    return sorted({*counted}.union(*counted.values()) - {INVALID})
 
 
 def _plot_letters(task: TaskRun) -> LetterSquare | None:
-    counted = task.totals.get("letters")
+    counted = task.totals["letters"]
     letters = _list_letters(task)
     if not counted or len(letters) > MAX_SQUARE:
         return None
     predicted = [*letters, INVALID]
-    true = [letter for letter in letters if letter in counted]
     counts = []
-    for letter in true:
-        row = counted[letter]
-        counts.append([row.get(answer, 0) for answer in predicted])
-    return LetterSquare(true, predicted, counts)
+    for letter in sorted(counted):
+        counts.append([counted[letter].get(answer, 0) for answer in predicted])
+    return LetterSquare(sorted(counted), predicted, counts)
 
 
 def _plot_recalls(view: TaskView) -> Recalls | None:
-    counted = view.task.totals.get("letters") or {}
+    counted = view.task.totals["letters"]
     recalls = measure_recalls(counted)
     if not recalls or len(recalls) > MAX_SQUARE:
         return None
@@ -578,8 +554,7 @@ def _plot_categories(view: TaskView) -> Categories | None:
     if categories is None or all(row.value is None for row in categories.rows):
         return None
     largest = sorted(categories.rows, key=lambda row: -row.n)[:MAX_CATEGORIES]
-    largest.sort(key=lambda row: row.label)
-    largest.sort(key=lambda row: -math.inf if row.value is None else row.value, reverse=True)
+    largest.sort(key=lambda row: (math.inf if row.value is None else -row.value, row.label))
     return replace(categories, rows=largest)
 
 

@@ -327,7 +327,6 @@ def draw_block(text: str) -> Lines:
 
 def write_value(value: object) -> str:
     """Return a value as text, with images told in words."""
-    text = images.write_content(value)
-    if text is not None:
-        return text
-    return images.hide_images(value if isinstance(value, str) else to_json(value))
+    if isinstance(value, str):
+        return images.hide_images(value)
+    return images.write_content(value) or images.hide_images(to_json(value))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TypedDict
@@ -20,7 +21,12 @@ from answerkey.exporters import describe_verdict
 from answerkey.metrics.base import read_number
 from answerkey.models import images
 from answerkey.reader import EXTRACTORS
-from answerkey.reader.characters import LONGEST_CHARACTER, WHITE_SPACE, measure_character
+from answerkey.reader.characters import (
+    LONGEST_CHARACTER,
+    WHITE_SPACE,
+    Reading,
+    measure_character,
+)
 from answerkey.reader.markup import find_thoughts
 from answerkey.reader.stated_answer import list_statements
 from answerkey.reports.preview import write_value
@@ -33,8 +39,8 @@ from answerkey.reports.samples import (
     SampleTable,
     show_value,
 )
-from answerkey.scorers import Scorer, StringEqualsMcqa, explain_verdict, reads_choices
-from answerkey.scorers.extraction import find_rule
+from answerkey.scorers import Scorer, explain_verdict, reads_choices
+from answerkey.scorers.extraction import RULES
 from answerkey.scorers.question import Labels
 from answerkey.scorers.rereading import FIRST, LITERAL, Passage, list_texts
 from answerkey.types import RULE_NAMES, Completion, Score, ScoreStatus, Validity
@@ -145,19 +151,8 @@ class ImageView(TypedDict):
     data: str | None
 
 
-class Exchange(TypedDict):
-    """The prompt, the completion, and the passages in it that rules look at."""
-
-    prompt: Sequence[Message] | None
-    completion: CompletionView
-    span: Span | None
-    stated: Sequence[StatementView]
-    folded: Sequence[Span]
-    readings: Sequence[RuleView]
-
-
-class SampleView(Exchange):
-    """All there is to say of one row."""
+class SampleView(TypedDict):
+    """All there is to say of one row, with the passages of its completion that rules look at."""
 
     p: int
     id: str
@@ -166,28 +161,33 @@ class SampleView(Exchange):
     fields: Sequence[NamedText]
     question: str | None
     choices: Sequence[ChoiceView]
+    prompt: Sequence[Message] | None
+    completion: CompletionView
+    span: Span | None
+    stated: Sequence[StatementView]
+    folded: Sequence[Span]
+    readings: Sequence[RuleView]
     verdicts: Sequence[VerdictView]
     missing: str | None
     images: Sequence[ImageView]
 
 
-NO_COMPLETION = CompletionView(
-    text=None,
-    status=UNKNOWN,
-    finish_reason=None,
-    reasoning=None,
-    error=None,
-    latency=None,
-    tokens=None,
-)
-NO_EXCHANGE = Exchange(
-    prompt=None,
-    completion=NO_COMPLETION,
-    span=None,
-    stated=(),
-    folded=(),
-    readings=(),
-)
+@dataclass(frozen=True, slots=True)
+class RowReadings:
+    """What every rule reads in a completion, the run's own first, and all answers it states.
+
+    `is_flipped` is whether not all rules read it alike; None for a row that no metric counts.
+    """
+
+    is_flipped: bool | None
+    rules: list[RuleView]
+    stated: Sequence[tuple[Sequence[str], Span]]
+
+
+#: Stands for a completion that is gone.
+GONE = Completion(None)
+#: Stands for what rules read where nothing is read again.
+NOT_READ = RowReadings(None, [], ())
 
 
 def view_rows(table: SampleTable, positions: Iterable[int]) -> list[SampleRow]:
@@ -216,7 +216,7 @@ def view_samples(
 
     Images have at most `room` bytes together.
     """
-    completions: Sequence[Completion | None] = [None] * len(part)
+    completions: Sequence[Completion] = [GONE] * len(part)
     if part.completions is not None:
         completions = part.completions.items
     questions: Sequence[AuditedQuestion | None] = [None] * len(part)
@@ -228,11 +228,18 @@ def view_samples(
     views = []
     for number, row in enumerate(_build_rows(source, part, readings)):
         completion = completions[number]
+        reading = readings[number] or NOT_READ
         question = questions[number]
         where, texts = _describe_sample(part, number)
-        exchange = NO_EXCHANGE
-        if completion is not None:
-            exchange = _view_exchange(completion, readings[number])
+        text, offset = cut_reply(completion.text)
+        rules: list[RuleView] = []
+        for rule in reading.rules:
+            rules.append({**rule, "span": _move(rule["span"], offset)})
+        statements: list[StatementView] = []
+        for choices, passage in reading.stated:
+            span = _move(passage, offset)
+            if span is not None:
+                statements.append({"choices": choices, "span": span})
         view: SampleView = {
             "p": row["p"],
             "id": row["id"],
@@ -241,7 +248,12 @@ def view_samples(
             "fields": texts,
             "question": None if question is None else cut(question.text),
             "choices": _list_choices(_choose_metadata(verdicts, number), question),
-            **exchange,
+            "prompt": _view_prompt(completion),
+            "completion": _view_completion(completion, text),
+            "span": rules[0]["span"] if rules else None,
+            "stated": statements,
+            "folded": _list_folded(text or ""),
+            "readings": rules,
             "verdicts": _list_verdicts(source, part, number, verdicts, row),
             "missing": source.missing,
             "images": pictures[number],
@@ -262,43 +274,28 @@ def _describe_sample(part: Excerpt, number: int) -> tuple[str | None, list[Named
     return str(Place(file=file, line=sample.line)) or None, texts
 
 
-def _view_exchange(completion: Completion, readings: RowReadings | None) -> Exchange:
-    text, offset = cut_reply(completion.text)
-    rules: list[RuleView] = []
-    statements: list[StatementView] = []
-    if readings is not None:
-        rules = readings.rules
-        for choices, passage in readings.stated:
-            span = _move(passage, offset)
-            if span is not None:
-                statements.append({"choices": choices, "span": span})
-    if offset:
-        rules = [{**rule, "span": _move(rule["span"], offset)} for rule in rules]
-    folded = []
-    for begin, end in find_thoughts(text or ""):
+def _view_completion(completion: Completion, text: str | None) -> CompletionView:
+    tokens = {}
+    for name in ("prompt", "completion", "reasoning", "cached"):
+        tokens[name] = getattr(completion, f"{name}_tokens")
+    return {
+        "text": text,
+        "status": UNKNOWN if completion is GONE else completion.status.value,
+        "finish_reason": completion.finish_reason,
+        "reasoning": cut(completion.reasoning),
+        "error": cut(completion.error),
+        "latency": completion.latency,
+        "tokens": tokens,
+    }
+
+
+def _list_folded(text: str) -> list[Span]:
+    """Return the thoughts in a completion that are long."""
+    folded: list[Span] = []
+    for begin, end in find_thoughts(text):
         if end - begin >= MIN_FOLDED:
             folded.append((begin, end))
-    return {
-        "prompt": _view_prompt(completion),
-        "completion": {
-            "text": text,
-            "status": completion.status.value,
-            "finish_reason": completion.finish_reason,
-            "reasoning": cut(completion.reasoning),
-            "error": cut(completion.error),
-            "latency": completion.latency,
-            "tokens": {
-                "prompt": completion.prompt_tokens,
-                "completion": completion.completion_tokens,
-                "reasoning": completion.reasoning_tokens,
-                "cached": completion.cached_tokens,
-            },
-        },
-        "span": rules[0]["span"] if rules else None,
-        "stated": statements,
-        "folded": folded,
-        "readings": rules,
-    }
+    return folded
 
 
 def _view_prompt(completion: Completion) -> list[Message] | None:
@@ -314,14 +311,11 @@ def _view_prompt(completion: Completion) -> list[Message] | None:
 def _list_pictures(
     source: SampleSource,
     part: Excerpt,
-    completions: Iterable[Completion | None],
+    completions: Iterable[Completion],
     room: int,
 ) -> list[Sequence[ImageView]]:
     """Return the images in the prompt of each row, as far as there is room."""
-    stored = []
-    for completion in completions:
-        prompt = (completion and completion.prompt) or ()
-        stored.append(images.find_stored(prompt))
+    stored = [images.find_stored(completion.prompt or ()) for completion in completions]
     pictures: Mapping[str, images.Image] = {}
     if part.samples is not None and any(stored):
         pictures = source.find_images(part.samples)
@@ -421,18 +415,6 @@ def _join_lines(text: str) -> str:
 # ── what every rule reads
 
 
-@dataclass(frozen=True, slots=True)
-class RowReadings:
-    """What every rule reads in a completion, the run's own first, and all answers it states.
-
-    `is_flipped` is whether not all rules read it alike; None for a row that no metric counts.
-    """
-
-    is_flipped: bool | None
-    rules: list[RuleView]
-    stated: Sequence[tuple[Sequence[str], Span]]
-
-
 def _read_rows(
     source: SampleSource,
     part: Excerpt,
@@ -461,40 +443,36 @@ def _read_rows(
     if samples is not None:
         options = scorer.option_texts(samples.take(rows))
     texts = list_texts(part.completions)
+    read_row = partial(_read_row, scorer.rule_name, only_rules=only_rules)
     for number, row_options in zip(rows, options, strict=True):
         verdict = verdicts[source.reading][number]
         labels = tuple(verdict["metadata"]["choices"])
-        passage = texts[number], labels, row_options
-        readings[number] = _read_row(scorer, passage, verdict, only_rules=only_rules)
+        told_options = None if scorer.options is None else row_options
+        readings[number] = read_row((texts[number], labels, row_options), told_options, verdict)
     return readings
 
 
 def _read_row(
-    scorer: StringEqualsMcqa,
+    own_rule: str,
     passage: Passage,
+    told_options: Labels | None,
     verdict: Fields,
     *,
     only_rules: bool,
 ) -> RowReadings:
+    """Return what is read in one completion; rules see the options that they are told."""
     text, labels, options = passage
     metadata = verdict["metadata"]
-    truth = metadata.get("ground_truth_choice")
-    rules = [_view_own(scorer.rule_name, text, metadata)]
-    rule_options = None if scorer.options is None else options
-    for name in RULE_NAMES:
-        if name != scorer.rule_name:
-            rules.append(_read_rule(name, text, labels, rule_options, truth))
+    rules = _read_rules((text, labels, told_options), own_rule, metadata)
     # A user's own pattern is no rule that others could be compared with.
-    compared = rules if scorer.rule_name in RULE_NAMES else rules[1:]
+    compared = rules if own_rule in RULE_NAMES else rules[1:]
     is_flipped = None
     if verdict["status"] == ScoreStatus.SCORED.value and "excluded_by" not in verdict:
         is_flipped = len({rule["choice"] for rule in compared}) > 1
-    statements: Sequence[tuple[Sequence[str], Span]] = ()
-    if not only_rules:
-        rules += _read_extractors(passage, truth)
-        if text is not None:
-            statements = list_statements(text, labels, options)
-    return RowReadings(is_flipped, rules, statements)
+    if only_rules:
+        return RowReadings(is_flipped, rules, ())
+    rules += _read_extractors(passage, metadata.get("ground_truth_choice"))
+    return RowReadings(is_flipped, rules, list_statements(text or "", labels, options))
 
 
 def _read_extractors(passage: Passage, truth: object) -> Iterator[RuleView]:
@@ -506,28 +484,26 @@ def _read_extractors(passage: Passage, truth: object) -> Iterator[RuleView]:
         yield _view_reading(name, "lens", choice, truth)
 
 
-def _view_own(name: str, text: str | None, metadata: Fields) -> RuleView:
+def _read_rules(passage: Passage, own_rule: str, metadata: Fields) -> list[RuleView]:
+    """Return what every rule reads in a completion, the run's own as it is stored."""
+    text, labels, options = passage
+    truth = metadata.get("ground_truth_choice")
     span: Any = metadata.get("answer_span")
-    rule = str(metadata.get("extraction_rule") or name)
+    rule = str(metadata.get("extraction_rule") or own_rule)
     if span is None:
         span = find_first(rule, text)
-    part = None if rule == name else rule.partition("/")[2] or None
+    part = None if rule == own_rule else rule.partition("/")[2] or None
     choice: Any = metadata.get("predicted_choice")
-    return _view_reading(name, "own", choice, metadata.get("ground_truth_choice"), part, span)
-
-
-def _read_rule(
-    name: str,
-    text: str | None,
-    labels: Labels,
-    options: Labels | None,
-    truth: object,
-) -> RuleView:
-    if text is None:
-        return _view_reading(name, "rule", None, truth)
-    reading = find_rule(name).read(text, labels, options)
-    span = reading.span or find_first(name, text)
-    return _view_reading(name, "rule", reading.choice, truth, reading.part, span)
+    rules = [_view_reading(own_rule, "own", choice, truth, part, span)]
+    for name in RULE_NAMES:
+        if name == own_rule:
+            continue
+        reading = Reading(None)
+        if text is not None:
+            reading = RULES[name].read(text, labels, options)
+        span = reading.span or find_first(name, text)
+        rules.append(_view_reading(name, "rule", reading.choice, truth, reading.part, span))
+    return rules
 
 
 def _view_reading(
@@ -652,7 +628,12 @@ def _list_verdicts(
     return views
 
 
-def explain_score(scorer: Scorer, verdict: Fields, part: Excerpt, number: int) -> str | None:
+def explain_score(
+    scorer: Scorer,
+    verdict: Fields,
+    part: Excerpt,
+    number: int,
+) -> str | None:
     """Return why the verdict on one row of the excerpt is what it is, in a sentence."""
     metadata = verdict["metadata"]
     values = verdict["values"]

@@ -13,12 +13,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache
+from itertools import groupby
 from typing import Any, Literal, get_args
 
 import polars as pl
 
 from answerkey.dataset_audit.questions import QuestionFields, find_fields
-from answerkey.datasets.dataset import open_dataset
+from answerkey.datasets.dataset import Recorded, open_dataset
+from answerkey.datasets.rows import Positions, repeat_positions
 from answerkey.errors import AnswerkeyError, RunError, SpecError, listing
 from answerkey.evaluate.job import CHUNK_ROWS, fit_rows
 from answerkey.evaluate.pairs import read_numbers
@@ -29,15 +31,12 @@ from answerkey.models import images
 from answerkey.reports.view import count_trials
 from answerkey.run_audit.audit import audit, find_reading_step
 from answerkey.run_audit.text import Audit
-from answerkey.runs import Run, TaskRun
+from answerkey.runs import KeptCompletions, Run, TaskRun
 from answerkey.scorers import reads_choices
 from answerkey.spec import ScoringStep, source_from, task_from_source
 from answerkey.templates import RowError
 from answerkey.types import Completions, Samples, Scores, ScoreStatus, Validity
 
-#: Rows are read together if this part of a chunk, or less, lies between them: finding one row in a
-#: file takes as long as reading the thousands around it.
-NEAR_PART = 4
 #: Of more completions than this, so many are read by every rule to see which of them flip.
 MAX_REREAD = 20_000
 #: How many ids are read together.
@@ -75,9 +74,8 @@ class Excerpt:
     def __len__(self) -> int:
         return len(self.positions)
 
-    def take(self, places: Sequence[int]) -> Excerpt:
-        """Return the rows at these places of the tables; `positions` are theirs already."""
-        rows = pl.Series(places, dtype=pl.UInt32)
+    def take(self, rows: pl.Series) -> Excerpt:
+        """Return these rows of the tables; `positions` are theirs already."""
         return replace(
             self,
             scores=self.scores[rows],
@@ -89,8 +87,8 @@ class Excerpt:
 class SampleSource:
     """Where the rows of a task lie, and how they are read; small enough to be sent to a worker.
 
-    `opened` is None when the dataset is gone or has changed; `missing` then says so, and `kept` are
-    the completions that the run has by itself. `values` names the value that stands for each
+    `opened` is None when the dataset is gone or has changed; `missing` then says so, and `recorded`
+    are the completions that the run has by itself. `values` names the value that stands for each
     scorer, `encoded` those fields of each that are JSON text. `reader` is the scorer whose rule is
     compared with others, and `reading` its key. `fields` is None if no column holds the question.
     """
@@ -100,7 +98,7 @@ class SampleSource:
         self.main = self.task.main_step
         self.examples = task_run.source.get("examples")
         self.scores = task_run.stored_scores
-        self.kept = task_run.stored_completions
+        self.recorded: Recorded | None = None
         self.num_trials = count_trials(task_run)
         step = find_reading_step(self.task)
         self.reading = step.key
@@ -125,12 +123,16 @@ class SampleSource:
             if error.code != "E505":
                 raise
             # No path, for the sentence may travel further than the files.
-            texts = "its texts" if len(self.kept) else "its texts and completions"
+            texts = "its texts and completions"
+            if len(task_run.stored_completions):
+                texts = "its texts"
+                self.recorded = KeptCompletions(task_run.stored_completions, self.num_trials)
             gone = "The dataset of this run is gone or has changed since"
             self.missing = f"{gone}, so that {texts} are not shown."
 
     def _open(self, opened: Reopened) -> None:
         self.opened = opened
+        self.recorded = opened.recorded
         rows = opened.dataset.rows
         self.chunk = max(1, fit_rows(rows, opened.recorded) // self.num_trials)
         category = opened.task_run.totals.get("category_column")
@@ -155,43 +157,33 @@ class SampleSource:
         size = self.num_trials
         names = None if scorers is None else ["sample_id", "trial", *scorers]
         for stretch in self._cut(positions):
-            first = stretch[0] // size
-            last = stretch[-1] // size + 1
-            offset = first * size
-            length = (last - first) * size
-            excerpt = Excerpt(stretch, self.scores.read(offset, length, names), None, None)
-            if self.opened is None:
-                if completions and len(self.kept):
-                    replies = Completions.from_frame(self.kept.read(offset, length))
-                    excerpt = replace(excerpt, completions=replies)
-            elif samples or completions:
-                loaded = self.opened.dataset.rows.slice(first, last - first).load()
+            chosen = range(stretch[0] // size, stretch[-1] // size + 1)
+            needed: Positions = chosen
+            if len(stretch) < len(chosen) * size:
+                needed = (pl.Series(stretch, dtype=pl.Int64) // size).unique(maintain_order=True)
+            rows = repeat_positions(needed, size)
+            excerpt = Excerpt(stretch, self.scores.take(rows, names), None, None)
+            loaded = Samples([], [])
+            if self.opened is not None and (samples or completions):
+                loaded = self.opened.dataset.rows.take(needed).load()
                 excerpt = replace(excerpt, samples=loaded.repeat(size))
-                if completions:
-                    replies = self.opened.recorded.slice(first, last - first).read(loaded)
-                    excerpt = replace(excerpt, completions=replies)
-            if len(stretch) < length:
-                excerpt = excerpt.take([position - offset for position in stretch])
+            if self.recorded is not None and completions:
+                replies = self.recorded.take(needed).read(loaded)
+                excerpt = replace(excerpt, completions=replies)
+            if len(stretch) < len(rows):
+                places = pl.Series(rows).is_in(pl.Series(stretch).implode()).arg_true()
+                excerpt = excerpt.take(places)
             yield excerpt
 
     def _cut(self, positions: Collection[int] | None) -> Iterator[Sequence[int]]:
-        """Yield positions that are read together: near each other, and in the same chunk."""
+        """Yield the positions in each chunk, which are read together."""
         step = self.chunk * self.num_trials
         if positions is None:
             for offset in range(0, len(self.scores), step):
                 yield range(offset, min(offset + step, len(self.scores)))
             return
-        gap = max(self.num_trials, step // NEAR_PART)
-        stretch: list[int] = []
-        for position in sorted(positions):
-            if stretch:
-                is_far = position - stretch[-1] > gap
-                if is_far or position // step > stretch[0] // step:
-                    yield stretch
-                    stretch = []
-            stretch.append(position)
-        if stretch:
-            yield stretch
+        for _, group in groupby(sorted(positions), key=lambda position: position // step):
+            yield list(group)
 
     def tabulate(self, part: Excerpt) -> pl.DataFrame:
         """Return the columns of `INDEXED`, and `value`, as the main scorer has them.
@@ -243,7 +235,11 @@ class SampleSource:
         """Return the category of each row."""
         columns = [pl.Series([], dtype=pl.String)]
         has_categories = self.category is not None
-        for part in self.read(scorers=(), samples=has_categories, completions=False):
+        for part in self.read(
+            scorers=(),
+            samples=has_categories,
+            completions=False,
+        ):
             columns.append(self.label_categories(part))
         return pl.concat(columns)
 

@@ -45,7 +45,7 @@ from answerkey.text import (
     shorten_path,
     wrap,
 )
-from answerkey.types import Groups, MetricValue
+from answerkey.types import Groups, GroupValue, MetricValue
 
 if TYPE_CHECKING:  # showing a run needs nothing that makes one
     from answerkey.evaluate.observer import CallProgress
@@ -53,13 +53,15 @@ if TYPE_CHECKING:  # showing a run needs nothing that makes one
 #: A width for lines that must stay whole: a command is copied as it stands.
 UNLIMITED = 10_000
 SIMULATED = "SIMULATED: answers made from the key, by no language model"
-MAX_ID, MAX_NAMES, MAX_REASONS, MAX_RUNS = 40, 4, 10, 10
+MAX_NAMES, MAX_REASONS, MAX_RUNS = 4, 10, 10
 #: Groups or categories at each end, the best and the worst; `-v` shows more of them.
 ENDS, VERBOSE_ENDS = 5, 100
 #: A warning is due if more recorded completions than this share begin with a thinking block.
 THINKING_SHARE = 0.01
 
 Rows = Sequence[Sequence[Cell]]
+#: What has a value and an interval.
+Measured = MetricValue | GroupValue | CategoryRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +89,10 @@ class Layout:
         """Return a text in indented lines."""
         return draw_text(text, self.width, role)
 
-    def number(self, value: float | None, *, as_share: bool) -> str:
-        """Return a number."""
-        return format_figure(value, as_share=as_share, digits=self.digits)
-
-    def interval(self, interval: tuple[float, float] | None, *, as_share: bool = True) -> str:
-        """Return an interval; empty when there is none."""
-        return format_interval(interval, as_share=as_share, digits=self.digits)
+    def figures(self, entry: Measured, *, as_share: bool) -> tuple[str, str]:
+        """Return a value and its interval, which is empty where there is none."""
+        number = format_figure(entry.value, as_share=as_share, digits=self.digits)
+        return number, format_interval(entry.interval, as_share=as_share, digits=self.digits)
 
 
 def draw_summary(
@@ -148,19 +147,19 @@ def _draw_head(view: RunView, layout: Layout) -> Lines:
 
 def _draw_task(task: TaskView, layout: Layout) -> Lines:
     lines = [BLANK, *_draw_facts(task, layout), BLANK]
-    if not layout.is_complete:
+    if layout.is_complete:
+        lines += _draw_numbers(task, layout)
+    else:
         lines += layout.text(task.incomplete, "warn")
         if task.advice:
             lines += layout.text(task.advice, "warn")
-        lines += [BLANK, *_draw_counts(task), *_draw_lost(task, layout)]
-    else:
-        lines += _draw_numbers(task, layout)
-        lines += [BLANK, *_draw_counts(task)]
-        if task.task.totals.get("readings"):
-            from answerkey.run_audit.text import draw_both_rules
+    lines += [BLANK, *_draw_counts(task)]
+    if layout.is_complete and task.task.totals.get("readings"):
+        from answerkey.run_audit.text import draw_both_rules
 
-            lines += draw_both_rules(task.task, layout.width, layout.digits)
-        lines += _draw_lost(task, layout)
+        lines += draw_both_rules(task.task, layout.width, layout.digits)
+    lines += _draw_lost(task, layout)
+    if layout.is_complete:
         lines += _draw_groups(task, layout)
     if layout.verbose:
         letters = task.task.totals["letters"]
@@ -218,15 +217,11 @@ def _draw_headlines(view: RunView, layout: Layout) -> Lines:
         for entry in task.metrics:
             if entry.is_about_order:
                 continue
-            metric = entry.metric
-            as_share = entry.is_share
-            right = ""
-            if "of" in metric.details:
-                right = f"  {metric.details['count']} of {metric.details['of']} right"
-            number = layout.number(metric.value, as_share=as_share)
-            interval = layout.interval(metric.interval, as_share=as_share)
-            text = f"{name}{entry.label} {number} {interval}".rstrip()
-            lines.append(line(Span(text, "title"), right))
+            details = entry.metric.details
+            right = f"  {details['count']} of {details['of']} right" if "of" in details else ""
+            figures = layout.figures(entry.metric, as_share=entry.is_share)
+            text = " ".join((entry.label, *figures)).rstrip()
+            lines.append(line(Span(f"{name}{text}", "title"), right))
             break
     return lines if len(lines) > 1 else []
 
@@ -250,8 +245,7 @@ def _draw_facts(task: TaskView, layout: Layout) -> Lines:
         text = f"{repeated['num_runs']} runs; what follows is the first of them"
         facts.append(("repeated", text))
     if layout.verbose:
-        config = manifest.get("config") or {}
-        values = ", ".join(f"{key}={value!r}" for key, value in config.items())
+        values = ", ".join(f"{key}={value!r}" for key, value in manifest["config"].items())
         facts.append(("config", values or "none"))
     name = ""
     if task.display_name not in {"", task.key}:
@@ -269,23 +263,22 @@ def _list_answerers(task: TaskView) -> list[tuple[str, Cell]]:
             facts.append(("", Span(SIMULATED, "warn")))
     else:
         facts.append(("completions", _say_completions(task)))
-    facts += [("judge", judge) for judge in task.judges]
-    facts += [("fallback", model) for model in task.fallbacks]
+    facts += task.helpers
     if task.reused:
         facts.append(("replies", Span(task.reused, "warn")))
     return facts
 
 
 def _say_completions(task: TaskView) -> str:
-    recorded: Mapping[str, Any] = task.task.manifest.get("completions") or {}
+    recorded = task.task.manifest["completions"]
     text = "in the dataset"
-    if recorded.get("file"):
+    if recorded["file"]:
         text = f"recorded in {shorten_path(recorded['file'])}"
-    elif recorded.get("source") == "recorded":
+    elif recorded["source"] == "recorded":
         text = "given in memory"
     if recorded.get("model"):
         text = f"of {recorded['model']}, {text}"
-    if recorded.get("column"):
+    if recorded["column"]:
         text += f", column {recorded['column']}"
     if recorded.get("split_thinking"):
         text += ", thoughts taken out"
@@ -293,13 +286,13 @@ def _say_completions(task: TaskView) -> str:
 
 
 def _say_dataset(task: TaskView) -> str:
-    dataset: Mapping[str, Any] = task.task.manifest.get("dataset") or {}
-    label = dataset.get("display_name") or dataset.get("key") or "in memory"
+    dataset = task.task.manifest["dataset"]
+    label = dataset["display_name"] or dataset["key"] or "in memory"
     used = task.counts["samples"]
     size = format_count(used, "sample")
-    if dataset.get("rows_read") not in {None, used}:
+    if dataset["rows_read"] != used:
         size = f"{used} of {dataset['rows_read']} rows"
-    if dataset.get("file"):
+    if dataset["file"]:
         size = f"{shorten_path(dataset['file'])}, {size}"
     return f"{label} ({size})"
 
@@ -308,13 +301,10 @@ def _say_trials(trials: Mapping[str, Any]) -> str:
     """Return how many trials there were, and what stands for them in each score."""
     meanings: dict[str, str] = {}
     for entry in trials["score_aggregators"]:
-        function = entry["aggregator"]["function"]
-        k = entry["aggregator"]["k"]
-        if k:
-            function = function.replace("k", str(k), 1)
-        meanings.setdefault(entry["score_name"], function)
-    texts = [f"{score} is its {label}" for score, label in meanings.items()]
-    meaning = "; ".join(texts) or "values are their mean"
+        aggregator = entry["aggregator"]
+        function = aggregator["function"].replace("k", str(aggregator["k"] or "k"), 1)
+        meanings.setdefault(entry["score_name"], f"{entry['score_name']} is its {function}")
+    meaning = "; ".join(meanings.values()) or "values are their mean"
     return f"{trials['num_trials']} of each sample; {meaning}"
 
 
@@ -357,8 +347,7 @@ def _draw_metrics(task: TaskView, views: Sequence[MetricView], layout: Layout) -
         metric = view.metric
         as_share = view.is_share
         role: Role = "dim" if metric.value is None else "strong"
-        number = Span(layout.number(metric.value, as_share=as_share), role)
-        interval = layout.interval(metric.interval, as_share=as_share)
+        number, interval = layout.figures(metric, as_share=as_share)
         error = ""
         if has_errors:
             error = format_error(metric.std_error, as_share=as_share, digits=layout.digits)
@@ -366,7 +355,7 @@ def _draw_metrics(task: TaskView, views: Sequence[MetricView], layout: Layout) -
         key = metric.scorer if len(scorers) > 1 else ""
         scorer = Span(task.scorer_names.get(metric.scorer, key), "dim")
         label = Span(view.label, "strong")
-        rows.append((label, number, interval, error, str(metric.n), scorer))
+        rows.append((label, Span(number, role), interval, error, str(metric.n), scorer))
     header = ("", "value", "95 % interval", "std. error", "n", "scorer")
     lines = lay_out(Table(header, rows, "<>>>><", flexible=0), layout.width)
     return lines + _draw_notes(views, layout)
@@ -416,12 +405,12 @@ def _draw_repeatability(
     rows: list[Sequence[Cell]] = []
     for metric in repeated["metrics"]:
         name = metric["name"]
+        as_share = shares.get(name, False)
         cells = []
-        for value in (metric["mean"], metric["std_dev"], *metric["values"]):
-            cells.append(layout.number(value, as_share=shares.get(name, False)))
+        for value in (metric["mean"], metric["std_dev"], *metric["values"][:MAX_RUNS]):
+            cells.append(format_figure(value, as_share=as_share, digits=layout.digits))
         mean, spread, *values = cells
-        shown = ", ".join(values[:MAX_RUNS])
-        rows.append((Span(name, "strong"), mean, spread, shown))
+        rows.append((Span(name, "strong"), mean, spread, ", ".join(values)))
     header = (f"Over {repeated['num_runs']} runs", "mean", "std. dev.", "values")
     lines = layout.table(header, rows, "<>><", 3)
     for scorer, agreement in repeated["agreement"].items():
@@ -476,19 +465,16 @@ def _draw_lost(task: TaskView, layout: Layout) -> Lines:
     lines = _draw_invalid(task, layout)
     rows: list[Sequence[Cell]] = []
     for kind, reasons in (("failed", task.failed), ("errors", task.errors)):
-        for reason in reasons:
-            sample = shorten(reason.example["sample_id"], MAX_ID)
-            rows.append((kind, reason.name, str(reason.count), sample))
+        rows += [(kind, *reason.cells) for reason in reasons]
     lines += layout.table(("No score", "reason", "count", "example"), rows, "<<><", 1)
     rows = []
     raised: Lines = []
     for scorer, reasons in task.failures.items():
         name = task.scorer_names.get(scorer, scorer)
         for reason in reasons:
-            sample = shorten(reason.example["sample_id"], MAX_ID)
             if scorer != task.task.main_scorer:  # whose rows stand in the table above
-                rows.append((name, reason.name, str(reason.count), sample))
-            raised += _draw_traceback(sample, reason.example.get("traceback") or "", layout)
+                rows.append((name, *reason.cells))
+            raised += _draw_traceback(reason, layout)
     lines += layout.table(("Failed scorer", "reason", "count", "example"), rows, "<<><", 1)
     return lines + raised
 
@@ -499,19 +485,20 @@ def _draw_invalid(task: TaskView, layout: Layout) -> Lines:
     for reason in task.invalid:
         share = format_percent(reason.count / scored) if layout.is_complete else ""
         completion = quote(reason.example.get("completion"), layout.width)
-        sample = shorten(reason.example["sample_id"], MAX_ID)
-        rows.append((reason.name, str(reason.count), share, sample, completion))
+        name, count, sample = reason.cells
+        rows.append((name, count, share, sample, completion))
     header = ("Invalid because", "count", "share", "example", "completion")
     return layout.table(header, rows, "<>><<", 4)
 
 
-def _draw_traceback(sample: str, traceback: str, layout: Layout) -> Lines:
+def _draw_traceback(reason: ReasonView, layout: Layout) -> Lines:
     """Return the last place in the user's code, and what was raised there."""
+    traceback = reason.example.get("traceback") or ""
     texts = [text.strip() for text in traceback.strip().splitlines()]
     if not texts:
         return []
     places = [text for text in texts if text.startswith("File ")]
-    where = ": ".join([sample, *places[-1:], texts[-1]])
+    where = ": ".join([reason.cells[-1], *places[-1:], texts[-1]])
     first, *further = wrap(make_visible(where), layout.width - 2)
     lines = [line("  ", Span(first, "warn"))]
     return lines + [line("    ", Span(text, "warn")) for text in further]
@@ -549,12 +536,9 @@ def _draw_averages(
 ) -> Lines:
     rows = []
     for view, groups in grouped:
-        average = groups.macro
-        as_share = view.is_share
-        micro = layout.number(view.metric.value, as_share=as_share)
-        macro = layout.number(average.value, as_share=as_share)
-        interval = layout.interval(average.interval, as_share=as_share)
-        rows.append((view.label, micro, macro, interval, str(average.n)))
+        micro, _ = layout.figures(view.metric, as_share=view.is_share)
+        macro = layout.figures(groups.macro, as_share=view.is_share)
+        rows.append((view.label, micro, *macro, str(groups.macro.n)))
     header = (f"Averages by {column}", "micro", "macro", "95 % of macro", "groups")
     lines = layout.table(header, rows, "<>>>>", 0)
     if groups.macro.note:
@@ -576,10 +560,8 @@ def _draw_values(
     ordered = sorted(values, key=lambda row: -(row.value or 0.0))
     ordered.sort(key=lambda row: row.value is None)
     for row in ordered:
-        number = layout.number(row.value, as_share=as_share)
-        interval = layout.interval(row.interval, as_share=as_share)
         right = "" if row.correct is None else str(row.correct)
-        rows.append((row.label, number, interval, right, str(row.n)))
+        rows.append((row.label, *layout.figures(row, as_share=as_share), right, str(row.n)))
     size = VERBOSE_ENDS if layout.verbose else ENDS
     hidden = len(rows) - 2 * size
     if hidden > 0:
@@ -587,8 +569,7 @@ def _draw_values(
         gap = Span(f"… {hidden} more; {where}", "dim")
         rows[size:-size] = [(gap, "", "", "", "")]
     if macro is not None:
-        number = layout.number(macro.value, as_share=True)
-        cells = (macro.label, number, layout.interval(macro.interval), "", "")
+        cells = (macro.label, *layout.figures(macro, as_share=True), "", "")
         rows.append([Span(cell, "dim") for cell in cells])
     header = (f"By {column}", label, "95 % interval", "right", "n")
     return layout.table(header, rows, "<>>>>", 0)
@@ -634,9 +615,8 @@ def _list_call_facts(calls: CallsView) -> dict[str, str]:
 def _draw_call_reasons(title: str, reasons: Sequence[ReasonView], layout: Layout) -> Lines:
     rows = []
     for reason in reasons[:MAX_REASONS]:
-        sample = shorten(reason.example["sample_id"], MAX_ID)
         text = shorten(reason.example.get("error", ""), layout.width)
-        rows.append((reason.name, str(reason.count), sample, text))
+        rows.append((*reason.cells, text))
     return layout.table((title, "count", "example", "what was said"), rows, "<><<", 3)
 
 

@@ -43,13 +43,14 @@ from answerkey.text import (
     is_share,
     lay_out,
     say_reused,
+    shorten,
 )
 from answerkey.types import Gate, Groups, MetricValue
 
 #: Metrics about the order of the options, which have a table of their own.
 ORDER_TYPES = {"choice_order", "pride"}
-#: The most reasons of a scorer that are listed.
-MAX_NAMED = 20
+#: The most reasons of a scorer that are listed, and how much of an id stands in a table.
+MAX_NAMED, MAX_ID = 20, 40
 #: The folder of runs, unless another is named.
 RUNS = "runs"
 
@@ -79,6 +80,11 @@ class ReasonView:
     name: str
     count: int
     example: Entry
+
+    @property
+    def cells(self) -> tuple[str, str, str]:
+        """The reason, its count and the first sample, as tables show them."""
+        return self.name, str(self.count), shorten(self.example["sample_id"], MAX_ID)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +133,9 @@ class TaskView:
     """One task of a run: what was evaluated, the counts that add up, every metric.
 
     `task` is the task itself, which the features that draw their own part are given. `row_counts`
-    are the counts of completions where a sample has several. `failures` says by scorer why it could
-    not score samples. `cause` and `advice` are of a run that is not complete.
+    are the counts of completions where a sample has several. `helpers` are the models that scorers
+    ask, each after its role. `failures` says by scorer why it could not score samples. `cause` and
+    `advice` are of a run that is not complete.
     """
 
     task: TaskRun
@@ -137,8 +144,7 @@ class TaskView:
     model: str | None
     is_simulated: bool
     answerer: str
-    judges: Sequence[str]
-    fallbacks: Sequence[str]
+    helpers: Sequence[tuple[str, str]]
     reused: str | None
     counts: Mapping[str, int]
     row_counts: Mapping[str, int] | None
@@ -243,14 +249,22 @@ def view_task(task: TaskRun, *, is_complete: bool) -> TaskView:
     """Return what people are shown of one task."""
     manifest = task.manifest
     totals = task.totals
-    model: Entry = manifest.get("model") or {}
+    model: Entry = manifest["model"] or {}
     calls = manifest.get("calls") or {}
     rows = totals.get("orders") or totals.get("trials") or {}
     metrics = []
     for value in task.metrics.values():
-        is_about_order = value.type in ORDER_TYPES
-        label = label_metric(task, value)
-        metrics.append(MetricView(value, label, is_share(value), is_about_order))
+        view = MetricView(
+            value,
+            label_metric(task, value),
+            is_share(value),
+            value.type in ORDER_TYPES,
+        )
+        metrics.append(view)
+    scorer_names = {}
+    for scorer in manifest["scorers"]:
+        if name := scorer.get("display_name"):
+            scorer_names[scorer["key"]] = name
     failures = {}
     for key, counted in totals.get("failures", {}).items():
         failures[key] = list_reasons(counted)[:MAX_NAMED]
@@ -261,18 +275,17 @@ def view_task(task: TaskRun, *, is_complete: bool) -> TaskView:
     return TaskView(
         task=task,
         key=task.key,
-        display_name=str(manifest.get("display_name") or ""),
+        display_name=manifest["display_name"] or "",
         model=model.get("name"),
-        is_simulated=bool(model.get("simulated")),
+        is_simulated=model.get("simulated", False),
         answerer=name_answerer(manifest),
-        judges=list_judges(manifest, "judge"),
-        fallbacks=list_judges(manifest, "fallback"),
+        helpers=list_helpers(manifest),
         reused=say_reused(calls.values()),
         counts=task.counts,
         row_counts=rows.get("counts"),
         metrics=metrics,
-        scorer_names=list_scorer_names(task),
-        invalid=list_reasons(totals.get("invalid", {})),
+        scorer_names=scorer_names,
+        invalid=list_reasons(totals["invalid"]),
         failed=list_reasons(totals["failed"]),
         errors=list_reasons(totals["errors"]),
         failures=failures,
@@ -297,43 +310,34 @@ def _view_categories(task: TaskRun) -> Categories | None:
     None where a metric is grouped by that column, since its own table shows the same. Trials and
     orders of one sample are not independent draws, so they have no interval.
     """
-    counted: Mapping[str, Mapping[str, int]] = task.totals["categories"]
     column = task.totals["category_column"]
-    grouped: set[str] = set()
     for metric in task.metrics.values():
-        grouped.update(groups.column for groups in metric.groups)
-    if not counted or column in grouped:
-        return None
-    is_repeated = bool(task.totals.get("trials") or task.totals.get("orders"))
+        if any(groups.column == column for groups in metric.groups):
+            return None
+    is_repeated = "trials" in task.totals or "orders" in task.totals
     rows = []
-    for label, entry in counted.items():
-        rows.append(_view_category(label, entry, is_repeated=is_repeated))
+    for label, entry in task.totals["categories"].items():
+        correct = entry["correct"]
+        n = entry["n"]
+        row = CategoryRow(label, correct, n, correct / n, wilson(correct, n))
+        if entry["partial"]:  # only the count is certain
+            row = replace(row, value=None, interval=None)
+        elif is_repeated:
+            row = replace(row, interval=None)
+        rows.append(row)
+    if not rows:
+        return None
     macro = None
     if len(rows) > 1 and all(row.interval for row in rows):
-        macro = average_counts([(entry["correct"], entry["n"]) for entry in counted.values()])
+        macro = average_counts([(row.correct or 0, row.n) for row in rows])
     return Categories(column, "rows" if is_repeated else "n", rows, macro)
-
-
-def _view_category(label: str, entry: Mapping[str, int], *, is_repeated: bool) -> CategoryRow:
-    correct = entry["correct"]
-    n = entry["n"]
-    if entry["partial"]:  # where answers are right in part, only the count is certain
-        return CategoryRow(label, correct, n, None, None)
-    interval = None if is_repeated else wilson(correct, n)
-    return CategoryRow(label, correct, n, correct / n, interval)
 
 
 def list_groups(groups: Groups) -> list[CategoryRow]:
     """Return the values of a metric by group."""
     rows = []
     for group in groups.values:
-        row = CategoryRow(
-            label=str(group.group),
-            correct=None,
-            n=group.n,
-            value=group.value,
-            interval=group.interval,
-        )
+        row = CategoryRow(str(group.group), None, group.n, group.value, group.interval)
         rows.append(row)
     return rows
 
@@ -341,15 +345,14 @@ def list_groups(groups: Groups) -> list[CategoryRow]:
 def _view_calls(entry: Entry) -> list[CallsView]:
     names = {field.name for field in fields(CallsView)}
     views = []
-    for purpose, counted in (entry.get("calls") or {}).items():
-        values = {name: value for name, value in counted.items() if name in names}
-        values["purpose"] = purpose
+    for purpose, counted in entry.get("calls", {}).items():
+        values = {"purpose": purpose, **counted}
         for group in ("errors", "retried"):
             values[group] = []
             for reason in counted.get(group) or ():
                 view = ReasonView(reason["reason"], reason["count"], reason["example"])
                 values[group].append(view)
-        views.append(CallsView(**values))
+        views.append(CallsView(**{name: values[name] for name in names & values.keys()}))
     return views
 
 
@@ -411,7 +414,7 @@ def _can_go_on(run: Run) -> bool:
     if run.path is None:
         return False
     entries: Sequence[Entry] = run.manifest["tasks"]
-    if "rescored_from" in run.manifest and not any(map(list_judges, entries)):
+    if "rescored_from" in run.manifest and not any(map(list_helpers, entries)):
         return False
     if run.status == "running" or "stopped" in run.manifest:
         return True
@@ -422,40 +425,30 @@ def _can_go_on(run: Run) -> bool:
 # ── names and single facts
 
 
-def list_judges(entry: Entry, role: str | None = None) -> list[str]:
-    """Return the names of the models that scorers ask, in this role if one is named."""
-    names = {}
-    for scorer in entry.get("scorers") or []:
-        model = scorer.get("model")
-        if model and role in {None, model.get("role", "judge")}:
-            names[str(model["name"])] = True
-    return list(names)
-
-
-def list_scorer_names(task: TaskRun) -> dict[str, str]:
-    """Return the display names of scorers by key, of those that have one."""
-    names = {}
-    for scorer in task.manifest["scorers"]:
-        if scorer.get("display_name"):
-            names[scorer["key"]] = str(scorer["display_name"])
-    return names
+def list_helpers(entry: Entry) -> list[tuple[str, str]]:
+    """Return the models that scorers ask, each after its role: `judge` or `fallback`."""
+    helpers = {}
+    for scorer in entry["scorers"]:
+        if model := scorer.get("model"):
+            helpers[model.get("role", "judge"), model["name"]] = True
+    return list(helpers)
 
 
 def label_metric(task: TaskRun, value: MetricValue) -> str:
     """Return a metric's name, with the scorer's display name in place of its key."""
-    name = list_scorer_names(task).get(value.scorer)
-    if name is None or not value.name.startswith(f"{value.scorer}_{value.metric}_"):
-        return value.name
-    return f"{name}: {value.name.removeprefix(f'{value.scorer}_')}"
+    if value.name.startswith(f"{value.scorer}_{value.metric}_"):
+        for scorer in task.manifest["scorers"]:
+            name = scorer.get("display_name")
+            if name and scorer["key"] == value.scorer:
+                return f"{name}: {value.name.removeprefix(f'{value.scorer}_')}"
+    return value.name
 
 
 def name_dataset(task: TaskRun) -> str:
     """Return what the dataset of a task is called; a file without its folder."""
-    dataset: Entry = task.manifest.get("dataset") or {}
-    label = dataset.get("display_name") or dataset.get("key")
-    if not label and dataset.get("file"):
-        label = Path(dataset["file"]).name
-    return str(label or "in memory")
+    dataset: Entry = task.manifest["dataset"]
+    label = dataset["display_name"] or dataset["key"] or Path(dataset["file"] or "").name
+    return label or "in memory"
 
 
 def count_trials(task: TaskRun) -> int:
@@ -497,7 +490,7 @@ def _describe_task(task: TaskRun) -> dict[str, Any]:
         described[name] = manifest.get(name)
     described["counts"] = dict(task.counts)
     described["calls"] = manifest.get("calls")
-    described["metrics"] = [describe_metric(value) for value in task.metrics.values()]
+    described["metrics"] = list(map(describe_metric, task.metrics.values()))
     described["tally"] = {**task.totals}
     del described["tally"]["counts"]
     for name in ("trials", "choice_order", "variant"):
@@ -583,7 +576,7 @@ def list_run(run: Run, path: str) -> ListedRun:
         samples = (samples or 0) + task.counts["samples"]
         listed = ListedTask(
             key=task.key,
-            name=task.manifest.get("display_name"),
+            name=task.manifest["display_name"],
             model=name_answerer(task.manifest, with_folder=False),
             dataset=name_dataset(task),
             fingerprint=task.manifest["dataset"]["fingerprint"],
@@ -615,10 +608,7 @@ def list_run(run: Run, path: str) -> ListedRun:
 
 def draw_listing(rows: Sequence[ListedRun], width: int) -> Lines:
     """Return the list of runs as a table: which, when, the model and the number."""
-    metrics: set[str | None] = set()
-    for row in rows:
-        metrics.update(task.metric for task in row.tasks[:1])
-    metrics.discard(None)
+    metrics = {task.metric for row in rows for task in row.tasks[:1] if task.metric}
     title = metrics.pop() if len(metrics) == 1 else None
     cells: list[Sequence[Cell]] = []
     for row in rows:
@@ -641,12 +631,12 @@ def _list_cells(row: ListedRun) -> list[Cell]:
 def _say_result(tasks: Sequence[ListedTask], *, with_metric: bool) -> str:
     """Return the number of the first task, and how many more there are."""
     result = ""
-    for task in tasks[:1]:
-        if task.metric is not None:
-            number = format_figure(task.value, as_share=task.is_share)
-            interval = format_interval(task.interval, as_share=task.is_share)
-            name = f"{task.metric} " if with_metric else ""
-            result = f"{name}{number} {interval}".rstrip()
+    if tasks and tasks[0].metric is not None:
+        task = tasks[0]
+        number = format_figure(task.value, as_share=task.is_share)
+        interval = format_interval(task.interval, as_share=task.is_share)
+        name = f"{task.metric} " if with_metric else ""
+        result = f"{name}{number} {interval}".rstrip()
     if len(tasks) > 1:
         result += f" and {format_count(len(tasks) - 1, 'more task')}"
     return result

@@ -7,19 +7,17 @@ out becomes a finding: a sentence with its numbers and a next step.
 from __future__ import annotations
 
 import re
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Literal
+from collections.abc import Iterator
+from dataclasses import replace
 
 import polars as pl
 
 from answerkey.datasets.dataset import Dataset
+from answerkey.datasets.rows import Positions, repeat_positions
 from answerkey.engines import Spread, open_engine
 from answerkey.errors import RunError
 from answerkey.evaluate.job import FEWEST_ROWS, Progress, fit_rows, ignore_progress
-from answerkey.evaluate.reopen import Reopened, find_task, reopen
+from answerkey.evaluate.reopen import Reopened, RunPart, find_task, reopen
 from answerkey.metrics.base import count_left_out, sort_keys
 from answerkey.metrics.task_counts import find_invalid_reasons
 from answerkey.metrics.trials import find_owners
@@ -37,13 +35,13 @@ from answerkey.run_audit.findings import (
 )
 from answerkey.run_audit.text import Audit, say_doubted
 from answerkey.runs import KeptCompletions, Run, RunPlace, TaskRun, load_run
-from answerkey.scorers import choose_audited, find_audited_rows, reads_choices
-from answerkey.scorers.rereading import OWN, Passage, list_passages, reread
+from answerkey.scorers import choose_audited, reads_choices
+from answerkey.scorers.rereading import OWN, list_passages, reread
 from answerkey.spec import ScoringStep, Task, task_from_source
 from answerkey.types import RULE_NAMES, CompletionStatus, Notice, Row, Sample, Samples, Scores
 
 #: How many completions are read together.
-BLOCK = 32_768
+BLOCK = 8_192
 #: Starting worker processes takes as long as reading texts of this many bytes.
 WORKER_BYTES = 4_000_000
 #: What a text costs besides its length, in bytes.
@@ -56,6 +54,8 @@ PLACEHOLDER = re.compile(
     r"|<<\s*config\.[^<>]{1,80}>>"
     r"|(?:(?<=[\s\"'(:>])|(?<=\\n)|^)\{[A-Za-z_][A-Za-z0-9_.]{0,60}\}"
 )
+#: How each of them begins; few prompts need a closer look.
+OPENING = r"\{[A-Za-z_{]|<<"
 
 
 def audit(
@@ -125,61 +125,59 @@ def _audit_task(reopened: Reopened, most: int | None, progress: Progress) -> Tas
     samples = len(reopened.dataset)
     step = find_reading_step(reopened.task)
     rule = step.scorer.rule_name if reads_choices(step.scorer) else None
-    audited = None
+    size = reopened.task.num_trials
+    audited: Positions = range(samples)
+    drawn_from = None
     if most is not None and len(reopened) > most:
-        audited = choose_audited(samples, max(1, most // reopened.task.num_trials))
+        drawn_from = len(reopened)
+        audited = pl.Series(choose_audited(samples, max(1, most // size)))
+    length = max(1, min(BLOCK, fit_rows(reopened.dataset.rows, reopened.recorded)) // size)
+    starts = range(0, len(audited), length)
+    parts = (reopened.take(audited[start : start + length]) for start in starts)
+    first = reopened.read(audited[:FEWEST_ROWS]).completions.frame["completion"]
+    spread = choose_spread(first, len(audited) * size)
     tally = ReadingTally()
-    for chunk in _read_chunks(reopened, step, audited):
-        _count_completions(tally, chunk)
-        if rule is not None:
-            _count_readings(tally, chunk.table, rule)
-        progress("audit", chunk.end, samples)
-    letters = {}
-    for truth in tally.group("truth"):
-        letters[truth] = tally.group("letter", truth)
+    tallies = open_engine().map(count_part, parts, spread=spread)
+    for start, counted in zip(starts, tallies, strict=True):
+        tally.update(counted)
+        progress("audit", min(start + length, len(audited)), len(audited))
+    letters = {truth: tally.group("letter", truth) for truth in tally.group("truth")}
     sizes = {}
-    for size, count in tally.group("choices").items():
-        sizes[int(size)] = count
+    for number, count in tally.group("choices").items():
+        sizes[int(number)] = count
     audit = TaskAudit(
         key=task_run.key,
         scorer=step.key if rule else None,
         rule=rule,
         n=tally.count("n"),
         left_out=dict(sorted(tally.group("left_out").items())),
-        num_trials=reopened.task.num_trials,
+        num_trials=size,
         samples=tally.count("owners"),
-        readers=tuple(_list_readers(tally, rule)),
+        readers=tuple(_list_readers(tally, rule)) if rule else (),
         flips=tally.count("flip"),
         flipped=tally.shown("flip"),
         flipped_rows=tally.flipped_rows,
         reasons=tuple(_list_reasons(tally)),
         letters=sort_keys(letters),
         choice_counts=dict(sorted(sizes.items())),
-        drawn_from=None if audited is None else len(reopened),
+        drawn_from=drawn_from,
     )
-    findings = [*find_run_findings(audit, tally), *_find_doubted(task_run)]
-    return replace(audit, findings=tuple(findings))
-
-
-def _find_doubted(task_run: TaskRun) -> Iterator[Finding]:
-    """Yield a finding about stated choices that are doubted, of all completions of the run."""
-    for sentence in say_doubted(task_run):
-        step = (
+    findings = find_run_findings(audit, tally)
+    for sentence in say_doubted(task_run):  # of all completions of the run
+        advice = (
             "read some with `answerkey explain`, which says what speaks against them; "
             "`extraction: {rule: stated_answer, accept: doubted}` accepts them"
         )
-        yield Finding("DOUBTED", sentence, step, dict(task_run.totals["doubted"]))
+        findings.append(Finding("DOUBTED", sentence, advice, dict(task_run.totals["doubted"])))
+    return replace(audit, findings=tuple(findings))
 
 
-def _list_readers(tally: ReadingTally, rule: str | None) -> Iterator[ReaderCounts]:
+def _list_readers(tally: ReadingTally, rule: str) -> Iterator[ReaderCounts]:
     """Yield the counts of each reader, the run's own reading first."""
-    if rule is None:
-        return
     for name in (OWN, *_list_names(rule)):
-        kind: Literal["own", "rule", "lens"] = "lens" if name in EXTRACTORS else "rule"
         reader = ReaderCounts(
             name,
-            kind,
+            "lens" if name in EXTRACTORS else "rule",
             n=tally.count("n"),
             correct=tally.count(name, "correct"),
             invalid=tally.count(name, "invalid"),
@@ -215,52 +213,6 @@ def _list_reasons(tally: ReadingTally) -> Iterator[ReasonCounts]:
 # Reading and counting
 
 
-@dataclass(frozen=True)
-class _Chunk:
-    """Some rows that are audited; `left_out` counts those that no metric sees.
-
-    `table` has the completions, verdicts and readings, `owners` is the number of samples behind
-    them, and `end` the number of samples up to here.
-    """
-
-    table: pl.DataFrame
-    left_out: Mapping[str, int]
-    owners: int
-    end: int
-
-
-def _read_chunks(
-    reopened: Reopened, step: ScoringStep, audited: Sequence[int] | None
-) -> Iterator[_Chunk]:
-    """Yield the rows of a task with what each reader reads in them.
-
-    They are read in worker processes where that pays.
-    """
-    rows = reopened.dataset.rows
-    size = reopened.task.num_trials
-    length = max(1, min(BLOCK, fit_rows(rows, reopened.recorded)) // size)
-    waiting: deque[_Chunk] = deque()
-
-    def list_chunks() -> Iterator[list[Passage]]:
-        for offset in range(0, len(rows), length):
-            chunk, passages = _load_chunk(reopened, step, audited, offset, length)
-            waiting.append(chunk)
-            yield passages
-
-    names: list[str] = []
-    is_told = False
-    if reads_choices(step.scorer):
-        names = _list_names(step.scorer.rule_name)
-        is_told = step.scorer.options is not None
-    read = partial(reread, names=names, is_told=is_told)
-    first = reopened.read(0, FEWEST_ROWS).completions.frame["completion"]
-    count = len(reopened) if audited is None else len(audited) * size
-    spread = choose_spread(first, count)
-    for columns in open_engine().map(read, list_chunks(), spread=spread):
-        chunk = waiting.popleft()
-        yield replace(chunk, table=chunk.table.with_columns(columns.values()))
-
-
 def choose_spread(texts: pl.Series, count: int) -> Spread:
     """Return whether to read `count` completions like these in worker processes."""
     distinct = texts.drop_nulls().unique()
@@ -268,53 +220,47 @@ def choose_spread(texts: pl.Series, count: int) -> Spread:
     return "processes" if size * count > WORKER_BYTES * len(texts) else "alone"
 
 
-def _load_chunk(
-    reopened: Reopened,
-    step: ScoringStep,
-    audited: Sequence[int] | None,
-    offset: int,
-    length: int,
-) -> tuple[_Chunk, list[Passage]]:
-    """Return the rows of `length` samples that count, and what rules are to read in them.
-
-    `audited` are the samples that are read.
-    """
-    size = reopened.task.num_trials
-    excerpt = reopened.read(offset, length)
-    encoded = (reopened.task_run.manifest.get("encoded") or {}).get(step.key, ())
+def count_part(part: RunPart) -> ReadingTally:
+    """Return what is counted of some samples, and of what readers read in their completions."""
+    step = find_reading_step(part.task)
+    excerpt = part.load()
+    encoded = part.task_run.manifest.get("encoded", {}).get(step.key, ())
     scores = Scores(excerpt.scores[step.key].struct.unnest(), frozenset(encoded))
-    end = offset + len(scores) // size
-    positions: Sequence[int] = range(len(scores))
-    if audited is not None:
-        positions = find_audited_rows(audited, range(offset, end), size)
-    rows = pl.Series(positions, dtype=pl.UInt32)
-    left_out = count_left_out(scores.take(rows))
-    rows = rows.filter(scores.counted().gather(rows))
-    samples = excerpt.samples.take(rows)
+    tally = ReadingTally()
+    for exclusion, count in count_left_out(scores).items():
+        tally.counts["left_out", exclusion] += count
+    is_counted = scores.counted()
+    rows = is_counted.arg_true()
+    positions = repeat_positions(part.positions, part.task.num_trials)
+    chosen = excerpt.samples.take(rows)
     completions = excerpt.completions.take(rows)
     scores = scores.take(rows)
+    tally.counts["owners",] += find_owners(chosen).n_unique()
     frame = completions.frame.select("completion", "status", "finish_reason", "prompt")
     table = frame.with_columns(
-        samples.ids.alias("id"),
-        (rows + offset * size).alias("position"),
+        chosen.ids.alias("id"),
+        pl.Series("position", positions).filter(is_counted),
         find_invalid_reasons(scores, frame["status"]).alias("reason"),
         scores.text("ground_truth_choice").alias("truth"),
         scores.text("predicted_choice").alias(OWN),
     )
-    passages: list[Passage] = []
-    if reads_choices(step.scorer):
-        passages = list_passages(step.scorer, samples, completions, scores)
+    _count_completions(tally, table)
+    scorer = step.scorer
+    if reads_choices(scorer):
+        passages = list_passages(scorer, chosen, completions, scores)
         sizes = [str(len(labels)) for _, labels, _ in passages]
-        table = table.with_columns(pl.Series("choices", sizes, dtype=pl.String))
-    return _Chunk(table, left_out, find_owners(samples).n_unique(), end), passages
+        names = _list_names(scorer.rule_name)
+        readings = reread(passages, names, is_told=scorer.options is not None)
+        table = table.with_columns(
+            pl.Series("choices", sizes, dtype=pl.String),
+            *readings.values(),
+        )
+        _count_readings(tally, table, scorer.rule_name)
+    return tally
 
 
-def _count_completions(tally: ReadingTally, chunk: _Chunk) -> None:
+def _count_completions(tally: ReadingTally, table: pl.DataFrame) -> None:
     """Count statuses, texts, prompts and signs that a completion was cut off."""
-    table = chunk.table
-    for exclusion, count in chunk.left_out.items():
-        tally.counts["left_out", exclusion] += count
-    tally.counts["owners",] += chunk.owners
     tally.counts["n",] += len(table)
     tally.add_groups("status", table["status"])
     text = pl.col("completion")
@@ -328,14 +274,14 @@ def _count_completions(tally: ReadingTally, chunk: _Chunk) -> None:
     is_open &= ~text.str.contains("</think>", literal=True)
     is_open |= reason.eq_missing("TRUNCATED_THINKING")
     is_limited = pl.col("finish_reason") == "length"
-    cut_off = table.filter(pl.any_horizontal(is_limited, is_open))
-    tally.add("by_limit", rows=table.filter(is_limited))
-    tally.add("open_thought", rows=table.filter(is_open))
-    tally.add("cut_off", rows=cut_off)
-    tally.add("cut_off_invalid", rows=cut_off.filter(reason.is_not_null()))
+    is_cut_off = pl.any_horizontal(is_limited, is_open)
+    tally.add(table, is_limited, "by_limit")
+    tally.add(table, is_open, "open_thought")
+    tally.add(table, is_cut_off, "cut_off")
+    tally.add(table, is_cut_off & reason.is_not_null(), "cut_off_invalid")
     prompts = table["prompt"].drop_nulls()
     tally.counts["prompts",] += len(prompts)
-    for prompt in prompts:
+    for prompt in prompts.filter(prompts.str.contains(OPENING)):
         for placeholder in set(PLACEHOLDER.findall(prompt)):
             tally.counts["placeholder", placeholder] += 1
 
@@ -349,29 +295,28 @@ def _count_readings(tally: ReadingTally, table: pl.DataFrame, rule: str) -> None
     for (letter,), rows in table.group_by("truth"):
         tally.add_groups(("letter", str(letter)), rows[OWN].fill_null(INVALID))
     for name in (OWN, *_list_names(rule)):
-        choice = pl.col(name)
-        changed = table.filter(choice.ne_missing(own_choice))
-        tally.add(name, "correct", rows=table.filter(choice == truth))
-        tally.add(name, "invalid", rows=table.filter(choice.is_null()))
-        tally.add(name, "changes", rows=changed)
-        tally.add(name, "gains", rows=changed.filter(choice == truth))
-        tally.add(name, "losses", rows=changed.filter(own_choice == truth))
+        is_changed = pl.col(name).ne_missing(own_choice)
+        is_right = pl.col(name) == truth
+        tally.add(table, is_right, name, "correct")
+        tally.add(table, pl.col(name).is_null(), name, "invalid")
+        tally.add(table, is_changed, name, "changes")
+        tally.add(table, is_changed & is_right, name, "gains")
+        tally.add(table, is_changed & (own_choice == truth), name, "losses")
     table = table.with_columns(own_choice.alias(rule))
     first = pl.col(FIRST)
     stated_choice = pl.col(STATED)
     flips = [first.ne_missing(pl.col(name)) for name in RULE_NAMES]
     flipped = table.filter(pl.any_horizontal(flips))
-    tally.add("flip", rows=flipped)
+    tally.add(flipped, pl.col("id").is_not_null(), "flip")
     tally.flipped_rows.extend(flipped["position"])
-    disagreeing = flipped.filter(first != stated_choice)
-    tally.add("disagree", rows=disagreeing)
-    tally.add("first_right", rows=disagreeing.filter(first == truth))
-    tally.add("stated_right", rows=disagreeing.filter(stated_choice == truth))
-    invalid = table.filter(pl.col("reason").is_not_null())
+    tally.add(flipped, first != stated_choice, "disagree")
+    tally.add(flipped, (first != stated_choice) & (first == truth), "first_right")
+    tally.add(flipped, (first != stated_choice) & (stated_choice == truth), "stated_right")
+    invalid = table.drop_nulls("reason")
     for (reason,), rows in invalid.group_by("reason", maintain_order=True):
         name = str(reason)
         text = rows["completion"].str.head(TEXT_CHARACTERS)[0]
         tally.first_texts.setdefault(name, text)
-        tally.add("reason", name, rows=rows)
-        tally.add("stated", name, rows=rows.filter(stated_choice.is_not_null()))
-        tally.add("right", name, rows=rows.filter(stated_choice == truth))
+        tally.add(rows, pl.col("id").is_not_null(), "reason", name)
+        tally.add(rows, stated_choice.is_not_null(), "stated", name)
+        tally.add(rows, stated_choice == truth, "right", name)

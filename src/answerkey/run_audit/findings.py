@@ -67,13 +67,13 @@ class ReadingTally:
     first_texts: dict[str, str | None] = field(default_factory=dict)
     flipped_rows: list[int] = field(default_factory=list)
 
-    def add(self, *key: str, rows: pl.DataFrame) -> None:
-        """Count rows of completions, and keep the ids of the first samples."""
-        self.counts[key] += len(rows)
+    def add(self, table: pl.DataFrame, is_counted: pl.Expr, *key: str) -> None:
+        """Count some rows of a table of completions, and keep the ids of the first samples."""
+        ids = table["id"].filter(table.select(is_counted).to_series())
+        self.counts[key] += len(ids)
         examples = self.examples.setdefault(key, [])
         if len(examples) < SHOWN:
-            ids = rows["id"].unique(maintain_order=True)
-            examples.extend(ids.head(SHOWN - len(examples)))
+            examples.extend(ids.unique(maintain_order=True).head(SHOWN - len(examples)))
 
     def add_groups(
         self,
@@ -86,6 +86,15 @@ class ReadingTally:
         counts = values.drop_nulls().value_counts(sort=True)
         for value, count in counts.head(most or len(counts)).iter_rows():
             self.counts[*start, value] += count
+
+    def update(self, further: ReadingTally) -> None:
+        """Add the counts of further completions, which stand after these."""
+        self.counts.update(further.counts)
+        for key, examples in further.examples.items():
+            shown = self.examples.setdefault(key, [])
+            shown += examples[: SHOWN - len(shown)]
+        self.first_texts = further.first_texts | self.first_texts
+        self.flipped_rows += further.flipped_rows
 
     def count(self, *key: str) -> int:
         """Return how many completions were counted."""
@@ -135,11 +144,6 @@ class ReaderCounts:
     def read(self) -> int:
         """The number of completions in which a choice is read."""
         return self.n - self.invalid
-
-    @property
-    def reads_half(self) -> bool:
-        """Whether it reads at least half of the completions; otherwise findings ignore it."""
-        return 2 * self.read >= self.n
 
     @property
     def invalid_share(self) -> float | None:
@@ -197,7 +201,11 @@ class TaskAudit:
     choice_counts: Mapping[int, int] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
     drawn_from: int | None = None
-    flipped_rows: Sequence[int] = field(default=(), compare=False, repr=False)
+    flipped_rows: Sequence[int] = field(
+        default=(),
+        compare=False,
+        repr=False,
+    )
 
     @property
     def own(self) -> ReaderCounts | None:
@@ -237,8 +245,11 @@ class TaskAudit:
     @property
     def unfit(self) -> tuple[str, ...]:
         """The rules and extractors that read less than half of the completions."""
-        readers = [reader for reader in self.readers if reader.kind != "own"]
-        return tuple(reader.name for reader in readers if not reader.reads_half)
+        names = []
+        for reader in self.readers:
+            if reader.kind != "own" and 2 * reader.invalid > reader.n:
+                names.append(reader.name)
+        return tuple(names)
 
     @property
     def predicted(self) -> Counter[str]:
@@ -250,26 +261,24 @@ class TaskAudit:
         return predicted
 
 
-def find_run_findings(audit: TaskAudit, tally: ReadingTally) -> Iterator[Finding]:
-    """Yield the findings, the gravest first."""
-    for find in (
-        _find_placeholders,
-        _find_alike,
-        _find_chance,
-        _find_format,
-        _find_invalid,
-        _find_cut_off,
-        _find_disagreement,
-        _find_favoured_letter,
-    ):
-        for finding in find(audit, tally):
-            yield _mark_drawn(audit, finding)
+def find_run_findings(audit: TaskAudit, tally: ReadingTally) -> list[Finding]:
+    """Return the findings, the gravest first."""
+    findings = [
+        *_find_placeholders(tally),
+        *_find_alike(tally),
+        *_find_chance(audit),
+        *_find_format(audit),
+        *_find_invalid(audit),
+        *_find_cut_off(audit, tally),
+        *_find_disagreement(audit, tally),
+        *_find_favoured_letter(audit, tally),
+    ]
+    return [_mark_drawn(audit, finding) for finding in findings]
 
 
-def find_format(audit: TaskAudit) -> Iterator[Finding]:
-    """Yield a finding if another rule moves the accuracy out of its interval."""
-    for finding in _find_format(audit, ReadingTally()):
-        yield _mark_drawn(audit, finding)
+def find_format(audit: TaskAudit) -> list[Finding]:
+    """Return a finding if another rule moves the accuracy out of its interval."""
+    return [_mark_drawn(audit, finding) for finding in _find_format(audit)]
 
 
 def _mark_drawn(audit: TaskAudit, finding: Finding) -> Finding:
@@ -299,7 +308,7 @@ def _are_alike(tally: ReadingTally) -> bool:
     return _answered(tally) >= LEAST and same >= MOST_SHARE * _answered(tally)
 
 
-def _find_placeholders(audit: TaskAudit, tally: ReadingTally) -> Iterator[Finding]:  # noqa: ARG001
+def _find_placeholders(tally: ReadingTally) -> Iterator[Finding]:
     prompts = tally.count("prompts")
     placeholders = tally.group("placeholder")
     unfilled = {name: count for name, count in placeholders.items() if count >= IN_MOST * prompts}
@@ -317,7 +326,7 @@ def _find_placeholders(audit: TaskAudit, tally: ReadingTally) -> Iterator[Findin
     )
 
 
-def _find_alike(audit: TaskAudit, tally: ReadingTally) -> Iterator[Finding]:  # noqa: ARG001
+def _find_alike(tally: ReadingTally) -> Iterator[Finding]:
     if not _are_alike(tally):
         return
     key, same = _largest(tally.group("text"))
@@ -335,7 +344,7 @@ def _find_alike(audit: TaskAudit, tally: ReadingTally) -> Iterator[Finding]:  # 
     )
 
 
-def _find_chance(audit: TaskAudit, tally: ReadingTally) -> Iterator[Finding]:  # noqa: ARG001
+def _find_chance(audit: TaskAudit) -> Iterator[Finding]:
     reader = audit.own
     chance = audit.chance
     if reader is None or reader.reach is None or chance is None:
@@ -365,7 +374,7 @@ def _find_chance(audit: TaskAudit, tally: ReadingTally) -> Iterator[Finding]:  #
     )
 
 
-def _find_format(audit: TaskAudit, tally: ReadingTally) -> Iterator[Finding]:  # noqa: ARG001
+def _find_format(audit: TaskAudit) -> Iterator[Finding]:
     reader = audit.own
     outsider = find_outsider(audit)
     if reader is None or outsider is None:
@@ -407,21 +416,22 @@ def find_outsider(audit: TaskAudit) -> ReaderCounts | None:
 
     The literal rule is no advice: it gains by reading "Answer" as an A.
     """
-    if audit.own is None or audit.own.reach is None:
+    own_reader = audit.own
+    if own_reader is None or own_reader.reach is None:
         return None
-    low, high = audit.own.reach
+    low, high = own_reader.reach
     best = None
     for reader in audit.readers:
-        if reader.kind != "rule" or reader.name == LITERAL or not reader.reads_half:
+        if reader.kind != "rule" or reader.name == LITERAL or 2 * reader.invalid > reader.n:
             continue
-        if reader.accuracy is None or low <= reader.accuracy <= high:
+        if low <= reader.correct / reader.n <= high:
             continue
         if best is None or (reader.correct, reader.name == STATED) > (best.correct, False):
             best = reader
     return best
 
 
-def _find_invalid(audit: TaskAudit, tally: ReadingTally) -> Iterator[Finding]:  # noqa: ARG001
+def _find_invalid(audit: TaskAudit) -> Iterator[Finding]:
     reader = audit.own
     if reader is None or not audit.reasons or reader.invalid < INVALID_SHARE * reader.n:
         return

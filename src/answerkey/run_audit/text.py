@@ -76,14 +76,14 @@ class Audit(Drawn):
 
 def describe_whole(task: TaskRun, rule: str) -> TaskAudit:
     """Return the audit of all completions as the run's main scorer read them."""
-    letters: Mapping[str, Mapping[str, int]] = task.totals.get("letters") or {}
+    letters: Mapping[str, Mapping[str, int]] = task.totals["letters"]
     n = right = invalid = 0
     for letter, row in letters.items():
         n += sum(row.values())
         right += row.get(letter, 0)
         invalid += row.get(INVALID, 0)
     samples = min(n, task.counts["samples"])
-    sizes = task.totals.get("choice_counts") or {}
+    sizes = task.totals.get("choice_counts", {})
     return TaskAudit(
         key=task.key,
         scorer=task.main_scorer,
@@ -100,26 +100,29 @@ def describe_whole(task: TaskRun, rule: str) -> TaskAudit:
 
 def describe_counted(task: TaskRun) -> TaskAudit | None:
     """Return the audit of the completions that the run read by every rule; None without any."""
-    totals: Mapping[str, Any] = task.totals.get("readings") or {}
-    if not totals.get("n"):
+    readings = task.totals.get("readings") or {}
+    n = readings.get("n")
+    if not n:
         return None
-    n = totals["n"]
-    samples = totals["samples"]
-    counts = totals["rules"]
-    rule = str(next(iter(totals["own_rule"])))
-    readers = [ReaderCounts(rule, "own", n, **counts[OWN], samples=samples)]
-    for name in RULE_NAMES:
-        if name in counts:
-            readers.append(ReaderCounts(name, "rule", n, **counts[name], samples=samples))
-    whole = describe_whole(task, rule)
-    return replace(
-        whole,
+    samples = readings["samples"]
+    rule = str(next(iter(readings["own_rule"])))
+    readers = []
+    for name in (OWN, *RULE_NAMES):
+        if counts := readings["rules"].get(name):
+            reader = ReaderCounts(name, "rule", n, **counts, samples=samples)
+            readers.append(reader)
+    readers[0] = replace(readers[0], name=rule, kind="own")
+    total = sum(sum(row.values()) for row in task.totals["letters"].values())
+    return TaskAudit(
+        key=task.key,
+        scorer=task.main_scorer,
+        rule=rule,
         n=n,
+        left_out={},
+        num_trials=1,
         samples=samples,
         readers=tuple(readers),
-        letters={},
-        choice_counts={},
-        drawn_from=whole.n if n < whole.n else None,
+        drawn_from=total if n < total else None,
     )
 
 
@@ -163,26 +166,20 @@ def draw_readings(task: TaskRun, width: int, digits: int | None = None) -> Lines
 def describe_fallbacks(task: TaskRun) -> dict[str, dict[str, Any]]:
     """Return what the fallback of each scorer was asked and read, and what it changes."""
     described: dict[str, dict[str, Any]] = {}
-    models = {}
-    for scorer in task.manifest.get("scorers") or []:
-        models[scorer["key"]] = (scorer.get("model") or {}).get("name")
-    for key, counts in (task.totals.get("fallback") or {}).items():
-        n = counts["n"]
-        read = counts["named"]
-        correct = counts["correct"]
-        right = counts["right"]
-        invalid = counts["invalid"]
-        described[key] = {
-            "model": models.get(key),
-            "n": n,
-            "asked": counts["asked"],
-            "named": read,
-            "correct": correct,
-            "failed": counts["failed"],
+    fallbacks = task.totals.get("fallback", {})
+    for scorer in task.manifest["scorers"]:
+        if scorer["key"] not in fallbacks:
+            continue
+        counts = dict(fallbacks[scorer["key"]])
+        n, read = counts["n"], counts["named"]
+        right, invalid = counts.pop("right"), counts.pop("invalid")
+        described[scorer["key"]] = {
+            "model": (scorer.get("model") or {}).get("name"),
+            **counts,
             "share": counts["asked"] / n if n else None,
-            "accuracy": correct / read if read else None,
+            "accuracy": counts["correct"] / read if read else None,
             "with_it": _describe_reading(right, n, invalid),
-            "without_it": _describe_reading(right - correct, n, invalid + read),
+            "without_it": _describe_reading(right - counts["correct"], n, invalid + read),
         }
     return described
 
@@ -240,7 +237,7 @@ def draw_imported_verdicts(
     with_shares: bool = True,
 ) -> Lines:
     """Return how another tool's verdicts compare with ours."""
-    totals: Mapping[str, Any] = task.totals.get("theirs") or {}
+    totals = task.totals.get("theirs")
     if not totals:
         return []
     lines = [BLANK, line(Span("  Imported verdicts and ours", "strong"))]
@@ -362,9 +359,10 @@ def _say_extent(task: TaskAudit) -> str:
 def _list_facts(task: TaskAudit, digits: int | None) -> dict[str, Span]:
     """Return the accuracy, and what guessing and favoured letters have to do with it."""
     facts = {}
-    if task.own is not None and task.own.accuracy is not None:
-        interval = format_interval(task.own.interval, digits=digits)
-        facts["accuracy"] = f"{format_percent(task.own.accuracy, digits)}  {interval}"
+    own_reader = task.own
+    if own_reader is not None and own_reader.accuracy is not None:
+        interval = format_interval(own_reader.interval, digits=digits)
+        facts["accuracy"] = f"{format_percent(own_reader.accuracy, digits)}  {interval}"
     if task.chance is not None:
         low = min(task.choice_counts)
         high = max(task.choice_counts)

@@ -14,6 +14,7 @@ import polars as pl
 
 from answerkey import features
 from answerkey._version import __version__
+from answerkey.datasets.rows import Positions, join_positions, repeat_positions
 from answerkey.datasets.storage import list_objects
 from answerkey.errors import RunError, listing
 from answerkey.runs.manifest import (
@@ -103,6 +104,16 @@ class StoredTable:
             start += count
         return join_parts(frames)
 
+    def take(self, positions: Positions, columns: Sequence[str] | None = None) -> pl.DataFrame:
+        """Return the rows at these positions, which ascend, with all columns or with some."""
+        if not len(positions):
+            return self.read(0, 0, columns)
+        first = positions[0]
+        table = self.read(first, positions[-1] + 1 - first, columns)
+        if isinstance(positions, range):
+            return table
+        return table[positions - first]
+
     def read_all(self) -> pl.DataFrame:
         """Return the whole table; a frame without columns when there are no parts."""
         try:
@@ -127,19 +138,23 @@ class KeptCompletions:
 
     parts: StoredTable
     num_trials: int
-    offset: int = 0
-    length: int | None = None
+    positions: Positions | None = None
 
     def slice(self, offset: int, length: int) -> Self:
         """Return those of `length` samples from `offset` on."""
-        return replace(self, offset=self.offset + offset, length=length)
+        return self.take(range(offset, offset + length))
+
+    def take(self, positions: Positions) -> Self:
+        """Return those of the samples at these positions."""
+        if self.positions is not None:
+            positions = join_positions(self.positions, positions)
+        return replace(self, positions=positions)
 
     def read(self, samples: Samples) -> Completions:
         """Return the completions of the samples."""
-        length = len(samples) if self.length is None else self.length
-        first = self.offset * self.num_trials
-        frame = self.parts.read(first, length * self.num_trials)
-        return Completions.from_frame(frame)
+        positions = range(len(samples)) if self.positions is None else self.positions
+        rows = repeat_positions(positions, self.num_trials)
+        return Completions.from_frame(self.parts.take(rows))
 
 
 @dataclass(frozen=True, repr=False)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import secrets
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -125,8 +126,8 @@ def reaching_storage() -> Iterator[None]:
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
-    """Write a file under another name, flush it to disk, then give it its name."""
-    temporary = path.with_name(f".{path.name}.draft")
+    """Write a file under a name that nobody else has, flush it to disk, then give it its name."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.draft")
     try:
         write(temporary)
         _flush(temporary)

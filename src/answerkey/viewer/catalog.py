@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-import threading
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 from urllib.parse import quote
 
 from answerkey.errors import AnswerkeyError, RunError
 from answerkey.reports.comparison import build_comparison
-from answerkey.reports.overview import build_overview, dump
+from answerkey.reports.overview import audit_task, build_overview, count_readings, dump
 from answerkey.reports.samples import SampleTable
 from answerkey.reports.view import ListedRun, list_run
 from answerkey.runs import Run, TaskRun, list_places, load_run, load_summary
@@ -24,8 +23,10 @@ from answerkey.runs.lock import LOCK_NAME, is_alive
 from answerkey.runs.store import JOURNAL_NAME, PART, FolderStore
 from answerkey.viewer.guard import miss
 
-#: How many of each are kept: runs and what they say, rows, comparisons.
+#: How many of each are kept: runs, lines of the list, overviews, rows, comparisons.
 KEPT_RUNS = 64
+KEPT_LISTED = 6_400
+KEPT_OVERVIEWS = 128
 KEPT_ROWS = 6
 KEPT_COMPARISONS = 16
 #: A journal that was written to within so many seconds is being worked on, perhaps elsewhere.
@@ -37,7 +38,6 @@ COUNT_CALLS = "SELECT purpose = 'solve', status = 'ERROR', COUNT(*) FROM calls G
 Plain = dict[str, Any]
 #: What tells one state of a run's files from another.
 Mark = tuple[tuple[int, int], ...]
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,38 +149,30 @@ def is_under_way(folder: Path) -> bool:
     return False
 
 
-class Cache(Generic[T]):
-    """The last used of what takes long to make; it is made once, however many threads ask."""
+def _load(entry: RunFolder, mark: Mark) -> Run:  # noqa: ARG001 - part of what is cached by
+    return load_run(entry.path)
 
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._values: OrderedDict[Hashable, T] = OrderedDict()
-        self._lock = threading.Lock()
 
-    def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return the value of a key, made now unless it was."""
-        with self._lock:
-            if key not in self._values:
-                self._values[key] = make()
-            self._values.move_to_end(key)
-            if len(self._values) > self._size:
-                self._values.popitem(last=False)
-            return self._values[key]
+def _list(entry: RunFolder, mark: Mark) -> ListedRun:  # noqa: ARG001 - part of what is cached by
+    return list_run(load_summary(entry.path), entry.label)
 
 
 class Catalog:
-    """The runs right below a folder, or the one run that a folder is; safe for threads."""
+    """The runs right below a folder, or the one run that a folder is.
+
+    What takes long to make is kept as long as the files of its run stay as they are.
+    """
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder).resolve()
         if not self.folder.is_dir():
             hint = "name the folder that holds your runs"
             raise RunError("E501", f"`{folder}` is not a folder", hint=hint)
-        self._runs: Cache[Run] = Cache(KEPT_RUNS)
-        self._listed: Cache[ListedRun] = Cache(100 * KEPT_RUNS)
-        self._overviews: Cache[Plain] = Cache(2 * KEPT_RUNS)
-        self._tables: Cache[SampleTable] = Cache(KEPT_ROWS)
-        self._comparisons: Cache[Plain] = Cache(KEPT_COMPARISONS)
+        self._load = lru_cache(KEPT_RUNS)(_load)
+        self._list = lru_cache(KEPT_LISTED)(_list)
+        self._overview = lru_cache(KEPT_OVERVIEWS)(self._build_overview)
+        self._table = lru_cache(KEPT_ROWS)(self._build_table)
+        self._comparison = lru_cache(KEPT_COMPARISONS)(self._build_comparison)
 
     def list(self) -> list[Plain]:
         """Return the runs as the list shows them, newest first."""
@@ -194,24 +186,29 @@ class Catalog:
 
     def open(self, entry: RunFolder) -> Run:
         """Return a run as it is now."""
-        return self._runs.get((entry.id, entry.read_mark()), lambda: load_run(entry.path))
+        return self._load(entry, entry.read_mark())
 
     def describe(self, run_id: str, *, is_brief: bool = False) -> Plain:
         """Return the overview of a run, and how far it is; the brief one at once."""
         entry = self.find(run_id)
-        run = self.open(entry)
+        overview = self._overview(entry, entry.read_mark(), is_brief)
+        return overview | entry.describe_state(self.open(entry))
 
-        def build() -> Plain:
-            overview = build_overview(
-                run,
-                run_id=run_id,
-                label=entry.label,
-                is_brief=is_brief,
-            )
-            return dump(overview)
-
-        overview = self._overviews.get((run_id, entry.read_mark(), is_brief), build)
-        return overview | entry.describe_state(run)
+    def _build_overview(self, entry: RunFolder, mark: Mark, is_brief: bool) -> Plain:  # noqa: FBT001 - cached
+        run = self._load(entry, mark)
+        audits = {}
+        for key, task in run.tasks.items():
+            if is_brief:
+                audits[key] = count_readings(task)
+            else:
+                audits[key] = audit_task(self._table(entry, mark, key))
+        overview = build_overview(
+            run,
+            audits,
+            run_id=entry.id,
+            label=entry.label,
+        )
+        return dump(overview)
 
     def open_task(self, run_id: str, number: int) -> TaskRun:
         """Return the task of a number in a run; E703 when there is none."""
@@ -223,26 +220,26 @@ class Catalog:
     def open_table(self, run_id: str, number: int) -> SampleTable:
         """Return the rows of a task."""
         entry = self.find(run_id)
-        task = self.open_task(run_id, number)
-        key = (run_id, task.key, entry.read_mark())
-        return self._tables.get(key, lambda: SampleTable(self.open(entry), task))
+        key = self.open_task(run_id, number).key
+        return self._table(entry, entry.read_mark(), key)
+
+    def _build_table(self, entry: RunFolder, mark: Mark, key: str) -> SampleTable:
+        run = self._load(entry, mark)
+        return SampleTable(run, run.tasks[key])
 
     def compare(self, run_ids: Sequence[str]) -> Plain:
         """Return the comparison of runs, in this order."""
-        entries = [self.find(run_id) for run_id in run_ids]
+        entries = map(self.find, run_ids)
+        return self._comparison(*((entry, entry.read_mark()) for entry in entries))
 
-        def compare() -> Plain:
-            runs = {}
-            tables: dict[str, dict[str, SampleTable]] = {}
-            for entry in entries:
-                runs[entry.id] = self.open(entry)
-                tables[entry.id] = {}
-                for number, key in enumerate(runs[entry.id].tasks):
-                    tables[entry.id][key] = self.open_table(entry.id, number)
-            return dump(build_comparison(runs, tables))
-
-        marks = tuple((entry.id, entry.read_mark()) for entry in entries)
-        return self._comparisons.get(marks, compare)
+    def _build_comparison(self, *marked: tuple[RunFolder, Mark]) -> Plain:
+        runs = {}
+        tables: dict[str, dict[str, SampleTable]] = {}
+        for entry, mark in marked:
+            run = self._load(entry, mark)
+            runs[entry.id] = run
+            tables[entry.id] = {key: self._table(entry, mark, key) for key in run.tasks}
+        return dump(build_comparison(runs, tables))
 
     def _scan(self) -> dict[str, RunFolder]:
         """Return the runs that are there now, by their ids."""
@@ -260,8 +257,7 @@ class Catalog:
         """Return one run of the list; of a run that cannot be read, what went wrong."""
         state: Plain = {"id": entry.id, "label": entry.label, "progress": None}
         try:
-            key = entry.id, entry.read_mark()
-            row = self._listed.get(key, lambda: list_run(load_summary(entry.path), entry.label))
+            row = self._list(entry, entry.read_mark())
             if row.status != "complete":
                 state |= entry.describe_state(self.open(entry))
         except AnswerkeyError as error:

@@ -397,7 +397,7 @@ def test_a_run_opens_again_with_its_samples_and_completions(project: Project, ho
     }
     run = project.run(**choices[how])
     again = reopen(ak.load_run(project.folder / "run"))
-    whole = again.read(0, len(again))
+    whole = again.read(range(len(again)))
     assert whole.completions.frame["completion"].to_list() == list(
         "BBB" if how == "builtin" else "BBA"
     )

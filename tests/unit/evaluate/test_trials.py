@@ -84,7 +84,7 @@ def test_each_sample_is_asked_in_every_trial(
     validity = run.metrics["completion_validity_VALID"]
     assert (validity.n, validity.interval) == (60, None)
     opened = reopen(run)
-    whole, part = opened.read(0, 20), opened.read(1, 2)
+    whole, part = opened.read(range(20)), opened.read(range(1, 3))
     assert (len(opened), len(whole.samples), len(whole.completions), whole.scores.height) == (
         60,
         60,

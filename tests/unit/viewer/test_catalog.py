@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from answerkey.errors import RunError, ServeError
-from answerkey.reports import overview
 from answerkey.runs.store import JOURNAL_NAME
+from answerkey.viewer import catalog as catalog_module
 from answerkey.viewer.catalog import Catalog, make_id
 
 
@@ -59,7 +59,7 @@ def test_the_brief_overview_reads_no_completion_again(
 ) -> None:
     """It has all that the table of samples needs, as the whole overview says it."""
     whole = catalog.describe(make_id("first"))["tasks"][0]
-    monkeypatch.setattr(overview, "audit_task", None)
+    monkeypatch.setattr(catalog_module, "audit_task", None)
     brief = catalog.describe(make_id("first"), is_brief=True)["tasks"][0]
     for name in ("key", "display_name", "model", "counts", "rows"):
         assert brief[name] == whole[name]

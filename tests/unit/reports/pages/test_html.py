@@ -157,6 +157,22 @@ def test_a_file_that_cannot_be_written_is_an_error(small: Run, tmp_path: Path) -
 # ── nothing from data is markup
 
 
+def test_reports_to_one_file_do_not_share_a_draft(small: Run, tmp_path: Path) -> None:
+    """Both are written, and the one that ends last is there, whole."""
+    path = tmp_path / "x.html"
+    titles = iter(["inner"])
+
+    def write_inner(*_: object) -> None:
+        for title in titles:
+            report(small, path, title=title)
+
+    report(small, path, title="outer", progress=write_inner)
+    assert [file.name for file in tmp_path.iterdir()] == ["x.html"]
+    page = path.read_text(encoding="utf-8")
+    assert "<title>outer" in page
+    assert page.rstrip().endswith("</html>")
+
+
 def test_hostile_names_and_texts_stay_values(make_run: MakeRun, tmp_path: Path) -> None:
     """Markup in questions, options, completions, columns, categories and keys ends no block."""
     nasty = "</script><script>alert(1)</script><!--\u2028&amp;'\""

@@ -74,14 +74,11 @@ def test_a_query_finds_its_rows(small: Run, query: Query, positions: list[int]) 
 def test_rows_are_the_same_however_they_are_read(
     make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Together with those between them, or each where it lies.
-
-    In any order, and as often as asked for.
-    """
+    """From one chunk or from many, in any order, and as often as asked for."""
     table = open_table(make_run(rows=list_rows(40)))
     wanted = [199, 0, 1, 7, 64, 0, 65, 180]
     together = table.list(wanted)
-    monkeypatch.setattr(samples, "NEAR_PART", 1_000_000)
+    monkeypatch.setattr(samples, "fit_rows", lambda *_: 7)
     assert pick(together, "id") == [f"{position + 1:06d}" for position in wanted]
     assert open_table(table.run).list(wanted) == together
     assert table.list([]) == []

@@ -10,7 +10,7 @@ import json
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, astuple, dataclass, replace
 from functools import cached_property
 from hashlib import blake2b, sha256
 from heapq import nsmallest
@@ -161,15 +161,7 @@ def _fingerprint(
     selection: Selection,
 ) -> str:
     """Return a hash of the content and of all that decides which rows are used and how."""
-    filters = []
-    for row_filter in source.filters:
-        fields = [
-            row_filter.op,
-            row_filter.expression,
-            row_filter.value,
-            row_filter.values,
-        ]
-        filters.append(fields)
+    filters = list(map(astuple, source.filters))
     if selection.num_samples is None:
         selection = Selection()
     types = sorted(getattr(source, "columns", {}).items())

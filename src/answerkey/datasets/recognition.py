@@ -29,17 +29,18 @@ from answerkey.datasets.questions import (
     FORMS,
     SAID_OPTIONS,
     TRUTH_ROLES,
-    Preview,
     QuestionColumns,
     Row,
     find_numbered,
     fold_name,
+    load_first_rows,
     locate_error,
+    look_inside,
 )
 from answerkey.datasets.rows import Rows, get_inside, iterate_samples
 from answerkey.errors import DataError, listing
 from answerkey.text import shorten
-from answerkey.types import Sample
+from answerkey.types import Sample, Samples
 
 #: A reading that misses a larger share of the rows is none; the rows that it misses are reported
 #: when rows are checked.
@@ -228,9 +229,9 @@ class _Table:
     needs_all: bool
 
     @cached_property
-    def preview(self) -> Preview:
+    def preview(self) -> Samples:
         """The first rows."""
-        return Preview.of(self.rows)
+        return load_first_rows(self.rows)
 
     @cached_property
     def usual(self) -> dict[str, list[str]]:
@@ -243,7 +244,7 @@ class _Table:
         paths: dict[str, str] = {}
         for column in reversed(self.rows.columns):
             columns[fold_name(column)] = column
-            depth, fields = self.preview.look_inside(column)
+            depth, fields = look_inside(self.preview, column)
             inner: dict[str, str] = {}
             for name in reversed(fields):
                 inner[fold_name(name)] = f"{column}.{name}"
@@ -280,8 +281,7 @@ class _Table:
         truths: Sequence[str],
     ) -> QuestionColumns:
         """Return the columns of a table without options: only its name tells what the truth is."""
-        unfolded = self.preview.find_unfolded(columns)
-        result = QuestionColumns(columns, unfolded=unfolded)
+        result = QuestionColumns(columns).unfold(self.preview)
         for name in truths:
             if self._holds("text", name):
                 return result.with_column("truth", name)
@@ -371,9 +371,7 @@ class _Table:
 
     def _iterate_cells(self, name: str, role: str = "") -> Iterator[tuple[Sample, object]]:
         """Yield the cells of a column or field with their rows, a list of questions one by one."""
-        columns = {role: name}
-        unfolded = self.preview.find_unfolded(columns)
-        reader = QuestionColumns(columns, unfolded=unfolded)
+        reader = QuestionColumns({role: name}).unfold(self.preview)
         for sample in iterate_samples(self.rows):
             for fields in reader.split_row(sample.fields):
                 yield sample, reader.cell(fields, role)
@@ -400,7 +398,7 @@ class _Table:
         labels = columns.get("choices", "")
         if lists or labels not in options or find_numbered(self.rows.columns):
             return lists
-        cell = get_inside(self.preview.rows[0], labels)
+        cell = get_inside(self.preview.row(0), labels)
         texts, _ = read_option_cell(cell)
         first_label = texts[0] if texts else None
         if first_label in _FIRST_LABELS and labels in self.usual["choices"]:
@@ -448,23 +446,22 @@ class _Table:
         truths: Sequence[str],
     ) -> Iterator[QuestionColumns]:
         """Yield the ways to read the truths beside some options."""
-        unfolded = self.preview.find_unfolded(source.columns, source.spread)
+        unfolded = source.unfold(self.preview)
         candidates = dict.fromkeys(truths)
-        if "options" in source.columns and not unfolded:
+        if "options" in source.columns and not unfolded.unfolded:
             candidates[source.columns["options"]] = None
         for truth in candidates:
-            columns = source.with_column("truth", truth)
-            unfolded = self.preview.find_unfolded(columns.columns, columns.spread)
+            columns = source.with_column("truth", truth).unfold(self.preview)
             for form in self._list_forms(columns, truths):
-                yield replace(columns, form=form, unfolded=unfolded)
+                yield replace(columns, form=form)
         if not truths and source.has("options"):
-            yield replace(source, unfolded=unfolded)
+            yield unfolded
 
     def _list_forms(self, columns: QuestionColumns, truths: Sequence[str]) -> list[str]:
         """Return the forms that a truth may have; a list of options may mark one of them."""
         truth = columns.columns["truth"]
         flag = []
-        for row in self.preview.rows:
+        for row in self.preview.rows():
             if read_mark(get_inside(row, truth)) is not None:
                 flag = ["flag"]
         if truth not in truths:

@@ -243,13 +243,6 @@ class RecordedCompletions:
 
     def read(self, samples: Samples) -> Completions:
         """Return the completions under the ids of the samples."""
-        completions = self.read_whole(samples)
-        if not self.splits_thoughts:
-            return completions
-        return Completions(list(map(_split_completion, completions)))
-
-    def read_whole(self, samples: Samples) -> Completions:
-        """Return the completions as they are."""
         if self.column is None:
             return Completions.build_blank(samples.ids)
         table = samples
@@ -257,6 +250,8 @@ class RecordedCompletions:
             table = self.rows.load()
         ids = samples.repeat(self.num_trials).ids
         completions = self.column.read(table, ids)
+        if self.splits_thoughts:
+            completions = Completions(list(map(_split_completion, completions)))
         if self.num_trials == 1:
             return completions
         return completions.number(range(self.num_trials))

@@ -36,7 +36,7 @@ from answerkey.reports.samples import (
 from answerkey.scorers import Scorer, StringEqualsMcqa, explain_verdict, reads_choices
 from answerkey.scorers.extraction import find_rule
 from answerkey.scorers.question import Labels
-from answerkey.scorers.rereading import FIRST, LITERAL, Passage, list_texts
+from answerkey.scorers.rereading import FIRST, LITERAL, Passage
 from answerkey.types import RULE_NAMES, Completion, Score, ScoreStatus, Validity
 
 #: How much of a question, a completion, and a truth or an answer stands in the table.
@@ -460,11 +460,10 @@ def _read_rows(
     options: Sequence[Labels | None] = [None] * len(rows)
     if samples is not None:
         options = scorer.option_texts(samples.take(rows))
-    texts = list_texts(part.completions)
     for number, row_options in zip(rows, options, strict=True):
         verdict = verdicts[source.reading][number]
         labels = tuple(verdict["metadata"]["choices"])
-        passage = texts[number], labels, row_options
+        passage = part.completions.items[number].text, labels, row_options
         readings[number] = _read_row(scorer, passage, verdict, only_rules=only_rules)
     return readings
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from operator import attrgetter, itemgetter
+from functools import cached_property, partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeGuard
 
 import polars as pl
@@ -168,33 +168,27 @@ class Scorer:
         if errors or not len(samples):
             return [], []
         faults = []
-        first = samples.take([0])
-        made_up = [Completion("")]
-        reply = Completions.build(first.ids, made_up, source="made up")
         for field, template in templates.items():
-            values: list[object] = []
+            values: Sequence[object] = ()
             if field not in self.completion_fields:
                 values = template.values(samples)
             else:
-                problem = self.try_field(field, first, reply)
+                problem = self.try_field(field, samples.row(0), Completion(""))
                 if problem is not None and problem.column:
-                    values.append(problem)
+                    values = [problem]
             for row, value in enumerate(values):
                 fault = find_fault(field, value)
                 if fault is not None:
                     faults.append((row, fault))
         return report_faults(faults, templates, samples), []
 
-    def try_field(self, field: str, samples: Samples, completions: Completions) -> RowError | None:
-        """Return the first error of a field that reads the completion; None if there is none."""
-        template = self.templates()[field]
-        rows = zip(samples.rows(), completions, strict=True)
-        for sample, completion in rows:
-            context = self.build_context(sample, completion)
-            try:
-                template.render(**context)
-            except RowError as problem:
-                return problem
+    def try_field(self, field: str, sample: Row, completion: Completion) -> RowError | None:
+        """Return the error of a field that reads the completion; None if there is none."""
+        context = self.build_context(sample, completion)
+        try:
+            self.templates()[field].render(**context)
+        except RowError as problem:
+            return problem
         return None
 
     def build_context(self, sample: Row, completion: Completion) -> dict[str, object]:
@@ -291,10 +285,6 @@ def call_by_trial(
         answers = call(list(requests.values()), trial)
         replies.update(zip(requests, answers, strict=True))
     return replies
-
-
-#: The templates of a scorer that compile, and all errors of its fields.
-compile_templates: Callable[[Scorer], Compiled] = attrgetter("compiled")
 
 
 # What is wrong with a row of the dataset.
@@ -455,29 +445,20 @@ def note_orders(scores: Sequence[Score], orders: pl.DataFrame) -> list[Score]:
 
 def build_table(scores: Sequence[Score], value_types: Types, metadata_types: Types) -> Scores:
     """Return the table of scores with these values and metadata; what a score lacks is null."""
-    values = []
-    metadata = []
-    rows = []
-    for score in scores:
-        values.append(score.values)
-        metadata.append(score.metadata)
-        rows.append((score.status.value, score.reason, None))
-    names = ("status", "reason", "excluded_by")
-    schema = dict.fromkeys(names, pl.String)
-    frame = pl.DataFrame(rows, schema, orient="row")
-    frame = frame.select(
-        "status",
-        "reason",
+    statuses = [score.status.value for score in scores]
+    reasons = [score.reason for score in scores]
+    values = [score.values for score in scores]
+    metadata = [score.metadata for score in scores]
+    columns = [
+        pl.Series("status", statuses, pl.String),
+        pl.Series("reason", reasons, pl.String),
         _build_structs("values", values, value_types),
         _build_structs("metadata", metadata, metadata_types),
-        "excluded_by",
-    )
-    encoded = set()
-    for types in (value_types, metadata_types):
-        for name, dtype in types.items():
-            if dtype is None:
-                encoded.add(name)
-    return Scores(frame, frozenset(encoded))
+        pl.Series("excluded_by", [None] * len(scores), pl.String),
+    ]
+    types = [*value_types.items(), *metadata_types.items()]
+    encoded = frozenset(name for name, dtype in types if dtype is None)
+    return Scores(pl.DataFrame(columns), encoded)
 
 
 def _build_structs(name: str, rows: Sequence[Mapping[str, Any]], types: Types) -> pl.Series:
@@ -488,7 +469,7 @@ def _build_structs(name: str, rows: Sequence[Mapping[str, Any]], types: Types) -
     for field, dtype in types.items():
         convert: Callable[[Any], object] | None = None
         if dtype is None:
-            convert = _ENCODER.encode
+            convert = partial(json.dumps, ensure_ascii=False)
         elif dtype == pl.Float64:
             convert = float
         cells = [row.get(field) for row in rows]
@@ -509,9 +490,6 @@ def _build_lists(name: str, cells: Sequence[Sequence[object] | None], dtype: pl.
         key = None if cell is None else tuple(cell)
         places.append(numbers.setdefault(key, len(numbers)))
     return pl.Series(name, list(numbers), dtype).gather(places)
-
-
-_ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
 def join_scores(completions: Completions, scores: ScoresByKey) -> pl.DataFrame:
@@ -604,10 +582,10 @@ def try_action(
     completions: Completions,
     scores: ScoresByKey,
 ) -> RowError | None:
-    """Return the first error of a rule on these rows; None if there is none."""
-    for context in build_contexts(samples, completions, scores):
-        try:
-            action.filter.matches(**context)
-        except RowError as problem:
-            return problem
+    """Return the error of a rule on this row; None if there is none."""
+    [context] = build_contexts(samples, completions, scores)
+    try:
+        action.filter.matches(**context)
+    except RowError as problem:
+        return problem
     return None

@@ -17,7 +17,6 @@ from answerkey.models.model import open_model
 from answerkey.scorers import (
     StringEqualsMcqa,
     asks_model,
-    compile_templates,
     explain_verdict,
     judge,
 )
@@ -293,7 +292,7 @@ def test_scorer_without_a_fallback_asks_nobody() -> None:
     """Off by default; `{rule: …}` alone is the rule."""
     for extraction in ("stated_answer", {"pattern": "([A-D])"}, {"rule": "stated_answer"}):
         assert not asks_model(build_scorer(extraction))
-        assert not compile_templates(build_scorer(extraction))[1]
+        assert not build_scorer(extraction).compiled[1]
     assert build_scorer({"rule": "stated_answer"}).rule_name == "stated_answer"
     assert asks_model(build_scorer())
     assert build_scorer().rule_name == "stated_answer/fallback"

@@ -5,7 +5,7 @@ import pytest
 from tests.samples import samples_from_frame, score_table
 
 from answerkey.errors import Place, SpecError
-from answerkey.scorers import RowProblem, StringEqualsMcqa, compile_templates, judge
+from answerkey.scorers import RowProblem, StringEqualsMcqa, judge
 from answerkey.scorers.base import FaultReason, RowFault
 from answerkey.scorers.question import (
     Labels,
@@ -58,7 +58,7 @@ def find_errors(scorer: StringEqualsMcqa, samples: Samples) -> list[str]:
 
 def find_field_errors(scorer: StringEqualsMcqa) -> list[tuple[str, str, str]]:
     """Return field, code and message of what is wrong with the fields."""
-    return [(field, error.code, error.message) for field, error in compile_templates(scorer)[1]]
+    return [(field, error.code, error.message) for field, error in scorer.compiled[1]]
 
 
 def test_judge_states_everything_about_a_verdict() -> None:

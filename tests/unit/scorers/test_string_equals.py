@@ -4,7 +4,6 @@ import polars as pl
 import pytest
 from tests.samples import samples_from_frame, score_table
 
-from answerkey.scorers import compile_templates
 from answerkey.scorers.string_equals import StringEquals
 from answerkey.types import Completion, Completions, CompletionStatus, Samples, Score
 
@@ -145,7 +144,7 @@ def test_templates_see_what_they_may() -> None:
         ),
         (StringEquals("{{ sample.answer"), [("ground_truth", "E112")]),
     ):
-        assert [(field, error.code) for field, error in compile_templates(scorer)[1]] == expected
+        assert [(field, error.code) for field, error in scorer.compiled[1]] == expected
         assert scorer.check_rows(build_samples("Paris")) == ([], [])
 
 

@@ -167,20 +167,16 @@ def replace_pattern(
     return re.sub(pattern, repl, write_text(value), count=count, flags=flags)
 
 
-#: The filters that Jinja lacks, and a `tojson` that writes plain JSON.
-OWN_FILTERS: dict[str, Callable[..., object]] = {
+#: The filters that are ours, by name.
+FILTERS: dict[str, Callable[..., object]] = {
     "fromjson": parse_json,
+    "int": parse_integer,
+    "join": join_values,
     "json_escape": escape_json,
     "merge": merge_mappings,
     "regex_replace": replace_pattern,
     "tojson": write_json,
     "zip": zip_lists,
-}
-#: All filters that are ours, by name.
-FILTERS: dict[str, Callable[..., object]] = {
-    **OWN_FILTERS,
-    "int": parse_integer,
-    "join": join_values,
     LOOP_STEPS: guard_steps,
     JOIN_TEXT: join_text,
 }

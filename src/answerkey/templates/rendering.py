@@ -31,7 +31,6 @@ from answerkey.sandbox.worker import Channel, limit_process
 from answerkey.templates.environment import (
     find_lone_expression,
     open_environment,
-    parse_template,
     translate_syntax_errors,
 )
 from answerkey.templates.limits import (
@@ -103,7 +102,6 @@ class Recipe:
     """
 
     source: str
-    names: tuple[str, ...]
     is_bounded: bool = False
     keeps_value: bool = False
 
@@ -115,10 +113,10 @@ def compile_recipe(recipe: Recipe) -> jinja2.Template:
     Raise SpecError E112.
     """
     environment = open_environment()
-    expression = None
-    if recipe.keeps_value:
-        expression = find_lone_expression(parse_template(recipe.source, recipe.names))
     with translate_syntax_errors(recipe.source):
+        expression = None
+        if recipe.keeps_value:
+            expression = find_lone_expression(environment.parse(recipe.source))
         if expression is None:
             return environment.from_string(recipe.source)
         target = nodes.Name(_VALUE, "store")

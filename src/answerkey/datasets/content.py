@@ -81,17 +81,10 @@ def describe_long(part: str, limit: int) -> str:
     return f"{part} has more than {limit / 10**6:g} MB; if that is meant, set {more}"
 
 
-def iterate_lines(
-    stream: TextIO,
-    file: str,
-    before: int = 0,
-) -> Iterator[str]:
-    """Yield the lines of a file, which follow after so many others.
-
-    E202 for one that is too long.
-    """
+def iterate_lines(stream: TextIO, file: str) -> Iterator[str]:
+    """Yield the lines of a file; E202 for one that is too long."""
     limit = find_line_limit()
-    number = before
+    number = 0
     while line := stream.readline(limit + 1):
         number += 1
         if len(line) > limit:

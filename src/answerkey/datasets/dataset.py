@@ -140,18 +140,18 @@ def open_dataset(
     if selection != Selection():
         places = select_rows(table.rows.take(kept), selection)
         chosen = join_positions(kept, places)
-    notices: tuple[Notice, ...] = ()
+    notices = []
     count = selection.num_samples
     if count is not None and count > len(kept):
         text = f"dataset `{name}` has {len(kept)} rows, fewer than `num_samples` {count}"
-        notices = (Notice(f"{text}: all are used"),)
+        notices.append(Notice(f"{text}: all are used"))
     return Dataset(
         name,
         _fingerprint(table.digest, source, selection),
         table.rows,
         kept,
         chosen,
-        notices,
+        tuple(notices),
     )
 
 
@@ -322,11 +322,7 @@ class Chunk:
         """Return at most `count` parts of like size, of one row at least."""
         size = len(self.samples)
         step = max(1, -(-size // count))
-        parts = []
-        for start in range(0, size, step):
-            stop = min(start + step, size)
-            parts.append(self.cut(start, stop))
-        return parts
+        return [self.cut(start, min(start + step, size)) for start in range(0, size, step)]
 
     def leave_out(self, reason: str) -> Chunk:
         """Return the chunk with all its rows left out of the work."""
@@ -379,13 +375,13 @@ def choose_clean(column: str | None, clean: Sequence[str]) -> CleanLabels | None
     """Return the column with the values that are clean, or the usual ones; None without one."""
     if column is None:
         return None
-    values = frozenset(_normalise_label(value) for value in clean)
+    values = frozenset(map(_normalise_label, clean))
     return column, values or CLEAN_VALUES
 
 
 def read_label_quality(samples: Samples, column: str) -> pl.Series:
     """Return what a column says of each label, as text in lower case."""
-    labels = [_normalise_label(value) for value in samples.values(column)]
+    labels = list(map(_normalise_label, samples.values(column)))
     return pl.Series(labels, dtype=pl.String)
 
 

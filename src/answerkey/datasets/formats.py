@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
-from itertools import chain, islice
+from itertools import chain, groupby, islice
 from operator import itemgetter
 from pathlib import Path, PurePosixPath
 from typing import Literal, NamedTuple, TextIO
@@ -192,17 +192,13 @@ def _iterate_text(content: Content, stream: TextIO) -> Iterator[str]:
 
 def read_paragraphs(content: Content) -> Iterator[ParsedRow]:
     """Yield the original files of LogiQA: the lines between blank ones are a row."""
-    lines: list[str] = []
-    number = 0
+    number = 1
     with content.open_text() as stream:
-        for text in chain(_iterate_text(content, stream), [""]):
-            if text.strip():
-                lines.append(text.rstrip("\r\n"))
-            elif lines:
-                size = sum(map(len, lines))
-                yield ParsedRow(number - len(lines) + 1, {"lines": lines}, size)
-                lines = []
-            number += 1
+        for is_blank, group in groupby(_iterate_text(content, stream), str.isspace):
+            lines = [line.rstrip("\r\n") for line in group]
+            if not is_blank:
+                yield ParsedRow(number, {"lines": lines}, sum(map(len, lines)))
+            number += len(lines)
 
 
 def read_document(content: Content) -> Iterator[ParsedRow]:
@@ -336,13 +332,7 @@ def read_frame(frame: pl.LazyFrame, file: str) -> Iterator[ParsedRow]:
 
 def measure_fields(fields: Mapping[str, object]) -> int:
     """Return about how many characters the cells of a row have."""
-    size = 0
-    for cell in fields.values():
-        if isinstance(cell, str):
-            size += len(cell)
-        else:
-            size += len(str(cell))
-    return size
+    return sum(len(str(cell)) for cell in fields.values())
 
 
 FormatName = Literal["csv", "tsv", "jsonl", "json", "parquet", "arrow", "paragraphs", "document"]
@@ -373,10 +363,10 @@ FORMATS: dict[str, FormatName] = {
 
 def split_endings(name: str | Path) -> tuple[str, str]:
     """Return the ending of a name that says its format, and that of its compression, or ""."""
-    endings = [ending.lower() for ending in PurePosixPath(name).suffixes]
+    path = PurePosixPath(str(name).lower())
     compression = ""
-    if endings and endings[-1] in COMPRESSIONS:
-        compression = endings.pop()
-    if endings and endings[-1] in FORMATS:
-        return endings[-1], compression
-    return "", compression
+    if path.suffix in COMPRESSIONS:
+        compression = path.suffix
+        path = path.with_suffix("")
+    ending = path.suffix if path.suffix in FORMATS else ""
+    return ending, compression

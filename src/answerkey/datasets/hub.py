@@ -199,12 +199,7 @@ def choose_files(
 
 
 def _list_data_files(names: Sequence[str]) -> list[str]:
-    data_files = []
-    for name in names:
-        ending, _ = split_endings(name)
-        if ending:
-            data_files.append(name)
-    return data_files
+    return [name for name in names if split_endings(name)[0]]
 
 
 def _match(
@@ -299,11 +294,8 @@ def _choose_by_name(source: HuggingFaceSource, names: list[str]) -> list[str]:
     words = dict(_SPLITS)
     if source.split is not None:
         words.setdefault(source.split, re.escape(source.split))
-    splits = {}
-    for split, pattern in words.items():
-        files = _filter_by_word(names, pattern)
-        if files:
-            splits[split] = files
+    files = {split: _filter_by_word(names, pattern) for split, pattern in words.items()}
+    splits = {split: files[split] for split in files if files[split]}
     if splits:
         return _choose(source, "split", source.split, splits)
     return names if source.split in {None, "train"} else []

@@ -256,8 +256,7 @@ class QuestionColumns:
         """Return what is what, for people."""
         parts = {}
         for role, name in self.say().items():
-            names = [name] if isinstance(name, str) else name
-            parts[role] = listing(names)
+            parts[role] = listing([name] if isinstance(name, str) else name)
         if self.form:
             parts["truth"] = f"`{self.columns['truth']}` ({FORMS[self.form]})"
         if self.has_options_in_question:
@@ -385,18 +384,13 @@ class QuestionColumns:
         lists: list[list[object]] = []
         for name in self.unfolded:
             cell = row.get(name)
-            if not isinstance(cell, list):
-                cell = []
-            lists.append(cell or [None])
+            lists.append(cell if cell and isinstance(cell, list) else [None])
         if len(set(map(len, lists))) > 1:
             message = f"the lists in {listing(self.unfolded)} are not equally long"
             where = Place(field=self.unfolded[0])
             raise DataError("E202", message, where=where)
-        questions: list[Row] = []
-        for cells in zip(*lists, strict=True):
-            parts = dict(zip(self.unfolded, cells, strict=True))
-            questions.append({**row, **parts})
-        return questions
+        questions = zip(*lists, strict=True)
+        return [{**row, **dict(zip(self.unfolded, cells, strict=True))} for cells in questions]
 
     def read_options(self, row: Row) -> OptionList | None:
         """Return the options of a row; None for none, E205 for too many."""
@@ -414,9 +408,7 @@ class QuestionColumns:
 
     def _read_labels(self, row: Row) -> list[str] | None:
         """Return the labels that a row lists in a column of their own."""
-        cell = self.cell(row, "choices")
-        labels, _ = read_option_texts(cell)
-        return labels
+        return read_option_texts(self.cell(row, "choices"))[0]
 
     def _read_texts(self, row: Row) -> tuple[list[str] | None, list[str]]:
         """Return the texts of a row's options, and their labels if the options have any."""

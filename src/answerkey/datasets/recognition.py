@@ -188,9 +188,7 @@ def _choose_fitting(readings: Sequence[TableReading], most_missed: float) -> lis
     readable = [reading for reading in readings if reading.truth is not None]
     fitting = [reading for reading in readable if not reading.missed]
     if not fitting:
-        for reading in readable:
-            if reading.missed <= most_missed * reading.total:
-                fitting.append(reading)
+        fitting = [reading for reading in readable if reading.missed <= most_missed * reading.total]
     different: dict[int, TableReading] = {}
     for reading in fitting:
         if reading.is_index and _is_refuted(reading, fitting):
@@ -245,16 +243,13 @@ class _Table:
         for column in reversed(self.rows.columns):
             columns[fold_name(column)] = column
             depth, fields = look_inside(self.preview, column)
-            inner: dict[str, str] = {}
-            for name in reversed(fields):
-                inner[fold_name(name)] = f"{column}.{name}"
+            inner = {fold_name(name): f"{column}.{name}" for name in reversed(fields)}
             if not depth or not _QUESTIONS.isdisjoint(inner):
                 paths |= inner
         paths |= columns
         usual: dict[str, list[str]] = {}
         for role in self.roles:
-            known_names = filter(paths.__contains__, FOLDED[role])
-            usual[role] = [paths[name] for name in known_names]
+            usual[role] = [paths[name] for name in FOLDED[role] if name in paths]
         return usual
 
     def recognise(self) -> QuestionColumns:
@@ -361,10 +356,8 @@ class _Table:
                 continue
             message = f"`{name}` has the same value in several rows, and is no id"
             text = repeated[0]
-            lines = []
-            for sample, cell in self._iterate_cells(name):
-                if to_text(cell) == text:
-                    lines.append(str(sample.line))
+            cells = self._iterate_cells(name)
+            lines = [str(sample.line) for sample, cell in cells if to_text(cell) == text]
             shown = f"{text!r} on lines {', '.join(lines[:_SHOWN_ROWS])}"
             hint = "give every row its own id, or number the rows instead: `--column id=`"
             raise self._refuse("E208", [message, shown], hint, name)
@@ -460,10 +453,10 @@ class _Table:
     def _list_forms(self, columns: QuestionColumns, truths: Sequence[str]) -> list[str]:
         """Return the forms that a truth may have; a list of options may mark one of them."""
         truth = columns.columns["truth"]
+        marks = [read_mark(get_inside(row, truth)) for row in self.preview.rows()]
         flag = []
-        for row in self.preview.rows():
-            if read_mark(get_inside(row, truth)) is not None:
-                flag = ["flag"]
+        if set(marks) != {None}:
+            flag = ["flag"]
         if truth not in truths:
             return flag
         if truth in columns.spread:
@@ -523,10 +516,7 @@ class _Table:
 
     def _require_parts(self, result: QuestionColumns) -> None:
         """Raise E206 for parts that no column holds."""
-        missing = []
-        for part in ("question", "options", "truth"):
-            if not result.has(part):
-                missing.append(part)
+        missing = [part for part in ("question", "options", "truth") if not result.has(part)]
         if not missing:
             return
         message = f"no column holds the {' or the '.join(missing)}"
@@ -543,14 +533,13 @@ class _Table:
         """Return the error about a table that can be read in several ways, with rows that show
         it.
         """
-        settings = [reading.columns.say() for reading in readings]
+        settings = [reading.columns.say().items() for reading in readings]
         hints = []
-        for roles in settings:
+        for setting in settings:
             flags = []
-            for role, name in roles.items():
-                is_shared = all(setting.get(role) == name for setting in settings)
-                if not is_shared:
-                    flags.append(_write_flag(role, name))
+            for item in setting:
+                if not all(item in roles for roles in settings):
+                    flags.append(_write_flag(*item))
             hints.append(f"`{' '.join(flags)}`")
         message = f"the truths can be read in {len(readings)} ways, which all fit"
         conflicts = islice(_show_conflicts(self.rows, readings), _SHOWN_ROWS)

@@ -112,9 +112,7 @@ class CompletionColumn:
         if are_texts and not self.beside:
             texts = cast("list[str | None]", cells)
             return Completions.build_texts(ids, texts, source=SOURCE)
-        completions = []
-        for sample, cell in zip(table, cells, strict=True):
-            completions.append(self._read_completion(sample, cell))
+        completions = list(map(self._read_completion, table, cells))
         return Completions.build(ids, completions, source=SOURCE)
 
     def _read_completion(self, sample: Sample, cell: object) -> Completion:
@@ -213,10 +211,8 @@ def find_completion_column(
 
 def _has_field(rows: Rows, name: str) -> bool:
     """Return whether any row has the field that a dotted name reaches."""
-    for sample in iterate_samples(rows):
-        if get_inside(sample.fields, name, ABSENT) is not ABSENT:
-            return True
-    return False
+    samples = iterate_samples(rows)
+    return any(get_inside(sample.fields, name, ABSENT) is not ABSENT for sample in samples)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -345,9 +341,7 @@ def _read_names(rows: Rows, column: str) -> pl.Series | None:
     """Return the cells of a column as texts; None if they do not name each row once."""
     if column not in rows.columns:
         return None
-    texts = []
-    for sample in iterate_samples(rows):
-        texts.append(_read_text(sample.fields[column]))
+    texts = [_read_text(sample.fields[column]) for sample in iterate_samples(rows)]
     every_name = pl.Series(texts, dtype=pl.String)
     if every_name.null_count() or every_name.is_duplicated().any():
         return None
@@ -417,9 +411,7 @@ def _list_unmatched(title: str, rows: pl.DataFrame) -> Iterator[str]:
 
 
 def _read_trials(table: Rows) -> pl.Series:
-    numbers = []
-    for sample in iterate_samples(table):
-        numbers.append(_read_number(sample.fields[TRIAL_COLUMN]))
+    numbers = [_read_number(sample.fields[TRIAL_COLUMN]) for sample in iterate_samples(table)]
     every_trial = pl.Series("trial", numbers, dtype=pl.Float64)
     # A fraction belongs to no trial.
     return every_trial.set(every_trial % 1 != 0, None).cast(pl.Int64)

@@ -116,10 +116,8 @@ class LineRows:
         if ID_COLUMN not in self.columns:
             numbers = pl.Series(ID_COLUMN, self.positions, dtype=pl.Int64) + 1
             return numbers.cast(pl.String).str.zfill(ID_WIDTH)
-        parts = [pl.Series(ID_COLUMN, [], dtype=pl.String)]
-        for _, block in iterate_blocks(self):
-            parts.append(block.ids)
-        return pl.concat(parts)
+        empty = pl.Series(ID_COLUMN, [], dtype=pl.String)
+        return pl.concat([empty, *(block.ids for _, block in iterate_blocks(self))])
 
     def slice(self, offset: int, length: int) -> Rows:
         """Return the rows from `offset` on, at most `length` of them, with their marks alone."""

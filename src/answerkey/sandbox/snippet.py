@@ -102,10 +102,7 @@ def require_trust(snippets: Sequence[Snippet], *, trust_code: bool) -> list[Noti
     remembered.
     """
     trusted = _load_trusted()
-    untrusted = {}
-    for snippet in snippets:
-        if snippet.digest not in trusted:
-            untrusted[snippet.digest] = snippet
+    untrusted = {snippet.digest: snippet for snippet in snippets if snippet.digest not in trusted}
     if not untrusted:
         return []
     if not trust_code:

@@ -494,11 +494,8 @@ def _build_lists(name: str, cells: Sequence[Sequence[object] | None], dtype: pl.
 
 def join_scores(completions: Completions, scores: ScoresByKey) -> pl.DataFrame:
     """Return a chunk's scores as stored: `sample_id`, `trial`, then one struct per scorer key."""
-    columns = []
-    for name in ("sample_id", "trial"):
-        columns.append(completions.column(name))
-    for key, table in scores.items():
-        columns.append(table.frame.to_struct(key))
+    columns = [completions.column(name) for name in ("sample_id", "trial")]
+    columns += [table.frame.to_struct(key) for key, table in scores.items()]
     return pl.DataFrame(columns)
 
 
@@ -546,15 +543,11 @@ def apply_actions(
                 where = samples.place(row, problem.column)
                 hint = problem.hint
                 raise DataError("E207", message, where=where, hint=hint) from problem
-    excluded = []
-    for row in range(len(samples)):
-        excluded.append(keys.get(row // num_trials))
+    excluded = [keys.get(row // num_trials) for row in range(len(samples))]
     column = pl.Series("excluded_by", excluded, pl.String)
-    marked = {}
-    for key, table in scores.items():
-        frame = table.frame.with_columns(column)
-        marked[key] = replace(table, frame=frame)
-    return marked
+    return {
+        key: replace(table, frame=table.frame.with_columns(column)) for key, table in scores.items()
+    }
 
 
 def build_contexts(

@@ -170,10 +170,8 @@ def judge(
     reading = rule.read(completion.text or "", question.labels, question.options)
     score = judge_reading(rule, question, completion, reading)
     value_types, metadata_types = scorer.column_types([score])
-    values = dict.fromkeys(value_types)
-    values.update(score.values)
-    metadata = dict.fromkeys(metadata_types)
-    metadata.update(score.metadata)
+    values = {**dict.fromkeys(value_types), **score.values}
+    metadata = {**dict.fromkeys(metadata_types), **score.metadata}
     return replace(score, values=values, metadata=metadata)
 
 
@@ -403,9 +401,10 @@ class StringEqualsMcqa(Scorer):
             else:
                 columns.append(templates[name].values(written))
         check = self.check_labels
-        questions = []
-        for labels, truth, options in zip(*columns, strict=True):
-            questions.append(build_question(labels, truth, check, options))
+        questions = [
+            build_question(labels, truth, check, options)
+            for labels, truth, options in zip(*columns, strict=True)
+        ]
         if samples.orders is None:
             return questions
         orders = samples.orders["order"].to_list()
@@ -485,8 +484,7 @@ class StringEqualsMcqa(Scorer):
         questions = self.questions(samples)
         passages = []
         for question, completion in zip(questions, completions, strict=True):
-            text = completion.text or ""
-            passages.append((text, question.labels, question.options))
+            passages.append((completion.text or "", question.labels, question.options))
         readings = rule.read_all(passages)
         judge_row = partial(judge_reading, rule)
         scores = list(map(judge_row, questions, completions, readings))
@@ -529,12 +527,8 @@ class StringEqualsMcqa(Scorer):
 
 def find_unread(scores: Iterable[Score]) -> list[int]:
     """Return the rows with a text in which the rule reads no choice: those a fallback reads."""
-    rows = []
-    for row, score in enumerate(scores):
-        reason = score.metadata.get("validity_reason")
-        if reason is not None and reason not in NOTHING_TO_READ:
-            rows.append(row)
-    return rows
+    reasons = [score.metadata.get("validity_reason") for score in scores]
+    return [row for row, reason in enumerate(reasons) if reason not in {None, *NOTHING_TO_READ}]
 
 
 def reads_choices(scorer: object) -> TypeGuard[StringEqualsMcqa]:

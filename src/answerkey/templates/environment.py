@@ -324,11 +324,8 @@ def _check_names(tree: nodes.Template, names: Sequence[str]) -> None:
 
 def _find_assigned(node: nodes.Node) -> set[str]:
     """Return the names that a part of a template sets."""
-    names = {macro.name for macro in node.find_all(nodes.Macro)}
-    for name in node.find_all(nodes.Name):
-        if name.ctx != "load":
-            names.add(name.name)
-    return names
+    macros = {macro.name for macro in node.find_all(nodes.Macro)}
+    return macros | {name.name for name in node.find_all(nodes.Name) if name.ctx != "load"}
 
 
 def find_lone_expression(tree: nodes.Template) -> nodes.Expr | None:
@@ -340,11 +337,11 @@ def find_lone_expression(tree: nodes.Template) -> nodes.Expr | None:
         return None
     expressions = []
     for node in tree.body[0].nodes:
-        if not isinstance(node, nodes.TemplateData) or node.data.strip():
+        if not isinstance(node, nodes.TemplateData):
             expressions.append(node)
-    if len(expressions) != 1 or isinstance(expressions[0], nodes.TemplateData):
-        return None
-    return expressions[0]
+        elif node.data.strip():
+            return None
+    return expressions[0] if len(expressions) == 1 else None
 
 
 def find_path(node: nodes.Node, name: str = "sample") -> Path | None:

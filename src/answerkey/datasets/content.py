@@ -112,7 +112,7 @@ ErrorKind = tuple[str, str]
 
 @dataclass
 class RowErrors:
-    """The bad rows of one file so far: the first of them as errors, and how often each came."""
+    """The bad rows of one file: the first errors that differ, and how often each error came."""
 
     file: str | None
     errors: list[DataError] = field(default_factory=list)
@@ -130,24 +130,22 @@ class RowErrors:
         error = DataError(code, message, where=where, hint=hint)
         kind = (code, error.message)
         self.counts[kind] += 1
-        if len(self.errors) < SHOWN:
+        if self.counts[kind] == 1 and len(self.errors) < SHOWN:
             self.errors.append(error)
 
     def raise_any(self) -> None:
         """Raise the errors together, equal ones once; do nothing if there are none."""
-        counts = dict(self.counts)
-        errors = []
+        hidden = self.counts.total()
         for error in self.errors:
-            count = counts.pop((error.code, error.message), 0)
+            count = self.counts[error.code, error.message]
+            hidden -= count
             if count > 1:
                 error.message += f" (and in {count - 1:,} more rows)"
-            if count:
-                errors.append(error)
-        if counts:
-            message = f"{sum(counts.values()):,} more bad rows in this file are not shown"
+        if hidden:
+            message = f"{hidden:,} more bad rows in this file are not shown"
             hint = "correct the others first"
-            errors.append(refuse_file(error.code, message, self.file, hint))
-        raise_all(errors)
+            self.errors.append(refuse_file(error.code, message, self.file, hint))
+        raise_all(self.errors)
 
 
 @dataclass(frozen=True)

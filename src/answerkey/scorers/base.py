@@ -88,20 +88,16 @@ class Scorer:
     reply_names: ClassVar[tuple[str, ...]] = ("sample", "solver_output")
     value_types: ClassVar[Types | None] = {}
     metadata_types: ClassVar[Types | None] = {}
-    #: The names of the values and metadata that hold no numbers.
-    text_names: ClassVar[tuple[str, ...]]
     main_value: ClassVar[str | None] = None
     default_metric_name: ClassVar[str | None] = None
     #: Whether it reads a choice out of the text of a completion.
     reads_choices: ClassVar[bool] = False
 
-    def __init_subclass__(cls) -> None:
-        names = []
-        for types in (cls.value_types, cls.metadata_types):
-            for name, dtype in (types or {}).items():
-                if dtype is None or not dtype.is_numeric():
-                    names.append(name)
-        cls.text_names = tuple(names)
+    @property
+    def text_names(self) -> tuple[str, ...]:
+        """The names of the values and metadata that hold no numbers."""
+        types = [*(self.value_types or {}).items(), *(self.metadata_types or {}).items()]
+        return tuple(name for name, dtype in types if dtype is None or not dtype.is_numeric())
 
     @property
     def needs_completion(self) -> bool:
@@ -275,15 +271,12 @@ def call_by_trial(
     completions: Completions,
 ) -> dict[int, Completion]:
     """Return the reply to the prompt about each of these completions."""
-    requests_by_trial: dict[int, dict[int, Request]] = {}
-    for row, prompt in prompts.items():
-        completion = completions.items[row]
-        requests = requests_by_trial.setdefault(completion.trial, {})
-        requests[row] = Request(completion.sample_id, prompt)
+    items = completions.items
     replies: dict[int, Completion] = {}
-    for trial, requests in sorted(requests_by_trial.items()):
-        answers = call(list(requests.values()), trial)
-        replies.update(zip(requests, answers, strict=True))
+    for trial in sorted({items[row].trial for row in prompts}):
+        rows = [row for row in prompts if items[row].trial == trial]
+        requests = [Request(items[row].sample_id, prompts[row]) for row in rows]
+        replies.update(zip(rows, call(requests, trial), strict=True))
     return replies
 
 

@@ -38,8 +38,8 @@ from answerkey.types import (
 )
 
 COMPLETION_COLUMN = "completion"
-#: Accepted instead of `completion` when exactly one of them is there.
-OTHER_NAMES = ("output", "response", "model_output")
+#: The others are accepted instead of `completion` when exactly one of them is there.
+COLUMN_NAMES = [COMPLETION_COLUMN, "output", "response", "model_output"]
 STATUS_COLUMN = "completion_status"
 #: Log-probabilities as an endpoint sent them, as an object or its JSON text.
 LOGPROBS_COLUMN = "logprobs"
@@ -176,19 +176,14 @@ def _write_reply(text: str, status: str) -> dict[str, object]:
     return {"role": "assistant", "content": text}
 
 
-def find_completion_column(
-    rows: Rows,
-    column: str | None = None,
-    *,
-    is_needed: bool = False,
-) -> CompletionColumn | None:
-    """Return where the completions stand, None if nowhere; E209 for several that could be meant.
+def find_completion_column(rows: Rows, column: str | None = None) -> CompletionColumn:
+    """Return where the completions stand; E209 if nowhere, or for several that could be meant.
 
-    A column that is named, or needed, and not there is E209, too. A name may reach into a column:
-    the exact column first, then the field with the longest matching column name, and so on inwards:
-    `completions.org/model-1.5` reaches the field `org/model-1.5` of the column `completions`.
+    A name may reach into a column: the exact column first, then the field with the longest matching
+    column name, and so on inwards: `completions.org/model-1.5` reaches the field `org/model-1.5` of
+    the column `completions`.
     """
-    looked_for = [column] if column else [COMPLETION_COLUMN, *OTHER_NAMES]
+    looked_for = [column] if column else COLUMN_NAMES
     names = [name for name in looked_for if name in rows.columns]
     if COMPLETION_COLUMN in names:
         names = [COMPLETION_COLUMN]
@@ -201,8 +196,6 @@ def find_completion_column(
     if names:
         beside = frozenset(rows.columns).intersection(BESIDE)
         return CompletionColumn(names[0], beside)
-    if column is None and not is_needed:
-        return None
     message = f"no column holds the completions; looked for {listing(looked_for)}"
     near = suggest(looked_for[0], rows.columns) or ""
     hint = f"{near} columns: {listing(rows.columns)}".strip()
@@ -272,9 +265,9 @@ def find_own_completions(rows: Rows, *, column: str | None = None) -> RecordedCo
 
     A column that is named but not there is an error, and so are cells that are no completions.
     """
-    completion_column = find_completion_column(rows, column)
-    if completion_column is None:
+    if column is None and not set(COLUMN_NAMES).intersection(rows.columns):
         return None
+    completion_column = find_completion_column(rows, column)
     completion_column.check(rows)
     return RecordedCompletions(column=completion_column)
 
@@ -294,8 +287,7 @@ def match_completions(
     not selected are left aside; rows for unknown samples are an error. Several trials are told
     apart by the column `trial`; those of a sample stand one after the other.
     """
-    completion_column = find_completion_column(table, column, is_needed=True)
-    assert completion_column is not None  # noqa: S101 - it is needed
+    completion_column = find_completion_column(table, column)
     if THOUGHTS_COLUMN in table.columns:
         beside = completion_column.beside | {THOUGHTS_COLUMN}
         completion_column = replace(completion_column, beside=beside)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from functools import partial
 from hashlib import sha256
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
 import polars as pl
@@ -83,10 +83,8 @@ ROW_BYTES = 500
 
 def matches(name: str, pattern: str) -> bool:
     """Return whether a path within a folder, or its last part, fits a pattern with `*` and `?`."""
-    if "/" not in pattern:
-        _, _, last_part = name.rpartition("/")
-        return fnmatch(name, pattern) or fnmatch(last_part, pattern)
-    return fnmatch(name, pattern)
+    last_part = name if "/" in pattern else PurePosixPath(name).name
+    return fnmatch(name, pattern) or fnmatch(last_part, pattern)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,8 +158,7 @@ def load_table(
     how = how or FileFields()
     shown = shown or str(path)
     if isinstance(path, str) and is_stored(path):
-        stored = open_object(path)
-        path = fetch_object(stored).path
+        path = fetch_object(open_object(path)).path
     content = Content(shown, Path(path))
     require_plain(content.path)
     try:
@@ -262,16 +259,16 @@ def collect_rows(
     if row_file is not None:
         row_file.write(held)
         return row_file.open_rows(names)
-    samples = []
-    for number, record in enumerate(held, 1):
-        sample = build_sample(
+    samples = [
+        build_sample(
             record.fields,
             names,
             number=number,
             file=files[record.file_index],
             line=record.line,
         )
-        samples.append(sample)
+        for number, record in enumerate(held, 1)
+    ]
     return Samples(samples, names, files[0])
 
 
@@ -303,8 +300,7 @@ class RowFile:
                 raise refuse_file("E201", message, file, hint) from None
         first = -self._count % STRIDE
         self._offsets.extend(offsets[first::STRIDE])
-        for record in records[first::STRIDE]:
-            self._lines.append(record.line)
+        self._lines.extend(record.line for record in records[first::STRIDE])
         self._count += len(records)
 
     def _append(self, records: Sequence[ParsedRow]) -> list[int]:
@@ -418,11 +414,7 @@ def _list_rows(
     is_column = hasattr(data, "dtype") or hasattr(data, "type")
     if hasattr(data, "__arrow_c_stream__") and not (lone and is_column):
         return _import_arrow(data, name)
-    return _name_cells(_list_cells(data, name), lone)
-
-
-def _name_cells(rows: list[Any], lone: str) -> list[Any]:
-    """Return rows; the cells of a lone column become rows with that column."""
+    rows = _list_cells(data, name)
     if not lone or any(isinstance(row, Mapping) for row in rows):
         return rows
     return [{lone: cell} for cell in rows]

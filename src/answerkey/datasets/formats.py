@@ -40,6 +40,7 @@ from answerkey.datasets.content import (
     refuse_json,
 )
 from answerkey.errors import DataError, Place
+from answerkey.text import format_count
 
 #: What a first column without a name is called, as pandas writes row numbers.
 UNNAMED = "column_1"
@@ -126,7 +127,7 @@ def _read_cells(
             size = sum(map(len, cells))
             yield ParsedRow(line, fields, size)
             continue
-        count = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
+        count = format_count(len(cells), "cell")
         message = f"the row has {count}, the header has {len(header)}"
         where = Place(content.file, line)
         hint = "a cell that holds the separator or a line break must be in double quotes"

@@ -117,9 +117,8 @@ class HuggingFaceSource(FileFields):
 
     def _merge_kwargs(self) -> Self:
         """Return the source with `load_dataset_kwargs` in its fields; `data_files` is a list."""
-        fields: dict[str, Any] = dict(self.load_dataset_kwargs)
-        for key in _KNOWN:
-            fields[key] = getattr(self, key) or fields.get(key)
+        kwargs = self.load_dataset_kwargs
+        fields: dict[str, Any] = {key: getattr(self, key) or kwargs.get(key) for key in _KNOWN}
         files = fields["data_files"]
         if isinstance(files, Mapping):
             files = files.get(fields["split"] or "train")
@@ -319,7 +318,6 @@ class Hub:
         is_set = setting.strip().upper() in {"1", "ON", "YES", "TRUE"}
         self.is_offline = is_set or is_offline()
         self._library = _import_library()
-        self.cache = Path(self._library.constants.HF_HUB_CACHE)
 
     def look_up(
         self,
@@ -351,7 +349,7 @@ class Hub:
                 name,
                 repo_type="dataset",
                 revision=commit,
-                cache_dir=self.cache,
+                cache_dir=self._library.constants.HF_HUB_CACHE,
                 endpoint=self.endpoint,
                 local_files_only=self.is_offline,
             )

@@ -323,7 +323,12 @@ def _find_ids(table: Rows, dataset: Dataset) -> pl.Series | None:
             continue
         samples = pl.DataFrame({"name": candidate, "id": ids})
         rows = pl.DataFrame({"name": names})
-        matched = rows.join(samples, on="name", how="left", maintain_order="left")
+        matched = rows.join(
+            samples,
+            on="name",
+            how="left",
+            maintain_order="left",
+        )
         if not matched["id"].null_count():
             return matched["id"]
     return None

@@ -152,7 +152,11 @@ def _load_trusted() -> dict[str, object]:
 
 def _save_trusted(trusted: Mapping[str, object]) -> None:
     path = _trust_file()
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.parent.mkdir(
+        mode=0o700,
+        parents=True,
+        exist_ok=True,
+    )
     record = {"version": 1, "trusted": trusted}
     with tempfile.NamedTemporaryFile(
         "w",

@@ -178,7 +178,12 @@ class Scorer:
                     faults.append((row, fault))
         return report_faults(faults, templates, samples), []
 
-    def try_field(self, field: str, sample: Row, completion: Completion) -> RowError | None:
+    def try_field(
+        self,
+        field: str,
+        sample: Row,
+        completion: Completion,
+    ) -> RowError | None:
         """Return the error of a field that reads the completion; None if there is none."""
         context = self.build_context(sample, completion)
         try:

@@ -56,7 +56,12 @@ class StringEquals(Scorer):
         truths = self.templates()["ground_truth"].values(samples)
         return list(map(self._judge_row, samples.rows(), truths, completions))
 
-    def _judge_row(self, sample: Row, truth: object, completion: Completion) -> Score:
+    def _judge_row(
+        self,
+        sample: Row,
+        truth: object,
+        completion: Completion,
+    ) -> Score:
         """Return the score of one row; a completion without text is wrong."""
         value: object = None
         status = completion.status

@@ -136,7 +136,12 @@ def _show(value: object) -> str:
     return repr(value)
 
 
-def _fill(before: str, config: ConfigValue, placeholder: Placeholder, text: str) -> str:
+def _fill(
+    before: str,
+    config: ConfigValue,
+    placeholder: Placeholder,
+    text: str,
+) -> str:
     """Return what stands before a placeholder of a template, with the value behind it."""
     shown = _show(config.value)
     if placeholder.opener in {"'", '"'}:
@@ -159,7 +164,12 @@ def _fill(before: str, config: ConfigValue, placeholder: Placeholder, text: str)
     return bare + _print_literally(before[len(bare) :] + shown)
 
 
-def _fill_code(before: str, value: object, placeholder: Placeholder, text: str) -> str:
+def _fill_code(
+    before: str,
+    value: object,
+    placeholder: Placeholder,
+    text: str,
+) -> str:
     """Return the code before a placeholder with the value behind it.
 
     It becomes a name, a number, a literal or, after a dot, `[…]`.

@@ -68,7 +68,10 @@ def write_text(value: object) -> str:
 
 @pass_context
 def join_values(
-    context: RowContext, value: Iterable[Value], d: str = "", attribute: str | int | None = None
+    context: RowContext,
+    value: Iterable[Value],
+    d: str = "",
+    attribute: str | int | None = None,
 ) -> str:
     """Return the values as one text with `d` between them."""
     if attribute is not None:
@@ -138,7 +141,13 @@ def write_json(context: RowContext, value: object, indent: int | None = None) ->
         size *= 8 + indent
     context.budget.spend_text(size)
     plain = make_plain(value)
-    return json.dumps(plain, ensure_ascii=False, allow_nan=False, indent=indent, default=str)
+    return json.dumps(
+        plain,
+        ensure_ascii=False,
+        allow_nan=False,
+        indent=indent,
+        default=str,
+    )
 
 
 def zip_lists(first: Iterable[object], *more: Iterable[object]) -> list[list[object]]:

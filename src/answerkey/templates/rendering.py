@@ -176,7 +176,12 @@ class TemplateStopped(SpecError):  # noqa: N818 - named for what happened
     `source` is its text, by which its place is found.
     """
 
-    def __init__(self, source: str, reason: str, where: Place | None = None) -> None:
+    def __init__(
+        self,
+        source: str,
+        reason: str,
+        where: Place | None = None,
+    ) -> None:
         hint = "a template may read a row, go through it and print it; the docs have its limits"
         super().__init__("E120", f"the template was stopped: {reason}", where=where, hint=hint)
         self.source = source
@@ -323,7 +328,13 @@ def _limit_worker(memory_file: str = "/proc/self/statm") -> None:
         pages = int(file.read().split()[0])
         limits["AS"] = pages * os.sysconf("SC_PAGE_SIZE") + MEMORY_BYTES
     # What is open stays open, and nothing else can be opened: no file, no pipe, no connection.
-    limit_process(FSIZE=0, CORE=0, NOFILE=1, NPROC=0, **limits)
+    limit_process(
+        FSIZE=0,
+        CORE=0,
+        NOFILE=1,
+        NPROC=0,
+        **limits,
+    )
 
 
 def render_messages(recipe: Recipe, rows: Sequence[bytes]) -> Iterator[bytes]:

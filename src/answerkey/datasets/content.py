@@ -103,7 +103,12 @@ def refuse_file(
 ) -> DataError:
     """Return the error about a file, or about one of its columns."""
     where = Place(file=file, field=field)
-    return DataError(code, message, where=where, hint=hint)
+    return DataError(
+        code,
+        message,
+        where=where,
+        hint=hint,
+    )
 
 
 #: The code and the message of an error.
@@ -127,7 +132,12 @@ class RowErrors:
         hint: str | None = None,
     ) -> None:
         """Remember one bad row."""
-        error = DataError(code, message, where=where, hint=hint)
+        error = DataError(
+            code,
+            message,
+            where=where,
+            hint=hint,
+        )
         kind = (code, error.message)
         self.counts[kind] += 1
         if self.counts[kind] == 1 and len(self.errors) < SHOWN:
@@ -210,7 +220,12 @@ class Content:
     ) -> DataError:
         """Return an error in this file."""
         where = Place(self.file, line, column)
-        return DataError(code, message, where=where, hint=hint)
+        return DataError(
+            code,
+            message,
+            where=where,
+            hint=hint,
+        )
 
     def guess(self) -> str | None:
         """Return the hint what this file is by its first bytes, if its name says otherwise."""
@@ -219,7 +234,11 @@ class Content:
                 return f"by its first bytes this file is {kind}"
         return None
 
-    def refuse_damage(self, kind: str, error: BaseException) -> DataError:
+    def refuse_damage(
+        self,
+        kind: str,
+        error: BaseException,
+    ) -> DataError:
         """Return E202 for a file that is not what its name says."""
         lines = str(error).splitlines() or ["damaged"]
         reason = lines[0].replace(str(self.path), self.file)
@@ -244,7 +263,13 @@ class Content:
                     position = len(raw[: error.start].decode())
                 if position >= 0:
                     hint = self.guess() or ENCODING_HINT
-                    raise self.error("E203", fault, number, column=position + 1, hint=hint)
+                    raise self.error(
+                        "E203",
+                        fault,
+                        number,
+                        column=position + 1,
+                        hint=hint,
+                    )
 
 
 def describe_unreadable(
@@ -281,7 +306,11 @@ def open_blocks(
 
 
 class _Blocks(io.RawIOBase):
-    def __init__(self, packed: BinaryIO | TextIO, blocks: Iterator[bytes]) -> None:
+    def __init__(
+        self,
+        packed: BinaryIO | TextIO,
+        blocks: Iterator[bytes],
+    ) -> None:
         super().__init__()
         self._packed = packed
         self._blocks = blocks
@@ -313,7 +342,11 @@ class Frames:
     ended.
     """
 
-    def __init__(self, start: Callable[[], Any], error: type[Exception]) -> None:
+    def __init__(
+        self,
+        start: Callable[[], Any],
+        error: type[Exception],
+    ) -> None:
         self.error = error
         self.is_open = False
         self._start = start
@@ -349,7 +382,11 @@ COMPRESSIONS: dict[str, tuple[str, Callable[[], Frames]]] = {
 }
 
 
-def _expand(packed: BinaryIO, file: str, ending: str) -> Iterator[bytes]:
+def _expand(
+    packed: BinaryIO,
+    file: str,
+    ending: str,
+) -> Iterator[bytes]:
     """Yield the bytes of a compressed file; E202 where it is cut off or damaged."""
     kind, open_frames = COMPRESSIONS[ending]
     frames = open_frames()
@@ -462,9 +499,23 @@ def check_names(names: Sequence[str], where: Place) -> None:
         if not name.strip():
             message = f"column {number} has no name"
             hint = "give the column a name; a table written by pandas needs `index=False`"
-            errors.append(DataError("E202", message, where=where, hint=hint))
+            errors.append(
+                DataError(
+                    "E202",
+                    message,
+                    where=where,
+                    hint=hint,
+                )
+            )
         elif first != number:
             message = f"column `{name}` appears twice, as column {first} and column {number}"
             hint = "rename or remove one of them"
-            errors.append(DataError("E212", message, where=where, hint=hint))
+            errors.append(
+                DataError(
+                    "E212",
+                    message,
+                    where=where,
+                    hint=hint,
+                )
+            )
     raise_all(errors)

@@ -63,7 +63,12 @@ class Dataset:
     notices: tuple[Notice, ...] = ()
 
     @classmethod
-    def of(cls, rows: Rows, *, name: str) -> Self:
+    def of(
+        cls,
+        rows: Rows,
+        *,
+        name: str,
+    ) -> Self:
         """Return samples as a dataset; its fingerprint is that of their ids and rows."""
         positions = range(len(rows))
         digest = digest_rows(rows, with_ids=True)
@@ -269,7 +274,11 @@ class Recorded(Protocol):
     def num_trials(self) -> int:
         """How many there are for each sample."""
 
-    def slice(self, offset: int, length: int) -> Self:
+    def slice(
+        self,
+        offset: int,
+        length: int,
+    ) -> Self:
         """Return those of `length` samples from `offset` on."""
 
     def read(self, samples: Samples) -> Completions:
@@ -304,7 +313,11 @@ class Chunk:
         """Where its samples stand in the dataset."""
         return range(self.offset, self.offset + len(self.samples))
 
-    def cut(self, start: int, stop: int) -> Chunk:
+    def cut(
+        self,
+        start: int,
+        stop: int,
+    ) -> Chunk:
         """Return a part of the chunk, in which nothing is skipped."""
         recorded = self.recorded
         if recorded is not None:

@@ -106,7 +106,12 @@ def read_delimited(
             rows = chain([(line, header)], rows)
             if header == list(names):
                 message = "the file has a header line with these names"
-                raise content.error("E202", message, line, hint="leave `header` out")
+                raise content.error(
+                    "E202",
+                    message,
+                    line,
+                    hint="leave `header` out",
+                )
             header = list(names)
         elif len(header) > 1 and not header[0].strip():
             header[0] = UNNAMED
@@ -131,7 +136,12 @@ def _read_cells(
         message = f"the row has {count}, the header has {len(header)}"
         where = Place(content.file, line)
         hint = "a cell that holds the separator or a line break must be in double quotes"
-        errors.add("E202", message, where=where, hint=hint)
+        errors.add(
+            "E202",
+            message,
+            where=where,
+            hint=hint,
+        )
     errors.raise_any()
 
 
@@ -180,7 +190,12 @@ def _iterate_cells(
             return
         except csv.Error as error:
             message = QUOTE_ERRORS.get(str(error), str(error))
-            raise content.error("E202", message, line, hint=QUOTE_HINT) from None
+            raise content.error(
+                "E202",
+                message,
+                line,
+                hint=QUOTE_HINT,
+            ) from None
         yield line, cells
 
 
@@ -233,13 +248,22 @@ def read_json_lines(content: Content) -> Iterator[ParsedRow]:
                 fields = check_row(parse_json(source), source)
             except DataError as error:
                 where, hint = _locate(content, error, number)
-                errors.add(error.code, error.message, where=where, hint=hint)
+                errors.add(
+                    error.code,
+                    error.message,
+                    where=where,
+                    hint=hint,
+                )
             else:
                 yield ParsedRow(number, fields, len(source), start)
     errors.raise_any()
 
 
-def _locate(content: Content, error: DataError, line: int) -> tuple[Place, str | None]:
+def _locate(
+    content: Content,
+    error: DataError,
+    line: int,
+) -> tuple[Place, str | None]:
     """Return where the row with an error begins, and the hint for it."""
     place = error.where or Place()
     where = replace(place, file=content.file, line=line)
@@ -262,7 +286,12 @@ def read_json_list(content: Content) -> Iterator[ParsedRow]:
     if opening is None:
         message = "the file is not a JSON list of objects"
         hint = "write `[{...}, {...}]`; a file with one object per line is named `.jsonl`"
-        raise content.error("E202", message, 1, hint=hint)
+        raise content.error(
+            "E202",
+            message,
+            1,
+            hint=hint,
+        )
     start = opening.end()
     line = 1 + text.count("\n", 0, start)
     try:
@@ -282,7 +311,12 @@ def read_json_list(content: Content) -> Iterator[ParsedRow]:
         refusal = error if isinstance(error, DataError) else refuse_json(error)
         place = refusal.where or Place()
         where, advice = _locate(content, refusal, place.line or line)
-        raise DataError(refusal.code, refusal.message, where=where, hint=advice) from None
+        raise DataError(
+            refusal.code,
+            refusal.message,
+            where=where,
+            hint=advice,
+        ) from None
 
 
 BinaryKind = Literal["Parquet", "Arrow"]

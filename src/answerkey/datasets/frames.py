@@ -65,7 +65,12 @@ def build_column(
 ) -> pl.Series:
     """Return values that have this type as a column, as JSON text when it is None."""
     if dtype is not None:
-        return pl.Series(name, values, dtype=dtype, strict=True)
+        return pl.Series(
+            name,
+            values,
+            dtype=dtype,
+            strict=True,
+        )
     texts = []
     for value in values:
         texts.append(None if value is None else json.dumps(value, ensure_ascii=False))

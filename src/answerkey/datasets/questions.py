@@ -296,19 +296,31 @@ class QuestionColumns:
             return True
         return role in self.columns
 
-    def with_column(self, role: str, name: str) -> QuestionColumns:
+    def with_column(
+        self,
+        role: str,
+        name: str,
+    ) -> QuestionColumns:
         """Return the same columns with this one in a role."""
         columns = {**self.columns, role: name}
         return replace(self, columns=columns)
 
-    def cell(self, row: Row, role: str) -> object:
+    def cell(
+        self,
+        row: Row,
+        role: str,
+    ) -> object:
         """Return what a row has in a role, None for nothing; a dotted name reaches into a cell."""
         name = self.columns.get(role)
         if name is None:
             return None
         return get_inside(row, name)
 
-    def text(self, row: Row, role: str) -> str | None:
+    def text(
+        self,
+        row: Row,
+        role: str,
+    ) -> str | None:
         """Return the text, or the number as text, that a row has in a role."""
         return write_cell(self.cell(row, role))
 
@@ -401,7 +413,12 @@ class QuestionColumns:
             message = f"a question has at most {MOST_OPTIONS:,} options, "
             message += f"and this one has {len(texts):,}"
             where = Place(field=self.columns.get("options"))
-            raise DataError("E205", message, where=where, hint="leave the row out")
+            raise DataError(
+                "E205",
+                message,
+                where=where,
+                hint="leave the row out",
+            )
         if "choices" in self.columns and not self.has_options_in_question:
             labels = self._read_labels(row) or []
         return name_options(texts, labels)
@@ -437,7 +454,11 @@ class QuestionColumns:
             texts += listed or [to_text(cell) or ""]
         return list(takewhile(bool, map(str.strip, texts)))
 
-    def find_place(self, row: Row, options: OptionList | None) -> int | None:
+    def find_place(
+        self,
+        row: Row,
+        options: OptionList | None,
+    ) -> int | None:
         """Return the place of the option that a row's truth names; None for none or several."""
         if options is None:
             return None
@@ -460,7 +481,12 @@ def locate_error(error: DataError, sample: Sample) -> DataError:
     if error.where is not None:
         column = error.where.field
     where = sample.place(column)
-    return DataError(error.code, error.message, where=where, hint=error.hint)
+    return DataError(
+        error.code,
+        error.message,
+        where=where,
+        hint=error.hint,
+    )
 
 
 @lru_cache(64)

@@ -76,7 +76,12 @@ def recognise(
     names = {}
     for role, name in (chosen or {}).items():
         names["truth" if role in TRUTH_ROLES else role] = name
-    return _Table(rows, names, roles, needs_all=needs_all).recognise()
+    return _Table(
+        rows,
+        names,
+        roles,
+        needs_all=needs_all,
+    ).recognise()
 
 
 @dataclass(eq=False)
@@ -106,7 +111,11 @@ class TableReading:
         """Whether truths are numbers of options."""
         return self.columns.form in {"0", "1"}
 
-    def read(self, fields: Row, options: OptionList | None) -> tuple[object, int | None]:
+    def read(
+        self,
+        fields: Row,
+        options: OptionList | None,
+    ) -> tuple[object, int | None]:
         """Return the texts of a question's options, and the place of its truth among them."""
         place = self.columns.find_place(fields, options)
         # `Yes` and `True` are the same option.
@@ -308,7 +317,11 @@ class _Table:
                 self._refuse_repeated_ids(free)
         return columns
 
-    def _refuse_completions(self, name: str, second: str | None) -> None:
+    def _refuse_completions(
+        self,
+        name: str,
+        second: str | None,
+    ) -> None:
         """Raise E209 where another column may hold the completions as well."""
         if second is None or fold_name(name) == "completion":
             return
@@ -317,7 +330,11 @@ class _Table:
         message = f"several columns may hold the completions: {listing(names)}"
         raise self._refuse("E209", [message], f"say which: {' or '.join(flags)}")
 
-    def _holds(self, role: str, name: str) -> bool:
+    def _holds(
+        self,
+        role: str,
+        name: str,
+    ) -> bool:
         """Return whether a column holds what a role needs: each row its own id, or labels.
 
         For other roles some row has a text. In a log an id comes again for each of its trials.
@@ -362,7 +379,11 @@ class _Table:
             hint = "give every row its own id, or number the rows instead: `--column id=`"
             raise self._refuse("E208", [message, shown], hint, name)
 
-    def _iterate_cells(self, name: str, role: str = "") -> Iterator[tuple[Sample, object]]:
+    def _iterate_cells(
+        self,
+        name: str,
+        role: str = "",
+    ) -> Iterator[tuple[Sample, object]]:
         """Yield the cells of a column or field with their rows, a list of questions one by one."""
         reader = QuestionColumns({role: name}).unfold(self.preview)
         for sample in iterate_samples(self.rows):
@@ -450,7 +471,11 @@ class _Table:
         if not truths and source.has("options"):
             yield unfolded
 
-    def _list_forms(self, columns: QuestionColumns, truths: Sequence[str]) -> list[str]:
+    def _list_forms(
+        self,
+        columns: QuestionColumns,
+        truths: Sequence[str],
+    ) -> list[str]:
         """Return the forms that a truth may have; a list of options may mark one of them."""
         truth = columns.columns["truth"]
         marks = [read_mark(get_inside(row, truth)) for row in self.preview.rows()]
@@ -512,7 +537,13 @@ class _Table:
         column: str | None = None,
     ) -> DataError:
         message = "\n".join(lines)
-        return refuse_file(code, message, self.rows.file, hint, field=column)
+        return refuse_file(
+            code,
+            message,
+            self.rows.file,
+            hint,
+            field=column,
+        )
 
     def _require_parts(self, result: QuestionColumns) -> None:
         """Raise E206 for parts that no column holds."""

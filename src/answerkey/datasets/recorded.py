@@ -93,16 +93,30 @@ class CompletionColumn:
                     fields = [f"{self.name}.{field}" for field in cell]
                     hint += f"; name a field: {listing(fields)}"
                 where = sample.place(self.name)
-                errors.add("E209", message, where=where, hint=hint)
+                errors.add(
+                    "E209",
+                    message,
+                    where=where,
+                    hint=hint,
+                )
             status = sample.fields.get(STATUS_COLUMN)
             if STATUS_COLUMN in self.beside and status not in (None, "", *STATUSES):
                 message = f"{status!r} is not a completion status"
                 where = sample.place(STATUS_COLUMN)
                 hint = f"statuses: {listing(STATUSES)}"
-                errors.add("E209", message, where=where, hint=hint)
+                errors.add(
+                    "E209",
+                    message,
+                    where=where,
+                    hint=hint,
+                )
         errors.raise_any()
 
-    def read(self, table: Samples, ids: Iterable[str]) -> Completions:
+    def read(
+        self,
+        table: Samples,
+        ids: Iterable[str],
+    ) -> Completions:
         """Return the completions of rows that `check` has found in order, under these ids.
 
         A row without the field has a null cell.
@@ -115,7 +129,11 @@ class CompletionColumn:
         completions = list(map(self._read_completion, table, cells))
         return Completions.build(ids, completions, source=SOURCE)
 
-    def _read_completion(self, sample: Sample, cell: object) -> Completion:
+    def _read_completion(
+        self,
+        sample: Sample,
+        cell: object,
+    ) -> Completion:
         """Return the completion of a row with what the columns beside it say."""
         completion = read_message(cell)
         fields = {}
@@ -222,7 +240,11 @@ class RecordedCompletions:
     num_trials: int = 1
     splits_thoughts: bool = False
 
-    def slice(self, offset: int, length: int) -> Self:
+    def slice(
+        self,
+        offset: int,
+        length: int,
+    ) -> Self:
         """Return those of `length` samples from `offset` on."""
         if self.rows is None:
             return self
@@ -370,7 +392,13 @@ def _match_ids(
     elif ids.is_duplicated().any():
         message = "the completions hold several trials of a sample, and the task has one"
         hint = "add `trials: {num_trials: N}` to the task, or keep one trial of each sample"
-        raise refuse_file("E209", message, table.file, hint, field=TRIAL_COLUMN)
+        raise refuse_file(
+            "E209",
+            message,
+            table.file,
+            hint,
+            field=TRIAL_COLUMN,
+        )
     matched = selected.join(
         rows,
         on=keys,

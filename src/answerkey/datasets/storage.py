@@ -73,12 +73,22 @@ def require_address(url: str, where: Place | None = None) -> str:
         shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
         message = f"the address `{shown}` holds more than a bucket and a name"
         hint = f"{hint}; keys come from the environment, or from your own settings"
-        raise SpecError("E117", message, where=where, hint=hint)
+        raise SpecError(
+            "E117",
+            message,
+            where=where,
+            hint=hint,
+        )
     path = parts.path.rstrip("/")
     names = path[1:].split("/")
     if not parts.netloc or not {"", ".", ".."}.isdisjoint(names):
         message = f"`{url}` names no object"
-        raise SpecError("E108", message, where=where, hint=hint)
+        raise SpecError(
+            "E108",
+            message,
+            where=where,
+            hint=hint,
+        )
     return url.rstrip("/")
 
 
@@ -95,7 +105,11 @@ class StoredObject:
         """The last part of the address."""
         return self.url.rpartition("/")[2]
 
-    def read(self, start: int, stop: int) -> bytes:
+    def read(
+        self,
+        start: int,
+        stop: int,
+    ) -> bytes:
         """Return the bytes from `start` up to `stop`; DataError E214 if the object has changed."""
         raw = b""
         # No library tries again where a reply breaks off in the middle.
@@ -204,7 +218,12 @@ def refuse(
     """Return the error about an address, without what may be secret in it."""
     shown = hide_query(url)
     where = Place(file=shown)
-    return DataError("E214", f"`{shown}` {message}", where=where, hint=hint)
+    return DataError(
+        "E214",
+        f"`{shown}` {message}",
+        where=where,
+        hint=hint,
+    )
 
 
 @dataclass(frozen=True)

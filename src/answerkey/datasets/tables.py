@@ -278,7 +278,11 @@ class RowFile:
     A copy is written here, and removed at the end of the process.
     """
 
-    def __init__(self, files: Sequence[str], in_place: Path | None) -> None:
+    def __init__(
+        self,
+        files: Sequence[str],
+        in_place: Path | None,
+    ) -> None:
         self._files = files
         self._path = in_place
         self._is_copy = in_place is None
@@ -374,7 +378,11 @@ def load_rows(
     return DataTable(rows, digest)
 
 
-def _read_tabular(data: object, name: str, lone: str) -> Iterator[ParsedRow]:
+def _read_tabular(
+    data: object,
+    name: str,
+    lone: str,
+) -> Iterator[ParsedRow]:
     """Yield the rows of a table of any library."""
     rows = _list_rows(data, name, lone)
     if isinstance(rows, pl.LazyFrame):
@@ -480,7 +488,12 @@ def add_template_error(
     code = "E206" if is_missing else "E207"
     message = f"{label}: {error.message}"
     where = sample.place(error.column)
-    errors.add(code, message, where=where, hint=error.hint)
+    errors.add(
+        code,
+        message,
+        where=where,
+        hint=error.hint,
+    )
 
 
 def _derive(
@@ -500,7 +513,13 @@ def _derive(
         if name in samples.columns and not is_read:
             message = f"{label} would replace the column `{name}`, which it does not read"
             hint = f"rename it, or read `sample.{name}`"
-            raise refuse_file("E212", message, samples.file, hint, field=name)
+            raise refuse_file(
+                "E212",
+                message,
+                samples.file,
+                hint,
+                field=name,
+            )
         values = template.values(samples)
         for sample, fields, value in zip(samples, rows, values, strict=True):
             fields[name] = None
@@ -511,7 +530,12 @@ def _derive(
                 fields[name] = plain(value)
             except TypeError as error:
                 message = f"{label} yields {error}"
-                raise refuse_file("E207", message, sample.file, field=name) from None
+                raise refuse_file(
+                    "E207",
+                    message,
+                    sample.file,
+                    field=name,
+                ) from None
     return rows
 
 
@@ -551,7 +575,12 @@ def read_files(
             for sample, fields in _extend_rows(table.rows, file, how, errors):
                 line = sample.line or 1
                 size = measure_fields(fields)
-                yield ParsedRow(line, fields, size, file_index=index)
+                yield ParsedRow(
+                    line,
+                    fields,
+                    size,
+                    file_index=index,
+                )
         errors.raise_any()
 
     names = [file.shown for file in files]

@@ -192,7 +192,11 @@ class Scorer:
             return problem
         return None
 
-    def build_context(self, sample: Row, completion: Completion) -> dict[str, object]:
+    def build_context(
+        self,
+        sample: Row,
+        completion: Completion,
+    ) -> dict[str, object]:
         """Return what a template that reads the completion sees."""
         return {"sample": sample, "solver_output": completion.solver_output()}
 
@@ -200,11 +204,19 @@ class Scorer:
         """Return what is known of each sample before a model is called; None if nothing is."""
         return None
 
-    def judge(self, question: Sample, completion: Completion) -> Score:  # noqa: ARG002 - for scorers that judge row by row
+    def judge(
+        self,
+        question: Sample,
+        completion: Completion,
+    ) -> Score:  # noqa: ARG002 - for scorers that judge row by row
         """Return the score of one completion, which is there: its call did not fail."""
         raise InternalError("E901", f"scorer `{self.type}` has neither `judge` nor `score`")
 
-    def score(self, samples: Samples, completions: Completions) -> list[Score]:
+    def score(
+        self,
+        samples: Samples,
+        completions: Completions,
+    ) -> list[Score]:
         """Return the score of each completion, in order."""
         scores = []
         for sample, completion in zip(samples, completions, strict=True):
@@ -309,7 +321,11 @@ class RowFault(Exception):  # noqa: N818 - a row's error, which becomes a value 
     missing: str | None = None
 
     @classmethod
-    def from_error(cls, field: str, problem: RowError) -> RowFault:
+    def from_error(
+        cls,
+        field: str,
+        problem: RowError,
+    ) -> RowFault:
         """Return the fault of a field whose template failed on a row."""
         message = f"`{field}`: {problem.message}"
         return cls("TEMPLATE_FAILED", message, problem.hint, field, problem.column)
@@ -441,7 +457,11 @@ def note_orders(scores: Sequence[Score], orders: pl.DataFrame) -> list[Score]:
     return noted
 
 
-def build_table(scores: Sequence[Score], value_types: Types, metadata_types: Types) -> Scores:
+def build_table(
+    scores: Sequence[Score],
+    value_types: Types,
+    metadata_types: Types,
+) -> Scores:
     """Return the table of scores with these values and metadata; what a score lacks is null."""
     statuses = [score.status.value for score in scores]
     reasons = [score.reason for score in scores]
@@ -459,7 +479,11 @@ def build_table(scores: Sequence[Score], value_types: Types, metadata_types: Typ
     return Scores(pl.DataFrame(columns), encoded)
 
 
-def _build_structs(name: str, rows: Sequence[Mapping[str, Any]], types: Types) -> pl.Series:
+def _build_structs(
+    name: str,
+    rows: Sequence[Mapping[str, Any]],
+    types: Types,
+) -> pl.Series:
     """Return rows as a column of structs; a field without a type holds JSON text."""
     if not types:
         types = {EMPTY_STRUCT_FIELD: pl.Boolean()}
@@ -480,7 +504,11 @@ def _build_structs(name: str, rows: Sequence[Mapping[str, Any]], types: Types) -
     return pl.DataFrame(columns).to_struct(name)
 
 
-def _build_lists(name: str, cells: Sequence[Sequence[object] | None], dtype: pl.List) -> pl.Series:
+def _build_lists(
+    name: str,
+    cells: Sequence[Sequence[object] | None],
+    dtype: pl.List,
+) -> pl.Series:
     """Return a column of lists; equal ones are built once, since Polars takes long for each."""
     numbers: dict[tuple[object, ...] | None, int] = {}
     places = []

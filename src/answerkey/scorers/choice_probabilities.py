@@ -139,7 +139,11 @@ class ChoiceProbabilities(StringEqualsMcqa):
     reads_choices = False
     reads_logprobs = True
 
-    def score(self, samples: Samples, completions: Completions) -> list[Score]:
+    def score(
+        self,
+        samples: Samples,
+        completions: Completions,
+    ) -> list[Score]:
         """Return the scores of the log-probabilities of each completion."""
         scores = []
         readings = super().score(samples, completions)

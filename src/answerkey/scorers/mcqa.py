@@ -383,7 +383,11 @@ class StringEqualsMcqa(Scorer):
             errors.append((name, SpecError("E108", message, hint=hint)))
         return errors
 
-    def questions(self, samples: Samples, templates: Templates | None = None) -> list[Question]:
+    def questions(
+        self,
+        samples: Samples,
+        templates: Templates | None = None,
+    ) -> list[Question]:
         """Return the question that templates, by default all of them, make of each sample.
 
         Where options were put in another order, the truth moves along.
@@ -475,7 +479,11 @@ class StringEqualsMcqa(Scorer):
             types = {**types, **_FALLBACK_TYPES}
         return self.value_types, types
 
-    def score(self, samples: Samples, completions: Completions) -> list[Score]:
+    def score(
+        self,
+        samples: Samples,
+        completions: Completions,
+    ) -> list[Score]:
         """Return the score of each completion.
 
         A fallback reads what the rule cannot; if its call fails, the sample is an ERROR.

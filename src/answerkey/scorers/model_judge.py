@@ -142,7 +142,11 @@ class ModelJudge(Scorer):
             model = model.with_schema(self.schema) or model
         return replace(self, _model=model, _key=key)
 
-    def score(self, samples: Samples, completions: Completions) -> list[Score]:
+    def score(
+        self,
+        samples: Samples,
+        completions: Completions,
+    ) -> list[Score]:
         """Return the scores; a row whose prompt cannot be rendered is FAILED."""
         if self._model is None:
             raise InternalError("E901", f"the judge `{self.model_key}` was not bound to a model")
@@ -179,7 +183,11 @@ class ModelJudge(Scorer):
         prompt.append({"role": "user", "content": f"{text.rstrip()}\n\n{self.form}"})
         return prompt
 
-    def build_context(self, sample: Row, completion: Completion) -> dict[str, object]:
+    def build_context(
+        self,
+        sample: Row,
+        completion: Completion,
+    ) -> dict[str, object]:
         """Return what the prompts see.
 
         `input_prompt` is the text that is judged, as the format calls it: the answer, the words of
@@ -226,7 +234,11 @@ class ModelJudge(Scorer):
         return Score(ScoreStatus.SCORED, values=cells, metadata=metadata)
 
 
-def _fail(reason: str, error: str, text: str | None = None) -> Score:
+def _fail(
+    reason: str,
+    error: str,
+    text: str | None = None,
+) -> Score:
     metadata = {"judge_text": text, "judge_error": error}
     return Score(ScoreStatus.FAILED, reason, metadata=metadata)
 

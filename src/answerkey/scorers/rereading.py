@@ -77,7 +77,11 @@ def choose_audited(count: int, most: int = MOST_AUDITED) -> tuple[int, ...]:
     return tuple(sorted(positions))
 
 
-def find_audited_rows(audited: Sequence[int], stretch: range, size: int) -> list[int]:
+def find_audited_rows(
+    audited: Sequence[int],
+    stretch: range,
+    size: int,
+) -> list[int]:
     """Return the rows of audited samples in a stretch of samples with `size` rows each."""
     chosen = set(audited)
     rows: list[int] = []

@@ -204,11 +204,7 @@ class Scorer:
         """Return what is known of each sample before a model is called; None if nothing is."""
         return None
 
-    def judge(
-        self,
-        question: Sample,
-        completion: Completion,
-    ) -> Score:  # noqa: ARG002 - for scorers that judge row by row
+    def judge(self, question: Sample, completion: Completion) -> Score:  # noqa: ARG002 - for scorers that judge row by row
         """Return the score of one completion, which is there: its call did not fail."""
         raise InternalError("E901", f"scorer `{self.type}` has neither `judge` nor `score`")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Self, cast
@@ -71,84 +71,6 @@ SHOWN_IDS = 5
 ABSENT = object()
 
 
-@dataclass(frozen=True)
-class CompletionColumn:
-    """Where the completions of a table stand, and which columns beside them belong to them.
-
-    The name is that of a column, or a dotted one that reaches into its cells.
-    """
-
-    name: str
-    beside: frozenset[str]
-
-    def check(self, rows: Rows) -> None:
-        """Raise E209 for all cells of the rows that are no completions."""
-        errors = RowErrors(rows.file)
-        for sample in iterate_samples(rows):
-            cell = get_inside(sample.fields, self.name)
-            if not isinstance(cell, str) and not _is_completion(cell):
-                message = f"column `{self.name}` holds what is no completion"
-                hint = "a completion is text, null, or a message with `content`"
-                if isinstance(cell, dict):
-                    fields = [f"{self.name}.{field}" for field in cell]
-                    hint += f"; name a field: {listing(fields)}"
-                where = sample.place(self.name)
-                errors.add(
-                    "E209",
-                    message,
-                    where=where,
-                    hint=hint,
-                )
-            status = sample.fields.get(STATUS_COLUMN)
-            if STATUS_COLUMN in self.beside and status not in (None, "", *STATUSES):
-                message = f"{status!r} is not a completion status"
-                where = sample.place(STATUS_COLUMN)
-                hint = f"statuses: {listing(STATUSES)}"
-                errors.add(
-                    "E209",
-                    message,
-                    where=where,
-                    hint=hint,
-                )
-        errors.raise_any()
-
-    def read(
-        self,
-        table: Samples,
-        ids: Iterable[str],
-    ) -> Completions:
-        """Return the completions of rows that `check` has found in order, under these ids.
-
-        A row without the field has a null cell.
-        """
-        cells = [get_inside(fields, self.name) for fields in table.rows()]
-        are_texts = set(map(type, cells)) <= {str, type(None)}
-        if are_texts and not self.beside:
-            texts = cast("list[str | None]", cells)
-            return Completions.build_texts(ids, texts, source=SOURCE)
-        completions = list(map(self._read_completion, table, cells))
-        return Completions.build(ids, completions, source=SOURCE)
-
-    def _read_completion(
-        self,
-        sample: Sample,
-        cell: object,
-    ) -> Completion:
-        """Return the completion of a row with what the columns beside it say."""
-        completion = read_message(cell)
-        fields = {}
-        for name in self.beside.intersection(_READERS):
-            value = _READERS[name](sample.fields[name])
-            if value is not None:
-                fields[name] = value
-        status = _read_text(sample.fields.get(STATUS_COLUMN))
-        if status and status != CompletionStatus.OK.value:
-            if completion.text is not None and completion.reply is None:
-                fields["reply"] = _write_reply(completion.text, status)
-            fields |= {"text": None, "status": CompletionStatus(status)}
-        return completion.with_fields(**fields)
-
-
 def _is_completion(cell: object) -> bool:
     if isinstance(cell, list):
         return all(isinstance(element, dict) for element in cell)
@@ -194,7 +116,7 @@ def _write_reply(text: str, status: str) -> dict[str, object]:
     return {"role": "assistant", "content": text}
 
 
-def find_completion_column(rows: Rows, column: str | None = None) -> CompletionColumn:
+def find_completion_column(rows: Rows, column: str | None = None) -> RecordedCompletions:
     """Return where the completions stand; E209 if nowhere, or for several that could be meant.
 
     A name may reach into a column: the exact column first, then the field with the longest matching
@@ -213,7 +135,7 @@ def find_completion_column(rows: Rows, column: str | None = None) -> CompletionC
         raise refuse_file("E209", message, rows.file, hint)
     if names:
         beside = frozenset(rows.columns).intersection(BESIDE)
-        return CompletionColumn(names[0], beside)
+        return RecordedCompletions(column=names[0], beside=beside)
     message = f"no column holds the completions; looked for {listing(looked_for)}"
     near = suggest(looked_for[0], rows.columns) or ""
     hint = f"{near} columns: {listing(rows.columns)}".strip()
@@ -231,20 +153,49 @@ class RecordedCompletions:
     """Completions in the order of the samples and of their trials.
 
     They stand in a `column`, of the `rows` of another table or beside the questions; without a
-    column they have no text. With `splits_thoughts`, thoughts are taken out of their texts, as
+    column they have no text. Its name may be a dotted one that reaches into its cells. The columns
+    `beside` it belong to them. With `splits_thoughts`, thoughts are taken out of their texts, as
     those of live models are; `raw` is then the text as it was.
     """
 
-    column: CompletionColumn | None = None
+    column: str = ""
+    beside: frozenset[str] = frozenset()
     rows: Rows | None = None
     num_trials: int = 1
     splits_thoughts: bool = False
 
-    def slice(
-        self,
-        offset: int,
-        length: int,
-    ) -> Self:
+    def check(self, rows: Rows) -> None:
+        """Raise E209 for all cells of the rows that are no completions."""
+        errors = RowErrors(rows.file)
+        for sample in iterate_samples(rows):
+            cell = get_inside(sample.fields, self.column)
+            if not isinstance(cell, str) and not _is_completion(cell):
+                message = f"column `{self.column}` holds what is no completion"
+                hint = "a completion is text, null, or a message with `content`"
+                if isinstance(cell, dict):
+                    fields = [f"{self.column}.{field}" for field in cell]
+                    hint += f"; name a field: {listing(fields)}"
+                where = sample.place(self.column)
+                errors.add(
+                    "E209",
+                    message,
+                    where=where,
+                    hint=hint,
+                )
+            status = sample.fields.get(STATUS_COLUMN)
+            if STATUS_COLUMN in self.beside and status not in (None, "", *STATUSES):
+                message = f"{status!r} is not a completion status"
+                where = sample.place(STATUS_COLUMN)
+                hint = f"statuses: {listing(STATUSES)}"
+                errors.add(
+                    "E209",
+                    message,
+                    where=where,
+                    hint=hint,
+                )
+        errors.raise_any()
+
+    def slice(self, offset: int, length: int) -> Self:
         """Return those of `length` samples from `offset` on."""
         if self.rows is None:
             return self
@@ -254,18 +205,49 @@ class RecordedCompletions:
 
     def read(self, samples: Samples) -> Completions:
         """Return the completions under the ids of the samples."""
-        if self.column is None:
+        completions = self.read_whole(samples)
+        if not self.splits_thoughts:
+            return completions
+        return Completions(list(map(_split_completion, completions)))
+
+    def read_whole(self, samples: Samples) -> Completions:
+        """Return the completions with their thoughts; rows without the field have a null cell."""
+        if not self.column:
             return Completions.build_blank(samples.ids)
         table = samples
         if self.rows is not None:
             table = self.rows.load()
         ids = samples.repeat(self.num_trials).ids
-        completions = self.column.read(table, ids)
-        if self.splits_thoughts:
-            completions = Completions(list(map(_split_completion, completions)))
+        cells = [get_inside(fields, self.column) for fields in table.rows()]
+        are_texts = set(map(type, cells)) <= {str, type(None)}
+        if are_texts and not self.beside:
+            texts = cast("list[str | None]", cells)
+            completions = Completions.build_texts(ids, texts, source=SOURCE)
+        else:
+            items = list(map(self._read_completion, table, cells))
+            completions = Completions.build(ids, items, source=SOURCE)
         if self.num_trials == 1:
             return completions
         return completions.number(range(self.num_trials))
+
+    def _read_completion(
+        self,
+        sample: Sample,
+        cell: object,
+    ) -> Completion:
+        """Return the completion of a row with what the columns beside it say."""
+        completion = read_message(cell)
+        fields = {}
+        for name in self.beside.intersection(_READERS):
+            value = _READERS[name](sample.fields[name])
+            if value is not None:
+                fields[name] = value
+        status = _read_text(sample.fields.get(STATUS_COLUMN))
+        if status and status != CompletionStatus.OK.value:
+            if completion.text is not None and completion.reply is None:
+                fields["reply"] = _write_reply(completion.text, status)
+            fields |= {"text": None, "status": CompletionStatus(status)}
+        return completion.with_fields(**fields)
 
 
 def _split_completion(completion: Completion) -> Completion:
@@ -289,9 +271,9 @@ def find_own_completions(rows: Rows, *, column: str | None = None) -> RecordedCo
     """
     if column is None and not set(COLUMN_NAMES).intersection(rows.columns):
         return None
-    completion_column = find_completion_column(rows, column)
-    completion_column.check(rows)
-    return RecordedCompletions(column=completion_column)
+    recorded = find_completion_column(rows, column)
+    recorded.check(rows)
+    return recorded
 
 
 def match_completions(
@@ -309,10 +291,10 @@ def match_completions(
     not selected are left aside; rows for unknown samples are an error. Several trials are told
     apart by the column `trial`; those of a sample stand one after the other.
     """
-    completion_column = find_completion_column(table, column)
+    recorded = find_completion_column(table, column)
+    beside = recorded.beside
     if THOUGHTS_COLUMN in table.columns:
-        beside = completion_column.beside | {THOUGHTS_COLUMN}
-        completion_column = replace(completion_column, beside=beside)
+        beside |= {THOUGHTS_COLUMN}
     ids = None
     if ID_COLUMN in table.columns:
         ids = table.ids
@@ -324,9 +306,10 @@ def match_completions(
         rows = _match_order(table, dataset)
     else:
         rows = _match_ids(table, ids, dataset, num_trials)
-    completion_column.check(rows)
-    return RecordedCompletions(
-        column=completion_column,
+    recorded.check(rows)
+    return replace(
+        recorded,
+        beside=beside,
         rows=rows,
         num_trials=num_trials,
     )

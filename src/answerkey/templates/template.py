@@ -170,16 +170,17 @@ def _compile_once(source: str, names: tuple[str, ...]) -> Template:
         raise UnresolvedConfig(config_names)
     tree = parse_template(source, names)
     expression = find_lone_expression(tree)
+    if expression is not None:
+        path = find_path(expression)
+        if path and isinstance(path[0], str):
+            column = frozenset([path[0]])
+            recipe = Recipe(source, is_bounded=True, keeps_value=True)
+            return Template(source, "column", column, path, names, _recipe=recipe)
     recipe = Recipe(
         source,
         is_bounded=is_bounded(tree, names),
         keeps_value=expression is not None,
     )
-    if expression is not None:
-        path = find_path(expression)
-        if path and isinstance(path[0], str):
-            column = frozenset([path[0]])
-            return Template(source, "column", column, path, names, _recipe=recipe)
     columns = _find_columns(find_paths(tree, SAMPLE))
     template = Template(source, "expression", columns, names=names, _recipe=recipe)
     if recipe.is_bounded and tree.find(nodes.Name) is None:

@@ -69,10 +69,9 @@ class Dataset:
         *,
         name: str,
     ) -> Self:
-        """Return samples as a dataset; its fingerprint is that of their ids and rows."""
+        """Return samples as a dataset; its fingerprint is that of their rows."""
         positions = range(len(rows))
-        digest = digest_rows(rows, with_ids=True)
-        return cls(name, digest, rows, positions, positions)
+        return cls(name, digest_rows(rows), rows, positions, positions)
 
     def __len__(self) -> int:
         return len(self.chosen)

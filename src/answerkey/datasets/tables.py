@@ -467,12 +467,11 @@ def _zip_columns(data: Any, name: str) -> list[dict[object, object]]:  # noqa: A
     return [dict(zip(columns, cells, strict=True)) for cells in rows]
 
 
-def digest_rows(rows: Rows, *, with_ids: bool = False) -> str:
+def digest_rows(rows: Rows) -> str:
     """Return the sha256 of the rows as JSON lines, so that equal rows have equal digests."""
     digest = sha256()
     for sample in iterate_samples(rows):
-        row = [sample.id, sample.fields] if with_ids else sample.fields
-        text = json.dumps(row, ensure_ascii=False)
+        text = json.dumps(sample.fields, ensure_ascii=False)
         digest.update(text.encode() + b"\n")
     return digest.hexdigest()
 

@@ -12,12 +12,12 @@ from tests.samples import samples_from_frame, score_table
 from answerkey.errors import InternalError, SpecError
 from answerkey.models.model import open_model
 from answerkey.scorers.model_judge import (
-    JudgeVerdict,
     ModelAsAJudge,
     ModelClassifier,
     ModelJudge,
     ModelLabeler,
     UnreadableVerdict,
+    Verdict,
     read_label,
     read_verdict,
 )
@@ -55,7 +55,7 @@ FIVE = (1, 5)
         ('{"score": 5}', (5.0, None, None)),
     ],
 )
-def test_verdict_is_found(text: str, expected: JudgeVerdict) -> None:
+def test_verdict_is_found(text: str, expected: Verdict) -> None:
     """A JSON object with a score is found bare, fenced or in prose."""
     assert read_verdict(text, FIVE) == expected
 

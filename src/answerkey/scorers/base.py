@@ -348,7 +348,8 @@ def report_faults(
         is_column = fault.missing is None or fault.missing in samples.columns
         if is_column:
             key: object = (fault.field, row)
-            column = name_column(templates[fault.field])
+            path = templates[fault.field].path or ()
+            column = ".".join(map(str, path)) or None
             error = DataError(
                 _CODES[fault.reason],
                 f"sample `{samples.ids[row]}`: {fault.message}",
@@ -362,13 +363,6 @@ def report_faults(
         problem = RowProblem(row, error, fault.reason, fault.field)
         problems.setdefault(key, problem)
     return list(problems.values())
-
-
-def name_column(template: Template) -> str | None:
-    """Return the column that a template simply reads, with dots into structs; None otherwise."""
-    if template.path is None:
-        return None
-    return ".".join(map(str, template.path))
 
 
 # Scoring a chunk of rows, whose options may stand in another order than in the file.
@@ -388,10 +382,14 @@ def score_rows(
     No model is called about a failed row. Where the options stand in another order than in the
     file, the metadata says so.
     """
-    if failed:
-        scores = _score_around(scorer, samples, completions, failed)
+    rows: Sequence[int] = range(len(samples))
+    if failed and asks_model(scorer):
+        rows = sorted(set(rows).difference(failed))
+        scores = scorer.score(samples.take(rows), completions.take(rows))
     else:
         scores = scorer.score(samples, completions)
+    if failed:
+        scores = _fail_rows(scores, rows, failed, len(samples))
     value_types, metadata_types = scorer.column_types(scores)
     orders = samples.orders
     if orders is not None:
@@ -403,23 +401,18 @@ def score_rows(
     return build_table(scores, value_types, metadata_types)
 
 
-def _score_around(
-    scorer: Scorer,
-    samples: Samples,
-    completions: Completions,
+def _fail_rows(
+    scores: Sequence[Score],
+    rows: Sequence[int],
     failed: Collection[int],
+    size: int,
 ) -> list[Score]:
-    """Return the scores with these rows FAILED; one without a score keeps its own reason."""
-    rows: Sequence[int] = range(len(samples))
-    if asks_model(scorer):
-        rows = sorted(set(rows).difference(failed))
-    scores = [Score(ScoreStatus.FAILED, BAD_ROW)] * len(samples)
-    judged = scorer.score(samples.take(rows), completions.take(rows))
-    for row, score in zip(rows, judged, strict=True):
-        is_scored = score.status is ScoreStatus.SCORED
-        if row not in failed or not is_scored:
-            scores[row] = score
-    return scores
+    """Return the scores of all rows, `failed` ones FAILED; one without a score keeps its reason."""
+    merged = [Score(ScoreStatus.FAILED, BAD_ROW)] * size
+    for row, score in zip(rows, scores, strict=True):
+        if row not in failed or score.status is not ScoreStatus.SCORED:
+            merged[row] = score
+    return merged
 
 
 #: What scores say about the order of the options, where that is not the one of the file.

@@ -383,7 +383,8 @@ def score_rows(
     file, the metadata says so.
     """
     rows: Sequence[int] = range(len(samples))
-    if failed and asks_model(scorer):
+    calls_model = asks_model(scorer)
+    if failed and calls_model:
         rows = sorted(set(rows).difference(failed))
         scores = scorer.score(samples.take(rows), completions.take(rows))
     else:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import polars as pl
 import pytest
-from tests.samples import samples_from_frame, score_table
+from tests.samples import record, samples_from_frame, score_table
 
 from answerkey import scorers
 from answerkey.errors import DataError, SpecError
@@ -86,9 +86,7 @@ SAMPLES = samples_from_frame(
     "questions.jsonl",
     pl.Series([1, 2, 3]),
 )
-ANSWERS = Completions.build(
-    SAMPLES.ids, [Completion(text) for text in ("A", "Hmm", "B")], source="recorded"
-)
+ANSWERS = record(SAMPLES, ["A", "Hmm", "B"])
 
 
 def exclude(*actions: Action) -> list[str | None]:
@@ -140,10 +138,7 @@ def test_first_row_that_fails_is_told_first() -> None:
 def test_sample_is_kept_out_with_all_its_trials() -> None:
     """What a rule finds in one trial of a sample counts for all of them, the first trial first."""
     samples = SAMPLES.repeat(2)
-    texts = ["A", "Hmm", "B", "B", "Hmm", "no"]
-    answers = Completions.build(
-        samples.ids, [Completion(text) for text in texts], source="recorded"
-    )
+    answers = record(samples, ["A", "Hmm", "B", "B", "Hmm", "no"])
     scorer = StringEqualsMcqa("{{ sample.answer }}", "['A', 'B']")
     scores = {"mcqa": score_table(scorer, samples, answers)}
     content = "{{ solver_output.output.choices[0].message.content }}"
@@ -162,8 +157,7 @@ def test_filters_see_values_and_metadata_by_scorer() -> None:
         Score(ScoreStatus.ERROR, "CALL_FAILED"),
     ]
     table = build_table(scores, {"score": pl.Float64(), "list": None}, {"score": pl.String()})
-    completions = Completions.build(SAMPLES.ids, [Completion("A")] * 3, source="recorded")
-    contexts = build_contexts(SAMPLES, completions, {"first": table})
+    contexts = build_contexts(SAMPLES, ANSWERS, {"first": table})
     assert [context["scores"] for context in contexts] == [
         {"first": {"score": 0.5, "list": [1]}},
         {"first": {"score": 1.0, "list": "text"}},

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from tests.samples import samples_from_frame, score_table
+from tests.samples import record, samples_from_frame, score_table
 
 from answerkey.reader import EXTRACTORS
 from answerkey.scorers import (
@@ -113,10 +113,8 @@ def show(orders: Sequence[Sequence[int]], *, is_prior: bool = False) -> Samples:
 def test_the_truth_moves_with_its_option() -> None:
     """The option A stands at the third place of the second order, where it is called C."""
     samples = show([[0, 1, 2], [1, 2, 0], [0, 1]])
-    completions = Completions.build(
-        samples.ids, [Completion(text) for text in "ACB"], source="recorded"
-    )
-    results = [dict(row.metadata) for row in score_rows(ORDERED, samples, completions, []).rows()]
+    scores = score_rows(ORDERED, samples, record(samples, "ACB"), [])
+    results = [dict(row.metadata) for row in scores.rows()]
     assert [one["ground_truth_choice"] for one in results] == ["A", "C", "A"]
     assert [one["predicted_option"] for one in results] == ["A", "A", "B"]
     assert [one["ground_truth_option"] for one in results] == ["A", "A", "A"]
@@ -127,8 +125,7 @@ def test_the_truth_moves_with_its_option() -> None:
 def test_scores_without_choices_say_the_sample_they_are_of() -> None:
     """A scorer that knows no labels has nothing to call back; what estimates a prior is marked."""
     samples = show([[1, 0]], is_prior=True)
-    completions = Completions.build(samples.ids, [Completion("A")], source="recorded")
-    (found,) = score_rows(StringEquals("A"), samples, completions, []).rows()
+    (found,) = score_rows(StringEquals("A"), samples, record(samples, ["A"]), []).rows()
     assert found.metadata["base_sample_id"] == "s"
     assert (found.metadata["option_order"], found.metadata["predicted_option"]) == (None, None)
     assert (found.metadata["estimates_prior"], found.metadata["is_extra"]) == (True, False)

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
-from tests.samples import samples_from_frame, score_table
+from tests.samples import record, samples_from_frame, score_table
 
 from answerkey.scorers.string_equals import StringEquals
-from answerkey.types import Completion, Completions, CompletionStatus, Samples, Score
+from answerkey.types import Completion, CompletionStatus, Samples, Score
 
 CONTENT = "solver_output.output.choices[0].message.content"
 
@@ -20,12 +20,7 @@ def build_samples(*answers: object) -> Samples:
 
 def score(scorer: StringEquals, samples: Samples, *completions: Completion | str) -> list[Score]:
     """Return the scorer's verdicts on these completions."""
-    answers = [
-        completion if isinstance(completion, Completion) else Completion(completion)
-        for completion in completions
-    ]
-    table = Completions.build(samples.ids, answers, source="recorded")
-    return list(score_table(scorer, samples, table).rows())
+    return list(score_table(scorer, samples, record(samples, completions)).rows())
 
 
 @pytest.mark.parametrize(

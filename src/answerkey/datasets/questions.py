@@ -100,9 +100,9 @@ def fold_name(name: str) -> str:
     return re.sub(r"[\W_]+", "", name.casefold()) or name
 
 
-FOLDED: dict[str, Texts] = {}
-for _role, _names in _NAMES.items():
-    FOLDED[_role] = tuple(map(fold_name, _names.split()))
+FOLDED: dict[str, Texts] = {
+    role: tuple(map(fold_name, names.split())) for role, names in _NAMES.items()
+}
 
 
 def find_numbered(names: Sequence[str]) -> Texts:

@@ -412,10 +412,8 @@ class _Table:
         labels = columns.get("choices", "")
         if lists or labels not in options or find_numbered(self.rows.columns):
             return lists
-        cell = get_inside(self.preview.row(0), labels)
-        texts, _ = read_option_cell(cell)
-        first_label = texts[0] if texts else None
-        if first_label in _FIRST_LABELS and labels in self.usual["choices"]:
+        texts, _ = read_option_cell(get_inside(self.preview.row(0), labels))
+        if texts and texts[0] in _FIRST_LABELS and labels in self.usual["choices"]:
             return lists
         return [columns.pop("choices")]
 

@@ -6,9 +6,12 @@ import json
 from collections.abc import Collection, Iterable
 
 import polars as pl
+import pytest
 
+from answerkey.datasets.sources import Source
+from answerkey.errors import DataError
 from answerkey.scorers import Scorer, score_rows
-from answerkey.types import Completions, Row, Sample, Samples, Scores
+from answerkey.types import Completion, Completions, Row, Sample, Samples, Scores
 
 
 def samples_from_frame(
@@ -34,6 +37,18 @@ def samples_from_frame(
         items.append(Sample(name, Row(fields), file, line))
     written = None if orders is None else items
     return Samples(items, frame.columns, file, orders, written)
+
+
+def record(samples: Samples, completions: Iterable[Completion | str | None]) -> Completions:
+    """Return recorded completions of samples; a text stands for the completion that says it."""
+    items = [reply if isinstance(reply, Completion) else Completion(reply) for reply in completions]
+    return Completions.build(samples.ids, items, source="recorded")
+
+
+def refuse(source: Source, message: str) -> None:
+    """Read a source that is refused with this message."""
+    with pytest.raises(DataError, match=message):
+        source.read(name="x")
 
 
 def score_table(scorer: Scorer, samples: Samples, completions: Completions) -> Scores:

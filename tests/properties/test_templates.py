@@ -188,7 +188,7 @@ def test_placeholders_stand_where_jinjas_lexer_sees_them(text: str) -> None:
     expected = stand_by_lexer(text)
     if expected is not None:
         regions = {"": "text", "raw": "raw", "{#": "comment", "'": "quoted", '"': "quoted"}
-        spots = find_placeholders(text, is_template=True)
+        spots = find_placeholders(text)
         assert [regions.get(spot.opener, "code") for spot in spots] == expected
 
 

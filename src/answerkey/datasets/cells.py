@@ -11,12 +11,13 @@ import base64
 import datetime as dt
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Literal
 
 from answerkey.datasets.content import check_text, parse_float, parse_json, refuse_duplicates
 from answerkey.errors import DataError
+from answerkey.templates.row_filter import NUMBER, parse_truth
 from answerkey.text import parse_python, parse_syntax
 
 ColumnKind = Literal["text", "int", "float", "bool", "list", "json"]
@@ -24,10 +25,8 @@ ColumnKind = Literal["text", "int", "float", "bool", "list", "json"]
 #: Lists longer than this are not parsed as Python literals; JSON has no such limit.
 LITERAL_LIMIT = 100_000
 INTEGER = re.compile(r"[+-]?[0-9]+")
-NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 #: A text in a list that Python or NumPy wrote.
 QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
-BOOLEANS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 #: The type of a declared kind, and what errors call it.
 KINDS: dict[ColumnKind, tuple[type, str]] = {
     "text": (str, "text"),
@@ -46,25 +45,18 @@ def plain(value: object) -> object:
     """
     if value is None or type(value) in {str, bool, int}:
         return value
-    for kind, convert in _CONVERTERS:
-        if isinstance(value, kind):
-            return convert(value)
-    unwrap = getattr(value, "tolist", None) or getattr(value, "item", None)
-    if callable(unwrap):
-        unwrapped = unwrap()
-        if type(unwrapped) is not type(value):
-            return plain(unwrapped)
-    if type(value).__name__ == "NAType":  # the null of pandas
-        return None
-    raise TypeError(f"a value of type {type(value).__name__}")
-
-
-def _plain_float(value: float) -> float | None:
-    return None if math.isnan(value) else float(value)
-
-
-def _plain_list(values: Sequence[object]) -> list[object]:
-    return [plain(value) for value in values]
+    match value:
+        case float():
+            return None if math.isnan(value) else float(value)
+        case list() | tuple():
+            return [plain(item) for item in value]
+        case Mapping():
+            return _plain_mapping(value)
+        case str():
+            return str.__str__(value)
+        case int():
+            return int(value)
+    return _plain_foreign(value)
 
 
 def _plain_mapping(mapping: Mapping[object, object]) -> dict[str, object]:
@@ -76,36 +68,31 @@ def _plain_mapping(mapping: Mapping[object, object]) -> dict[str, object]:
     return converted
 
 
-def _plain_date(value: dt.date | dt.time) -> str | None:
-    is_missing = value != value  # noqa: PLR0124 - pandas has a time that is none
-    return None if is_missing else value.isoformat()
-
-
-def _plain_decimal(value: Decimal) -> int | str:
-    """Return a whole number, or the text of a number with decimal places, so that none is lost."""
-    if value.as_tuple().exponent == 0:
-        return int(value)
-    return format(value, "f")
-
-
-def _plain_bytes(value: bytes) -> str:
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return base64.b64encode(value).decode("ascii")
-
-
-_CONVERTERS: tuple[tuple[Any, Callable[[Any], object]], ...] = (
-    (float, _plain_float),
-    (list | tuple, _plain_list),
-    (Mapping, _plain_mapping),
-    (str, str.__str__),
-    (int, int),
-    (dt.date | dt.time, _plain_date),
-    (dt.timedelta, str),
-    (Decimal, _plain_decimal),
-    (bytes, _plain_bytes),
-)
+def _plain_foreign(value: Any) -> object:  # noqa: ANN401 - of any library
+    """Return a value of a type that JSON does not have."""
+    match value:
+        case dt.date() | dt.time():
+            is_missing = value != value  # noqa: PLR0124 - pandas has a time that is none
+            return None if is_missing else value.isoformat()
+        case dt.timedelta():
+            return str(value)
+        case Decimal():
+            # As text, so that no decimal place is lost.
+            is_whole = value.as_tuple().exponent == 0
+            return int(value) if is_whole else format(value, "f")
+        case bytes():
+            try:
+                return value.decode()
+            except UnicodeDecodeError:
+                return base64.b64encode(value).decode("ascii")
+    unwrap = getattr(value, "tolist", None) or getattr(value, "item", None)
+    if callable(unwrap):
+        unwrapped = unwrap()
+        if type(unwrapped) is not type(value):
+            return plain(unwrapped)
+    if type(value).__name__ == "NAType":  # the null of pandas
+        return None
+    raise TypeError(f"a value of type {type(value).__name__}")
 
 
 # ── declared types
@@ -130,17 +117,18 @@ def convert_cell(cell: object, kind: ColumnKind) -> object:
 def _parse_cell(text: str, kind: ColumnKind) -> object:
     if not text:
         return None
-    if kind == "bool" and text.lower() in BOOLEANS:
-        return BOOLEANS[text.lower()]
-    if kind == "int" and INTEGER.fullmatch(text):
-        return int(text)
-    if kind == "float" and NUMBER.fullmatch(text):
-        return parse_float(text)
-    if kind in {"list", "json"}:
+    value: object = None
+    if kind == "bool":
+        value = parse_truth(text)
+    elif kind == "int" and INTEGER.fullmatch(text):
+        value = int(text)
+    elif kind == "float" and NUMBER.fullmatch(text):
+        value = parse_float(text)
+    elif kind in {"list", "json"}:
         value = parse_literal(text)
-        if kind == "json" or isinstance(value, list):
-            return value
-    raise ValueError
+    if kind != "json" and not isinstance(value, KINDS[kind][0]):
+        raise ValueError
+    return value
 
 
 def parse_literal(text: str) -> object:

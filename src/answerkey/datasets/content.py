@@ -81,17 +81,10 @@ def describe_long(part: str, limit: int) -> str:
     return f"{part} has more than {limit / 10**6:g} MB; if that is meant, set {more}"
 
 
-def iterate_lines(
-    stream: TextIO,
-    file: str,
-    before: int = 0,
-) -> Iterator[str]:
-    """Yield the lines of a file, which follow after so many others.
-
-    E202 for one that is too long.
-    """
+def iterate_lines(stream: TextIO, file: str) -> Iterator[str]:
+    """Yield the lines of a file; E202 for one that is too long."""
     limit = find_line_limit()
-    number = before
+    number = 0
     while line := stream.readline(limit + 1):
         number += 1
         if len(line) > limit:
@@ -110,7 +103,12 @@ def refuse_file(
 ) -> DataError:
     """Return the error about a file, or about one of its columns."""
     where = Place(file=file, field=field)
-    return DataError(code, message, where=where, hint=hint)
+    return DataError(
+        code,
+        message,
+        where=where,
+        hint=hint,
+    )
 
 
 #: The code and the message of an error.
@@ -119,7 +117,7 @@ ErrorKind = tuple[str, str]
 
 @dataclass
 class RowErrors:
-    """The bad rows of one file so far: the first of them as errors, and how often each came."""
+    """The bad rows of one file: the first errors that differ, and how often each error came."""
 
     file: str | None
     errors: list[DataError] = field(default_factory=list)
@@ -134,27 +132,30 @@ class RowErrors:
         hint: str | None = None,
     ) -> None:
         """Remember one bad row."""
-        error = DataError(code, message, where=where, hint=hint)
+        error = DataError(
+            code,
+            message,
+            where=where,
+            hint=hint,
+        )
         kind = (code, error.message)
         self.counts[kind] += 1
-        if len(self.errors) < SHOWN:
+        if self.counts[kind] == 1 and len(self.errors) < SHOWN:
             self.errors.append(error)
 
     def raise_any(self) -> None:
         """Raise the errors together, equal ones once; do nothing if there are none."""
-        counts = dict(self.counts)
-        errors = []
+        hidden = self.counts.total()
         for error in self.errors:
-            count = counts.pop((error.code, error.message), 0)
+            count = self.counts[error.code, error.message]
+            hidden -= count
             if count > 1:
                 error.message += f" (and in {count - 1:,} more rows)"
-            if count:
-                errors.append(error)
-        if counts:
-            message = f"{sum(counts.values()):,} more bad rows in this file are not shown"
+        if hidden:
+            message = f"{hidden:,} more bad rows in this file are not shown"
             hint = "correct the others first"
-            errors.append(refuse_file(error.code, message, self.file, hint))
-        raise_all(errors)
+            self.errors.append(refuse_file(error.code, message, self.file, hint))
+        raise_all(self.errors)
 
 
 @dataclass(frozen=True)
@@ -219,7 +220,12 @@ class Content:
     ) -> DataError:
         """Return an error in this file."""
         where = Place(self.file, line, column)
-        return DataError(code, message, where=where, hint=hint)
+        return DataError(
+            code,
+            message,
+            where=where,
+            hint=hint,
+        )
 
     def guess(self) -> str | None:
         """Return the hint what this file is by its first bytes, if its name says otherwise."""
@@ -228,7 +234,11 @@ class Content:
                 return f"by its first bytes this file is {kind}"
         return None
 
-    def refuse_damage(self, kind: str, error: BaseException) -> DataError:
+    def refuse_damage(
+        self,
+        kind: str,
+        error: BaseException,
+    ) -> DataError:
         """Return E202 for a file that is not what its name says."""
         lines = str(error).splitlines() or ["damaged"]
         reason = lines[0].replace(str(self.path), self.file)
@@ -253,7 +263,13 @@ class Content:
                     position = len(raw[: error.start].decode())
                 if position >= 0:
                     hint = self.guess() or ENCODING_HINT
-                    raise self.error("E203", fault, number, column=position + 1, hint=hint)
+                    raise self.error(
+                        "E203",
+                        fault,
+                        number,
+                        column=position + 1,
+                        hint=hint,
+                    )
 
 
 def describe_unreadable(
@@ -290,7 +306,11 @@ def open_blocks(
 
 
 class _Blocks(io.RawIOBase):
-    def __init__(self, packed: BinaryIO | TextIO, blocks: Iterator[bytes]) -> None:
+    def __init__(
+        self,
+        packed: BinaryIO | TextIO,
+        blocks: Iterator[bytes],
+    ) -> None:
         super().__init__()
         self._packed = packed
         self._blocks = blocks
@@ -322,7 +342,11 @@ class Frames:
     ended.
     """
 
-    def __init__(self, start: Callable[[], Any], error: type[Exception]) -> None:
+    def __init__(
+        self,
+        start: Callable[[], Any],
+        error: type[Exception],
+    ) -> None:
         self.error = error
         self.is_open = False
         self._start = start
@@ -358,7 +382,11 @@ COMPRESSIONS: dict[str, tuple[str, Callable[[], Frames]]] = {
 }
 
 
-def _expand(packed: BinaryIO, file: str, ending: str) -> Iterator[bytes]:
+def _expand(
+    packed: BinaryIO,
+    file: str,
+    ending: str,
+) -> Iterator[bytes]:
     """Yield the bytes of a compressed file; E202 where it is cut off or damaged."""
     kind, open_frames = COMPRESSIONS[ending]
     frames = open_frames()
@@ -471,9 +499,23 @@ def check_names(names: Sequence[str], where: Place) -> None:
         if not name.strip():
             message = f"column {number} has no name"
             hint = "give the column a name; a table written by pandas needs `index=False`"
-            errors.append(DataError("E202", message, where=where, hint=hint))
+            errors.append(
+                DataError(
+                    "E202",
+                    message,
+                    where=where,
+                    hint=hint,
+                )
+            )
         elif first != number:
             message = f"column `{name}` appears twice, as column {first} and column {number}"
             hint = "rename or remove one of them"
-            errors.append(DataError("E212", message, where=where, hint=hint))
+            errors.append(
+                DataError(
+                    "E212",
+                    message,
+                    where=where,
+                    hint=hint,
+                )
+            )
     raise_all(errors)

@@ -10,7 +10,7 @@ import json
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, astuple, dataclass, replace
 from functools import cached_property
 from hashlib import blake2b, sha256
 from heapq import nsmallest
@@ -63,11 +63,15 @@ class Dataset:
     notices: tuple[Notice, ...] = ()
 
     @classmethod
-    def of(cls, rows: Rows, *, name: str) -> Self:
-        """Return samples as a dataset; its fingerprint is that of their ids and rows."""
+    def of(
+        cls,
+        rows: Rows,
+        *,
+        name: str,
+    ) -> Self:
+        """Return samples as a dataset; its fingerprint is that of their rows."""
         positions = range(len(rows))
-        digest = digest_rows(rows, with_ids=True)
-        return cls(name, digest, rows, positions, positions)
+        return cls(name, digest_rows(rows), rows, positions, positions)
 
     def __len__(self) -> int:
         return len(self.chosen)
@@ -140,18 +144,18 @@ def open_dataset(
     if selection != Selection():
         places = select_rows(table.rows.take(kept), selection)
         chosen = join_positions(kept, places)
-    notices: tuple[Notice, ...] = ()
+    notices = []
     count = selection.num_samples
     if count is not None and count > len(kept):
         text = f"dataset `{name}` has {len(kept)} rows, fewer than `num_samples` {count}"
-        notices = (Notice(f"{text}: all are used"),)
+        notices.append(Notice(f"{text}: all are used"))
     return Dataset(
         name,
         _fingerprint(table.digest, source, selection),
         table.rows,
         kept,
         chosen,
-        notices,
+        tuple(notices),
     )
 
 
@@ -161,15 +165,7 @@ def _fingerprint(
     selection: Selection,
 ) -> str:
     """Return a hash of the content and of all that decides which rows are used and how."""
-    filters = []
-    for row_filter in source.filters:
-        fields = [
-            row_filter.op,
-            row_filter.expression,
-            row_filter.value,
-            row_filter.values,
-        ]
-        filters.append(fields)
+    filters = list(map(astuple, source.filters))
     if selection.num_samples is None:
         selection = Selection()
     types = sorted(getattr(source, "columns", {}).items())
@@ -277,7 +273,11 @@ class Recorded(Protocol):
     def num_trials(self) -> int:
         """How many there are for each sample."""
 
-    def slice(self, offset: int, length: int) -> Self:
+    def slice(
+        self,
+        offset: int,
+        length: int,
+    ) -> Self:
         """Return those of `length` samples from `offset` on."""
 
     def take(self, positions: Positions) -> Self:
@@ -315,7 +315,11 @@ class Chunk:
         """Where its samples stand in the dataset."""
         return range(self.offset, self.offset + len(self.samples))
 
-    def cut(self, start: int, stop: int) -> Chunk:
+    def cut(
+        self,
+        start: int,
+        stop: int,
+    ) -> Chunk:
         """Return a part of the chunk, in which nothing is skipped."""
         recorded = self.recorded
         if recorded is not None:
@@ -333,11 +337,7 @@ class Chunk:
         """Return at most `count` parts of like size, of one row at least."""
         size = len(self.samples)
         step = max(1, -(-size // count))
-        parts = []
-        for start in range(0, size, step):
-            stop = min(start + step, size)
-            parts.append(self.cut(start, stop))
-        return parts
+        return [self.cut(start, min(start + step, size)) for start in range(0, size, step)]
 
     def leave_out(self, reason: str) -> Chunk:
         """Return the chunk with all its rows left out of the work."""
@@ -390,13 +390,13 @@ def choose_clean(column: str | None, clean: Sequence[str]) -> CleanLabels | None
     """Return the column with the values that are clean, or the usual ones; None without one."""
     if column is None:
         return None
-    values = frozenset(_normalise_label(value) for value in clean)
+    values = frozenset(map(_normalise_label, clean))
     return column, values or CLEAN_VALUES
 
 
 def read_label_quality(samples: Samples, column: str) -> pl.Series:
     """Return what a column says of each label, as text in lower case."""
-    labels = [_normalise_label(value) for value in samples.values(column)]
+    labels = list(map(_normalise_label, samples.values(column)))
     return pl.Series(labels, dtype=pl.String)
 
 

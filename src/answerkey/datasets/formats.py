@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
-from itertools import chain, islice
+from itertools import chain, groupby, islice
 from operator import itemgetter
 from pathlib import Path, PurePosixPath
 from typing import Literal, NamedTuple, TextIO
@@ -40,6 +40,7 @@ from answerkey.datasets.content import (
     refuse_json,
 )
 from answerkey.errors import DataError, Place
+from answerkey.text import format_count
 
 #: What a first column without a name is called, as pandas writes row numbers.
 UNNAMED = "column_1"
@@ -105,7 +106,12 @@ def read_delimited(
             rows = chain([(line, header)], rows)
             if header == list(names):
                 message = "the file has a header line with these names"
-                raise content.error("E202", message, line, hint="leave `header` out")
+                raise content.error(
+                    "E202",
+                    message,
+                    line,
+                    hint="leave `header` out",
+                )
             header = list(names)
         elif len(header) > 1 and not header[0].strip():
             header[0] = UNNAMED
@@ -126,11 +132,16 @@ def _read_cells(
             size = sum(map(len, cells))
             yield ParsedRow(line, fields, size)
             continue
-        count = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
+        count = format_count(len(cells), "cell")
         message = f"the row has {count}, the header has {len(header)}"
         where = Place(content.file, line)
         hint = "a cell that holds the separator or a line break must be in double quotes"
-        errors.add("E202", message, where=where, hint=hint)
+        errors.add(
+            "E202",
+            message,
+            where=where,
+            hint=hint,
+        )
     errors.raise_any()
 
 
@@ -179,7 +190,12 @@ def _iterate_cells(
             return
         except csv.Error as error:
             message = QUOTE_ERRORS.get(str(error), str(error))
-            raise content.error("E202", message, line, hint=QUOTE_HINT) from None
+            raise content.error(
+                "E202",
+                message,
+                line,
+                hint=QUOTE_HINT,
+            ) from None
         yield line, cells
 
 
@@ -192,17 +208,13 @@ def _iterate_text(content: Content, stream: TextIO) -> Iterator[str]:
 
 def read_paragraphs(content: Content) -> Iterator[ParsedRow]:
     """Yield the original files of LogiQA: the lines between blank ones are a row."""
-    lines: list[str] = []
-    number = 0
+    number = 1
     with content.open_text() as stream:
-        for text in chain(_iterate_text(content, stream), [""]):
-            if text.strip():
-                lines.append(text.rstrip("\r\n"))
-            elif lines:
-                size = sum(map(len, lines))
-                yield ParsedRow(number - len(lines) + 1, {"lines": lines}, size)
-                lines = []
-            number += 1
+        for is_blank, group in groupby(_iterate_text(content, stream), str.isspace):
+            lines = [line.rstrip("\r\n") for line in group]
+            if not is_blank:
+                yield ParsedRow(number, {"lines": lines}, sum(map(len, lines)))
+            number += len(lines)
 
 
 def read_document(content: Content) -> Iterator[ParsedRow]:
@@ -236,13 +248,22 @@ def read_json_lines(content: Content) -> Iterator[ParsedRow]:
                 fields = check_row(parse_json(source), source)
             except DataError as error:
                 where, hint = _locate(content, error, number)
-                errors.add(error.code, error.message, where=where, hint=hint)
+                errors.add(
+                    error.code,
+                    error.message,
+                    where=where,
+                    hint=hint,
+                )
             else:
                 yield ParsedRow(number, fields, len(source), start)
     errors.raise_any()
 
 
-def _locate(content: Content, error: DataError, line: int) -> tuple[Place, str | None]:
+def _locate(
+    content: Content,
+    error: DataError,
+    line: int,
+) -> tuple[Place, str | None]:
     """Return where the row with an error begins, and the hint for it."""
     place = error.where or Place()
     where = replace(place, file=content.file, line=line)
@@ -253,8 +274,7 @@ def _locate(content: Content, error: DataError, line: int) -> tuple[Place, str |
 
 def read_json_list(content: Content) -> Iterator[ParsedRow]:
     """Yield the rows of a file that is one JSON list of objects, up to the first mistake."""
-    row_limit = find_line_limit()
-    limit = row_limit * LIST_LINES
+    limit = find_line_limit() * LIST_LINES
     with content.open_text() as stream:
         text = stream.read(limit + 1)
     if len(text) > limit:
@@ -266,14 +286,17 @@ def read_json_list(content: Content) -> Iterator[ParsedRow]:
     if opening is None:
         message = "the file is not a JSON list of objects"
         hint = "write `[{...}, {...}]`; a file with one object per line is named `.jsonl`"
-        raise content.error("E202", message, 1, hint=hint)
+        raise content.error(
+            "E202",
+            message,
+            1,
+            hint=hint,
+        )
     start = opening.end()
     line = 1 + text.count("\n", 0, start)
     try:
         while not text.startswith("]", start):
             value, end = DECODER.raw_decode(text, start)
-            if end - start > row_limit:
-                raise content.error("E202", describe_long("the row", row_limit), line)
             source = text[start:end]
             fields = check_row(value, source)
             yield ParsedRow(line, fields, len(source))
@@ -288,7 +311,12 @@ def read_json_list(content: Content) -> Iterator[ParsedRow]:
         refusal = error if isinstance(error, DataError) else refuse_json(error)
         place = refusal.where or Place()
         where, advice = _locate(content, refusal, place.line or line)
-        raise DataError(refusal.code, refusal.message, where=where, hint=advice) from None
+        raise DataError(
+            refusal.code,
+            refusal.message,
+            where=where,
+            hint=advice,
+        ) from None
 
 
 BinaryKind = Literal["Parquet", "Arrow"]
@@ -339,13 +367,7 @@ def read_frame(frame: pl.LazyFrame, file: str) -> Iterator[ParsedRow]:
 
 def measure_fields(fields: Mapping[str, object]) -> int:
     """Return about how many characters the cells of a row have."""
-    size = 0
-    for cell in fields.values():
-        if isinstance(cell, str):
-            size += len(cell)
-        else:
-            size += len(str(cell))
-    return size
+    return sum(len(str(cell)) for cell in fields.values())
 
 
 FormatName = Literal["csv", "tsv", "jsonl", "json", "parquet", "arrow", "paragraphs", "document"]
@@ -376,10 +398,10 @@ FORMATS: dict[str, FormatName] = {
 
 def split_endings(name: str | Path) -> tuple[str, str]:
     """Return the ending of a name that says its format, and that of its compression, or ""."""
-    endings = [ending.lower() for ending in PurePosixPath(name).suffixes]
+    path = PurePosixPath(str(name).lower())
     compression = ""
-    if endings and endings[-1] in COMPRESSIONS:
-        compression = endings.pop()
-    if endings and endings[-1] in FORMATS:
-        return endings[-1], compression
-    return "", compression
+    if path.suffix in COMPRESSIONS:
+        compression = path.suffix
+        path = path.with_suffix("")
+    ending = path.suffix if path.suffix in FORMATS else ""
+    return ending, compression

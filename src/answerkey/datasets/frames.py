@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from types import NoneType
 
 import polars as pl
 
@@ -23,47 +23,39 @@ LEAVES: dict[type, pl.DataType] = {
     int: pl.Int64(),
 }
 INT64 = range(-(2**63), 2**63)
-
-
-@dataclass
-class _ColumnTypes:
-    """The types of the values of a column: of those that are no lists, and inside lists."""
-
-    values: set[type] = field(default_factory=set)
-    elements: set[type] = field(default_factory=set)
-    has_lists: bool = False
-
-    def add(self, value: object) -> None:
-        if isinstance(value, list):
-            self.has_lists = True
-            self.elements.update(map(_find_type, value))
-        else:
-            self.values.add(_find_type(value))
-
-    def choose(self) -> pl.DataType | None:
-        """Return the type of the column; None for one whose values differ."""
-        kinds = (self.values | self.elements) - {type(None)}
-        is_mixed = self.has_lists and bool(self.values - {type(None)})
-        if is_mixed or len(kinds) > 1:
-            return None
-        leaf = LEAVES.get(kinds.pop() if kinds else str)
-        if leaf is None or not self.has_lists:
-            return leaf
-        return pl.List(leaf)
+#: Whether a value is inside a list, and its type.
+Shape = tuple[bool, type]
 
 
 def infer_types(rows: Rows) -> dict[str, pl.DataType | None]:
     """Return the type of each column, judged on all rows; None for one that is JSON text."""
-    columns = {name: _ColumnTypes() for name in rows.columns}
+    shapes: dict[str, set[Shape]] = {name: set() for name in rows.columns}
     for sample in iterate_samples(rows):
         for name, value in sample.fields.items():
-            columns[name].add(value)
-    return {name: column.choose() for name, column in columns.items()}
+            if isinstance(value, list):
+                shapes[name].add((True, NoneType))
+                shapes[name].update((True, _find_type(element)) for element in value)
+            else:
+                shapes[name].add((False, _find_type(value)))
+    return {name: _choose_type(column) for name, column in shapes.items()}
 
 
 def _find_type(value: object) -> type:
     is_large = isinstance(value, int) and value not in INT64
     return object if is_large else type(value)
+
+
+def _choose_type(shapes: set[Shape]) -> pl.DataType | None:
+    """Return the type of a column; None for one whose values differ."""
+    shapes.discard((False, NoneType))
+    are_lists = {is_list for is_list, _ in shapes}
+    types = {kind for _, kind in shapes} - {NoneType}
+    if len(are_lists) > 1 or len(types) > 1:
+        return None
+    leaf = LEAVES.get(types.pop() if types else str)
+    if leaf is None or True not in are_lists:
+        return leaf
+    return pl.List(leaf)
 
 
 def build_column(
@@ -73,11 +65,13 @@ def build_column(
 ) -> pl.Series:
     """Return values that have this type as a column, as JSON text when it is None."""
     if dtype is not None:
-        return pl.Series(name, values, dtype=dtype, strict=True)
+        return pl.Series(
+            name,
+            values,
+            dtype=dtype,
+            strict=True,
+        )
     texts = []
     for value in values:
-        text = None
-        if value is not None:
-            text = json.dumps(value, ensure_ascii=False)
-        texts.append(text)
+        texts.append(None if value is None else json.dumps(value, ensure_ascii=False))
     return pl.Series(name, texts, dtype=pl.String)

@@ -117,9 +117,8 @@ class HuggingFaceSource(FileFields):
 
     def _merge_kwargs(self) -> Self:
         """Return the source with `load_dataset_kwargs` in its fields; `data_files` is a list."""
-        fields: dict[str, Any] = dict(self.load_dataset_kwargs)
-        for key in _KNOWN:
-            fields[key] = getattr(self, key) or fields.get(key)
+        kwargs = self.load_dataset_kwargs
+        fields: dict[str, Any] = {key: getattr(self, key) or kwargs.get(key) for key in _KNOWN}
         files = fields["data_files"]
         if isinstance(files, Mapping):
             files = files.get(fields["split"] or "train")
@@ -199,12 +198,7 @@ def choose_files(
 
 
 def _list_data_files(names: Sequence[str]) -> list[str]:
-    data_files = []
-    for name in names:
-        ending, _ = split_endings(name)
-        if ending:
-            data_files.append(name)
-    return data_files
+    return [name for name in names if split_endings(name)[0]]
 
 
 def _match(
@@ -299,11 +293,8 @@ def _choose_by_name(source: HuggingFaceSource, names: list[str]) -> list[str]:
     words = dict(_SPLITS)
     if source.split is not None:
         words.setdefault(source.split, re.escape(source.split))
-    splits = {}
-    for split, pattern in words.items():
-        files = _filter_by_word(names, pattern)
-        if files:
-            splits[split] = files
+    files = {split: _filter_by_word(names, pattern) for split, pattern in words.items()}
+    splits = {split: files[split] for split in files if files[split]}
     if splits:
         return _choose(source, "split", source.split, splits)
     return names if source.split in {None, "train"} else []
@@ -327,7 +318,6 @@ class Hub:
         is_set = setting.strip().upper() in {"1", "ON", "YES", "TRUE"}
         self.is_offline = is_set or is_offline()
         self._library = _import_library()
-        self.cache = Path(self._library.constants.HF_HUB_CACHE)
 
     def look_up(
         self,
@@ -359,7 +349,7 @@ class Hub:
                 name,
                 repo_type="dataset",
                 revision=commit,
-                cache_dir=self.cache,
+                cache_dir=self._library.constants.HF_HUB_CACHE,
                 endpoint=self.endpoint,
                 local_files_only=self.is_offline,
             )

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from itertools import pairwise
 
 from answerkey.datasets.cells import parse_literal
 from answerkey.errors import DataError
@@ -102,10 +101,7 @@ def _read_option_mapping(cell: Mapping[str, object]) -> OptionCell:
 
 
 def _write_all(values: Sequence[object]) -> list[str | None]:
-    texts = []
-    for value in values:
-        texts.append(None if value is None else str(value))
-    return texts
+    return [None if value is None else str(value) for value in values]
 
 
 def read_option_texts(cell: object) -> tuple[list[str] | None, list[str]]:
@@ -153,10 +149,7 @@ def _pick(
     cell: Mapping[str, object],
     names: Sequence[str],
 ) -> object:
-    for name in names:
-        if name in cell:
-            return cell[name]
-    return None
+    return next((cell[name] for name in names if name in cell), None)
 
 
 def _parse_list(text: str) -> object:
@@ -334,18 +327,15 @@ _SEARCHED = 100_000
 
 def find_lettered(prompt: str) -> tuple[str, Texts | None]:
     """Return the text before the last options of a prompt that are lettered from A on, and them."""
-    text = f"\n{prompt[-_SEARCHED:]}"
+    text = f"\n{prompt[-_SEARCHED:]}\n"
     matches = _match_last_options(text)
     if not matches:
         return prompt, None
-    options = []
-    for match, following in pairwise(matches):
-        option = text[match.end() : following.start()]
-        options.append(option.strip())
-    end = matches[-1].end()
-    last_line, _, _ = text[end:].partition("\n")
-    options.append(last_line.strip())
-    cut = len(text) - matches[0].start() - 1
+    starts = [match.end() for match in matches]
+    ends = [match.start() for match in matches[1:]]
+    ends.append(text.index("\n", starts[-1]))
+    options = [text[start:end].strip() for start, end in zip(starts, ends, strict=True)]
+    cut = len(text) - matches[0].start() - len("\n\n")
     before = prompt[: len(prompt) - cut]
     return before, tuple(options)
 
@@ -370,12 +360,9 @@ def split_question(text: str | None) -> tuple[str | None, list[str] | None]:
         return None, None
     bullets = _BULLETS.search(text)
     if bullets:
-        listed = []
-        for line in bullets["options"].strip().split("\n"):
-            bullet = line.strip()
-            listed.append(bullet.removeprefix("- ").strip())
-        question = text[: bullets.start()]
-        return question.strip(), listed
+        lines = bullets["options"].strip().split("\n")
+        listed = [line.strip().removeprefix("- ").strip() for line in lines]
+        return text[: bullets.start()].strip(), listed
     question, options = find_lettered(text)
     bare = _HEADING.sub("", question.strip())
     bare = bare.strip() or text

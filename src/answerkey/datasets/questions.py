@@ -100,9 +100,9 @@ def fold_name(name: str) -> str:
     return re.sub(r"[\W_]+", "", name.casefold()) or name
 
 
-FOLDED: dict[str, Texts] = {}
-for _role, _names in _NAMES.items():
-    FOLDED[_role] = tuple(map(fold_name, _names.split()))
+FOLDED: dict[str, Texts] = {
+    role: tuple(map(fold_name, names.split())) for role, names in _NAMES.items()
+}
 
 
 def find_numbered(names: Sequence[str]) -> Texts:
@@ -129,79 +129,39 @@ def find_numbered(names: Sequence[str]) -> Texts:
 FIRST_ROWS = 50
 
 
-@dataclass(frozen=True)
-class Preview:
-    """The first rows of a table, which show what kind of cells its columns have."""
+def load_first_rows(rows: Rows) -> Samples:
+    """Return the first rows of a table, which show what kind of cells its columns have."""
+    return rows.slice(0, FIRST_ROWS).load()
 
-    columns: Sequence[str]
-    rows: Sequence[Row]
 
-    @classmethod
-    def of(cls, rows: Rows) -> Preview:
-        """Return the first rows of a table."""
-        first = rows.slice(0, FIRST_ROWS).load()
-        fields = list(first.rows())
-        return cls(rows.columns, fields)
-
-    def has(self, name: str) -> bool:
-        """Return whether there is a column, or a field in a column that a dotted name reaches."""
-        if name in self.columns:
+def has_column(preview: Samples, name: str) -> bool:
+    """Return whether there is a column, or a field in a column that a dotted name reaches."""
+    if name in preview.columns:
+        return True
+    for column, inside in split_name(name, preview.columns):
+        fields = look_inside(preview, column)[1]
+        if inside in fields or split_name(inside, fields):
             return True
-        for column, inside in split_name(name, self.columns):
-            fields = self.look_inside(column)[1]
-            if inside in fields or split_name(inside, fields):
-                return True
-        return False
-
-    def find_column(self, name: str) -> str:
-        """Return the column that a name means or, if it is dotted, reaches into."""
-        if name in self.columns:
-            return name
-        return split_name(name, self.columns)[0][0]
-
-    def look_inside(self, column: str) -> tuple[int, list[str]]:
-        """Return how many lists are around what a column holds, and the fields of that."""
-        cell: object = [row.get(column) for row in self.rows]
-        depth = -1
-        while isinstance(cell, list):
-            cell = next(filter(None, cell), None)
-            depth += 1
-        if isinstance(cell, dict):
-            return depth, list(cell)
-        return depth, []
-
-    def find_unfolded(
-        self,
-        columns: Mapping[str, str],
-        spread: Sequence[str] = (),
-    ) -> Texts:
-        """Return the columns that list an element for each question of a row, the question's
-        first.
-        """
-        if "question" not in columns:
-            return ()
-        question = self.find_column(columns["question"])
-        if not self.look_inside(question)[0]:
-            return ()
-        unfolded = {question: None}
-        for role, name in _pair_names(columns, spread):
-            column = self.find_column(name)
-            # Options are a list by themselves, unless they are a field of the questions.
-            is_list = role == "options" and column == name
-            depth, _ = self.look_inside(column)
-            if depth > is_list:
-                unfolded[column] = None
-        return tuple(unfolded)
+    return False
 
 
-def _pair_names(
-    columns: Mapping[str, str],
-    spread: Sequence[str],
-) -> list[tuple[str, str]]:
-    """Return each column with its role."""
-    pairs = list(columns.items())
-    pairs.extend(("options", name) for name in spread)
-    return pairs
+def find_column(preview: Samples, name: str) -> str:
+    """Return the column that a name means or, if it is dotted, reaches into."""
+    if name in preview.columns:
+        return name
+    return split_name(name, preview.columns)[0][0]
+
+
+def look_inside(preview: Samples, column: str) -> tuple[int, list[str]]:
+    """Return how many lists are around what a column holds, and the fields of that."""
+    cell: object = preview.values(column)
+    depth = -1
+    while isinstance(cell, list):
+        cell = next(filter(None, cell), None)
+        depth += 1
+    if isinstance(cell, dict):
+        return depth, list(cell)
+    return depth, []
 
 
 # ── columns
@@ -234,31 +194,54 @@ class QuestionColumns:
         any column). Options may be several columns, with commas or as a list, the right answer's
         first.
         """
-        preview = Preview.of(rows)
+        preview = load_first_rows(rows)
         columns = {}
         spread: Texts = ()
         form = None
         for role, name in names.items():
             if not isinstance(name, str):
                 spread = tuple(name)
-            elif role == "options" and not preview.has(name):
+            elif role == "options" and not has_column(preview, name):
                 spread = tuple(name.split(","))
             elif name:
                 columns[role] = name
         truth = columns.get("truth", "")
         column, _, ending = truth.rpartition(":")
-        if ending in FORMS and not preview.has(truth):
+        if ending in FORMS and not has_column(preview, truth):
             form = ending
             del columns["truth"]
             if column:
                 columns["truth"] = column
-        for role, name in _pair_names(columns, spread):
-            if not preview.has(name):
+        result = cls(columns, spread, form)
+        for role, name in result.pairs:
+            if not has_column(preview, name):
                 message = f"{role}: there is no column `{name}`"
                 where = Place(file=rows.file)
                 raise refuse_column(message, name, rows.columns, where)
-        unfolded = preview.find_unfolded(columns, spread)
-        return cls(columns, spread, form, unfolded)
+        return result.unfold(preview)
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """Each column with its role."""
+        return [*self.columns.items(), *(("options", name) for name in self.spread)]
+
+    def unfold(self, preview: Samples) -> QuestionColumns:
+        """Return the same columns with those as `unfolded` that list an element for each question
+        of a row, the question's first.
+        """
+        unfolded: dict[str, None] = {}
+        if "question" in self.columns:
+            question = find_column(preview, self.columns["question"])
+            if look_inside(preview, question)[0]:
+                unfolded[question] = None
+        pairs = self.pairs if unfolded else []
+        for role, name in pairs:
+            column = find_column(preview, name)
+            # Options are a list by themselves, unless they are a field of the questions.
+            is_list = role == "options" and column == name
+            if look_inside(preview, column)[0] > is_list:
+                unfolded[column] = None
+        return replace(self, unfolded=tuple(unfolded))
 
     def say(self) -> SaidNames:
         """Return what a dataset file says of the table."""
@@ -273,8 +256,7 @@ class QuestionColumns:
         """Return what is what, for people."""
         parts = {}
         for role, name in self.say().items():
-            names = [name] if isinstance(name, str) else name
-            parts[role] = listing(names)
+            parts[role] = listing([name] if isinstance(name, str) else name)
         if self.form:
             parts["truth"] = f"`{self.columns['truth']}` ({FORMS[self.form]})"
         if self.has_options_in_question:
@@ -303,7 +285,7 @@ class QuestionColumns:
     def taken(self) -> frozenset[str]:
         """The columns that are read, and those that hold a field that is read."""
         names: set[str] = set()
-        for _, name in _pair_names(self.columns, self.spread):
+        for _, name in self.pairs:
             parts = name.split(".")
             names.update(accumulate(parts, "{}.{}".format))
         return frozenset(names)
@@ -314,19 +296,31 @@ class QuestionColumns:
             return True
         return role in self.columns
 
-    def with_column(self, role: str, name: str) -> QuestionColumns:
+    def with_column(
+        self,
+        role: str,
+        name: str,
+    ) -> QuestionColumns:
         """Return the same columns with this one in a role."""
         columns = {**self.columns, role: name}
         return replace(self, columns=columns)
 
-    def cell(self, row: Row, role: str) -> object:
+    def cell(
+        self,
+        row: Row,
+        role: str,
+    ) -> object:
         """Return what a row has in a role, None for nothing; a dotted name reaches into a cell."""
         name = self.columns.get(role)
         if name is None:
             return None
         return get_inside(row, name)
 
-    def text(self, row: Row, role: str) -> str | None:
+    def text(
+        self,
+        row: Row,
+        role: str,
+    ) -> str | None:
         """Return the text, or the number as text, that a row has in a role."""
         return write_cell(self.cell(row, role))
 
@@ -402,18 +396,13 @@ class QuestionColumns:
         lists: list[list[object]] = []
         for name in self.unfolded:
             cell = row.get(name)
-            if not isinstance(cell, list):
-                cell = []
-            lists.append(cell or [None])
+            lists.append(cell if cell and isinstance(cell, list) else [None])
         if len(set(map(len, lists))) > 1:
             message = f"the lists in {listing(self.unfolded)} are not equally long"
             where = Place(field=self.unfolded[0])
             raise DataError("E202", message, where=where)
-        questions: list[Row] = []
-        for cells in zip(*lists, strict=True):
-            parts = dict(zip(self.unfolded, cells, strict=True))
-            questions.append({**row, **parts})
-        return questions
+        questions = zip(*lists, strict=True)
+        return [{**row, **dict(zip(self.unfolded, cells, strict=True))} for cells in questions]
 
     def read_options(self, row: Row) -> OptionList | None:
         """Return the options of a row; None for none, E205 for too many."""
@@ -424,16 +413,19 @@ class QuestionColumns:
             message = f"a question has at most {MOST_OPTIONS:,} options, "
             message += f"and this one has {len(texts):,}"
             where = Place(field=self.columns.get("options"))
-            raise DataError("E205", message, where=where, hint="leave the row out")
+            raise DataError(
+                "E205",
+                message,
+                where=where,
+                hint="leave the row out",
+            )
         if "choices" in self.columns and not self.has_options_in_question:
             labels = self._read_labels(row) or []
         return name_options(texts, labels)
 
     def _read_labels(self, row: Row) -> list[str] | None:
         """Return the labels that a row lists in a column of their own."""
-        cell = self.cell(row, "choices")
-        labels, _ = read_option_texts(cell)
-        return labels
+        return read_option_texts(self.cell(row, "choices"))[0]
 
     def _read_texts(self, row: Row) -> tuple[list[str] | None, list[str]]:
         """Return the texts of a row's options, and their labels if the options have any."""
@@ -462,7 +454,11 @@ class QuestionColumns:
             texts += listed or [to_text(cell) or ""]
         return list(takewhile(bool, map(str.strip, texts)))
 
-    def find_place(self, row: Row, options: OptionList | None) -> int | None:
+    def find_place(
+        self,
+        row: Row,
+        options: OptionList | None,
+    ) -> int | None:
         """Return the place of the option that a row's truth names; None for none or several."""
         if options is None:
             return None
@@ -485,7 +481,12 @@ def locate_error(error: DataError, sample: Sample) -> DataError:
     if error.where is not None:
         column = error.where.field
     where = sample.place(column)
-    return DataError(error.code, error.message, where=where, hint=error.hint)
+    return DataError(
+        error.code,
+        error.message,
+        where=where,
+        hint=error.hint,
+    )
 
 
 @lru_cache(64)

@@ -29,17 +29,18 @@ from answerkey.datasets.questions import (
     FORMS,
     SAID_OPTIONS,
     TRUTH_ROLES,
-    Preview,
     QuestionColumns,
     Row,
     find_numbered,
     fold_name,
+    load_first_rows,
     locate_error,
+    look_inside,
 )
 from answerkey.datasets.rows import Rows, get_inside, iterate_samples
 from answerkey.errors import DataError, listing
 from answerkey.text import shorten
-from answerkey.types import Sample
+from answerkey.types import Sample, Samples
 
 #: A reading that misses a larger share of the rows is none; the rows that it misses are reported
 #: when rows are checked.
@@ -75,7 +76,12 @@ def recognise(
     names = {}
     for role, name in (chosen or {}).items():
         names["truth" if role in TRUTH_ROLES else role] = name
-    return _Table(rows, names, roles, needs_all=needs_all).recognise()
+    return _Table(
+        rows,
+        names,
+        roles,
+        needs_all=needs_all,
+    ).recognise()
 
 
 @dataclass(eq=False)
@@ -105,7 +111,11 @@ class TableReading:
         """Whether truths are numbers of options."""
         return self.columns.form in {"0", "1"}
 
-    def read(self, fields: Row, options: OptionList | None) -> tuple[object, int | None]:
+    def read(
+        self,
+        fields: Row,
+        options: OptionList | None,
+    ) -> tuple[object, int | None]:
         """Return the texts of a question's options, and the place of its truth among them."""
         place = self.columns.find_place(fields, options)
         # `Yes` and `True` are the same option.
@@ -187,9 +197,7 @@ def _choose_fitting(readings: Sequence[TableReading], most_missed: float) -> lis
     readable = [reading for reading in readings if reading.truth is not None]
     fitting = [reading for reading in readable if not reading.missed]
     if not fitting:
-        for reading in readable:
-            if reading.missed <= most_missed * reading.total:
-                fitting.append(reading)
+        fitting = [reading for reading in readable if reading.missed <= most_missed * reading.total]
     different: dict[int, TableReading] = {}
     for reading in fitting:
         if reading.is_index and _is_refuted(reading, fitting):
@@ -228,9 +236,9 @@ class _Table:
     needs_all: bool
 
     @cached_property
-    def preview(self) -> Preview:
+    def preview(self) -> Samples:
         """The first rows."""
-        return Preview.of(self.rows)
+        return load_first_rows(self.rows)
 
     @cached_property
     def usual(self) -> dict[str, list[str]]:
@@ -243,17 +251,14 @@ class _Table:
         paths: dict[str, str] = {}
         for column in reversed(self.rows.columns):
             columns[fold_name(column)] = column
-            depth, fields = self.preview.look_inside(column)
-            inner: dict[str, str] = {}
-            for name in reversed(fields):
-                inner[fold_name(name)] = f"{column}.{name}"
+            depth, fields = look_inside(self.preview, column)
+            inner = {fold_name(name): f"{column}.{name}" for name in reversed(fields)}
             if not depth or not _QUESTIONS.isdisjoint(inner):
                 paths |= inner
         paths |= columns
         usual: dict[str, list[str]] = {}
         for role in self.roles:
-            known_names = filter(paths.__contains__, FOLDED[role])
-            usual[role] = [paths[name] for name in known_names]
+            usual[role] = [paths[name] for name in FOLDED[role] if name in paths]
         return usual
 
     def recognise(self) -> QuestionColumns:
@@ -280,8 +285,7 @@ class _Table:
         truths: Sequence[str],
     ) -> QuestionColumns:
         """Return the columns of a table without options: only its name tells what the truth is."""
-        unfolded = self.preview.find_unfolded(columns)
-        result = QuestionColumns(columns, unfolded=unfolded)
+        result = QuestionColumns(columns).unfold(self.preview)
         for name in truths:
             if self._holds("text", name):
                 return result.with_column("truth", name)
@@ -313,7 +317,11 @@ class _Table:
                 self._refuse_repeated_ids(free)
         return columns
 
-    def _refuse_completions(self, name: str, second: str | None) -> None:
+    def _refuse_completions(
+        self,
+        name: str,
+        second: str | None,
+    ) -> None:
         """Raise E209 where another column may hold the completions as well."""
         if second is None or fold_name(name) == "completion":
             return
@@ -322,7 +330,11 @@ class _Table:
         message = f"several columns may hold the completions: {listing(names)}"
         raise self._refuse("E209", [message], f"say which: {' or '.join(flags)}")
 
-    def _holds(self, role: str, name: str) -> bool:
+    def _holds(
+        self,
+        role: str,
+        name: str,
+    ) -> bool:
         """Return whether a column holds what a role needs: each row its own id, or labels.
 
         For other roles some row has a text. In a log an id comes again for each of its trials.
@@ -361,19 +373,19 @@ class _Table:
                 continue
             message = f"`{name}` has the same value in several rows, and is no id"
             text = repeated[0]
-            lines = []
-            for sample, cell in self._iterate_cells(name):
-                if to_text(cell) == text:
-                    lines.append(str(sample.line))
+            cells = self._iterate_cells(name)
+            lines = [str(sample.line) for sample, cell in cells if to_text(cell) == text]
             shown = f"{text!r} on lines {', '.join(lines[:_SHOWN_ROWS])}"
             hint = "give every row its own id, or number the rows instead: `--column id=`"
             raise self._refuse("E208", [message, shown], hint, name)
 
-    def _iterate_cells(self, name: str, role: str = "") -> Iterator[tuple[Sample, object]]:
+    def _iterate_cells(
+        self,
+        name: str,
+        role: str = "",
+    ) -> Iterator[tuple[Sample, object]]:
         """Yield the cells of a column or field with their rows, a list of questions one by one."""
-        columns = {role: name}
-        unfolded = self.preview.find_unfolded(columns)
-        reader = QuestionColumns(columns, unfolded=unfolded)
+        reader = QuestionColumns({role: name}).unfold(self.preview)
         for sample in iterate_samples(self.rows):
             for fields in reader.split_row(sample.fields):
                 yield sample, reader.cell(fields, role)
@@ -400,10 +412,8 @@ class _Table:
         labels = columns.get("choices", "")
         if lists or labels not in options or find_numbered(self.rows.columns):
             return lists
-        cell = get_inside(self.preview.rows[0], labels)
-        texts, _ = read_option_cell(cell)
-        first_label = texts[0] if texts else None
-        if first_label in _FIRST_LABELS and labels in self.usual["choices"]:
+        texts, _ = read_option_cell(get_inside(self.preview.row(0), labels))
+        if texts and texts[0] in _FIRST_LABELS and labels in self.usual["choices"]:
             return lists
         return [columns.pop("choices")]
 
@@ -448,25 +458,28 @@ class _Table:
         truths: Sequence[str],
     ) -> Iterator[QuestionColumns]:
         """Yield the ways to read the truths beside some options."""
-        unfolded = self.preview.find_unfolded(source.columns, source.spread)
+        unfolded = source.unfold(self.preview)
         candidates = dict.fromkeys(truths)
-        if "options" in source.columns and not unfolded:
+        if "options" in source.columns and not unfolded.unfolded:
             candidates[source.columns["options"]] = None
         for truth in candidates:
-            columns = source.with_column("truth", truth)
-            unfolded = self.preview.find_unfolded(columns.columns, columns.spread)
+            columns = source.with_column("truth", truth).unfold(self.preview)
             for form in self._list_forms(columns, truths):
-                yield replace(columns, form=form, unfolded=unfolded)
+                yield replace(columns, form=form)
         if not truths and source.has("options"):
-            yield replace(source, unfolded=unfolded)
+            yield unfolded
 
-    def _list_forms(self, columns: QuestionColumns, truths: Sequence[str]) -> list[str]:
+    def _list_forms(
+        self,
+        columns: QuestionColumns,
+        truths: Sequence[str],
+    ) -> list[str]:
         """Return the forms that a truth may have; a list of options may mark one of them."""
         truth = columns.columns["truth"]
+        marks = [read_mark(get_inside(row, truth)) for row in self.preview.rows()]
         flag = []
-        for row in self.preview.rows:
-            if read_mark(get_inside(row, truth)) is not None:
-                flag = ["flag"]
+        if set(marks) != {None}:
+            flag = ["flag"]
         if truth not in truths:
             return flag
         if truth in columns.spread:
@@ -522,14 +535,17 @@ class _Table:
         column: str | None = None,
     ) -> DataError:
         message = "\n".join(lines)
-        return refuse_file(code, message, self.rows.file, hint, field=column)
+        return refuse_file(
+            code,
+            message,
+            self.rows.file,
+            hint,
+            field=column,
+        )
 
     def _require_parts(self, result: QuestionColumns) -> None:
         """Raise E206 for parts that no column holds."""
-        missing = []
-        for part in ("question", "options", "truth"):
-            if not result.has(part):
-                missing.append(part)
+        missing = [part for part in ("question", "options", "truth") if not result.has(part)]
         if not missing:
             return
         message = f"no column holds the {' or the '.join(missing)}"
@@ -546,14 +562,13 @@ class _Table:
         """Return the error about a table that can be read in several ways, with rows that show
         it.
         """
-        settings = [reading.columns.say() for reading in readings]
+        settings = [reading.columns.say().items() for reading in readings]
         hints = []
-        for roles in settings:
+        for setting in settings:
             flags = []
-            for role, name in roles.items():
-                is_shared = all(setting.get(role) == name for setting in settings)
-                if not is_shared:
-                    flags.append(_write_flag(role, name))
+            for item in setting:
+                if not all(item in roles for roles in settings):
+                    flags.append(_write_flag(*item))
             hints.append(f"`{' '.join(flags)}`")
         message = f"the truths can be read in {len(readings)} ways, which all fit"
         conflicts = islice(_show_conflicts(self.rows, readings), _SHOWN_ROWS)

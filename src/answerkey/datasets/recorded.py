@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Self, cast
@@ -40,8 +40,8 @@ from answerkey.types import (
 )
 
 COMPLETION_COLUMN = "completion"
-#: Accepted instead of `completion` when exactly one of them is there.
-OTHER_NAMES = ("output", "response", "model_output")
+#: The others are accepted instead of `completion` when exactly one of them is there.
+COLUMN_NAMES = [COMPLETION_COLUMN, "output", "response", "model_output"]
 STATUS_COLUMN = "completion_status"
 #: Log-probabilities as an endpoint sent them, as an object or its JSON text.
 LOGPROBS_COLUMN = "logprobs"
@@ -71,68 +71,6 @@ STATUSES = tuple(status.value for status in CompletionStatus)
 SHOWN_IDS = 5
 #: Stands for a field that a value does not have; null is a value.
 ABSENT = object()
-
-
-@dataclass(frozen=True)
-class CompletionColumn:
-    """Where the completions of a table stand, and which columns beside them belong to them.
-
-    The name is that of a column, or a dotted one that reaches into its cells.
-    """
-
-    name: str
-    beside: frozenset[str]
-
-    def check(self, rows: Rows) -> None:
-        """Raise E209 for all cells of the rows that are no completions."""
-        errors = RowErrors(rows.file)
-        for sample in iterate_samples(rows):
-            cell = get_inside(sample.fields, self.name)
-            if not isinstance(cell, str) and not _is_completion(cell):
-                message = f"column `{self.name}` holds what is no completion"
-                hint = "a completion is text, null, or a message with `content`"
-                if isinstance(cell, dict):
-                    fields = [f"{self.name}.{field}" for field in cell]
-                    hint += f"; name a field: {listing(fields)}"
-                where = sample.place(self.name)
-                errors.add("E209", message, where=where, hint=hint)
-            status = sample.fields.get(STATUS_COLUMN)
-            if STATUS_COLUMN in self.beside and status not in (None, "", *STATUSES):
-                message = f"{status!r} is not a completion status"
-                where = sample.place(STATUS_COLUMN)
-                hint = f"statuses: {listing(STATUSES)}"
-                errors.add("E209", message, where=where, hint=hint)
-        errors.raise_any()
-
-    def read(self, table: Samples, ids: Iterable[str]) -> Completions:
-        """Return the completions of rows that `check` has found in order, under these ids.
-
-        A row without the field has a null cell.
-        """
-        cells = [get_inside(fields, self.name) for fields in table.rows()]
-        are_texts = set(map(type, cells)) <= {str, type(None)}
-        if are_texts and not self.beside:
-            texts = cast("list[str | None]", cells)
-            return Completions.build_texts(ids, texts, source=SOURCE)
-        completions = []
-        for sample, cell in zip(table, cells, strict=True):
-            completions.append(self._read_completion(sample, cell))
-        return Completions.build(ids, completions, source=SOURCE)
-
-    def _read_completion(self, sample: Sample, cell: object) -> Completion:
-        """Return the completion of a row with what the columns beside it say."""
-        completion = read_message(cell)
-        fields = {}
-        for name in self.beside.intersection(_READERS):
-            value = _READERS[name](sample.fields[name])
-            if value is not None:
-                fields[name] = value
-        status = _read_text(sample.fields.get(STATUS_COLUMN))
-        if status and status != CompletionStatus.OK.value:
-            if completion.text is not None and completion.reply is None:
-                fields["reply"] = _write_reply(completion.text, status)
-            fields |= {"text": None, "status": CompletionStatus(status)}
-        return completion.with_fields(**fields)
 
 
 def _is_completion(cell: object) -> bool:
@@ -180,19 +118,14 @@ def _write_reply(text: str, status: str) -> dict[str, object]:
     return {"role": "assistant", "content": text}
 
 
-def find_completion_column(
-    rows: Rows,
-    column: str | None = None,
-    *,
-    is_needed: bool = False,
-) -> CompletionColumn | None:
-    """Return where the completions stand, None if nowhere; E209 for several that could be meant.
+def find_completion_column(rows: Rows, column: str | None = None) -> RecordedCompletions:
+    """Return where the completions stand; E209 if nowhere, or for several that could be meant.
 
-    A column that is named, or needed, and not there is E209, too. A name may reach into a column:
-    the exact column first, then the field with the longest matching column name, and so on inwards:
-    `completions.org/model-1.5` reaches the field `org/model-1.5` of the column `completions`.
+    A name may reach into a column: the exact column first, then the field with the longest matching
+    column name, and so on inwards: `completions.org/model-1.5` reaches the field `org/model-1.5` of
+    the column `completions`.
     """
-    looked_for = [column] if column else [COMPLETION_COLUMN, *OTHER_NAMES]
+    looked_for = [column] if column else COLUMN_NAMES
     names = [name for name in looked_for if name in rows.columns]
     if COMPLETION_COLUMN in names:
         names = [COMPLETION_COLUMN]
@@ -204,9 +137,7 @@ def find_completion_column(
         raise refuse_file("E209", message, rows.file, hint)
     if names:
         beside = frozenset(rows.columns).intersection(BESIDE)
-        return CompletionColumn(names[0], beside)
-    if column is None and not is_needed:
-        return None
+        return RecordedCompletions(column=names[0], beside=beside)
     message = f"no column holds the completions; looked for {listing(looked_for)}"
     near = suggest(looked_for[0], rows.columns) or ""
     hint = f"{near} columns: {listing(rows.columns)}".strip()
@@ -215,10 +146,8 @@ def find_completion_column(
 
 def _has_field(rows: Rows, name: str) -> bool:
     """Return whether any row has the field that a dotted name reaches."""
-    for sample in iterate_samples(rows):
-        if get_inside(sample.fields, name, ABSENT) is not ABSENT:
-            return True
-    return False
+    samples = iterate_samples(rows)
+    return any(get_inside(sample.fields, name, ABSENT) is not ABSENT for sample in samples)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,14 +155,47 @@ class RecordedCompletions:
     """Completions in the order of the samples and of their trials.
 
     They stand in a `column`, of the `rows` of another table or beside the questions; without a
-    column they have no text. With `splits_thoughts`, thoughts are taken out of their texts, as
+    column they have no text. Its name may be a dotted one that reaches into its cells. The columns
+    `beside` it belong to them. With `splits_thoughts`, thoughts are taken out of their texts, as
     those of live models are; `raw` is then the text as it was.
     """
 
-    column: CompletionColumn | None = None
+    column: str = ""
+    beside: frozenset[str] = frozenset()
     rows: Rows | None = None
     num_trials: int = 1
     splits_thoughts: bool = False
+
+    def check(self, rows: Rows) -> None:
+        """Raise E209 for all cells of the rows that are no completions."""
+        errors = RowErrors(rows.file)
+        for sample in iterate_samples(rows):
+            cell = get_inside(sample.fields, self.column)
+            if not isinstance(cell, str) and not _is_completion(cell):
+                message = f"column `{self.column}` holds what is no completion"
+                hint = "a completion is text, null, or a message with `content`"
+                if isinstance(cell, dict):
+                    fields = [f"{self.column}.{field}" for field in cell]
+                    hint += f"; name a field: {listing(fields)}"
+                where = sample.place(self.column)
+                errors.add(
+                    "E209",
+                    message,
+                    where=where,
+                    hint=hint,
+                )
+            status = sample.fields.get(STATUS_COLUMN)
+            if STATUS_COLUMN in self.beside and status not in (None, "", *STATUSES):
+                message = f"{status!r} is not a completion status"
+                where = sample.place(STATUS_COLUMN)
+                hint = f"statuses: {listing(STATUSES)}"
+                errors.add(
+                    "E209",
+                    message,
+                    where=where,
+                    hint=hint,
+                )
+        errors.raise_any()
 
     def slice(self, offset: int, length: int) -> Self:
         """Return those of `length` samples from `offset` on."""
@@ -258,18 +220,44 @@ class RecordedCompletions:
         return Completions(list(map(_split_completion, completions)))
 
     def read_whole(self, samples: Samples) -> Completions:
-        """Return the completions as they are."""
-        if self.column is None:
+        """Return the completions with their thoughts; rows without the field have a null cell."""
+        if not self.column:
             blank = [Completion(None)] * len(samples)
             return Completions.build(samples.ids, blank, source="dataset")
         table = samples
         if self.rows is not None:
             table = self.rows.load()
         ids = samples.repeat(self.num_trials).ids
-        completions = self.column.read(table, ids)
+        cells = [get_inside(fields, self.column) for fields in table.rows()]
+        are_texts = set(map(type, cells)) <= {str, type(None)}
+        if are_texts and not self.beside:
+            texts = cast("list[str | None]", cells)
+            completions = Completions.build_texts(ids, texts, source=SOURCE)
+        else:
+            items = list(map(self._read_completion, table, cells))
+            completions = Completions.build(ids, items, source=SOURCE)
         if self.num_trials == 1:
             return completions
         return completions.number(range(self.num_trials))
+
+    def _read_completion(
+        self,
+        sample: Sample,
+        cell: object,
+    ) -> Completion:
+        """Return the completion of a row with what the columns beside it say."""
+        completion = read_message(cell)
+        fields = {}
+        for name in self.beside.intersection(_READERS):
+            value = _READERS[name](sample.fields[name])
+            if value is not None:
+                fields[name] = value
+        status = _read_text(sample.fields.get(STATUS_COLUMN))
+        if status and status != CompletionStatus.OK.value:
+            if completion.text is not None and completion.reply is None:
+                fields["reply"] = _write_reply(completion.text, status)
+            fields |= {"text": None, "status": CompletionStatus(status)}
+        return completion.with_fields(**fields)
 
 
 def _split_completion(completion: Completion) -> Completion:
@@ -291,11 +279,11 @@ def find_own_completions(rows: Rows, *, column: str | None = None) -> RecordedCo
 
     A column that is named but not there is an error, and so are cells that are no completions.
     """
-    completion_column = find_completion_column(rows, column)
-    if completion_column is None:
+    if column is None and not set(COLUMN_NAMES).intersection(rows.columns):
         return None
-    completion_column.check(rows)
-    return RecordedCompletions(column=completion_column)
+    recorded = find_completion_column(rows, column)
+    recorded.check(rows)
+    return recorded
 
 
 def match_completions(
@@ -313,11 +301,10 @@ def match_completions(
     not selected are left aside; rows for unknown samples are an error. Several trials are told
     apart by the column `trial`; those of a sample stand one after the other.
     """
-    completion_column = find_completion_column(table, column, is_needed=True)
-    assert completion_column is not None  # noqa: S101 - it is needed
+    recorded = find_completion_column(table, column)
+    beside = recorded.beside
     if THOUGHTS_COLUMN in table.columns:
-        beside = completion_column.beside | {THOUGHTS_COLUMN}
-        completion_column = replace(completion_column, beside=beside)
+        beside |= {THOUGHTS_COLUMN}
     ids = None
     if ID_COLUMN in table.columns:
         ids = table.ids
@@ -329,9 +316,10 @@ def match_completions(
         rows = _match_order(table, dataset)
     else:
         rows = _match_ids(table, ids, dataset, num_trials)
-    completion_column.check(rows)
-    return RecordedCompletions(
-        column=completion_column,
+    recorded.check(rows)
+    return replace(
+        recorded,
+        beside=beside,
         rows=rows,
         num_trials=num_trials,
     )
@@ -350,7 +338,12 @@ def _find_ids(table: Rows, dataset: Dataset) -> pl.Series | None:
             continue
         samples = pl.DataFrame({"name": candidate, "id": ids})
         rows = pl.DataFrame({"name": names})
-        matched = rows.join(samples, on="name", how="left", maintain_order="left")
+        matched = rows.join(
+            samples,
+            on="name",
+            how="left",
+            maintain_order="left",
+        )
         if not matched["id"].null_count():
             return matched["id"]
     return None
@@ -360,9 +353,7 @@ def _read_names(rows: Rows, column: str) -> pl.Series | None:
     """Return the cells of a column as texts; None if they do not name each row once."""
     if column not in rows.columns:
         return None
-    texts = []
-    for sample in iterate_samples(rows):
-        texts.append(_read_text(sample.fields[column]))
+    texts = [_read_text(sample.fields[column]) for sample in iterate_samples(rows)]
     every_name = pl.Series(texts, dtype=pl.String)
     if every_name.null_count() or every_name.is_duplicated().any():
         return None
@@ -394,7 +385,13 @@ def _match_ids(
     elif ids.is_duplicated().any():
         message = "the completions hold several trials of a sample, and the task has one"
         hint = "add `trials: {num_trials: N}` to the task, or keep one trial of each sample"
-        raise refuse_file("E209", message, table.file, hint, field=TRIAL_COLUMN)
+        raise refuse_file(
+            "E209",
+            message,
+            table.file,
+            hint,
+            field=TRIAL_COLUMN,
+        )
     matched = selected.join(
         rows,
         on=keys,
@@ -432,9 +429,7 @@ def _list_unmatched(title: str, rows: pl.DataFrame) -> Iterator[str]:
 
 
 def _read_trials(table: Rows) -> pl.Series:
-    numbers = []
-    for sample in iterate_samples(table):
-        numbers.append(_read_number(sample.fields[TRIAL_COLUMN]))
+    numbers = [_read_number(sample.fields[TRIAL_COLUMN]) for sample in iterate_samples(table)]
     every_trial = pl.Series("trial", numbers, dtype=pl.Float64)
     # A fraction belongs to no trial.
     return every_trial.set(every_trial % 1 != 0, None).cast(pl.Int64)

@@ -56,7 +56,11 @@ class Rows(Protocol):
     def __len__(self) -> int:
         """Return how many rows there are."""
 
-    def slice(self, offset: int, length: int) -> Rows:
+    def slice(
+        self,
+        offset: int,
+        length: int,
+    ) -> Rows:
         """Return the rows from `offset` on, at most `length` of them; nothing is loaded."""
 
     def take(self, positions: Positions, /) -> Rows:
@@ -116,12 +120,14 @@ class LineRows:
         if ID_COLUMN not in self.columns:
             numbers = pl.Series(ID_COLUMN, self.positions, dtype=pl.Int64) + 1
             return numbers.cast(pl.String).str.zfill(ID_WIDTH)
-        parts = [pl.Series(ID_COLUMN, [], dtype=pl.String)]
-        for _, block in iterate_blocks(self):
-            parts.append(block.ids)
-        return pl.concat(parts)
+        empty = pl.Series(ID_COLUMN, [], dtype=pl.String)
+        return pl.concat([empty, *(block.ids for _, block in iterate_blocks(self))])
 
-    def slice(self, offset: int, length: int) -> Rows:
+    def slice(
+        self,
+        offset: int,
+        length: int,
+    ) -> Rows:
         """Return the rows from `offset` on, at most `length` of them, with their marks alone."""
         positions = join_positions(self.positions, range(offset, offset + length))
         if not len(positions):
@@ -266,7 +272,11 @@ def split_name(name: str, prefixes: Iterable[str]) -> list[tuple[str, str]]:
     return [(prefix, name[len(prefix) + 1 :]) for prefix in matching]
 
 
-def get_inside(value: object, name: str, default: object = None) -> object:
+def get_inside(
+    value: object,
+    name: str,
+    default: object = None,
+) -> object:
     """Return what a dotted name reaches inside a value, by the longest names first."""
     if not isinstance(value, Mapping):
         return default
@@ -337,11 +347,20 @@ def _write_key(sample: Sample, marks: Sequence[str]) -> str:
     return "\0".join([sample.id, *parts])
 
 
-def _add_id_error(errors: RowErrors, sample: Sample, message: str) -> None:
+def _add_id_error(
+    errors: RowErrors,
+    sample: Sample,
+    message: str,
+) -> None:
     where = Place(
         file=sample.file,
         line=sample.line,
         field=ID_COLUMN,
     )
     hint = f"give every row its own id, or remove the column `{ID_COLUMN}` to number the rows"
-    errors.add("E208", message, where=where, hint=hint)
+    errors.add(
+        "E208",
+        message,
+        where=where,
+        hint=hint,
+    )

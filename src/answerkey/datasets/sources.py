@@ -131,9 +131,7 @@ class FolderSource(FileFields):
         """Return the rows of all files."""
         folder = Path(self.directory_path)
         paths = list_files(folder, self.extension, self.pattern)
-        files = []
-        for label, path in paths.items():
-            files.append(DataFile(path, str(path), label))
+        files = [DataFile(path, str(path), label) for label, path in paths.items()]
         if not files:
             message = "the folder has no such file"
             names = listing(list_files(folder), limit=5)

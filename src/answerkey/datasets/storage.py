@@ -26,7 +26,7 @@ from pkgutil import resolve_name
 from typing import Any
 from urllib.parse import urlsplit
 
-from answerkey.errors import DataError, Place, SpecError, hide_secrets, listing
+from answerkey.errors import DataError, Place, SpecError, hide_secrets
 from answerkey.models.config import Caller, Secret, is_loopback
 
 #: Set to anything but `0`: nothing is fetched, and earlier downloads are used.
@@ -51,8 +51,8 @@ def is_stored(name: str | Path) -> bool:
     """Return whether a name is an address on shared storage, of an object or a folder."""
     if isinstance(name, Path):
         return False
-    scheme, separator, _ = name.partition("://")
-    return bool(separator) and scheme.lower() in STORES
+    scheme, _, _ = name.partition("://")
+    return scheme != name and scheme.lower() in STORES
 
 
 def name_lasting(name: str | Path) -> str:
@@ -73,12 +73,22 @@ def require_address(url: str, where: Place | None = None) -> str:
         shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
         message = f"the address `{shown}` holds more than a bucket and a name"
         hint = f"{hint}; keys come from the environment, or from your own settings"
-        raise SpecError("E117", message, where=where, hint=hint)
+        raise SpecError(
+            "E117",
+            message,
+            where=where,
+            hint=hint,
+        )
     path = parts.path.rstrip("/")
     names = path[1:].split("/")
     if not parts.netloc or not {"", ".", ".."}.isdisjoint(names):
         message = f"`{url}` names no object"
-        raise SpecError("E108", message, where=where, hint=hint)
+        raise SpecError(
+            "E108",
+            message,
+            where=where,
+            hint=hint,
+        )
     return url.rstrip("/")
 
 
@@ -95,7 +105,11 @@ class StoredObject:
         """The last part of the address."""
         return self.url.rpartition("/")[2]
 
-    def read(self, start: int, stop: int) -> bytes:
+    def read(
+        self,
+        start: int,
+        stop: int,
+    ) -> bytes:
         """Return the bytes from `start` up to `stop`; DataError E214 if the object has changed."""
         raw = b""
         # No library tries again where a reply breaks off in the middle.
@@ -204,7 +218,12 @@ def refuse(
     """Return the error about an address, without what may be secret in it."""
     shown = hide_query(url)
     where = Place(file=shown)
-    return DataError("E214", f"`{shown}` {message}", where=where, hint=hint)
+    return DataError(
+        "E214",
+        f"`{shown}` {message}",
+        where=where,
+        hint=hint,
+    )
 
 
 @dataclass(frozen=True)
@@ -238,44 +257,25 @@ STORES: dict[str, StoreKind] = {
 }
 
 
-@dataclass(frozen=True)
-class Store:
-    """An open store: the filesystem of fsspec, and the errors that its libraries raise."""
-
-    kind: StoreKind
-    files: Any
-    foreign: tuple[type[BaseException], ...]
-
-    def explain(self, error: BaseException) -> tuple[str, str]:
-        """Return what an error of a library means, and what to do about it."""
-        code = _read_code(error)
-        hint = f"look at the network, at {self.kind.settings}, and at the rights of the bucket"
-        if code == _NO_BUCKET:
-            return "cannot be had: there is no such bucket", "check the name of the bucket"
-        if isinstance(error, FileNotFoundError):
-            return _MISSING
-        if "Credentials" in type(error).__name__:
-            keys = "set `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`, or `AWS_PROFILE`"
-            hint = f"{keys}; `FSSPEC_S3_ANON=true` reads public data without any"
-            return "cannot be read: there are no credentials", hint
-        if isinstance(error, PermissionError) or code in {"403", "SignatureDoesNotMatch"}:
-            return f"cannot be had: the store refuses it ({_shorten(error)})", hint
-        return f"cannot be had: no answer, or none that will do ({_shorten(error)})", hint
+#: The filesystem of fsspec for a kind of store, and the errors that its libraries raise.
+Connection = tuple[Any, tuple[type[BaseException], ...]]
 
 
-def open_store(url: str) -> tuple[Store, str]:
-    """Return the store of an address, and the path of the object in it.
-
-    A store is opened once for the settings that the environment has.
-    """
-    scheme, _, path = url.partition("://")
-    scheme = scheme.lower()
-    if scheme not in STORES:
-        message = f"`{url}` is on no storage that is known"
-        raise SpecError("E108", message, hint=f"schemes: {listing(STORES)}")
-    names = [name for name in sorted(os.environ) if name.startswith(_SETTINGS)]
-    settings = tuple(f"{name}={os.environ[name]}" for name in names)
-    return _connect(scheme, os.getpid(), settings), path
+def _explain(error: BaseException, kind: StoreKind) -> tuple[str, str]:
+    """Return what an error of a library means, and what to do about it."""
+    code = _read_code(error)
+    hint = f"look at the network, at {kind.settings}, and at the rights of the bucket"
+    if code == _NO_BUCKET:
+        return "cannot be had: there is no such bucket", "check the name of the bucket"
+    if isinstance(error, FileNotFoundError):
+        return _MISSING
+    if "Credentials" in type(error).__name__:
+        keys = "set `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`, or `AWS_PROFILE`"
+        hint = f"{keys}; `FSSPEC_S3_ANON=true` reads public data without any"
+        return "cannot be read: there are no credentials", hint
+    if isinstance(error, PermissionError) or code in {"403", "SignatureDoesNotMatch"}:
+        return f"cannot be had: the store refuses it ({_shorten(error)})", hint
+    return f"cannot be had: no answer, or none that will do ({_shorten(error)})", hint
 
 
 @lru_cache
@@ -283,7 +283,8 @@ def _connect(
     scheme: str,
     _pid: int,
     _settings: tuple[str, ...],
-) -> Store:
+) -> Connection:
+    """Return an open store, once for the settings that the environment has."""
     kind = STORES[scheme]
     try:
         importlib.import_module(kind.library)
@@ -297,7 +298,7 @@ def _connect(
     except foreign as error:
         message = f"cannot connect to the store: {_shorten(error)}"
         raise DataError("E214", message, hint=f"look at {kind.settings}") from None
-    return Store(kind, files, foreign)
+    return files, foreign
 
 
 def _open_files(scheme: str, **options: object) -> Any:  # noqa: ANN401 - a class of a foreign library
@@ -345,12 +346,16 @@ def _reaching(url: str, *, is_final: bool = True) -> Iterator[tuple[Any, str]]:
 
     Unless the attempt `is_final`, they are passed over.
     """
-    store, path = open_store(url)
+    scheme, _, path = url.partition("://")
+    scheme = scheme.lower()
+    names = [name for name in sorted(os.environ) if name.startswith(_SETTINGS)]
+    settings = tuple(f"{name}={os.environ[name]}" for name in names)
+    files, foreign = _connect(scheme, os.getpid(), settings)
     try:
-        yield store.files, path
-    except store.foreign as error:
+        yield files, path
+    except foreign as error:
         if is_final:
-            raise refuse(url, *store.explain(error)) from None
+            raise refuse(url, *_explain(error, STORES[scheme])) from None
 
 
 def _read_code(error: BaseException) -> object:

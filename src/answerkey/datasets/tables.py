@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from functools import partial
 from hashlib import sha256
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
 import polars as pl
@@ -83,10 +83,8 @@ ROW_BYTES = 500
 
 def matches(name: str, pattern: str) -> bool:
     """Return whether a path within a folder, or its last part, fits a pattern with `*` and `?`."""
-    if "/" not in pattern:
-        _, _, last_part = name.rpartition("/")
-        return fnmatch(name, pattern) or fnmatch(last_part, pattern)
-    return fnmatch(name, pattern)
+    last_part = name if "/" in pattern else PurePosixPath(name).name
+    return fnmatch(name, pattern) or fnmatch(last_part, pattern)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,8 +158,7 @@ def load_table(
     how = how or FileFields()
     shown = shown or str(path)
     if isinstance(path, str) and is_stored(path):
-        stored = open_object(path)
-        path = fetch_object(stored).path
+        path = fetch_object(open_object(path)).path
     content = Content(shown, Path(path))
     require_plain(content.path)
     try:
@@ -262,16 +259,16 @@ def collect_rows(
     if row_file is not None:
         row_file.write(held)
         return row_file.open_rows(names)
-    samples = []
-    for number, record in enumerate(held, 1):
-        sample = build_sample(
+    samples = [
+        build_sample(
             record.fields,
             names,
             number=number,
             file=files[record.file_index],
             line=record.line,
         )
-        samples.append(sample)
+        for number, record in enumerate(held, 1)
+    ]
     return Samples(samples, names, files[0])
 
 
@@ -281,7 +278,11 @@ class RowFile:
     A copy is written here, and removed at the end of the process.
     """
 
-    def __init__(self, files: Sequence[str], in_place: Path | None) -> None:
+    def __init__(
+        self,
+        files: Sequence[str],
+        in_place: Path | None,
+    ) -> None:
         self._files = files
         self._path = in_place
         self._is_copy = in_place is None
@@ -303,8 +304,7 @@ class RowFile:
                 raise refuse_file("E201", message, file, hint) from None
         first = -self._count % STRIDE
         self._offsets.extend(offsets[first::STRIDE])
-        for record in records[first::STRIDE]:
-            self._lines.append(record.line)
+        self._lines.extend(record.line for record in records[first::STRIDE])
         self._count += len(records)
 
     def _append(self, records: Sequence[ParsedRow]) -> list[int]:
@@ -378,7 +378,11 @@ def load_rows(
     return DataTable(rows, digest)
 
 
-def _read_tabular(data: object, name: str, lone: str) -> Iterator[ParsedRow]:
+def _read_tabular(
+    data: object,
+    name: str,
+    lone: str,
+) -> Iterator[ParsedRow]:
     """Yield the rows of a table of any library."""
     rows = _list_rows(data, name, lone)
     if isinstance(rows, pl.LazyFrame):
@@ -418,11 +422,7 @@ def _list_rows(
     is_column = hasattr(data, "dtype") or hasattr(data, "type")
     if hasattr(data, "__arrow_c_stream__") and not (lone and is_column):
         return _import_arrow(data, name)
-    return _name_cells(_list_cells(data, name), lone)
-
-
-def _name_cells(rows: list[Any], lone: str) -> list[Any]:
-    """Return rows; the cells of a lone column become rows with that column."""
+    rows = _list_cells(data, name)
     if not lone or any(isinstance(row, Mapping) for row in rows):
         return rows
     return [{lone: cell} for cell in rows]
@@ -467,12 +467,11 @@ def _zip_columns(data: Any, name: str) -> list[dict[object, object]]:  # noqa: A
     return [dict(zip(columns, cells, strict=True)) for cells in rows]
 
 
-def digest_rows(rows: Rows, *, with_ids: bool = False) -> str:
+def digest_rows(rows: Rows) -> str:
     """Return the sha256 of the rows as JSON lines, so that equal rows have equal digests."""
     digest = sha256()
     for sample in iterate_samples(rows):
-        row = [sample.id, sample.fields] if with_ids else sample.fields
-        text = json.dumps(row, ensure_ascii=False)
+        text = json.dumps(sample.fields, ensure_ascii=False)
         digest.update(text.encode() + b"\n")
     return digest.hexdigest()
 
@@ -488,7 +487,12 @@ def add_template_error(
     code = "E206" if is_missing else "E207"
     message = f"{label}: {error.message}"
     where = sample.place(error.column)
-    errors.add(code, message, where=where, hint=error.hint)
+    errors.add(
+        code,
+        message,
+        where=where,
+        hint=error.hint,
+    )
 
 
 def _derive(
@@ -508,7 +512,13 @@ def _derive(
         if name in samples.columns and not is_read:
             message = f"{label} would replace the column `{name}`, which it does not read"
             hint = f"rename it, or read `sample.{name}`"
-            raise refuse_file("E212", message, samples.file, hint, field=name)
+            raise refuse_file(
+                "E212",
+                message,
+                samples.file,
+                hint,
+                field=name,
+            )
         values = template.values(samples)
         for sample, fields, value in zip(samples, rows, values, strict=True):
             fields[name] = None
@@ -519,7 +529,12 @@ def _derive(
                 fields[name] = plain(value)
             except TypeError as error:
                 message = f"{label} yields {error}"
-                raise refuse_file("E207", message, sample.file, field=name) from None
+                raise refuse_file(
+                    "E207",
+                    message,
+                    sample.file,
+                    field=name,
+                ) from None
     return rows
 
 
@@ -559,7 +574,12 @@ def read_files(
             for sample, fields in _extend_rows(table.rows, file, how, errors):
                 line = sample.line or 1
                 size = measure_fields(fields)
-                yield ParsedRow(line, fields, size, file_index=index)
+                yield ParsedRow(
+                    line,
+                    fields,
+                    size,
+                    file_index=index,
+                )
         errors.raise_any()
 
     names = [file.shown for file in files]

@@ -214,7 +214,11 @@ def _prepare_tunnel(url: str, proxy: str) -> http.client.HTTPConnection:
     return connection
 
 
-def _connect(url: str, address: tuple[str, int], *options: Any) -> socket.socket:  # noqa: ANN401 - as the library has it
+def _connect(
+    url: str,
+    address: tuple[str, int],
+    *options: Any,  # noqa: ANN401 - as the library has it
+) -> socket.socket:
     """Open a connection for a URL, and check its address before anything is sent."""
     connection = socket.create_connection(address, *options)
     try:

@@ -333,7 +333,9 @@ def find_unreadable(job: Job) -> list[AnswerkeyError]:
 
 
 def _try_field(step: ScoringStep, name: str) -> Attempt:
-    return lambda samples, completions, _: step.scorer.try_field(name, samples, completions)
+    return lambda samples, completions, _: step.scorer.try_field(
+        name, samples.row(0), completions.items[0]
+    )
 
 
 def _try_rows(attempt: Attempt, task: Task, samples: Samples) -> RowError | None:

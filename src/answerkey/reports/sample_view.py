@@ -42,7 +42,7 @@ from answerkey.reports.samples import (
 from answerkey.scorers import Scorer, explain_verdict, reads_choices
 from answerkey.scorers.extraction import RULES
 from answerkey.scorers.question import Labels
-from answerkey.scorers.rereading import FIRST, LITERAL, Passage, list_texts
+from answerkey.scorers.rereading import FIRST, LITERAL, Passage
 from answerkey.types import RULE_NAMES, Completion, Score, ScoreStatus, Validity
 
 #: How much of a question, a completion, and a truth or an answer stands in the table.
@@ -442,13 +442,13 @@ def _read_rows(
     options: Sequence[Labels | None] = [None] * len(rows)
     if samples is not None:
         options = scorer.option_texts(samples.take(rows))
-    texts = list_texts(part.completions)
     read_row = partial(_read_row, scorer.rule_name, only_rules=only_rules)
     for number, row_options in zip(rows, options, strict=True):
         verdict = verdicts[source.reading][number]
         labels = tuple(verdict["metadata"]["choices"])
         told_options = None if scorer.options is None else row_options
-        readings[number] = read_row((texts[number], labels, row_options), told_options, verdict)
+        text = part.completions.items[number].text
+        readings[number] = read_row((text, labels, row_options), told_options, verdict)
     return readings
 
 

@@ -102,10 +102,7 @@ def require_trust(snippets: Sequence[Snippet], *, trust_code: bool) -> list[Noti
     remembered.
     """
     trusted = _load_trusted()
-    untrusted = {}
-    for snippet in snippets:
-        if snippet.digest not in trusted:
-            untrusted[snippet.digest] = snippet
+    untrusted = {snippet.digest: snippet for snippet in snippets if snippet.digest not in trusted}
     if not untrusted:
         return []
     if not trust_code:
@@ -155,7 +152,11 @@ def _load_trusted() -> dict[str, object]:
 
 def _save_trusted(trusted: Mapping[str, object]) -> None:
     path = _trust_file()
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.parent.mkdir(
+        mode=0o700,
+        parents=True,
+        exist_ok=True,
+    )
     record = {"version": 1, "trusted": trusted}
     with tempfile.NamedTemporaryFile(
         "w",

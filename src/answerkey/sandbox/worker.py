@@ -95,7 +95,11 @@ class Channel:
         self._folder = folder
         # The watching thread needs almost no stack, and the address space is limited.
         threading.stack_size(256 * 1024)
-        watcher = threading.Thread(target=self._watch, args=(descriptor,), daemon=True)
+        watcher = threading.Thread(
+            target=self._watch,
+            args=(descriptor,),
+            daemon=True,
+        )
         watcher.start()
         threading.stack_size(0)
 
@@ -153,7 +157,11 @@ def main(descriptor: int, folder: str) -> None:
     name = setting["function"]
     if name == "compute_scores":
         load_trace()
-    limit_process(AS=setting["memory_bytes"], FSIZE=16 * 1024**2, CORE=0)
+    limit_process(
+        AS=setting["memory_bytes"],
+        FSIZE=16 * 1024**2,
+        CORE=0,
+    )
     # Functions that stand for a model may need the network.
     if name not in {"infer", "run_inference"}:
         refuse_network()
@@ -321,7 +329,12 @@ def encode_value(value: object) -> bytes:
     """Return the frame of a value, or why it cannot be passed on."""
     try:
         frame = {"value": value}
-        text = json.dumps(frame, allow_nan=False, ensure_ascii=False, default=unwrap_scalar)
+        text = json.dumps(
+            frame,
+            allow_nan=False,
+            ensure_ascii=False,
+            default=unwrap_scalar,
+        )
         return text.encode()
     except Exception as error:  # noqa: BLE001 - a user's class may raise anything while it is read
         message = f"the snippet returned a value that is not plain JSON ({describe(error)})"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from operator import attrgetter, itemgetter
+from functools import cached_property, partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeGuard
 
 import polars as pl
@@ -88,20 +88,16 @@ class Scorer:
     reply_names: ClassVar[tuple[str, ...]] = ("sample", "solver_output")
     value_types: ClassVar[Types | None] = {}
     metadata_types: ClassVar[Types | None] = {}
-    #: The names of the values and metadata that hold no numbers.
-    text_names: ClassVar[tuple[str, ...]]
     main_value: ClassVar[str | None] = None
     default_metric_name: ClassVar[str | None] = None
     #: Whether it reads a choice out of the text of a completion.
     reads_choices: ClassVar[bool] = False
 
-    def __init_subclass__(cls) -> None:
-        names = []
-        for types in (cls.value_types, cls.metadata_types):
-            for name, dtype in (types or {}).items():
-                if dtype is None or not dtype.is_numeric():
-                    names.append(name)
-        cls.text_names = tuple(names)
+    @property
+    def text_names(self) -> tuple[str, ...]:
+        """The names of the values and metadata that hold no numbers."""
+        types = [*(self.value_types or {}).items(), *(self.metadata_types or {}).items()]
+        return tuple(name for name, dtype in types if dtype is None or not dtype.is_numeric())
 
     @property
     def needs_completion(self) -> bool:
@@ -168,36 +164,39 @@ class Scorer:
         if errors or not len(samples):
             return [], []
         faults = []
-        first = samples.take([0])
-        made_up = [Completion("")]
-        reply = Completions.build(first.ids, made_up, source="made up")
         for field, template in templates.items():
-            values: list[object] = []
+            values: Sequence[object] = ()
             if field not in self.completion_fields:
                 values = template.values(samples)
             else:
-                problem = self.try_field(field, first, reply)
+                problem = self.try_field(field, samples.row(0), Completion(""))
                 if problem is not None and problem.column:
-                    values.append(problem)
+                    values = [problem]
             for row, value in enumerate(values):
                 fault = find_fault(field, value)
                 if fault is not None:
                     faults.append((row, fault))
         return report_faults(faults, templates, samples), []
 
-    def try_field(self, field: str, samples: Samples, completions: Completions) -> RowError | None:
-        """Return the first error of a field that reads the completion; None if there is none."""
-        template = self.templates()[field]
-        rows = zip(samples.rows(), completions, strict=True)
-        for sample, completion in rows:
-            context = self.build_context(sample, completion)
-            try:
-                template.render(**context)
-            except RowError as problem:
-                return problem
+    def try_field(
+        self,
+        field: str,
+        sample: Row,
+        completion: Completion,
+    ) -> RowError | None:
+        """Return the error of a field that reads the completion; None if there is none."""
+        context = self.build_context(sample, completion)
+        try:
+            self.templates()[field].render(**context)
+        except RowError as problem:
+            return problem
         return None
 
-    def build_context(self, sample: Row, completion: Completion) -> dict[str, object]:
+    def build_context(
+        self,
+        sample: Row,
+        completion: Completion,
+    ) -> dict[str, object]:
         """Return what a template that reads the completion sees."""
         return {"sample": sample, "solver_output": completion.solver_output()}
 
@@ -209,7 +208,11 @@ class Scorer:
         """Return the score of one completion, which is there: its call did not fail."""
         raise InternalError("E901", f"scorer `{self.type}` has neither `judge` nor `score`")
 
-    def score(self, samples: Samples, completions: Completions) -> list[Score]:
+    def score(
+        self,
+        samples: Samples,
+        completions: Completions,
+    ) -> list[Score]:
         """Return the score of each completion, in order."""
         scores = []
         for sample, completion in zip(samples, completions, strict=True):
@@ -281,20 +284,13 @@ def call_by_trial(
     completions: Completions,
 ) -> dict[int, Completion]:
     """Return the reply to the prompt about each of these completions."""
-    requests_by_trial: dict[int, dict[int, Request]] = {}
-    for row, prompt in prompts.items():
-        completion = completions.items[row]
-        requests = requests_by_trial.setdefault(completion.trial, {})
-        requests[row] = Request(completion.sample_id, prompt)
+    items = completions.items
     replies: dict[int, Completion] = {}
-    for trial, requests in sorted(requests_by_trial.items()):
-        answers = call(list(requests.values()), trial)
-        replies.update(zip(requests, answers, strict=True))
+    for trial in sorted({items[row].trial for row in prompts}):
+        rows = [row for row in prompts if items[row].trial == trial]
+        requests = [Request(items[row].sample_id, prompts[row]) for row in rows]
+        replies.update(zip(rows, call(requests, trial), strict=True))
     return replies
-
-
-#: The templates of a scorer that compile, and all errors of its fields.
-compile_templates: Callable[[Scorer], Compiled] = attrgetter("compiled")
 
 
 # What is wrong with a row of the dataset.
@@ -321,7 +317,11 @@ class RowFault(Exception):  # noqa: N818 - a row's error, which becomes a value 
     missing: str | None = None
 
     @classmethod
-    def from_error(cls, field: str, problem: RowError) -> RowFault:
+    def from_error(
+        cls,
+        field: str,
+        problem: RowError,
+    ) -> RowFault:
         """Return the fault of a field whose template failed on a row."""
         message = f"`{field}`: {problem.message}"
         return cls("TEMPLATE_FAILED", message, problem.hint, field, problem.column)
@@ -348,7 +348,8 @@ def report_faults(
         is_column = fault.missing is None or fault.missing in samples.columns
         if is_column:
             key: object = (fault.field, row)
-            column = name_column(templates[fault.field])
+            path = templates[fault.field].path or ()
+            column = ".".join(map(str, path)) or None
             error = DataError(
                 _CODES[fault.reason],
                 f"sample `{samples.ids[row]}`: {fault.message}",
@@ -362,13 +363,6 @@ def report_faults(
         problem = RowProblem(row, error, fault.reason, fault.field)
         problems.setdefault(key, problem)
     return list(problems.values())
-
-
-def name_column(template: Template) -> str | None:
-    """Return the column that a template simply reads, with dots into structs; None otherwise."""
-    if template.path is None:
-        return None
-    return ".".join(map(str, template.path))
 
 
 # Scoring a chunk of rows, whose options may stand in another order than in the file.
@@ -388,10 +382,15 @@ def score_rows(
     No model is called about a failed row. Where the options stand in another order than in the
     file, the metadata says so.
     """
-    if failed:
-        scores = _score_around(scorer, samples, completions, failed)
+    rows: Sequence[int] = range(len(samples))
+    calls_model = asks_model(scorer)
+    if failed and calls_model:
+        rows = sorted(set(rows).difference(failed))
+        scores = scorer.score(samples.take(rows), completions.take(rows))
     else:
         scores = scorer.score(samples, completions)
+    if failed:
+        scores = _fail_rows(scores, rows, failed, len(samples))
     value_types, metadata_types = scorer.column_types(scores)
     orders = samples.orders
     if orders is not None:
@@ -403,23 +402,18 @@ def score_rows(
     return build_table(scores, value_types, metadata_types)
 
 
-def _score_around(
-    scorer: Scorer,
-    samples: Samples,
-    completions: Completions,
+def _fail_rows(
+    scores: Sequence[Score],
+    rows: Sequence[int],
     failed: Collection[int],
+    size: int,
 ) -> list[Score]:
-    """Return the scores with these rows FAILED; one without a score keeps its own reason."""
-    rows: Sequence[int] = range(len(samples))
-    if asks_model(scorer):
-        rows = sorted(set(rows).difference(failed))
-    scores = [Score(ScoreStatus.FAILED, BAD_ROW)] * len(samples)
-    judged = scorer.score(samples.take(rows), completions.take(rows))
-    for row, score in zip(rows, judged, strict=True):
-        is_scored = score.status is ScoreStatus.SCORED
-        if row not in failed or not is_scored:
-            scores[row] = score
-    return scores
+    """Return the scores of all rows, `failed` ones FAILED; one without a score keeps its reason."""
+    merged = [Score(ScoreStatus.FAILED, BAD_ROW)] * size
+    for row, score in zip(rows, scores, strict=True):
+        if row not in failed or score.status is not ScoreStatus.SCORED:
+            merged[row] = score
+    return merged
 
 
 #: What scores say about the order of the options, where that is not the one of the file.
@@ -453,34 +447,33 @@ def note_orders(scores: Sequence[Score], orders: pl.DataFrame) -> list[Score]:
     return noted
 
 
-def build_table(scores: Sequence[Score], value_types: Types, metadata_types: Types) -> Scores:
+def build_table(
+    scores: Sequence[Score],
+    value_types: Types,
+    metadata_types: Types,
+) -> Scores:
     """Return the table of scores with these values and metadata; what a score lacks is null."""
-    values = []
-    metadata = []
-    rows = []
-    for score in scores:
-        values.append(score.values)
-        metadata.append(score.metadata)
-        rows.append((score.status.value, score.reason, None))
-    names = ("status", "reason", "excluded_by")
-    schema = dict.fromkeys(names, pl.String)
-    frame = pl.DataFrame(rows, schema, orient="row")
-    frame = frame.select(
-        "status",
-        "reason",
+    statuses = [score.status.value for score in scores]
+    reasons = [score.reason for score in scores]
+    values = [score.values for score in scores]
+    metadata = [score.metadata for score in scores]
+    columns = [
+        pl.Series("status", statuses, pl.String),
+        pl.Series("reason", reasons, pl.String),
         _build_structs("values", values, value_types),
         _build_structs("metadata", metadata, metadata_types),
-        "excluded_by",
-    )
-    encoded = set()
-    for types in (value_types, metadata_types):
-        for name, dtype in types.items():
-            if dtype is None:
-                encoded.add(name)
-    return Scores(frame, frozenset(encoded))
+        pl.Series("excluded_by", [None] * len(scores), pl.String),
+    ]
+    types = [*value_types.items(), *metadata_types.items()]
+    encoded = frozenset(name for name, dtype in types if dtype is None)
+    return Scores(pl.DataFrame(columns), encoded)
 
 
-def _build_structs(name: str, rows: Sequence[Mapping[str, Any]], types: Types) -> pl.Series:
+def _build_structs(
+    name: str,
+    rows: Sequence[Mapping[str, Any]],
+    types: Types,
+) -> pl.Series:
     """Return rows as a column of structs; a field without a type holds JSON text."""
     if not types:
         types = {EMPTY_STRUCT_FIELD: pl.Boolean()}
@@ -488,7 +481,7 @@ def _build_structs(name: str, rows: Sequence[Mapping[str, Any]], types: Types) -
     for field, dtype in types.items():
         convert: Callable[[Any], object] | None = None
         if dtype is None:
-            convert = _ENCODER.encode
+            convert = partial(json.dumps, ensure_ascii=False)
         elif dtype == pl.Float64:
             convert = float
         cells = [row.get(field) for row in rows]
@@ -501,7 +494,11 @@ def _build_structs(name: str, rows: Sequence[Mapping[str, Any]], types: Types) -
     return pl.DataFrame(columns).to_struct(name)
 
 
-def _build_lists(name: str, cells: Sequence[Sequence[object] | None], dtype: pl.List) -> pl.Series:
+def _build_lists(
+    name: str,
+    cells: Sequence[Sequence[object] | None],
+    dtype: pl.List,
+) -> pl.Series:
     """Return a column of lists; equal ones are built once, since Polars takes long for each."""
     numbers: dict[tuple[object, ...] | None, int] = {}
     places = []
@@ -511,16 +508,10 @@ def _build_lists(name: str, cells: Sequence[Sequence[object] | None], dtype: pl.
     return pl.Series(name, list(numbers), dtype).gather(places)
 
 
-_ENCODER = json.JSONEncoder(ensure_ascii=False)
-
-
 def join_scores(completions: Completions, scores: ScoresByKey) -> pl.DataFrame:
     """Return a chunk's scores as stored: `sample_id`, `trial`, then one struct per scorer key."""
-    columns = []
-    for name in ("sample_id", "trial"):
-        columns.append(completions.column(name))
-    for key, table in scores.items():
-        columns.append(table.frame.to_struct(key))
+    columns = [completions.column(name) for name in ("sample_id", "trial")]
+    columns += [table.frame.to_struct(key) for key, table in scores.items()]
     return pl.DataFrame(columns)
 
 
@@ -568,15 +559,11 @@ def apply_actions(
                 where = samples.place(row, problem.column)
                 hint = problem.hint
                 raise DataError("E207", message, where=where, hint=hint) from problem
-    excluded = []
-    for row in range(len(samples)):
-        excluded.append(keys.get(row // num_trials))
+    excluded = [keys.get(row // num_trials) for row in range(len(samples))]
     column = pl.Series("excluded_by", excluded, pl.String)
-    marked = {}
-    for key, table in scores.items():
-        frame = table.frame.with_columns(column)
-        marked[key] = replace(table, frame=frame)
-    return marked
+    return {
+        key: replace(table, frame=table.frame.with_columns(column)) for key, table in scores.items()
+    }
 
 
 def build_contexts(
@@ -604,10 +591,10 @@ def try_action(
     completions: Completions,
     scores: ScoresByKey,
 ) -> RowError | None:
-    """Return the first error of a rule on these rows; None if there is none."""
-    for context in build_contexts(samples, completions, scores):
-        try:
-            action.filter.matches(**context)
-        except RowError as problem:
-            return problem
+    """Return the error of a rule on this row; None if there is none."""
+    [context] = build_contexts(samples, completions, scores)
+    try:
+        action.filter.matches(**context)
+    except RowError as problem:
+        return problem
     return None

@@ -50,16 +50,8 @@ def judge_probabilities(
     logs, mass, token = likelihoods
     highest = max(log for log in logs if log is not None)
     shares = _share_out(logs, highest)
-    best = []
-    for choice, log in zip(choices, logs, strict=True):
-        if log == highest:
-            best.append(choice)
-    predicted = None
-    is_correct = 0.0
-    if len(best) == 1:
-        predicted = best[0]
-    if truth in best:
-        is_correct = 1.0 / len(best)
+    best = [choice for choice, log in zip(choices, logs, strict=True) if log == highest]
+    predicted = best[0] if len(best) == 1 else None
     squares = []
     for choice, share in zip(choices, shares, strict=True):
         error = (share or 0.0) - (choice == truth)
@@ -67,7 +59,7 @@ def judge_probabilities(
     outside = logs.count(None)
     truth_share = shares[choices.index(truth)]
     values = {
-        "is_correct": is_correct,
+        "is_correct": best.count(truth) / len(best),
         "confidence": shares[logs.index(highest)],
         "truth_probability": truth_share,
         "nll": -math.log(truth_share) if truth_share else None,
@@ -147,7 +139,11 @@ class ChoiceProbabilities(StringEqualsMcqa):
     reads_choices = False
     reads_logprobs = True
 
-    def score(self, samples: Samples, completions: Completions) -> list[Score]:
+    def score(
+        self,
+        samples: Samples,
+        completions: Completions,
+    ) -> list[Score]:
         """Return the scores of the log-probabilities of each completion."""
         scores = []
         readings = super().score(samples, completions)

@@ -51,11 +51,8 @@ class ExtractionRule:
         options: Sequence[str] | None = None,
     ) -> Reading:
         """Return the choice that a text names, or why it names none."""
-        texts = None
-        if options is not None:
-            texts = tuple(options)
-        passage = (text, tuple(labels), texts)
-        [reading] = self.read_all([passage])
+        texts = None if options is None else tuple(options)
+        [reading] = self.read_all([(text, tuple(labels), texts)])
         return reading
 
     def read_all(self, passages: Iterable[Passage]) -> list[Reading]:

@@ -170,10 +170,8 @@ def judge(
     reading = rule.read(completion.text or "", question.labels, question.options)
     score = judge_reading(rule, question, completion, reading)
     value_types, metadata_types = scorer.column_types([score])
-    values = dict.fromkeys(value_types)
-    values.update(score.values)
-    metadata = dict.fromkeys(metadata_types)
-    metadata.update(score.metadata)
+    values = {**dict.fromkeys(value_types), **score.values}
+    metadata = {**dict.fromkeys(metadata_types), **score.metadata}
     return replace(score, values=values, metadata=metadata)
 
 
@@ -385,7 +383,11 @@ class StringEqualsMcqa(Scorer):
             errors.append((name, SpecError("E108", message, hint=hint)))
         return errors
 
-    def questions(self, samples: Samples, templates: Templates | None = None) -> list[Question]:
+    def questions(
+        self,
+        samples: Samples,
+        templates: Templates | None = None,
+    ) -> list[Question]:
         """Return the question that templates, by default all of them, make of each sample.
 
         Where options were put in another order, the truth moves along.
@@ -403,9 +405,10 @@ class StringEqualsMcqa(Scorer):
             else:
                 columns.append(templates[name].values(written))
         check = self.check_labels
-        questions = []
-        for labels, truth, options in zip(*columns, strict=True):
-            questions.append(build_question(labels, truth, check, options))
+        questions = [
+            build_question(labels, truth, check, options)
+            for labels, truth, options in zip(*columns, strict=True)
+        ]
         if samples.orders is None:
             return questions
         orders = samples.orders["order"].to_list()
@@ -476,7 +479,11 @@ class StringEqualsMcqa(Scorer):
             types = {**types, **_FALLBACK_TYPES}
         return self.value_types, types
 
-    def score(self, samples: Samples, completions: Completions) -> list[Score]:
+    def score(
+        self,
+        samples: Samples,
+        completions: Completions,
+    ) -> list[Score]:
         """Return the score of each completion.
 
         A fallback reads what the rule cannot; if its call fails, the sample is an ERROR.
@@ -485,8 +492,7 @@ class StringEqualsMcqa(Scorer):
         questions = self.questions(samples)
         passages = []
         for question, completion in zip(questions, completions, strict=True):
-            text = completion.text or ""
-            passages.append((text, question.labels, question.options))
+            passages.append((completion.text or "", question.labels, question.options))
         readings = rule.read_all(passages)
         judge_row = partial(judge_reading, rule)
         scores = list(map(judge_row, questions, completions, readings))
@@ -529,12 +535,8 @@ class StringEqualsMcqa(Scorer):
 
 def find_unread(scores: Iterable[Score]) -> list[int]:
     """Return the rows with a text in which the rule reads no choice: those a fallback reads."""
-    rows = []
-    for row, score in enumerate(scores):
-        reason = score.metadata.get("validity_reason")
-        if reason is not None and reason not in NOTHING_TO_READ:
-            rows.append(row)
-    return rows
+    reasons = [score.metadata.get("validity_reason") for score in scores]
+    return [row for row, reason in enumerate(reasons) if reason not in {None, *NOTHING_TO_READ}]
 
 
 def reads_choices(scorer: object) -> TypeGuard[StringEqualsMcqa]:

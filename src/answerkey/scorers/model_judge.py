@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import polars as pl
 
@@ -69,14 +69,8 @@ _BLANKS_AND_QUOTES = WHITE_SPACE + _QUOTES
 _WORDS: Types = dict.fromkeys(("judge_text", "judge_error"), pl.String())
 #: The lowest and the highest score that a judge may give.
 Scale = tuple[float, float]
-
-
-class JudgeVerdict(NamedTuple):
-    """What a judge said, on its own scale."""
-
-    score: float
-    reasoning: str | None = None
-    confidence: float | None = None
+#: What a judge said, on its own scale: the score, the reasoning and the confidence.
+Verdict = tuple[float, str | None, float | None]
 
 
 @dataclass(frozen=True)
@@ -142,7 +136,11 @@ class ModelJudge(Scorer):
             model = model.with_schema(self.schema) or model
         return replace(self, _model=model, _key=key)
 
-    def score(self, samples: Samples, completions: Completions) -> list[Score]:
+    def score(
+        self,
+        samples: Samples,
+        completions: Completions,
+    ) -> list[Score]:
         """Return the scores; a row whose prompt cannot be rendered is FAILED."""
         if self._model is None:
             raise InternalError("E901", f"the judge `{self.model_key}` was not bound to a model")
@@ -179,7 +177,11 @@ class ModelJudge(Scorer):
         prompt.append({"role": "user", "content": f"{text.rstrip()}\n\n{self.form}"})
         return prompt
 
-    def build_context(self, sample: Row, completion: Completion) -> dict[str, object]:
+    def build_context(
+        self,
+        sample: Row,
+        completion: Completion,
+    ) -> dict[str, object]:
         """Return what the prompts see.
 
         `input_prompt` is the text that is judged, as the format calls it: the answer, the words of
@@ -226,7 +228,11 @@ class ModelJudge(Scorer):
         return Score(ScoreStatus.SCORED, values=cells, metadata=metadata)
 
 
-def _fail(reason: str, error: str, text: str | None = None) -> Score:
+def _fail(
+    reason: str,
+    error: str,
+    text: str | None = None,
+) -> Score:
     metadata = {"judge_text": text, "judge_error": error}
     return Score(ScoreStatus.FAILED, reason, metadata=metadata)
 
@@ -258,10 +264,14 @@ class ModelAsAJudge(ModelJudge):
 
     def read_reply(self, text: str) -> dict[str, object]:
         """Return the score, brought to a scale from 0 to 1, and what else the judge said."""
-        verdict = read_verdict(text, self.scale)
+        score, reasoning, confidence = read_verdict(text, self.scale)
         width = self.score_max - self.score_min
-        score = (verdict.score - self.score_min) / width
-        return {**verdict._asdict(), "score": score, "raw_score": verdict.score}
+        return {
+            "score": (score - self.score_min) / width,
+            "reasoning": reasoning,
+            "confidence": confidence,
+            "raw_score": score,
+        }
 
     @property
     def scale(self) -> Scale:
@@ -401,7 +411,7 @@ class UnreadableVerdict(Exception):  # noqa: N818 - it becomes a FAILED score, n
     """A judge's text that names no score, or more than one; the message says which."""
 
 
-def read_verdict(text: str, scale: Scale) -> JudgeVerdict:
+def read_verdict(text: str, scale: Scale) -> Verdict:
     """Return the verdict that a judge's text holds. Raise UnreadableVerdict.
 
     It is a JSON object with a `score`, bare, in a code fence or with prose around it, or nothing
@@ -416,14 +426,12 @@ def read_verdict(text: str, scale: Scale) -> JudgeVerdict:
         objects = [{"score": text}]
     if not objects:
         raise UnreadableVerdict(f"the reply has no JSON object with a `score`: {shorten(text)}")
-    verdicts: dict[float, JudgeVerdict] = {}
-    for cells in objects:
-        verdict = _read_object(cells, scale)
-        verdicts.setdefault(verdict.score, verdict)
-    if len(verdicts) > 1:
-        listed = ", ".join(f"{score:.15g}" for score in verdicts)
+    verdicts = [_read_object(cells, scale) for cells in objects]
+    scores = dict.fromkeys(score for score, _, _ in verdicts)
+    if len(scores) > 1:
+        listed = ", ".join(f"{score:.15g}" for score in scores)
         raise UnreadableVerdict(f"the reply names several scores: {listed}")
-    return next(iter(verdicts.values()))
+    return verdicts[0]
 
 
 def _parse_objects(text: str) -> list[dict[str, object]]:
@@ -460,7 +468,7 @@ def _build_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
 _DECODER = json.JSONDecoder(object_pairs_hook=_build_object, strict=False)
 
 
-def _read_object(cells: Mapping[str, object], scale: Scale) -> JudgeVerdict:
+def _read_object(cells: Mapping[str, object], scale: Scale) -> Verdict:
     """Return the verdict of one object. Raise UnreadableVerdict."""
     score = _to_number(cells["score"])
     if score is None:
@@ -474,7 +482,7 @@ def _read_object(cells: Mapping[str, object], scale: Scale) -> JudgeVerdict:
     confidence = _to_number(cells.get("confidence"))
     if confidence is not None and not 0 <= confidence <= 1:
         confidence = None
-    return JudgeVerdict(score, reasoning, confidence)
+    return score, reasoning, confidence
 
 
 def read_label(text: str, labels: Sequence[str]) -> str:

@@ -62,7 +62,11 @@ class PythonScorer(Scorer):
         snippet = Snippet(FUNCTION, self.compute_scores_snippet, label=self.type)
         return (snippet,)
 
-    def score(self, samples: Samples, completions: Completions) -> list[Score]:
+    def score(
+        self,
+        samples: Samples,
+        completions: Completions,
+    ) -> list[Score]:
         """Return the scores. Raise ScoringError E401 when the snippet cannot even be loaded."""
         needs_completion = self.needs_completion
         scores = [UNANSWERED] * len(samples)
@@ -120,7 +124,11 @@ def _read_outcome(outcome: object) -> Score:
     return Score(ScoreStatus.SCORED, values=values, metadata=metadata)
 
 
-def _fail(kind: str, message: str, traceback: str | None = None) -> Score:
+def _fail(
+    kind: str,
+    message: str,
+    traceback: str | None = None,
+) -> Score:
     words = f"SNIPPET_FAILED ({kind}): {message}".split()
     reason = " ".join(words)[:_LONGEST_REASON]
     metadata = {TRACEBACK_FIELD: traceback}

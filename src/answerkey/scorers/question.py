@@ -125,7 +125,11 @@ def build_question(
     return replace(question, options=read_options(options))
 
 
-def _parse_question(choices: object, truth: object, check: LabelCheck) -> Question:
+def _parse_question(
+    choices: object,
+    truth: object,
+    check: LabelCheck,
+) -> Question:
     """Return the question that choices and truth make, with all that is wrong with them."""
     parsed: dict[str, Labels] = {}
     faults = []

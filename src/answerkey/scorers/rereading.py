@@ -14,7 +14,7 @@ from answerkey.scorers.base import Scorer
 from answerkey.scorers.extraction import find_rule
 from answerkey.scorers.mcqa import StringEqualsMcqa, reads_choices
 from answerkey.scorers.question import Labels
-from answerkey.types import RULE_NAMES, Completions, CompletionStatus, Samples, Scores
+from answerkey.types import RULE_NAMES, Completions, Samples, Scores
 
 FIRST, LITERAL, _, STATED = RULE_NAMES
 #: A summary reads this many samples, which stand for all; the audit itself reads every one.
@@ -32,29 +32,10 @@ def list_passages(
     scores: Scores,
 ) -> list[Passage]:
     """Return what there is to read; every row has been scored."""
-    texts = list_texts(completions)
-    labels = list_labels(scores)
+    texts = [completion.text for completion in completions]
+    labels = map(tuple, scores.columns["choices"].to_list())
     options = scorer.option_texts(samples)
     return list(zip(texts, labels, options, strict=True))
-
-
-def list_texts(completions: Completions) -> list[str | None]:
-    """Return the texts of completions; None for a refusal and for a reply without any."""
-    texts = []
-    for completion in completions:
-        text = None
-        if completion.status is CompletionStatus.OK:
-            text = completion.text
-        texts.append(text)
-    return texts
-
-
-def list_labels(scores: Scores) -> list[Labels]:
-    """Return the labels of each question that was scored."""
-    choices = scores.column("choices")
-    if choices is None:
-        return []
-    return list(map(tuple, choices.to_list()))
 
 
 def reread(
@@ -68,23 +49,20 @@ def reread(
     With `is_told`, rules see the option texts, as with the scorer's field `options`; extractors see
     them whenever they are known.
     """
+    shown = []
+    for text, labels, options in passages:
+        shown.append((text or "", labels, options if is_told else None))
     columns = {}
     for name in names:
+        choices: list[str | None] = []
         if name in EXTRACTORS:
-            extractor = EXTRACTORS[name]
-            choices = []
             for text, labels, options in passages:
                 choice = None
                 if text is not None:
-                    choice = extractor.read(text, labels, options)
+                    choice = EXTRACTORS[name].read(text, labels, options)
                 choices.append(choice)
         else:
-            shown = []
-            for text, labels, options in passages:
-                texts = options if is_told else None
-                shown.append((text or "", labels, texts))
-            readings = find_rule(name).read_all(shown)
-            choices = [reading.choice for reading in readings]
+            choices = [reading.choice for reading in find_rule(name).read_all(shown)]
         columns[name] = pl.Series(name, choices, dtype=pl.String)
     return columns
 
@@ -99,7 +77,11 @@ def choose_audited(count: int, most: int = MOST_AUDITED) -> tuple[int, ...]:
     return tuple(sorted(positions))
 
 
-def find_audited_rows(audited: Sequence[int], stretch: range, size: int) -> list[int]:
+def find_audited_rows(
+    audited: Sequence[int],
+    stretch: range,
+    size: int,
+) -> list[int]:
     """Return the rows of audited samples in a stretch of samples with `size` rows each."""
     chosen = set(audited)
     rows: list[int] = []

@@ -51,12 +51,21 @@ class StringEquals(Scorer):
         """Whether the compared value comes from the completion, not from the sample alone."""
         return self.value is None or bool(self.completion_fields)
 
-    def score(self, samples: Samples, completions: Completions) -> list[Score]:
+    def score(
+        self,
+        samples: Samples,
+        completions: Completions,
+    ) -> list[Score]:
         """Return the score of each row; one without ground truth is FAILED before anything else."""
         truths = self.templates()["ground_truth"].values(samples)
         return list(map(self._judge_row, samples.rows(), truths, completions))
 
-    def _judge_row(self, sample: Row, truth: object, completion: Completion) -> Score:
+    def _judge_row(
+        self,
+        sample: Row,
+        truth: object,
+        completion: Completion,
+    ) -> Score:
         """Return the score of one row; a completion without text is wrong."""
         value: object = None
         status = completion.status
@@ -75,7 +84,11 @@ class StringEquals(Scorer):
         metadata = {"answer_gt": answer, "answer_pred": text}
         return Score(ScoreStatus.SCORED, values=values, metadata=metadata)
 
-    def _find_value(self, sample: Row, completion: Completion) -> object:
+    def _find_value(
+        self,
+        sample: Row,
+        completion: Completion,
+    ) -> object:
         """Return what is compared with the ground truth; a RowError if its template fails."""
         template = self.templates().get("value")
         if template is None:

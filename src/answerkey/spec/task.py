@@ -27,7 +27,6 @@ from answerkey.scorers import (
     Action,
     Scorer,
     asks_model,
-    compile_templates,
     find_role,
 )
 from answerkey.solvers import SOLVERS, ChoiceOrder, Solver
@@ -675,7 +674,7 @@ def _build_scoring(
         if scorer is None:
             continue
         is_sound = len(entry.problems.errors) == earlier
-        for name, error in compile_templates(scorer)[1]:
+        for name, error in scorer.compiled[1]:
             if is_sound or getattr(scorer, name, None) is not None:
                 report_text(error, entry.at(*name.split(".")))
         scorers[index] = ReadPart(entry, fields, scorer)

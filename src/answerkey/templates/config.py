@@ -72,22 +72,18 @@ def find_config_names(text: str) -> list[str]:
     names: list[str] = []
     if "<<" not in text:
         return names
-    for placeholder in find_placeholders(text, is_template=True):
+    for placeholder in find_placeholders(text):
         if placeholder.opener != "{#" and placeholder.name not in names:
             names.append(placeholder.name)
     return names
 
 
-def find_placeholders(text: str, *, is_template: bool) -> Iterator[Placeholder]:
-    """Yield the placeholders in the order of the text.
+def find_placeholders(text: str) -> Iterator[Placeholder]:
+    """Yield the placeholders of a template in the order of its text.
 
-    In a text that is no template all stand in text. A template is gone through as Jinja's lexer
-    does, but never fails: what is open at the end just ends.
+    The text is gone through as Jinja's lexer does, but never fails: what is open at the end just
+    ends.
     """
-    if not is_template:
-        for whole in _WHOLE.finditer(text):
-            yield Placeholder(whole["name"], whole.start(), whole.end())
-        return
     openers = [""]
     position = 0
     while match := _PATTERNS[openers[-1]].search(text, position):
@@ -120,18 +116,16 @@ def embed_config(text: str, lookup: Callable[[str], ConfigValue], *, is_template
         if is_printed and _UNSAFE_WHOLE.search(str(config.value)):
             return _print_literally(str(config.value))
         return config.value
+    if not is_template:
+        return _WHOLE.sub(lambda match: _show(lookup(match["name"]).value), text)
     filled = ""
     position = 0
-    for placeholder in find_placeholders(text, is_template=is_template):
+    for placeholder in find_placeholders(text):
         filled += text[position : placeholder.start]
         position = placeholder.end
-        if placeholder.opener == "{#":
-            continue
-        config = lookup(placeholder.name)
-        if is_template:
+        if placeholder.opener != "{#":
+            config = lookup(placeholder.name)
             filled = _fill(filled, config, placeholder, text)
-        else:
-            filled += _show(config.value)
     return filled + text[position:]
 
 
@@ -142,7 +136,12 @@ def _show(value: object) -> str:
     return repr(value)
 
 
-def _fill(before: str, config: ConfigValue, placeholder: Placeholder, text: str) -> str:
+def _fill(
+    before: str,
+    config: ConfigValue,
+    placeholder: Placeholder,
+    text: str,
+) -> str:
     """Return what stands before a placeholder of a template, with the value behind it."""
     shown = _show(config.value)
     if placeholder.opener in {"'", '"'}:
@@ -165,7 +164,12 @@ def _fill(before: str, config: ConfigValue, placeholder: Placeholder, text: str)
     return bare + _print_literally(before[len(bare) :] + shown)
 
 
-def _fill_code(before: str, value: object, placeholder: Placeholder, text: str) -> str:
+def _fill_code(
+    before: str,
+    value: object,
+    placeholder: Placeholder,
+    text: str,
+) -> str:
     """Return the code before a placeholder with the value behind it.
 
     It becomes a name, a number, a literal or, after a dot, `[…]`.

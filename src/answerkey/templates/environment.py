@@ -82,7 +82,13 @@ class UncalledMethod(StrictName):
     As text it would be its address in memory, another one each time.
     """
 
-    def __init__(self, method: Callable[..., Value], *, obj: object, name: str) -> None:
+    def __init__(
+        self,
+        method: Callable[..., Value],
+        *,
+        obj: object,
+        name: str,
+    ) -> None:
         super().__init__(obj=obj, name=name)
         self.method = method
 
@@ -131,7 +137,12 @@ class RowEnvironment(SandboxedEnvironment):
         except (KeyError, TypeError):
             return self.undefined(obj=obj, name=argument)
 
-    def is_safe_attribute(self, obj: Value, attr: str, value: Value) -> bool:
+    def is_safe_attribute(
+        self,
+        obj: Value,
+        attr: str,
+        value: Value,
+    ) -> bool:
         """Say whether an attribute may be read; a method of a class (`dict.update`) may not."""
         return not isinstance(obj, type) and super().is_safe_attribute(obj, attr, value)
 
@@ -167,14 +178,24 @@ class RowEnvironment(SandboxedEnvironment):
             _check_method(context, owner, function.__name__, values)
         return super().call(context, function, *args, **kwargs)
 
-    def _generate(self, source: nodes.Template, *arguments: Value, **options: Value) -> str:
+    def _generate(
+        self,
+        source: nodes.Template,
+        *arguments: Value,
+        **options: Value,
+    ) -> str:
         """Return the code of a template whose loops and `~` are counted."""
         _Guards().visit(source)
         source.set_environment(self)
         return super()._generate(source, *arguments, **options)
 
 
-def _check_method(context: RowContext, owner: Value, name: str, values: list[Value]) -> None:
+def _check_method(
+    context: RowContext,
+    owner: Value,
+    name: str,
+    values: list[Value],
+) -> None:
     """Raise SecurityError for a method that reaches out of the sandbox or changes the row."""
     if isinstance(owner, type):
         raise SecurityError(f"`{name}` is a method of a class")
@@ -324,11 +345,8 @@ def _check_names(tree: nodes.Template, names: Sequence[str]) -> None:
 
 def _find_assigned(node: nodes.Node) -> set[str]:
     """Return the names that a part of a template sets."""
-    names = {macro.name for macro in node.find_all(nodes.Macro)}
-    for name in node.find_all(nodes.Name):
-        if name.ctx != "load":
-            names.add(name.name)
-    return names
+    macros = {macro.name for macro in node.find_all(nodes.Macro)}
+    return macros | {name.name for name in node.find_all(nodes.Name) if name.ctx != "load"}
 
 
 def find_lone_expression(tree: nodes.Template) -> nodes.Expr | None:
@@ -340,11 +358,11 @@ def find_lone_expression(tree: nodes.Template) -> nodes.Expr | None:
         return None
     expressions = []
     for node in tree.body[0].nodes:
-        if not isinstance(node, nodes.TemplateData) or node.data.strip():
+        if not isinstance(node, nodes.TemplateData):
             expressions.append(node)
-    if len(expressions) != 1 or isinstance(expressions[0], nodes.TemplateData):
-        return None
-    return expressions[0]
+        elif node.data.strip():
+            return None
+    return expressions[0] if len(expressions) == 1 else None
 
 
 def find_path(node: nodes.Node, name: str = "sample") -> Path | None:

@@ -68,7 +68,10 @@ def write_text(value: object) -> str:
 
 @pass_context
 def join_values(
-    context: RowContext, value: Iterable[Value], d: str = "", attribute: str | int | None = None
+    context: RowContext,
+    value: Iterable[Value],
+    d: str = "",
+    attribute: str | int | None = None,
 ) -> str:
     """Return the values as one text with `d` between them."""
     if attribute is not None:
@@ -138,7 +141,13 @@ def write_json(context: RowContext, value: object, indent: int | None = None) ->
         size *= 8 + indent
     context.budget.spend_text(size)
     plain = make_plain(value)
-    return json.dumps(plain, ensure_ascii=False, allow_nan=False, indent=indent, default=str)
+    return json.dumps(
+        plain,
+        ensure_ascii=False,
+        allow_nan=False,
+        indent=indent,
+        default=str,
+    )
 
 
 def zip_lists(first: Iterable[object], *more: Iterable[object]) -> list[list[object]]:
@@ -167,20 +176,16 @@ def replace_pattern(
     return re.sub(pattern, repl, write_text(value), count=count, flags=flags)
 
 
-#: The filters that Jinja lacks, and a `tojson` that writes plain JSON.
-OWN_FILTERS: dict[str, Callable[..., object]] = {
+#: The filters that are ours, by name.
+FILTERS: dict[str, Callable[..., object]] = {
     "fromjson": parse_json,
+    "int": parse_integer,
+    "join": join_values,
     "json_escape": escape_json,
     "merge": merge_mappings,
     "regex_replace": replace_pattern,
     "tojson": write_json,
     "zip": zip_lists,
-}
-#: All filters that are ours, by name.
-FILTERS: dict[str, Callable[..., object]] = {
-    **OWN_FILTERS,
-    "int": parse_integer,
-    "join": join_values,
     LOOP_STEPS: guard_steps,
     JOIN_TEXT: join_text,
 }

@@ -31,7 +31,6 @@ from answerkey.sandbox.worker import Channel, limit_process
 from answerkey.templates.environment import (
     find_lone_expression,
     open_environment,
-    parse_template,
     translate_syntax_errors,
 )
 from answerkey.templates.limits import (
@@ -103,7 +102,6 @@ class Recipe:
     """
 
     source: str
-    names: tuple[str, ...]
     is_bounded: bool = False
     keeps_value: bool = False
 
@@ -115,10 +113,10 @@ def compile_recipe(recipe: Recipe) -> jinja2.Template:
     Raise SpecError E112.
     """
     environment = open_environment()
-    expression = None
-    if recipe.keeps_value:
-        expression = find_lone_expression(parse_template(recipe.source, recipe.names))
     with translate_syntax_errors(recipe.source):
+        expression = None
+        if recipe.keeps_value:
+            expression = find_lone_expression(environment.parse(recipe.source))
         if expression is None:
             return environment.from_string(recipe.source)
         target = nodes.Name(_VALUE, "store")
@@ -178,7 +176,12 @@ class TemplateStopped(SpecError):  # noqa: N818 - named for what happened
     `source` is its text, by which its place is found.
     """
 
-    def __init__(self, source: str, reason: str, where: Place | None = None) -> None:
+    def __init__(
+        self,
+        source: str,
+        reason: str,
+        where: Place | None = None,
+    ) -> None:
         hint = "a template may read a row, go through it and print it; the docs have its limits"
         super().__init__("E120", f"the template was stopped: {reason}", where=where, hint=hint)
         self.source = source
@@ -325,7 +328,13 @@ def _limit_worker(memory_file: str = "/proc/self/statm") -> None:
         pages = int(file.read().split()[0])
         limits["AS"] = pages * os.sysconf("SC_PAGE_SIZE") + MEMORY_BYTES
     # What is open stays open, and nothing else can be opened: no file, no pipe, no connection.
-    limit_process(FSIZE=0, CORE=0, NOFILE=1, NPROC=0, **limits)
+    limit_process(
+        FSIZE=0,
+        CORE=0,
+        NOFILE=1,
+        NPROC=0,
+        **limits,
+    )
 
 
 def render_messages(recipe: Recipe, rows: Sequence[bytes]) -> Iterator[bytes]:

@@ -47,7 +47,7 @@ _TRUTH_WORDS = {
 }
 _INTEGER = re.compile(r"[+-]?[0-9]{1,4000}")
 #: More digits than Python turns into a whole number are read as a float.
-_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 #: What the filter of a dataset sees, and that of an action.
 DATASET_NAMES = ("sample",)
 ACTION_NAMES = ("sample", "solver_output", "scores")
@@ -117,7 +117,7 @@ class RowFilter:
                 is_in = any(is_equal(value, member) for member in self.values or ())
                 return is_in is (self.op == "in")
             case "is_true" | "is_false":
-                return _parse_truth(value) is (self.op == "is_true")
+                return parse_truth(value) is (self.op == "is_true")
         return self._compare(value)
 
     def _compare(self, value: object) -> bool | RowError:
@@ -143,8 +143,8 @@ def is_equal(left: object, right: object) -> bool:
         case (None, _) | (_, None):
             return left is right
         case (bool(), _) | (_, bool()):
-            truth = _parse_truth(left)
-            return truth is not None and truth is _parse_truth(right)
+            truth = parse_truth(left)
+            return truth is not None and truth is parse_truth(right)
         case list() | tuple(), list() | tuple():
             return len(left) == len(right) and all(map(is_equal, left, right))
         case dict(), dict():
@@ -169,12 +169,12 @@ def parse_number(value: object) -> int | float | None:
         text = value.strip()
         if _INTEGER.fullmatch(text):
             return int(text)
-        if _NUMBER.fullmatch(text):
+        if NUMBER.fullmatch(text):
             return float(text)
     return None
 
 
-def _parse_truth(value: object) -> bool | None:
+def parse_truth(value: object) -> bool | None:
     """Return the truth value that a boolean, a number or a word stands for, else None."""
     if isinstance(value, (bool, int, float)) and value in (0, 1):
         return bool(value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from jinja2 import nodes
@@ -67,6 +67,8 @@ class Template:
     path: Path | None = None
     names: tuple[str, ...] = (SAMPLE,)
     _constant: object = field(default=None, repr=False)
+    #: How the value is rendered where it is neither a constant nor a lone column.
+    _recipe: Recipe = field(default=Recipe(""), repr=False)
 
     @classmethod
     def compile(cls, source: object, names: Sequence[str] = (SAMPLE,)) -> Template:
@@ -81,18 +83,6 @@ class Template:
 
     def __reduce__(self) -> tuple[Callable[..., Template], tuple[object, ...]]:
         return Template.compile, (self.source, self.names)
-
-    @cached_property
-    def _recipe(self) -> Recipe:
-        """How the value is rendered where it is neither a constant nor a lone column."""
-        source = str(self.source)
-        tree = parse_template(source, self.names)
-        return Recipe(
-            source,
-            self.names,
-            is_bounded=is_bounded(tree, self.names),
-            keeps_value=find_lone_expression(tree) is not None,
-        )
 
     def paths_from(self, name: str) -> frozenset[Path]:
         """Return where constant steps lead from a name: `scores.a.b` leads to `("a", "b")`."""
@@ -184,10 +174,15 @@ def _compile_once(source: str, names: tuple[str, ...]) -> Template:
         path = find_path(expression)
         if path and isinstance(path[0], str):
             column = frozenset([path[0]])
-            return Template(source, "column", column, path, names)
+            recipe = Recipe(source, is_bounded=True, keeps_value=True)
+            return Template(source, "column", column, path, names, _recipe=recipe)
+    recipe = Recipe(
+        source,
+        is_bounded=is_bounded(tree, names),
+        keeps_value=expression is not None,
+    )
     columns = _find_columns(find_paths(tree, SAMPLE))
-    template = Template(source, "expression", columns, names=names)
-    recipe = template._recipe  # noqa: SLF001 - a template of this module
+    template = Template(source, "expression", columns, names=names, _recipe=recipe)
     if recipe.is_bounded and tree.find(nodes.Name) is None:
         constant = render_row(recipe, {}, FEW_STEPS)
         if not isinstance(constant, RowError):

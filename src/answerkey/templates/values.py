@@ -92,7 +92,13 @@ class ExcessError(OverflowError):
 class MissingName(UndefinedError):  # noqa: N818 - named like the thing that is missing
     """A template reads something that is not there."""
 
-    def __init__(self, message: str, *, hint: str | None = None, column: str | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        column: str | None = None,
+    ) -> None:
         super().__init__(message)
         self.hint = hint
         self.column = column
@@ -123,7 +129,12 @@ def translate_error(error: BaseException, line: int | None = None) -> RowError:
     if isinstance(error, (ExcessError, MemoryError)):
         error_type = RowExcessError
     is_undefined = isinstance(error, UndefinedError)
-    return error_type(message, hint=hint, column=column, is_undefined=is_undefined)
+    return error_type(
+        message,
+        hint=hint,
+        column=column,
+        is_undefined=is_undefined,
+    )
 
 
 class JsonText(str):  # noqa: SLOT000 - the parsed content is kept

@@ -9,12 +9,13 @@ from typing import Any
 
 import polars as pl
 import pytest
+from tests.samples import refuse
 
 import answerkey
 from answerkey.datasets.dataset import open_dataset
 from answerkey.datasets.sources import FolderSource, LocalSource
 from answerkey.datasets.tables import DataTable
-from answerkey.errors import DataError, Problems, SpecError
+from answerkey.errors import Problems, SpecError
 from answerkey.templates import RowFilter
 
 Write = Callable[[str, str | bytes], Path]
@@ -130,8 +131,7 @@ def test_an_id_that_two_files_use_is_refused_with_both_places(write: Write, tmp_
     words = (
         r"`x` is used twice, first on line 2 of `.*a\.csv`\n  --> .*/b\.csv:3, column `sample_id`\n"
     )
-    with pytest.raises(DataError, match=words):
-        read(FolderSource(str(tmp_path)))
+    refuse(FolderSource(str(tmp_path)), words)
 
 
 def test_what_is_said_about_files_is_part_of_the_fingerprint(write: Write, tmp_path: Path) -> None:
@@ -159,10 +159,10 @@ def test_what_is_said_about_files_is_part_of_the_fingerprint(write: Write, tmp_p
 def test_names_that_cannot_be_are_refused(write: Write) -> None:
     """A file column that the file has is E212, a derived column without a name E202."""
     path = str(write("q.csv", "q\none\n"))
-    with pytest.raises(DataError, match="`file_column` is `q`, which is a column of the file"):
-        read(LocalSource(path, file_column="q"))
-    with pytest.raises(DataError, match="column 2 has no name"):
-        read(LocalSource(path, derive={"": "{{ sample.q }}"}))
+    refuse(
+        LocalSource(path, file_column="q"), "`file_column` is `q`, which is a column of the file"
+    )
+    refuse(LocalSource(path, derive={"": "{{ sample.q }}"}), "column 2 has no name")
     with pytest.raises(SpecError, match="`skip_rows` is -1"):
         LocalSource(path, skip_rows=-1)
 
@@ -231,9 +231,10 @@ def test_a_derived_column_replaces_only_one_that_it_reads(write: Write) -> None:
     assert derived.samples.row(0) == {"q": "one", "answer": "a"}
     lost = r"E212.*`answer` would replace the column `answer`, which it does not read"
     words = r"a\.csv, column `answer`\n  = help: rename it, or read `sample.answer`"
-    with pytest.raises(DataError, match=f"(?s){lost}.*{words}"):
-        read(LocalSource(path, derive={"answer": "{{ sample.q }}"}))
+    refuse(LocalSource(path, derive={"answer": "{{ sample.q }}"}), f"(?s){lost}.*{words}")
     folder = str(write("one.md", "Text\n").parent)
     derive = {"content": "{{ sample.file_name }}"}
-    with pytest.raises(DataError, match="`content` would replace the column `content`"):
-        read(FolderSource(folder, extension="md", derive=derive))
+    refuse(
+        FolderSource(folder, extension="md", derive=derive),
+        "`content` would replace the column `content`",
+    )

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.samples import refuse
 
 from answerkey.datasets.sources import (
     SOURCES,
@@ -15,7 +16,6 @@ from answerkey.datasets.sources import (
     Source,
     list_files,
 )
-from answerkey.errors import DataError
 
 Write = Callable[[str, str | bytes], Path]
 
@@ -46,21 +46,16 @@ def test_a_mixture_of_data_files_and_others_is_refused(write: Write, tmp_path: P
     """E201 names the other: nothing is left out by guess."""
     write("a.jsonl", '{"q": 1}\n')
     write("README.md", "text")
-    with pytest.raises(DataError, match=r"(?s)E201.*`README\.md` names no format"):
-        FolderSource(str(tmp_path)).read(name="x")
+    refuse(FolderSource(str(tmp_path)), r"(?s)E201.*`README\.md` names no format")
 
 
 def test_nothing_to_read_is_refused(write: Write, tmp_path: Path) -> None:
     """No folder, an empty one, and one without such files: E201 with what there is."""
-    with pytest.raises(DataError, match="does not exist"):
-        FolderSource(str(tmp_path / "none")).read(name="x")
-    with pytest.raises(DataError, match="files there: none"):
-        FolderSource(str(tmp_path)).read(name="x")
+    refuse(FolderSource(str(tmp_path / "none")), "does not exist")
+    refuse(FolderSource(str(tmp_path)), "files there: none")
     path = write("a.csv", "q\none\n")
-    with pytest.raises(DataError, match="is a file, not a folder"):
-        FolderSource(str(path)).read(name="x")
-    with pytest.raises(DataError, match=r"(?s)E201.*files there: `a\.csv`"):
-        FolderSource(str(tmp_path), extension="jsonl").read(name="x")
+    refuse(FolderSource(str(path)), "is a file, not a folder")
+    refuse(FolderSource(str(tmp_path), extension="jsonl"), r"(?s)E201.*files there: `a\.csv`")
 
 
 def test_hidden_files_and_links_to_folders_are_left_out(write: Write, tmp_path: Path) -> None:
@@ -93,5 +88,4 @@ def test_documents_are_rows(write: Write, tmp_path: Path) -> None:
 def test_a_document_that_is_no_text_is_refused(write: Write, tmp_path: Path) -> None:
     """E203, as for any file."""
     write("one.txt", b"\xff\xfe text")
-    with pytest.raises(DataError, match="E203"):
-        FolderSource(str(tmp_path)).read(name="x")
+    refuse(FolderSource(str(tmp_path)), "E203")

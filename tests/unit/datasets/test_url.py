@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import huggingface_hub
 import pytest
 from tests.lazy import trustme
+from tests.samples import refuse
 
 from answerkey.cli import main
 from answerkey.datasets import storage
@@ -76,6 +77,10 @@ class Site:
         table = UrlSource(f"{self.server.url}{path}", **fields).read(name="x")
         return [dict(row) for row in table.samples.rows()]
 
+    def refuse(self, message: str, path: str = QUIZ, **fields: Any) -> None:  # noqa: ANN401 - same
+        """Read what is refused with this message."""
+        refuse(UrlSource(f"{self.server.url}{path}", **fields), message)
+
 
 @pytest.fixture
 def web(serve: Callable[[Callable[[Handler], None]], Server]) -> Site:
@@ -100,20 +105,16 @@ def test_a_content_is_kept_by_its_hash(web: Site, tmp_path: Path) -> None:
     (tmp_path / "cache" / "answerkey" / "downloads" / f"{DIGEST}.jsonl").write_bytes(b"{}")
     assert len(web.read(sha256=DIGEST)) == 2
     assert len(web.asked) == 2
-    with pytest.raises(
-        DataError, match=f"E214.*has the sha256 {DIGEST}, and {'0' * 64} is expected"
-    ):
-        web.read(sha256="0" * 64)
+    web.refuse(f"E214.*has the sha256 {DIGEST}, and {'0' * 64} is expected", sha256="0" * 64)
 
 
 @pytest.mark.parametrize("headers", [{}, {"Content-Length": None}])
 def test_a_file_that_is_too_large_is_refused(web: Site, headers: dict[str, str | None]) -> None:
     """By what the server says, or as soon as more has come; nothing is left in the cache."""
     web.bodies["/big.csv"], web.headers["/big.csv"] = b"q\n" + b"x" * 1_200_000, headers
-    with pytest.raises(
-        DataError, match=r"(?s)is larger than 1 MB.*allow more with `max_megabytes: 2`$"
-    ):
-        web.read("/big.csv", max_megabytes=1)
+    web.refuse(
+        r"(?s)is larger than 1 MB.*allow more with `max_megabytes: 2`$", "/big.csv", max_megabytes=1
+    )
     assert list(open_cache_folder("downloads").glob("*")) == []
     assert len(web.read("/big.csv", max_megabytes=2)) == 1
 
@@ -122,16 +123,15 @@ def test_passing_trouble_is_waited_for_and_other_trouble_is_not(web: Site) -> No
     """503 twice, then the file; 403 at once; three attempts for a file that ends early."""
     web.statuses = {QUIZ: [503, 503, 200], "/no.csv": [403]}
     assert len(web.read()) == 2
-    with pytest.raises(DataError, match=r"cannot be fetched: status 403 \(Forbidden\)"):
-        web.read("/no.csv")
+    web.refuse(r"cannot be fetched: status 403 \(Forbidden\)", "/no.csv")
     assert len(web.asked) == 4
     web.bodies["/cut.csv"], web.headers["/cut.csv"] = b"q\none\n", {"Content-Length": "100"}
-    with pytest.raises(DataError, match="ended after 6 of 100 bytes"):
-        web.read("/cut.csv")
+    web.refuse("ended after 6 of 100 bytes", "/cut.csv")
     assert len(web.asked) == 7
     allow_fetching("127.0.0.1:9")
-    with pytest.raises(DataError, match=r"(?s)cannot be fetched: .*refused.*try again later"):
-        UrlSource("http://127.0.0.1:9/x.csv").read(name="x")
+    refuse(
+        UrlSource("http://127.0.0.1:9/x.csv"), r"(?s)cannot be fetched: .*refused.*try again later"
+    )
 
 
 def test_redirects_are_few_and_safe(
@@ -145,12 +145,8 @@ def test_redirects_are_few_and_safe(
     web.redirect("/b.jsonl", "http://data.example/real.jsonl?key=secret")
     web.redirect("/loop.jsonl", "/loop.jsonl")
     assert len(web.read("/a.jsonl")) == 2
-    with pytest.raises(
-        DataError, match=r"to `http://data\.example/real\.jsonl`, which is not https"
-    ):
-        web.read("/b.jsonl")
-    with pytest.raises(DataError, match="redirects more than 5 times"):
-        web.read("/loop.jsonl")
+    web.refuse(r"to `http://data\.example/real\.jsonl`, which is not https", "/b.jsonl")
+    web.refuse("redirects more than 5 times", "/loop.jsonl")
 
 
 @pytest.fixture
@@ -211,8 +207,7 @@ def test_every_way_to_write_this_machine_is_known(internal: Site, address: str) 
     """The address of the connection counts, however it is written."""
     port = internal.server.url.rpartition(":")[2]
     message = r"(?s)E214.*is on this machine or its network \((::ffff:|::1|)(127\.0\.0\.1)?\)"
-    with pytest.raises(DataError, match=message):
-        UrlSource(f"{address}:{port}{QUIZ}").read(name="x")
+    refuse(UrlSource(f"{address}:{port}{QUIZ}"), message)
     assert internal.asked == []
 
 
@@ -228,11 +223,9 @@ def test_a_redirect_leads_neither_to_this_machine_nor_to_a_file(
     internal.redirect("/b.jsonl", "file:///etc/hostname")
     storage._callers_hosts.clear()
     allow_fetching(internal.server.url)
-    with pytest.raises(DataError, match=r"is on this machine or its network \(127\.0\.0\.1\)"):
-        internal.read("/a.jsonl")
+    internal.refuse(r"is on this machine or its network \(127\.0\.0\.1\)", "/a.jsonl")
     assert other.asked == []
-    with pytest.raises(DataError, match="redirects to `file:///etc/hostname`, which is not https"):
-        internal.read("/b.jsonl")
+    internal.refuse("redirects to `file:///etc/hostname`, which is not https", "/b.jsonl")
 
 
 def test_an_error_names_the_address_and_not_the_file_in_the_cache(
@@ -258,8 +251,7 @@ def test_offline_the_last_known_content_is_read(web: Site, monkeypatch: pytest.M
     web.read()
     monkeypatch.setenv("ANSWERKEY_OFFLINE", "1")
     assert len(web.read()) == 2
-    with pytest.raises(DataError, match="has not been fetched yet, and nothing is fetched now"):
-        web.read("/other.jsonl")
+    web.refuse("has not been fetched yet, and nothing is fetched now", "/other.jsonl")
     assert len(web.asked) == 1
 
 
@@ -267,8 +259,7 @@ def test_a_compressed_file_and_a_stated_format(web: Site) -> None:
     """The ending of the address tells the format, or the source does."""
     web.bodies |= {"/q.jsonl.gz": gzip.compress(ROWS), "/download": ROWS}
     assert len(web.read("/q.jsonl.gz")) == len(web.read("/download", format="jsonl")) == 2
-    with pytest.raises(DataError, match="the ending of `download` names no format"):
-        web.read("/download")
+    web.refuse("the ending of `download` names no format", "/download")
 
 
 @pytest.mark.parametrize(
@@ -334,14 +325,12 @@ def test_https_needs_a_certificate_that_is_trusted(
     authority.issue_cert("127.0.0.1").configure_cert(context)
     web.server.socket = context.wrap_socket(web.server.socket, server_side=True)
     web.server.scheme = "https"
-    with pytest.raises(DataError, match=r"(?s)does not prove who it is.*SSL_CERT_FILE"):
-        web.read()
+    web.refuse(r"(?s)does not prove who it is.*SSL_CERT_FILE")
     authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
     assert len(web.read()) == 2
     web.redirect("/a.jsonl", f"{Site(serve).server.url}{QUIZ}")
-    with pytest.raises(DataError, match="which is not https"):
-        web.read("/a.jsonl")
+    web.refuse("which is not https", "/a.jsonl")
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import polars as pl
 import pytest
-from tests.samples import samples_from_frame, score_table
+from tests.samples import record, samples_from_frame, score_table
 
 from answerkey import scorers
 from answerkey.errors import DataError, SpecError
@@ -86,9 +86,7 @@ SAMPLES = samples_from_frame(
     "questions.jsonl",
     pl.Series([1, 2, 3]),
 )
-ANSWERS = Completions.build(
-    SAMPLES.ids, [Completion(text) for text in ("A", "Hmm", "B")], source="recorded"
-)
+ANSWERS = record(SAMPLES, ["A", "Hmm", "B"])
 
 
 def exclude(*actions: Action) -> list[str | None]:
@@ -102,18 +100,14 @@ def test_filters_see_sample_solver_output_and_scores() -> None:
     """A rule may look at the row, at the reply, and at the values and metadata of every scorer."""
     content = "{{ solver_output.output.choices[0].message.content }}"
     validity = "{{ scores.mcqa.completion_validity }}"
-    assert exclude(Action("b", RowFilter("equals", "{{ sample.answer }}", "B"))) == [
-        None,
-        "b",
-        None,
-    ]
-    assert exclude(Action("hmm", RowFilter("equals", content, "Hmm"))) == [None, "hmm", None]
-    assert exclude(Action("odd", RowFilter("equals", validity, "INVALID"))) == [None, "odd", None]
-    assert exclude(Action("right", RowFilter("is_true", "{{ scores.mcqa.is_correct }}"))) == [
-        "right",
-        None,
-        None,
-    ]
+    for expression, value in {
+        "{{ sample.answer }}": "B",
+        content: "Hmm",
+        validity: "INVALID",
+    }.items():
+        assert exclude(Action("x", RowFilter("equals", expression, value))) == [None, "x", None]
+    right = RowFilter("is_true", "{{ scores.mcqa.is_correct }}")
+    assert exclude(Action("right", right)) == ["right", None, None]
 
 
 def test_first_matching_rule_is_the_one_that_counts() -> None:
@@ -124,24 +118,19 @@ def test_first_matching_rule_is_the_one_that_counts() -> None:
     assert exclude() == [None, None, None]
 
 
-def test_rule_that_fails_on_a_row_stops_with_its_place() -> None:
-    """A filter that reads what is not there is an error with rule and row."""
-    with pytest.raises(DataError, match="action `typo`: ") as caught:
-        exclude(Action("typo", RowFilter("equals", "{{ sample.anser }}", "A")))
-    assert caught.value.code == "E207"
-    assert str(caught.value.where).startswith("questions.jsonl:1")
-
-
 def test_first_row_that_fails_is_told_first() -> None:
-    """Of several rules that fail, the first row counts.
+    """A filter that fails is an error with rule and row; of several, the first row counts.
 
     A row that an earlier rule matches needs no other.
     """
     fails_on_null = Action("late", RowFilter("greater_than", "{{ sample.level }}", 5))
     fails_on_text = Action("early", RowFilter("greater_than", "{{ sample.answer }}", 0))
-    with pytest.raises(DataError, match="action `early`: ") as caught:
-        exclude(fails_on_null, fails_on_text)
-    assert str(caught.value.where).startswith("questions.jsonl:1")
+    fails_on_name = Action("early", RowFilter("equals", "{{ sample.anser }}", "A"))
+    for failing in (fails_on_text, fails_on_name):
+        with pytest.raises(DataError, match="action `early`: ") as caught:
+            exclude(fails_on_null, failing)
+        assert caught.value.code == "E207"
+        assert str(caught.value.where).startswith("questions.jsonl:1")
     everyone = Action("all", RowFilter("exists", "{{ sample.answer }}"))
     assert exclude(everyone, fails_on_null) == ["all", "all", "all"]
 
@@ -149,10 +138,7 @@ def test_first_row_that_fails_is_told_first() -> None:
 def test_sample_is_kept_out_with_all_its_trials() -> None:
     """What a rule finds in one trial of a sample counts for all of them, the first trial first."""
     samples = SAMPLES.repeat(2)
-    texts = ["A", "Hmm", "B", "B", "Hmm", "no"]
-    answers = Completions.build(
-        samples.ids, [Completion(text) for text in texts], source="recorded"
-    )
+    answers = record(samples, ["A", "Hmm", "B", "B", "Hmm", "no"])
     scorer = StringEqualsMcqa("{{ sample.answer }}", "['A', 'B']")
     scores = {"mcqa": score_table(scorer, samples, answers)}
     content = "{{ solver_output.output.choices[0].message.content }}"
@@ -171,8 +157,7 @@ def test_filters_see_values_and_metadata_by_scorer() -> None:
         Score(ScoreStatus.ERROR, "CALL_FAILED"),
     ]
     table = build_table(scores, {"score": pl.Float64(), "list": None}, {"score": pl.String()})
-    completions = Completions.build(SAMPLES.ids, [Completion("A")] * 3, source="recorded")
-    contexts = build_contexts(SAMPLES, completions, {"first": table})
+    contexts = build_contexts(SAMPLES, ANSWERS, {"first": table})
     assert [context["scores"] for context in contexts] == [
         {"first": {"score": 0.5, "list": [1]}},
         {"first": {"score": 1.0, "list": "text"}},

@@ -10,7 +10,6 @@ import polars as pl
 import pytest
 from tests.samples import samples_from_frame, score_table
 
-from answerkey.scorers import compile_templates
 from answerkey.scorers.choice_probabilities import (
     ChoiceProbabilities,
     judge_probabilities,
@@ -223,7 +222,7 @@ def test_the_column_form_says_the_same_row_by_row() -> None:
 def test_rows_and_fields_are_those_of_the_text_scorer() -> None:
     """Choices, truth and options are read and checked as `string_equals_mcqa` does."""
     scorer = ChoiceProbabilities("{{ sample.answer }}", list(CHOICES), extraction="first_charakter")
-    templates, errors = compile_templates(scorer)
+    templates, errors = scorer.compiled
     assert (sorted(templates), [field for field, _ in errors]) == (
         ["choices", "ground_truth_choice"],
         ["extraction"],

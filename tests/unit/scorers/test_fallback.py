@@ -10,21 +10,19 @@ from typing import Any
 
 import polars as pl
 import pytest
-from tests.samples import samples_from_frame, score_table
+from tests.samples import record, samples_from_frame, score_table
 
 from answerkey.errors import SpecError
 from answerkey.models.model import open_model
 from answerkey.scorers import (
     StringEqualsMcqa,
     asks_model,
-    compile_templates,
     explain_verdict,
     judge,
 )
 from answerkey.scorers.mcqa import read_reply, write_prompt
 from answerkey.types import (
     Completion,
-    Completions,
     CompletionStatus,
     Request,
     Score,
@@ -74,14 +72,10 @@ def score(
     **fields: Any,  # noqa: ANN401 - of the scorer
 ) -> Scores:
     """Return the scores of completions, with this reader as the fallback."""
-    said = [
-        Completion(completion) if isinstance(completion, str) else completion
-        for completion in completions
-    ]
-    ids = pl.Series([f"s{number}" for number in range(len(said))])
-    samples = samples_from_frame(pl.DataFrame({"n": range(len(said))}), ids)
-    table = Completions.build(ids, said, source="recorded")
-    return score_table(build_scorer(extraction, **fields).bind(reader, key="quiz"), samples, table)
+    ids = [f"s{number}" for number in range(len(completions))]
+    samples = samples_from_frame(pl.DataFrame({"n": range(len(ids))}), ids)
+    scorer = build_scorer(extraction, **fields).bind(reader, key="quiz")
+    return score_table(scorer, samples, record(samples, completions))
 
 
 def list_metadata(scores: Scores, name: str) -> list[Any]:
@@ -128,9 +122,8 @@ def test_truth_changes_nothing_that_is_asked() -> None:
     for truth in CHOICES:
         reader = Reader(lambda _: "NONE")
         samples = samples_from_frame(pl.DataFrame({"n": [0]}), pl.Series(["s"]))
-        table = Completions.build(samples.ids, [Completion(VAGUE)], source="recorded")
         scorer = StringEqualsMcqa(truth, list(CHOICES), extraction=STATED, options=list(OPTIONS))
-        score_table(scorer.bind(reader, key="quiz"), samples, table)
+        score_table(scorer.bind(reader, key="quiz"), samples, record(samples, [VAGUE]))
         asked.append(
             [(one.messages, one.choices, one.options, one.truth, one.text) for one in reader.asked]
         )
@@ -293,7 +286,7 @@ def test_scorer_without_a_fallback_asks_nobody() -> None:
     """Off by default; `{rule: …}` alone is the rule."""
     for extraction in ("stated_answer", {"pattern": "([A-D])"}, {"rule": "stated_answer"}):
         assert not asks_model(build_scorer(extraction))
-        assert not compile_templates(build_scorer(extraction))[1]
+        assert not build_scorer(extraction).compiled[1]
     assert build_scorer({"rule": "stated_answer"}).rule_name == "stated_answer"
     assert asks_model(build_scorer())
     assert build_scorer().rule_name == "stated_answer/fallback"

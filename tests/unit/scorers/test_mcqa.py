@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
-from tests.samples import samples_from_frame, score_table
+from tests.samples import record, samples_from_frame, score_table
 
 from answerkey.errors import Place, SpecError
-from answerkey.scorers import RowProblem, StringEqualsMcqa, compile_templates, judge
+from answerkey.scorers import RowProblem, StringEqualsMcqa, judge
 from answerkey.scorers.base import FaultReason, RowFault
 from answerkey.scorers.question import (
     Labels,
@@ -16,7 +16,6 @@ from answerkey.scorers.question import (
 )
 from answerkey.types import (
     Completion,
-    Completions,
     CompletionStatus,
     Known,
     Notice,
@@ -40,15 +39,7 @@ def score(
     scorer: StringEqualsMcqa, samples: Samples, *completions: Completion | str | None
 ) -> list[Score]:
     """Return the scorer's verdicts on these completions."""
-    answers = [
-        completion if isinstance(completion, Completion) else Completion(completion)
-        for completion in completions
-    ]
-    return list(
-        score_table(
-            scorer, samples, Completions.build(samples.ids, answers, source="recorded")
-        ).rows()
-    )
+    return list(score_table(scorer, samples, record(samples, completions)).rows())
 
 
 def find_errors(scorer: StringEqualsMcqa, samples: Samples) -> list[str]:
@@ -58,7 +49,7 @@ def find_errors(scorer: StringEqualsMcqa, samples: Samples) -> list[str]:
 
 def find_field_errors(scorer: StringEqualsMcqa) -> list[tuple[str, str, str]]:
     """Return field, code and message of what is wrong with the fields."""
-    return [(field, error.code, error.message) for field, error in compile_templates(scorer)[1]]
+    return [(field, error.code, error.message) for field, error in scorer.compiled[1]]
 
 
 def test_judge_states_everything_about_a_verdict() -> None:
@@ -88,10 +79,7 @@ def test_table_has_one_row_per_sample_with_fixed_types() -> None:
     texts = dict.fromkeys(["status", "reason", "excluded_by"], pl.String())
     structs = {"values": pl.Struct({"is_correct": pl.Float64}), "metadata": pl.Struct(metadata)}
     for samples in (build_samples("A", "E"), build_samples("E"), build_samples("A").slice(0, 0)):
-        answers = [Completion("A")] * len(samples)
-        scores = score_table(
-            SCORER, samples, Completions.build(samples.ids, answers, source="recorded")
-        )
+        scores = score_table(SCORER, samples, record(samples, ["A"] * len(samples)))
         assert dict(scores.frame.schema) == {**texts, **structs}
         assert len(scores) == len(samples)
 

@@ -11,14 +11,13 @@ from tests.samples import samples_from_frame, score_table
 
 from answerkey.errors import InternalError, SpecError
 from answerkey.models.model import open_model
-from answerkey.scorers import compile_templates
 from answerkey.scorers.model_judge import (
-    JudgeVerdict,
     ModelAsAJudge,
     ModelClassifier,
     ModelJudge,
     ModelLabeler,
     UnreadableVerdict,
+    Verdict,
     read_label,
     read_verdict,
 )
@@ -56,7 +55,7 @@ FIVE = (1, 5)
         ('{"score": 5}', (5.0, None, None)),
     ],
 )
-def test_verdict_is_found(text: str, expected: JudgeVerdict) -> None:
+def test_verdict_is_found(text: str, expected: Verdict) -> None:
     """A JSON object with a score is found bare, fenced or in prose."""
     assert read_verdict(text, FIVE) == expected
 
@@ -363,7 +362,7 @@ def test_rows_are_checked_before_anybody_is_asked() -> None:
 @pytest.mark.parametrize(("low", "high"), [(1, 1), (2, 1), (0, float("nan")), (0, float("inf"))])
 def test_scale_must_go_up(low: float, high: float) -> None:
     """A scale without room is an error at load."""
-    _, errors = compile_templates(build_judge(score_min=low, score_max=high))
+    _, errors = build_judge(score_min=low, score_max=high).compiled
     assert [(field, error.code) for field, error in errors] == [("score_max", "E108")]
 
 
@@ -523,7 +522,7 @@ def test_json_is_taken_off_only_where_it_was_asked_for() -> None:
 )
 def test_labels_must_tell_right_from_wrong(changes: Any, errors: list[str]) -> None:  # noqa: ANN401
     """Labels for both, each once."""
-    _, found = compile_templates(build_classifier(**changes))
+    _, found = build_classifier(**changes).compiled
     assert [name for name, _ in found] == errors
     for name, error in found:
         assert error.code == "E108"
@@ -532,6 +531,6 @@ def test_labels_must_tell_right_from_wrong(changes: Any, errors: list[str]) -> N
 
 def test_labels_of_a_labeler_are_checked() -> None:
     """No label twice; none at all is fine."""
-    _, found = compile_templates(ModelLabeler("j", "x", valid_labels=("a", "a")))
+    _, found = ModelLabeler("j", "x", valid_labels=("a", "a")).compiled
     assert [name for name, _ in found] == ["valid_labels"]
-    assert compile_templates(ModelLabeler("j", "x"))[1] == []
+    assert ModelLabeler("j", "x").compiled[1] == []

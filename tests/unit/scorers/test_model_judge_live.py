@@ -8,14 +8,14 @@ from typing import Any
 
 import polars as pl
 import pytest
-from tests.samples import samples_from_frame, score_table
+from tests.samples import record, samples_from_frame, score_table
 
 from answerkey.models.calls import MemoryLedger
 from answerkey.models.model import LiveModel, open_model
 from answerkey.scorers.model_judge import ModelAsAJudge, ModelClassifier, ModelLabeler
 from answerkey.testing import Behaviour, Reply, TestServer
 from answerkey.testing.replies import Messages, read_prompt
-from answerkey.types import Completion, Completions, Scores
+from answerkey.types import Scores
 
 ANSWERS = ["Canberra", "Sydney", "Melbourne, I think"]
 
@@ -40,9 +40,7 @@ def judge_all(model: LiveModel, **changes: Any) -> Scores:  # noqa: ANN401 - fie
     samples = samples_from_frame(
         pl.DataFrame({"question": ["capital?"] * 3}), pl.Series(["a", "b", "c"])
     )
-    table = Completions.build(
-        samples.ids, [Completion(text) for text in ANSWERS], source="recorded"
-    )
+    table = record(samples, ANSWERS)
     bound = judge.bind(model, key="quality")
     try:
         return score_table(bound, samples, table)
@@ -89,7 +87,7 @@ def test_enum_of_the_labels_is_asked_for() -> None:
         incorrect_labels=("wrong",),
     )
     samples = samples_from_frame(pl.DataFrame({"question": ["capital?"]}), pl.Series(["a"]))
-    table = Completions.build(samples.ids, [Completion("Canberra")], source="recorded")
+    table = record(samples, ["Canberra"])
     with TestServer('{"label": "right"}') as server, open_judge(server) as model:
         bound = judge.bind(model, key="quality")
         (found,) = score_table(bound, samples, table).rows()
@@ -127,7 +125,7 @@ def test_label_of_any_kind_has_no_enum(server: TestServer) -> None:
     free = ModelLabeler("judge", "{{ input_prompt }}")
     assert free.schema["properties"] == {"label": {"type": "string"}}
     samples = samples_from_frame(pl.DataFrame({"question": ["capital?"]}), pl.Series(["a"]))
-    table = Completions.build(samples.ids, [Completion("Canberra")], source="recorded")
+    table = record(samples, ["Canberra"])
     with open_judge(server) as model:
         score_table(free.bind(model, key="tone"), samples, table)
     assert not any(

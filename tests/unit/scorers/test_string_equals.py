@@ -2,11 +2,10 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
-from tests.samples import samples_from_frame, score_table
+from tests.samples import record, samples_from_frame, score_table
 
-from answerkey.scorers import compile_templates
 from answerkey.scorers.string_equals import StringEquals
-from answerkey.types import Completion, Completions, CompletionStatus, Samples, Score
+from answerkey.types import Completion, CompletionStatus, Samples, Score
 
 CONTENT = "solver_output.output.choices[0].message.content"
 
@@ -14,25 +13,14 @@ CONTENT = "solver_output.output.choices[0].message.content"
 def build_samples(*answers: object) -> Samples:
     """Return samples with these answers."""
     ids = pl.Series([str(number) for number in range(len(answers))])
-    return samples_from_frame(
-        pl.DataFrame({"answer": answers}, strict=False),
-        ids,
-        "a.jsonl",
-        pl.Series(range(1, len(ids) + 1)),
-    )
+    lines = pl.Series(range(1, len(ids) + 1))
+    frame = pl.DataFrame({"answer": answers}, strict=False)
+    return samples_from_frame(frame, ids, "a.jsonl", lines)
 
 
 def score(scorer: StringEquals, samples: Samples, *completions: Completion | str) -> list[Score]:
     """Return the scorer's verdicts on these completions."""
-    answers = [
-        completion if isinstance(completion, Completion) else Completion(completion)
-        for completion in completions
-    ]
-    return list(
-        score_table(
-            scorer, samples, Completions.build(samples.ids, answers, source="recorded")
-        ).rows()
-    )
+    return list(score_table(scorer, samples, record(samples, completions)).rows())
 
 
 @pytest.mark.parametrize(
@@ -68,16 +56,24 @@ def test_value_is_compared_in_place_of_the_completion(value: str, is_correct: fl
     assert found.values == {"is_correct": is_correct}
 
 
-def test_completion_without_text_is_wrong() -> None:
-    """A refusal and a reply without text equal nothing, not even an empty ground truth."""
-    silent = [
+@pytest.mark.parametrize(
+    "value", [None, *(f"{{{{ {CONTENT}{rest} }}}}" for rest in ("", " or ''", " | trim"))]
+)
+def test_completion_without_text_is_wrong(value: str | None) -> None:
+    """A refusal, also one with a text, and a reply without text equal nothing, not even an empty
+    ground truth.
+    """
+    completions: list[Completion | str] = [
+        "x",
+        Completion("x", CompletionStatus.REFUSED),
         Completion(None, CompletionStatus.REFUSED),
         Completion(None, CompletionStatus.NO_TEXT),
+        "x",
     ]
-    for value in (None, f"{{{{ {CONTENT} or '' }}}}"):
-        result = score(StringEquals("{{ sample.answer }}", value), build_samples("", "x"), *silent)
-        assert [one.values["is_correct"] for one in result] == [0.0, 0.0]
-        assert [one.metadata["answer_pred"] for one in result] == [None, None]
+    samples = build_samples("x", "x", "", "x", "y")
+    result = score(StringEquals("{{ sample.answer }}", value), samples, *completions)
+    assert [one.values["is_correct"] for one in result] == [1.0, 0.0, 0.0, 0.0, 0.0]
+    assert [one.metadata["answer_pred"] for one in result] == ["x", None, None, None, "x"]
 
 
 def test_rows_without_ground_truth_are_failed() -> None:
@@ -145,23 +141,8 @@ def test_templates_see_what_they_may() -> None:
         ),
         (StringEquals("{{ sample.answer"), [("ground_truth", "E112")]),
     ):
-        assert [(field, error.code) for field, error in compile_templates(scorer)[1]] == expected
+        assert [(field, error.code) for field, error in scorer.compiled[1]] == expected
         assert scorer.check_rows(build_samples("Paris")) == ([], [])
-
-
-def test_texts_of_refusals_are_not_compared() -> None:
-    """A refusal may come with a text; beside a completion that is one, it still equals nothing."""
-    refused = Completion("x", CompletionStatus.REFUSED)
-    for value in (None, f"{{{{ {CONTENT} }}}}", f"{{{{ {CONTENT} | trim }}}}"):
-        result = score(
-            StringEquals("{{ sample.answer }}", value),
-            build_samples("x", "x", "y"),
-            "x",
-            refused,
-            "x",
-        )
-        assert [one.values["is_correct"] for one in result] == [1.0, 0.0, 0.0]
-        assert [one.metadata["answer_pred"] for one in result] == ["x", None, "x"]
 
 
 def test_only_a_value_of_the_sample_needs_no_completion() -> None:

@@ -134,7 +134,7 @@ ENDLESS = (
 
 def make_recipe(source: str, *, keeps_value: bool = True) -> Recipe:
     """Return a recipe that is not bounded."""
-    return Recipe(source, ("sample",), keeps_value=keeps_value)
+    return Recipe(source, keeps_value=keeps_value)
 
 
 def render(source: str, **sample: object) -> object:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, product
 from pathlib import Path
@@ -44,12 +44,14 @@ from answerkey.cli.options import (
 from answerkey.errors import AnswerkeyError, DataError, SpecError
 
 if TYPE_CHECKING:
-    from answerkey.evaluate.run import Matrix, TabledRun
+    from answerkey.evaluate.run import Matrix
     from answerkey.runs import Run
     from answerkey.text import Line
 
 #: Options as the verbs take them: name to value.
 Chosen = dict[str, Any]
+#: A file, or the log of another tool as a run file that holds its tables.
+Source = str | Mapping[str, Any]
 
 
 SAVE = option(
@@ -214,7 +216,7 @@ def run_command(
         return finish(console, made, write=write)
 
 
-def _show_plans(console: Console, file: str | TabledRun, options: Chosen) -> int:
+def _show_plans(console: Console, file: Source, options: Chosen) -> int:
     """Print what a run would ask of each model, and of each column of completions."""
     from answerkey.evaluate.dry_run import plan_calls
     from answerkey.reports.preview import describe_plan, draw_plan
@@ -241,7 +243,7 @@ _MARKS = re.compile(
 _LOOKED_AT = 2**16
 
 
-def open_source(console: Console, file: str, options: Chosen) -> str | TabledRun:
+def open_source(console: Console, file: str, options: Chosen) -> Source:
     """Return the file that a command is about: a log with the tables that are read from it.
 
     The options that are about a log, or about a data file, are taken out of the others.
@@ -266,7 +268,7 @@ def _open_log(
     kind: str,
     options: Chosen,
     for_log: Chosen,
-) -> TabledRun:
+) -> Source:
     """Return the tables of another tool's log; options about its questions are taken out."""
     from answerkey.importers import ImportOptions
     from answerkey.importers.imports import load_log
@@ -279,10 +281,10 @@ def _open_log(
     if kind.endswith("-batch") and options["dataset"] is not None:
         chosen["dataset"] = Path(options["dataset"]).resolve()
         options["dataset"] = None
-    log = load_log(Path(file), kind, ImportOptions(**chosen))
+    run, notices = load_log(Path(file), kind, ImportOptions(**chosen))
     console.say_text(f"{file}: log ({kind})")
-    console.warn(log.notices)
-    return log
+    console.warn(notices)
+    return run
 
 
 def _find_kind(path: Path, read_as: str | None) -> str | None:
@@ -330,7 +332,7 @@ def open_data_file(console: Console, file: str, options: Chosen) -> None:
         if folder is not None:
             _refuse_save(file)
         return
-    from answerkey.evaluate.options import Options
+    from answerkey.spec import Options
     from answerkey.spec.data_file import describe_file, write_project
 
     first = dict(options)

@@ -72,7 +72,7 @@ def init_command(
     from answerkey.text import line
 
     if task is None and dataset is not None:
-        from answerkey.spec import Overrides, is_data_file
+        from answerkey.spec import Options, is_data_file
         from answerkey.spec.data_file import describe_file, write_project
 
         if not is_data_file(dataset):
@@ -80,9 +80,9 @@ def init_command(
             raise SpecError(
                 "E119", message, hint="name one, or add `--task NAME` of a ready-made task"
             )
-        overrides = Overrides(columns=columns)
-        console.say_text(describe_file(dataset, overrides))
-        written = write_files(Path(folder), write_project(dataset, overrides, Path(folder)))
+        options = Options(columns=columns)
+        console.say_text(describe_file(dataset, options))
+        written = write_files(Path(folder), write_project(dataset, options, Path(folder)))
     elif task is None:
         written = copy_project(Path(folder), with_schemas=True)
     else:

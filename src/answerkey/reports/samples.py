@@ -20,7 +20,6 @@ import polars as pl
 from answerkey.dataset_audit.questions import QuestionFields, find_fields
 from answerkey.datasets.dataset import open_dataset
 from answerkey.errors import AnswerkeyError, RunError, SpecError, listing
-from answerkey.evaluate.job import CHUNK_ROWS, fit_rows
 from answerkey.evaluate.pairs import read_numbers
 from answerkey.evaluate.reopen import Reopened, reopen
 from answerkey.metrics.task_counts import NO_CATEGORY, find_invalid_reasons
@@ -32,6 +31,7 @@ from answerkey.run_audit.text import Audit
 from answerkey.runs import Run, TaskRun
 from answerkey.scorers import reads_choices
 from answerkey.spec import ScoringStep, source_from, task_from_source
+from answerkey.spec.job import CHUNK_ROWS, fit_rows
 from answerkey.templates import RowError
 from answerkey.types import Completions, Samples, Scores, ScoreStatus, Validity
 

@@ -20,6 +20,7 @@ from answerkey.models.config import (
 from answerkey.models.names import complete_name
 from answerkey.sandbox import check_snippet
 from answerkey.spec.config import Settings, resolve_config
+from answerkey.spec.job import ModelChoice
 from answerkey.spec.nodes import Node, Plain, advise, with_key
 from answerkey.spec.project import YAML_ENDINGS, Project
 from answerkey.spec.ready_made import (
@@ -30,9 +31,6 @@ from answerkey.spec.ready_made import (
 )
 from answerkey.spec.sources import DatasetSpec, build_dataset
 from answerkey.spec.task import build_task
-
-#: A model for `open_model`: a name, or all that is known of one.
-ModelChoice = str | ModelConfig
 
 
 def define(project: Project, node: Node) -> None:
@@ -144,10 +142,10 @@ def find_dataset(
 
 def find_given_model(project: Project) -> str | None:
     """Return the model that the caller names, as a file would: by key, path or provider."""
-    name = project.overrides.model_name
+    name = project.options.model_name
     if name is None or name in project.models or suggest(name, project.models):
         return name
-    if isinstance(project.overrides.model, ModelConfig):
+    if isinstance(project.options.model, ModelConfig):
         return name
     if is_model_file(name):
         return open_model_file(project, name)
@@ -174,14 +172,14 @@ def open_model_file(project: Project, name: str) -> str:
 
 def choose_model(project: Project, reference: str, place: Place) -> ModelChoice:
     """Return the model that a reference means, for `open_model`; raise SpecError if it is none."""
-    model = project.overrides.model
+    model = project.options.model
     is_callers = project.is_callers
     if is_callers is None:
         is_callers = reference == find_given_model(project)
     if isinstance(model, ModelConfig) and reference == model.name:
         return model
     environment = project.environment
-    hosts = frozenset(project.overrides.allow_hosts)
+    hosts = frozenset(project.options.allow_hosts)
     caller = Caller(environment.values, environment.project_names, hosts)
     name = reference
     spec = project.models.get(reference)
@@ -248,7 +246,7 @@ def prepare_model(
     if reference in project.models and project.models[reference].task == "embeddings":
         message = f"model `{reference}` gives embeddings: it cannot complete prompts"
         raise SpecError("E301", message, where=place)
-    if isinstance(model, str) or model is project.overrides.model:
+    if isinstance(model, str) or model is project.options.model:
         return model
     model = replace(model, generation=generation.over(model.generation))
     if not model.snippets:

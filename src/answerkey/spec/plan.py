@@ -18,14 +18,14 @@ from answerkey.datasets.tables import DataTable
 from answerkey.errors import (
     AnswerkeyError,
     DataError,
+    InternalError,
     Place,
     SpecError,
     is_url,
     listing,
     raise_all,
 )
-from answerkey.models.config import Generation, ModelConfig
-from answerkey.sandbox import Snippet
+from answerkey.models.config import Generation
 from answerkey.scorers import asks_model
 from answerkey.solvers import ChatInput, GenericInput
 from answerkey.spec import definitions, shapes
@@ -38,7 +38,7 @@ from answerkey.spec.config import (
     report_unknown,
     resolve_config,
 )
-from answerkey.spec.definitions import ModelChoice
+from answerkey.spec.job import BASE, Job, ModelChoice, Variant
 from answerkey.spec.nodes import (
     Location,
     Node,
@@ -49,10 +49,9 @@ from answerkey.spec.nodes import (
     sort_errors,
     with_key,
 )
+from answerkey.spec.options import Options
 from answerkey.spec.project import (
     YAML_ENDINGS,
-    Loaded,
-    Overrides,
     Project,
     find_file,
     find_ready_made,
@@ -77,9 +76,8 @@ from answerkey.spec.validation import (
     fields_of,
     validate_node,
 )
+from answerkey.types import Notice
 
-#: The variant that has the task's own prompt.
-BASE = "base"
 #: `tasks` is a key of task files too: the kinds of model they are for.
 _RUN_ONLY = frozenset(shapes.RunFields.model_fields) - {"tasks"}
 _DATASET_ONLY = frozenset({"source", "file_path"})
@@ -102,74 +100,37 @@ Common = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Variant:
-    """Which variant of which specification this is; both by their keys."""
-
-    of: str
-    key: str
-
-    @property
-    def specification_key(self) -> str:
-        """The key of the variant among the specifications."""
-        return self.of if self.key == BASE else f"{self.of}-{self.key}"
-
-
-@dataclass(frozen=True)
-class Specification:
-    """One task to run, with its dataset and its model.
-
-    `model` is for `open_model`; None when no model is called, or none is named. `model_key` is the
-    model's name in the files, also when recorded completions make calling it unnecessary;
-    `completions` is the file or the table that has them, and `model_name` the name of the model
-    that wrote them. `judges` are the models of scorers that call one, by the scorer's key. The
-    whole specification is run `num_runs` times.
-    """
-
-    key: str
-    task: Task
-    dataset: DatasetSpec
-    display_name: str | None = None
-    model: ModelChoice | None = None
-    model_key: str | None = None
-    model_name: str | None = None
-    selection: Selection = field(default_factory=Selection)
-    examples: DatasetSpec | None = None
-    num_runs: int = 1
-    judges: Mapping[str, ModelChoice] = field(default_factory=dict)
-    variant: Variant | None = None
-    completions: Path | str | DataTable | None = None
-
-    @property
-    def snippets(self) -> tuple[Snippet, ...]:
-        """The user's code that would run: of the task, and of models that are snippets."""
-        snippets = list(self.task.snippets)
-        for model in (self.model, *self.judges.values()):
-            if isinstance(model, ModelConfig):
-                snippets += model.snippets
-        return tuple(snippets)
-
-
-@dataclass(frozen=True)
 class Plan:
-    """All specifications of a run.
+    """What a file says to run, as much as could be built of it, with everything that is wrong.
 
     `policies` are plain values, as `run.json` keeps them; `rule_places` say where each rule's
     definition stands, by the keys of its policy and its own.
     """
 
-    key: str
-    specifications: tuple[Specification, ...]
+    key: str = ""
+    jobs: tuple[Job, ...] = ()
     display_name: str | None = None
     cache_policy: str | None = None
     policies: tuple[Mapping[str, Any], ...] = ()
     rule_places: Mapping[tuple[str, str], Place] = field(default_factory=dict)
+    problems: ProblemList = field(default_factory=ProblemList)
 
-    def find_baseline_errors(self, evaluation: str | None = None) -> list[AnswerkeyError]:
+    @property
+    def errors(self) -> list[AnswerkeyError]:
+        """What is wrong, by position."""
+        return sort_errors(self.problems.errors)
+
+    @property
+    def notices(self) -> list[Notice]:
+        """What the user should know."""
+        return self.problems.notices
+
+    def find_baseline_errors(self) -> list[AnswerkeyError]:
         """Return what is wrong with the runs that rules compare with; they are read here."""
         if not self.policies:
             return []
         find: Callable[..., list[AnswerkeyError]] = features.load_gates().find_baseline_errors
-        return find(self.policies, self.rule_places, evaluation or self.key)
+        return find(self.policies, self.rule_places, self.key)
 
 
 @dataclass(frozen=True)
@@ -188,44 +149,48 @@ def variant_model() -> type[Fields]:
 
 def load_task(
     task: TaskSource,
-    *,
-    config: Mapping[str, object] | None = None,
-    overrides: Overrides | None = None,
-) -> Loaded[Task]:
-    """Return the Task of a task file, or of a mapping of the same form, with all its problems."""
-    overrides = overrides or Overrides()
-    problems = ProblemList()
+    options: Options | None = None,
+    problems: ProblemList | None = None,
+) -> Task:
+    """Return the Task of a task file, or of a mapping of the same form.
+
+    Raise all its errors at once; notices are added to `problems`.
+    """
+    options = options or Options()
+    problems = problems or ProblemList()
     built = None
     try:
-        project, node = _open(task, overrides, problems)
+        project, node = _open(task, options, problems)
         if _find_kind(node) in {"task", "empty", "no mapping"}:
-            settings = given_by_caller({**overrides.config, **(config or {})}, problems)
-            values = _resolve(project, node, settings)
-            built = build_task(with_key(node), values)
+            settings = given_by_caller(options.config, problems)
+            built = build_task(with_key(node), _resolve(project, node, settings))
         else:
             message = "this is not a task file: it has no `definition`"
             node.report("E108", message, "give the task file itself, or use `load_plan`")
     except AnswerkeyError as error:
         problems.report(error)
-    return Loaded(built, sort_errors(problems.errors), problems.notices)
+    raise_all(sort_errors(problems.errors))
+    if built is None:
+        raise InternalError("E901", "a task without errors was not built")
+    return built
 
 
 def is_task_file(path: Location) -> bool:
     """Return whether a path leads to a task file, rather than a run file or a folder."""
     try:
-        node = _open(path, Overrides(), ProblemList())[1]
+        node = _open(path, Options(), ProblemList())[1]
     except AnswerkeyError:
         return False
     return _find_kind(node) == "task"
 
 
-def load_dataset(path: Location, overrides: Overrides | None = None) -> DatasetSpec | None:
+def load_dataset(path: Location, options: Options | None = None) -> DatasetSpec | None:
     """Return the dataset of a dataset file, None for a file of another kind.
 
     Raise all errors at once.
     """
     problems = ProblemList()
-    project, node = _open(path, overrides or Overrides(), problems)
+    project, node = _open(path, options or Options(), problems)
     if _find_kind(node) != "dataset":
         return None
     dataset = build_dataset(node, project.folder)
@@ -238,7 +203,7 @@ def load_model(
     path: Location,
     *,
     generation: Generation,
-    overrides: Overrides,
+    options: Options,
 ) -> ModelChoice:
     """Return the model that a reference means in the project of a file, for `open_model`.
 
@@ -247,10 +212,10 @@ def load_model(
     """
     problems = ProblemList()
     file = Path(path)
-    project = Project.open(_folder_of(file), overrides, problems)
+    project = Project.open(_folder_of(file), options, problems)
     if is_url(reference):
         # Whoever stored the reference chose the host: the keys of this project are not sent there.
-        project.environment = load_environment(None, overrides.env)
+        project.environment = load_environment(None, options.env)
     project.is_callers = False
     if definitions.is_model_file(reference):
         definitions.open_model_file(project, reference)
@@ -266,7 +231,7 @@ def load_judges(
     task: Task,
     *,
     run_file: Location | None,
-    overrides: Overrides,
+    options: Options,
     is_callers: bool = False,
 ) -> dict[str, ModelChoice]:
     """Return the models that the scorers of a task call, by the scorer's key.
@@ -286,7 +251,7 @@ def load_judges(
                 message = f"model `{name}` is not defined: a task by itself has no models"
                 problems.add("E113", message, place, f"{hint}, or use a run file")
         raise_all(problems.errors)
-    project = Project.open(_folder_of(run_file or task.file), overrides, problems)
+    project = Project.open(_folder_of(run_file or task.file), options, problems)
     project.is_callers = is_callers
     if run_file is not None and has_keys:
         node = project.read(find_file(Path(run_file)))
@@ -306,21 +271,21 @@ def _folder_of(file: Location | None) -> Path:
     return path if path.is_dir() else path.parent
 
 
-def load_plan(path: Task | TaskSource, overrides: Overrides | None = None) -> Loaded[Plan]:
+def load_plan(path: Task | TaskSource, options: Options | None = None) -> Plan:
     """Return the plan of a run file or its folder, a task file, a Task or a ready-made task."""
-    overrides = overrides or Overrides()
+    options = options or Options()
     problems = ProblemList()
-    plan = None
+    plan = Plan()
     try:
-        settings = given_by_caller(overrides.config, problems)
+        settings = given_by_caller(options.config, problems)
         if isinstance(path, Task):
-            project = Project.open(_folder_of(path.file), overrides, problems)
+            project = Project.open(_folder_of(path.file), options, problems)
             plan = _plan_built_task(project, path, settings)
         elif (ready := find_ready_made(path)) is not None:
-            project = Project.open(Path(), overrides, problems)
+            project = Project.open(Path(), options, problems)
             plan = _plan_ready_made(project, ready, settings)
         else:
-            project, node = _open(path, overrides, problems)
+            project, node = _open(path, options, problems)
             kind = _find_kind(node)
             if kind == "run":
                 plan = _plan_run(project, node, settings)
@@ -332,12 +297,12 @@ def load_plan(path: Task | TaskSource, overrides: Overrides | None = None) -> Lo
                 problems.add("E108", message, node.place, _KINDS_HINT)
     except AnswerkeyError as error:
         problems.report(error)
-    return Loaded(plan, sort_errors(problems.errors), problems.notices)
+    return replace(plan, problems=problems)
 
 
 def _open(
     path: TaskSource,
-    overrides: Overrides,
+    options: Options,
     problems: ProblemList,
 ) -> tuple[Project, Node]:
     """Return the project and the tree of a file of any kind, or of a mapping."""
@@ -345,15 +310,15 @@ def _open(
     if ready is not None:
         from answerkey.spec.ready_made import load_ready_made
 
-        project = Project.open(Path(), overrides, problems)
+        project = Project.open(Path(), options, problems)
         return project, load_ready_made(ready, problems).task
     if isinstance(path, str | Path) and is_data_file(path):
-        return _open_data_file(path, overrides, problems)
-    if overrides.columns:
+        return _open_data_file(path, options, problems)
+    if options.columns:
         hint = "name the columns in the task, or in `questions` of the dataset"
         raise SpecError("E119", f"`--column` is for a data file, and `{path}` is none", hint=hint)
     if isinstance(path, Mapping):
-        project = Project.open(Path(), overrides, problems)
+        project = Project.open(Path(), options, problems)
         return project, project.read(path)
     file = find_file(Path(path))
     if not file.suffix and not file.exists():
@@ -362,7 +327,7 @@ def _open(
         message = f"there is no file and no ready-made task `{path}`"
         hint = suggest_ready_made(str(path)) or "`answerkey tasks` lists the ready-made tasks"
         raise SpecError("E101", message, where=Place(file=str(path)), hint=hint)
-    project = Project.open(file.parent, overrides, problems)
+    project = Project.open(file.parent, options, problems)
     is_yaml = file.suffix.lower() in {*YAML_ENDINGS, ".json"}
     try:
         node = project.read(file)
@@ -378,16 +343,16 @@ def _open(
 
 def _open_data_file(
     path: Location,
-    overrides: Overrides,
+    options: Options,
     problems: ProblemList,
 ) -> tuple[Project, Node]:
     """Return a data file as a run file would describe it."""
     from answerkey.spec.data_file import make_run
 
     folder = Path() if is_remote(path) else Path(path).parent
-    run = make_run(path, overrides, problems)
+    run = make_run(path, options, problems)
     node = from_plain(run, Place(file=show_file(path)), problems)
-    return Project.open(folder, overrides, problems), node
+    return Project.open(folder, options, problems), node
 
 
 def _find_kind(node: Node) -> str:
@@ -406,19 +371,17 @@ def _find_kind(node: Node) -> str:
     return "task" if "key" in keys else "run"
 
 
-def _plan_ready_made(project: Project, name: str, settings: Settings) -> Plan | None:
+def _plan_ready_made(project: Project, name: str, settings: Settings) -> Plan:
     from answerkey.spec.ready_made import load_ready_made
 
     ready = load_ready_made(name, project.problems)
     settings = definitions.adopt(project, ready, settings)
     _open_given_dataset(project)
     plan = _plan_task(project, ready.task, settings)
-    if plan is None:
-        return None
     return replace(plan, key=name, display_name=ready.about.title)
 
 
-def _plan_task(project: Project, node: Node, settings: Settings) -> Plan | None:
+def _plan_task(project: Project, node: Node, settings: Settings) -> Plan:
     """Return the plan of one task, on the dataset that the caller names."""
     key = node.key or "task"
     if not re.fullmatch(KEY_PATTERN, key):
@@ -429,32 +392,25 @@ def _plan_task(project: Project, node: Node, settings: Settings) -> Plan | None:
         "task_config": node.changed(dict(settings)),
     }
     entry = node.changed(fields)
-    specifications = _specify(project, [entry], {}, {})
-    return _plan_specifications(project, specifications)
+    return _plan_jobs(project, _list_jobs(project, [entry], {}, {}))
 
 
-def _plan_built_task(project: Project, task: Task, settings: Settings) -> Plan | None:
+def _plan_built_task(project: Project, task: Task, settings: Settings) -> Plan:
     _open_given_dataset(project)
     report_unknown(settings, [])
     fields = SpecificationFields.model_construct(task_key=task.key)
-    specification = _build_specification(project, task, fields, task.places, task.key, {})
-    return _plan_specifications(project, [specification])
+    job = _build_job(project, task, fields, task.places, task.key, {})
+    return _plan_jobs(project, [job])
 
 
-def _plan_specifications(
-    project: Project, specifications: Sequence[Specification | None]
-) -> Plan | None:
+def _plan_jobs(project: Project, planned: Sequence[Job | None]) -> Plan:
     """Return the plan of one task and its variants."""
-    built = tuple(filter(None, specifications))
-    if not built:
-        return None
-    task = built[0].task
-    plan = Plan(
-        key=task.key,
-        specifications=built,
-        display_name=task.display_name,
-    )
-    if project.overrides.states_gates:
+    jobs = tuple(filter(None, planned))
+    if not jobs:
+        return Plan()
+    task = jobs[0].task
+    plan = Plan(task.key, jobs, task.display_name)
+    if project.options.states_gates:
         return _add_policies(plan, project)
     return plan
 
@@ -474,19 +430,19 @@ def _plan_run(project: Project, node: Node, callers: Settings) -> Plan:
     if fields is not None:
         common = fields.model_dump(include={*_SELECTION, "cache_policy"}, exclude_none=True)
     common |= _read_run_config(node.field("run_config"))
-    built = _specify(project, entries, for_tasks, common)
+    built = _list_jobs(project, entries, for_tasks, common)
     if fields is None:
         file = Path(node.place.file or "run.yaml")
         name = file.resolve().parent.name or "run"
         fields = shapes.EvaluationFields.model_construct(key=name)
     plan = Plan(
         key=fields.key,
-        specifications=tuple(filter(None, built)),
+        jobs=tuple(filter(None, built)),
         display_name=fields.display_name,
         cache_policy=common.get("cache_policy"),
     )
     policies = node.field("policies")
-    if policies.is_null and not project.overrides.states_gates:
+    if policies.is_null and not project.options.states_gates:
         return plan
     return _add_policies(plan, project, policies, config, is_sound=None not in built)
 
@@ -565,7 +521,7 @@ def _add_policies(
     """
     tasks = {}
     if is_sound:
-        tasks = {each.key: each.task for each in plan.specifications}
+        tasks = {job.key: job.task for job in plan.jobs}
     gates = features.load_gates()
     policies, places = gates.plan_policies(project, plan.key, tasks, node, config)
     return replace(plan, policies=policies, rule_places=places)
@@ -584,7 +540,7 @@ def _resolve(
     fallbacks: dict[str, Node] = {}
     if project.given_dataset is not None:
         fallbacks["dataset"] = Node(project.given_dataset.key, Place(file="--dataset"))
-    if project.overrides.model is not None:
+    if project.options.model is not None:
         model = definitions.find_given_model(project)
         fallbacks["model"] = Node(model, Place(file="--model"))
     return resolve_config(node, settings, common or {}, fallbacks=fallbacks)
@@ -611,7 +567,7 @@ def _list_variants(
     task: Node,
     key: str,
     fields: SpecificationFields,
-    overrides: Overrides,
+    options: Options,
 ) -> Iterator[tuple[Node, Variant | None]]:
     """Yield a task, and the same task with another prompt for each of its `variants`.
 
@@ -624,7 +580,7 @@ def _list_variants(
         return
     bare = definition.without("variants")
     task = task.having("definition", bare)
-    if overrides.brings_completions or fields.completions is not None:
+    if options.brings_completions or fields.completions is not None:
         message = "recorded completions are answers to one prompt: `variants` are left out"
         task.problems.notice(message, listed.place)
         yield task, None
@@ -646,13 +602,13 @@ def _list_variants(
             yield task.having("definition", changed), Variant(key, entry.key)
 
 
-def _specify(
+def _list_jobs(
     project: Project,
     entries: Sequence[Node],
     settings: Settings,
     common: Common,
-) -> list[Specification | None]:
-    """Return the specifications of an evaluation; None for one that cannot be built.
+) -> list[Job | None]:
+    """Return the jobs of an evaluation; None for one that cannot be built.
 
     `settings` are config values for the tasks, `common` is what the run says of all of them.
     """
@@ -661,28 +617,31 @@ def _specify(
         task_key = str(entry.field("task_key").value)
         candidates.append((entry, task_key))
     keys = assign_keys(candidates, "task specification", _WITHIN)
-    specifications: list[Specification | None] = []
+    jobs: list[Job | None] = []
     for entry, key in zip(entries, keys, strict=True):
-        specifications += _specify_entry(project, entry, key, keys, settings, common)
-    for each in filter(None, specifications):
-        if each.variant and each.variant.key != BASE and each.key in keys:
-            message = f"task specification key `{each.key}` is used twice {_WITHIN}"
-            place = each.task.place("definition")
+        jobs += _build_jobs(project, entry, key, keys, settings, common)
+    for job in filter(None, jobs):
+        if job.variant and job.variant.key != BASE and job.key in keys:
+            message = f"task specification key `{job.key}` is used twice {_WITHIN}"
+            place = job.task.place("definition")
             project.problems.add("E114", message, place, "give each its own `key`")
-    return specifications
+    return jobs
 
 
-def _specify_entry(
+def _build_jobs(
     project: Project,
     entry: Node,
     key: str,
     keys: Sequence[str],
     settings: Settings,
     common: Common,
-) -> list[Specification | None]:
-    """Return the specification of one task, and those of its variants."""
+) -> list[Job | None]:
+    """Return the job of one task specification, and those of its variants."""
     entry = carry_over(entry, "specification")
-    fields = validate_node(SpecificationFields, entry, "the task specification")
+    written = entry
+    if isinstance(entry.field("completions").value, DataTable):
+        written = entry.without("completions")  # a table is in no file
+    fields = validate_node(SpecificationFields, written, "the task specification")
     if fields is None:
         return [None]
     values: Settings = entry.field("task_config").entries
@@ -694,48 +653,50 @@ def _specify_entry(
     if "trials" in common or "trials" in entry.entries:
         shared = common.get("trials", Node(None))
         node = override_trials(node, shared, entry.field("trials"))
-    specifications: list[Specification | None] = []
-    for task_node, variant in _list_variants(node, key, fields, project.overrides):
+    jobs: list[Job | None] = []
+    for task_node, variant in _list_variants(node, key, fields, project.options):
         config = _resolve(project, task_node, values, settings)
         task = build_task(task_node, config)
-        specification = None
+        job = None
         if task is not None:
             _check_references(project, config, keys)
-            specification = _build_specification(project, task, fields, entry, key, common)
-        if specification is not None and variant is not None:
-            name = variant.specification_key
-            specification = replace(specification, key=name, variant=variant)
-        specifications.append(specification)
-    return specifications
+            job = _build_job(project, task, fields, entry, key, common)
+        if job is not None and variant is not None:
+            job = replace(job, key=variant.job_key, variant=variant)
+        jobs.append(job)
+    return jobs
 
 
-def _build_specification(
+def _build_job(
     project: Project,
     task: Task,
     fields: SpecificationFields,
     entry: Node,
     key: str,
     common: Common,
-) -> Specification | None:
+) -> Job | None:
     """Return a task with its dataset, model and judges; None without a dataset."""
-    overrides = project.overrides
+    options = project.options
     dataset = _choose_dataset(task, project)
     examples = getattr(task.solver, "examples", None)
     if examples is not None:
         examples = _choose_examples(examples.dataset, task, dataset, project)
     needs_model = task.solver is not None and task.solver.needs_model
-    completions = None
-    calls_callers = needs_model and overrides.model is not None
-    if fields.completions is not None and not calls_callers:
+    completions: Location | DataTable | None = None
+    stated = entry.field("completions").value
+    calls_callers = needs_model and options.model is not None
+    if isinstance(stated, DataTable):
+        completions = stated
+    elif fields.completions is not None and not calls_callers:
         # The caller's model is called in place of the file's completions.
         place = entry.entries["completions"].place
         completions = resolve_stated(fields.completions, place, project.folder)
     reference = fields.model_key
-    if overrides.model is not None:
+    if options.model is not None:
         reference = definitions.find_given_model(project)
     model = None
     if reference is not None:
-        is_called = needs_model and completions is None and not overrides.brings_completions
+        is_called = needs_model and completions is None and not options.brings_completions
         model = _find_model(project, reference, fields, entry, is_called=is_called)
     names = _list_judges(task)
     judges = _find_judges(project, names) if names else {}
@@ -744,19 +705,19 @@ def _build_specification(
     model_name = fields.model_key
     if model_name in project.models:
         model_name = project.models[model_name].title
-    return Specification(
+    return Job(
         key=key,
         task=task,
-        dataset=dataset,
+        dataset_spec=dataset,
         display_name=fields.display_name,
-        model=model,
+        model_choice=model,
         model_key=reference,
         model_name=model_name,
-        selection=_select_rows(common, fields, overrides),
+        selection=_select_rows(common, fields, options),
         num_runs=fields.repeatability.num_runs if fields.repeatability else 1,
-        examples=examples,
-        judges=judges,
-        completions=completions,
+        examples_spec=examples,
+        judge_choices=judges,
+        completions_from=completions,
     )
 
 
@@ -772,7 +733,7 @@ def _find_model(
     from answerkey.spec.models import build_generation
 
     place = entry.key_place("model_key")
-    if project.overrides.model is not None:
+    if project.options.model is not None:
         place = Place(file="--model")
     generation = build_generation(fields) if is_called else None
     return definitions.find_model(project, reference, place, generation)
@@ -801,13 +762,13 @@ def _find_judges(project: Project, names: Judges) -> dict[str, ModelChoice]:
 def _select_rows(
     common: Common,
     fields: SpecificationFields,
-    overrides: Overrides,
+    options: Options,
 ) -> Selection:
     """Return which rows are used; the caller's word wins, then the task specification's."""
     selected = {}
     for name in _SELECTION:
         layers = [common.get(name)]
-        for layer in (fields, overrides):
+        for layer in (fields, options):
             layers.append(getattr(layer, name, None))
         for value in layers:
             if value is not None:
@@ -830,7 +791,7 @@ def _choose_examples(
 
 def _open_given_dataset(project: Project) -> None:
     """Open what `--dataset` names: a key of the run file, a dataset file, data, or an address."""
-    location = project.overrides.dataset
+    location = project.options.dataset
     if location is None:
         return
     if not isinstance(location, str | Path):
@@ -857,7 +818,7 @@ def _open_given_dataset(project: Project) -> None:
 
 def _choose_dataset(task: Task, project: Project) -> DatasetSpec | None:
     """Return the caller's dataset, or the task's, or the only one of the run file."""
-    if project.overrides.dataset is not None:
+    if project.options.dataset is not None:
         return project.given_dataset  # one that could not be read was reported
     datasets = project.datasets
     if task.dataset_key is not None:

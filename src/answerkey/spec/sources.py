@@ -212,6 +212,8 @@ def build_dataset(node: Node, base: Path) -> DatasetSpec | None:
 
 def build_source(node: Node, base: Path) -> Source | None:
     """Return where rows come from; a path is relative to the file that states it."""
+    if isinstance(node.value, sources.MemorySource):
+        return node.value
     remaining = node
     filters: list[RowFilter | None] = []
     if node.field("filters").is_list:

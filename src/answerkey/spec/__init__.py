@@ -1,10 +1,9 @@
 """YAML files become tasks and jobs; every mistake is shown at its line and column."""
 
-from answerkey.spec.job import Job
+from answerkey.spec.job import Job, Plan
 from answerkey.spec.nodes import sort_errors
 from answerkey.spec.options import Options
 from answerkey.spec.plan import (
-    Plan,
     is_task_file,
     load_dataset,
     load_judges,

@@ -5,24 +5,25 @@ How many rows make one chunk, and whether chunks go to worker processes, is deci
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Literal
+from typing import Any, Literal
 
+from answerkey import features
 from answerkey.datasets.dataset import Chunk, Dataset, Recorded, Selection, split_into_chunks
 from answerkey.datasets.formats import measure_fields
 from answerkey.datasets.rows import Rows
 from answerkey.datasets.sources import InlineSource
 from answerkey.datasets.tables import DataTable
-from answerkey.errors import InternalError
+from answerkey.errors import AnswerkeyError, InternalError, Place
 from answerkey.models.config import Model, ModelConfig
 from answerkey.sandbox import Snippet
 from answerkey.scorers import asks_model, choose_audited, find_role, reads_by_templates
-from answerkey.spec.nodes import Location
+from answerkey.spec.nodes import Location, ProblemList, sort_errors
 from answerkey.spec.sources import DatasetSpec
 from answerkey.spec.task import ScoringStep, Task
-from answerkey.types import Samples
+from answerkey.types import Notice, Samples
 
 #: A model for `open_model`: a name, or all that is known of one.
 ModelChoice = str | ModelConfig
@@ -228,6 +229,40 @@ class Job:
             image_files={},
             audited=choose_audited(len(self.dataset)),
         )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a file says to run, as much as could be built of it, with everything that is wrong.
+
+    `policies` are plain values, as `run.json` keeps them; `rule_places` say where each rule's
+    definition stands, by the keys of its policy and its own.
+    """
+
+    key: str = ""
+    jobs: tuple[Job, ...] = ()
+    display_name: str | None = None
+    cache_policy: str | None = None
+    policies: tuple[Mapping[str, Any], ...] = ()
+    rule_places: Mapping[tuple[str, str], Place] = field(default_factory=dict)
+    problems: ProblemList = field(default_factory=ProblemList)
+
+    @property
+    def errors(self) -> list[AnswerkeyError]:
+        """What is wrong, by position."""
+        return sort_errors(self.problems.errors)
+
+    @property
+    def notices(self) -> list[Notice]:
+        """What the user should know."""
+        return self.problems.notices
+
+    def find_baseline_errors(self) -> list[AnswerkeyError]:
+        """Return what is wrong with the runs that rules compare with; they are read here."""
+        if not self.policies:
+            return []
+        find: Callable[..., list[AnswerkeyError]] = features.load_gates().find_baseline_errors
+        return find(self.policies, self.rule_places, self.key)
 
 
 def name_purpose(step: ScoringStep) -> str:

@@ -14,8 +14,8 @@ from answerkey import features
 from answerkey.solvers import ChoiceOrder
 from answerkey.spec import models, shapes
 from answerkey.spec.config import PARAMETERS
+from answerkey.spec.job_builder import variant_model
 from answerkey.spec.nodes import Plain
-from answerkey.spec.plan import variant_model
 from answerkey.spec.sources import SOURCE
 from answerkey.spec.task import (
     METRIC,

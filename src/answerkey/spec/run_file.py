@@ -1,0 +1,256 @@
+"""A run file becomes a plan: its task specifications are jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from answerkey.datasets.dataset import Selection
+from answerkey.datasets.tables import DataTable
+from answerkey.spec import definitions, shapes
+from answerkey.spec.config import Config, Settings, list_declared, refuse_config, report_unknown
+from answerkey.spec.job import BASE, Job, Plan
+from answerkey.spec.job_builder import (
+    add_policies,
+    build_job,
+    check_references,
+    list_variants,
+    open_given_dataset,
+    resolve,
+)
+from answerkey.spec.nodes import Location, Node, Plain, with_key
+from answerkey.spec.options import Options
+from answerkey.spec.project import Project
+from answerkey.spec.shapes import SpecificationFields
+from answerkey.spec.sources import resolve_stated
+from answerkey.spec.task import Task, build_task, override_trials
+from answerkey.spec.validation import assign_keys, carry_over, validate_node
+
+_SELECTION = frozenset(shapes.SelectionFields.model_fields)
+_WITHIN = "in the evaluation"
+#: What a run says of all its tasks.
+Common = Mapping[str, Any]
+
+
+def plan_run(project: Project, node: Node, callers: Settings) -> Plan:
+    """Return the plan of a run file."""
+    validate_node(shapes.RunFields, node, "the run file")
+    definitions.define(project, node)
+    open_given_dataset(project)
+    settings = {**node.field("config").entries, **callers}
+    fields, config, entries = _read_evaluation(project, node.field("evaluation"), settings)
+    for_tasks = dict(settings)
+    for name in config.parameters:
+        for_tasks.pop(name, None)
+    _check_tasks(project, entries, for_tasks, list(config.parameters))
+    common: Plain = {}
+    if fields is not None:
+        common = fields.model_dump(include={*_SELECTION, "cache_policy"}, exclude_none=True)
+    common |= _read_run_config(node.field("run_config"))
+    built = _list_jobs(project, entries, for_tasks, common)
+    if fields is None:
+        file = Path(node.place.file or "run.yaml")
+        name = file.resolve().parent.name or "run"
+        fields = shapes.EvaluationFields.model_construct(key=name)
+    plan = Plan(
+        key=fields.key,
+        jobs=tuple(filter(None, built)),
+        display_name=fields.display_name,
+        cache_policy=common.get("cache_policy"),
+    )
+    policies = node.field("policies")
+    if policies.is_null and not project.options.states_gates:
+        return plan
+    return add_policies(plan, project, policies, config, is_sound=None not in built)
+
+
+def _check_tasks(
+    project: Project,
+    entries: Sequence[Node],
+    settings: Settings,
+    names: list[str],
+) -> None:
+    """Report config values that no task declares, and what is wrong with tasks that are not run.
+
+    `names` are those that the evaluation declares.
+    """
+    unused = dict(project.tasks)
+    for entry in entries:
+        key = str(entry.field("task_key").value)
+        unused.pop(key, None)
+        names += list_declared(definitions.find_task(project, key) or entry)
+    if entries and not project.is_faulty:
+        report_unknown(settings, names)
+    for task in unused.values():
+        definitions.check_unused_task(task)
+
+
+def _read_run_config(node: Node) -> Plain:
+    """Return what a run file says of all its tasks, with `trials` as a node."""
+    if node.is_null:
+        return {}
+    refuse_config(node)
+    fields = validate_node(shapes.RunConfigFields, node, "`run_config`")
+    if fields is None:
+        return {}
+    common = fields.model_dump(exclude_none=True)
+    if common.pop("trials_config", None):
+        common["trials"] = node.entries["trials_config"]
+    return common
+
+
+def _read_evaluation(
+    project: Project,
+    node: Node,
+    settings: Settings,
+) -> tuple[shapes.EvaluationFields | None, Config, list[Node]]:
+    """Return the fields and the config of an evaluation, and its task specifications.
+
+    A run without an evaluation runs every task.
+    """
+    config = Config()
+    if node.is_null:
+        entries = []
+        for key, task in project.tasks.items():
+            fields_of_task = {"task_key": task.changed(key)}
+            entries.append(task.changed(fields_of_task))
+        return None, config, entries
+    node = with_key(carry_over(node, "evaluation"))
+    if node.is_map:
+        config = resolve(project, node, {}, settings)
+        check_references(project, config, ())
+        node = config.fill(node.without("config_spec"))
+    fields = validate_node(shapes.EvaluationFields, node, "`evaluation`")
+    return fields, config, list(node.field("task_specifications").items)
+
+
+def _list_jobs(
+    project: Project,
+    entries: Sequence[Node],
+    settings: Settings,
+    common: Common,
+) -> list[Job | None]:
+    """Return the jobs of an evaluation; None for one that cannot be built.
+
+    `settings` are config values for the tasks, `common` is what the run says of all of them.
+    """
+    candidates = []
+    for entry in entries:
+        task_key = str(entry.field("task_key").value)
+        candidates.append((entry, task_key))
+    keys = assign_keys(candidates, "task specification", _WITHIN)
+    jobs: list[Job | None] = []
+    for entry, key in zip(entries, keys, strict=True):
+        jobs += _build_jobs(project, entry, key, keys, settings, common)
+    for job in filter(None, jobs):
+        if job.variant and job.variant.key != BASE and job.key in keys:
+            message = f"task specification key `{job.key}` is used twice {_WITHIN}"
+            place = job.task.place("definition")
+            project.problems.add("E114", message, place, "give each its own `key`")
+    return jobs
+
+
+def _build_jobs(
+    project: Project,
+    entry: Node,
+    key: str,
+    keys: Sequence[str],
+    settings: Settings,
+    common: Common,
+) -> list[Job | None]:
+    """Return the job of one task specification, and those of its variants."""
+    entry = carry_over(entry, "specification")
+    written = entry
+    if isinstance(entry.field("completions").value, DataTable):
+        written = entry.without("completions")  # a table is in no file
+    fields = validate_node(SpecificationFields, written, "the task specification")
+    if fields is None:
+        return [None]
+    values: Settings = entry.field("task_config").entries
+    node = project.tasks.get(fields.task_key)
+    if node is None:
+        node, values = definitions.open_task(project, entry, fields.task_key, values)
+    if node is None:
+        return [None]
+    if "trials" in common or "trials" in entry.entries:
+        shared = common.get("trials", Node(None))
+        node = override_trials(node, shared, entry.field("trials"))
+    is_stated = not entry.field("completions").is_null
+    has_completions = project.options.brings_completions or is_stated
+    jobs: list[Job | None] = []
+    for variant_node, variant in list_variants(node, key, has_completions=has_completions):
+        config = resolve(project, variant_node, values, settings)
+        task = build_task(variant_node, config)
+        job = None
+        if task is not None:
+            check_references(project, config, keys)
+            job = _build_job(project, task, fields, entry, key, common)
+        if job is not None and variant is not None:
+            job = replace(job, key=variant.job_key, variant=variant)
+        jobs.append(job)
+    return jobs
+
+
+def _build_job(
+    project: Project,
+    task: Task,
+    fields: SpecificationFields,
+    entry: Node,
+    key: str,
+    common: Common,
+) -> Job | None:
+    """Return the job of a task with what its specification says; None without a dataset."""
+    completions: Location | DataTable | None = None
+    stated = entry.field("completions").value
+    needs_model = task.solver is not None and task.solver.needs_model
+    if isinstance(stated, DataTable):
+        completions = stated
+    elif fields.completions is not None and not (needs_model and project.options.model is not None):
+        # The caller's model is called in place of the file's completions.
+        place = entry.entries["completions"].place
+        completions = resolve_stated(fields.completions, place, project.folder)
+    generation = None
+    if fields.generation is not None or fields.extra_body is not None:
+        from answerkey.spec.models import build_generation
+
+        generation = build_generation(fields)
+    job = build_job(
+        project,
+        task,
+        key,
+        model_key=fields.model_key,
+        place=entry.key_place("model_key"),
+        completions=completions,
+        generation=generation,
+    )
+    if job is None:
+        return None
+    model_name = fields.model_key
+    if model_name in project.models:
+        model_name = project.models[model_name].title
+    return replace(
+        job,
+        display_name=fields.display_name,
+        model_name=model_name,
+        selection=_select_rows(common, fields, project.options),
+        num_runs=fields.repeatability.num_runs if fields.repeatability else 1,
+    )
+
+
+def _select_rows(
+    common: Common,
+    fields: SpecificationFields,
+    options: Options,
+) -> Selection:
+    """Return which rows are used; the caller's word wins, then the task specification's."""
+    selected = {}
+    for name in _SELECTION:
+        layers = [common.get(name)]
+        for layer in (fields, options):
+            layers.append(getattr(layer, name, None))
+        for value in layers:
+            if value is not None:
+                selected[name] = value
+    return Selection(**selected)

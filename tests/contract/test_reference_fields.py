@@ -16,7 +16,7 @@ from answerkey.gates.rules import RULES
 from answerkey.scorers import SCORERS
 from answerkey.solvers import SOLVERS
 from answerkey.spec import models, shapes
-from answerkey.spec.config import PARAMETERS
+from answerkey.spec.parameters import PARAMETERS
 from answerkey.spec.sources import SOURCE
 from answerkey.spec.task import SCORER, SOLVER
 from answerkey.spec.validation import DEPRECATIONS, FOREIGN_TYPES, fields_of

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from answerkey.errors import AnswerkeyError, Place, SpecError, listing, suggest
 from answerkey.models.config import (
@@ -23,14 +23,11 @@ from answerkey.spec.config import Settings, resolve_config
 from answerkey.spec.job import ModelChoice
 from answerkey.spec.nodes import Node, Plain, advise, with_key
 from answerkey.spec.project import YAML_ENDINGS, Project
-from answerkey.spec.ready_made import (
-    ReadyMade,
-    list_ready_made,
-    load_ready_made,
-    open_raw_files,
-)
 from answerkey.spec.sources import DatasetSpec, build_dataset
 from answerkey.spec.task import build_task
+
+if TYPE_CHECKING:
+    from answerkey.spec.ready_made import ReadyMade
 
 
 def define(project: Project, node: Node) -> None:
@@ -97,6 +94,8 @@ def report_missing_file(project: Project, path: Path) -> None:
 
 def find_task(project: Project, key: str) -> Node | None:
     """Return a task of the run file, or a ready-made one."""
+    from answerkey.spec.ready_made import list_ready_made, load_ready_made
+
     if key not in project.tasks and key in list_ready_made():
         return load_ready_made(key, project.problems).task
     return project.tasks.get(key)
@@ -112,6 +111,8 @@ def open_task(
 
     Report a task that is not defined.
     """
+    from answerkey.spec.ready_made import list_ready_made, load_ready_made
+
     if key in list_ready_made():
         ready = load_ready_made(key, project.problems)
         return ready.task, adopt(project, ready, settings)
@@ -295,6 +296,8 @@ def adopt(
 
     They may depend on the config (`split`, `subset`): each kind of them has a key of its own.
     """
+    from answerkey.spec.ready_made import open_raw_files
+
     earlier = len(project.problems.errors)
     config = ready.config(settings)
     chosen = dict(settings)

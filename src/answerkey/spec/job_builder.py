@@ -16,7 +16,7 @@ from answerkey.models.config import Generation
 from answerkey.scorers import asks_model
 from answerkey.solvers import ChatInput, GenericInput
 from answerkey.spec import definitions
-from answerkey.spec.config import Config, Settings, resolve_config
+from answerkey.spec.config import Config, Settings, reads_config, resolve_config
 from answerkey.spec.job import BASE, Job, ModelChoice, Plan, Variant
 from answerkey.spec.nodes import Location, Node, advise, with_key
 from answerkey.spec.project import YAML_ENDINGS, Project
@@ -52,6 +52,8 @@ def resolve(
 
     `--dataset` and `--model` are for parameters that have neither a value nor a default.
     """
+    if not settings and not reads_config(node):
+        return Config()
     fallbacks: dict[str, Node] = {}
     if project.given_dataset is not None:
         fallbacks["dataset"] = Node(project.given_dataset.key, Place(file="--dataset"))

@@ -227,7 +227,9 @@ def load_plan(path: Task | TaskSource, options: Options | None = None) -> Plan:
     problems = ProblemList()
     plan = Plan()
     try:
-        settings = given_by_caller(options.config, problems)
+        settings: Settings = {}
+        if options.config:
+            settings = given_by_caller(options.config, problems)
         if isinstance(path, Task):
             project = Project.open(_folder_of(path.file), options, problems)
             plan = _plan_built_task(project, path, settings)
@@ -346,7 +348,8 @@ def _plan_task(project: Project, node: Node, settings: Settings) -> Plan:
         task = build_task(task_node, config)
         if task is None:
             continue
-        check_references(project, config, [key])
+        if config.is_read:
+            check_references(project, config, [key])
         job = build_job(project, task, key)
         if job is not None and variant is not None:
             job = replace(job, key=variant.job_key, variant=variant)

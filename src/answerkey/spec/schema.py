@@ -13,9 +13,9 @@ from pydantic.json_schema import models_json_schema
 from answerkey import features
 from answerkey.solvers import ChoiceOrder
 from answerkey.spec import models, shapes
-from answerkey.spec.config import PARAMETERS
 from answerkey.spec.job_builder import variant_model
 from answerkey.spec.nodes import Plain
+from answerkey.spec.parameters import PARAMETERS
 from answerkey.spec.sources import SOURCE
 from answerkey.spec.task import (
     METRIC,

@@ -33,7 +33,7 @@ from answerkey.datasets.dataset import CleanLabels, choose_clean, open_dataset, 
 from answerkey.datasets.rows import Rows
 from answerkey.datasets.tables import DataFile, FileFields, Tabular, load_rows, read_files
 from answerkey.errors import Place, SpecError, listing, raise_all, refuse_column
-from answerkey.evaluate.job import Progress, ignore_progress
+from answerkey.evaluate.display import Progress, ignore_progress
 from answerkey.evaluate.options import refuse_unknown
 from answerkey.metrics import wilson
 from answerkey.metrics.intervals import ChiSquare, compare_counts, student

@@ -15,8 +15,9 @@ import polars as pl
 from answerkey.datasets.rows import iterate_blocks
 from answerkey.engines import open_engine
 from answerkey.errors import AnswerkeyError, Place, SpecError, distinct, listing, raise_all
+from answerkey.evaluate.display import Progress, ignore_progress
 from answerkey.evaluate.evaluate import check_jobs, check_rows
-from answerkey.evaluate.job import Progress, Shared, ignore_progress, open_job, open_jobs
+from answerkey.evaluate.job import Shared, open_job, open_jobs
 from answerkey.evaluate.options import RunOptions, read_options, show_options
 from answerkey.evaluate.run import TaskSource, read_plan
 from answerkey.evaluate.session import choose_price

@@ -40,8 +40,8 @@ from answerkey.evaluate.chunk import (
     check_whole,
     evaluate_chunk,
 )
-from answerkey.evaluate.display import Display
-from answerkey.evaluate.job import Progress, Shared
+from answerkey.evaluate.display import Display, Progress
+from answerkey.evaluate.job import Shared
 from answerkey.metrics import (
     STOPPED_EARLY,
     RowFacts,

@@ -38,12 +38,6 @@ from answerkey.spec.nodes import Location, ProblemList
 from answerkey.types import Completions, Samples
 
 Errors = list[AnswerkeyError]
-#: Called with a stage, how many rows of it are done, and how many there are.
-Progress = Callable[[str, int, int], None]
-
-
-def ignore_progress(stage: str, done: int, total: int) -> None:
-    """Accept a progress report and show nothing."""
 
 
 @dataclass

@@ -24,8 +24,8 @@ from answerkey.errors import (
     listing,
     suggest,
 )
-from answerkey.evaluate.display import Display, choose_display
-from answerkey.evaluate.job import Progress, Shared, complete_job, open_jobs
+from answerkey.evaluate.display import Display, Progress, choose_display
+from answerkey.evaluate.job import Shared, complete_job, open_jobs
 from answerkey.evaluate.manifest import (
     SYSTEM,
     describe_job,

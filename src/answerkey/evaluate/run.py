@@ -29,9 +29,9 @@ from answerkey.errors import (
     Stopped,
     raise_all,
 )
-from answerkey.evaluate.display import Display, NullProgress, choose_display
+from answerkey.evaluate.display import Display, Progress, choose_display
 from answerkey.evaluate.evaluate import call_together, check_jobs, evaluate
-from answerkey.evaluate.job import Progress, Shared, open_jobs
+from answerkey.evaluate.job import Shared, open_jobs
 from answerkey.evaluate.manifest import describe_run, describe_sources, tabulate_samples
 from answerkey.evaluate.options import RunOptions, ScoreOptions, read_options, show_options
 from answerkey.models.config import CachePolicy, FunctionConfig, ModelConfig
@@ -313,7 +313,7 @@ def run_matrix(
         plans.append((plan, chosen))
     engine = open_engine(first.engine, first.ray_address)
     place = choose_place(out, plans[0][0].key)
-    display = display or NullProgress()
+    display = display or Display()
     shared = Shared()
     runs = []
     for plan, chosen in plans:
@@ -506,7 +506,7 @@ def score(
     policies, notices = choose_policies({ready.key: ready}, ready.key, chosen)
     manifest = describe_run(ready.key, ready.display_name, jobs, notices, policies)
     pending = PendingRun(ready.key, jobs, manifest, engine, chosen)
-    return make_run(pending, None, NullProgress())
+    return make_run(pending, None, Display())
 
 
 def _find_samples(samples: Tabular | str | Path, options: Options) -> DatasetSpec:

@@ -18,7 +18,7 @@ import polars as pl
 from answerkey.datasets.dataset import Dataset
 from answerkey.engines import Spread, open_engine
 from answerkey.errors import RunError
-from answerkey.evaluate.job import Progress, ignore_progress
+from answerkey.evaluate.display import Progress, ignore_progress
 from answerkey.evaluate.reopen import Reopened, find_task, reopen
 from answerkey.metrics.base import count_left_out, sort_keys
 from answerkey.metrics.task_counts import find_invalid_reasons

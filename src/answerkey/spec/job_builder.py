@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -21,7 +21,7 @@ from answerkey.spec.job import BASE, Job, ModelChoice, Plan, Variant
 from answerkey.spec.nodes import Location, Node, advise, with_key
 from answerkey.spec.project import YAML_ENDINGS, Project
 from answerkey.spec.sources import DatasetSpec, build_dataset, is_remote
-from answerkey.spec.task import Task
+from answerkey.spec.task import Task, build_task
 from answerkey.spec.validation import Fields, Key, assign_keys, fields_of, validate_node
 
 #: How scorers name the models that they call, and where, by the keys of the scorers.
@@ -119,10 +119,38 @@ def list_variants(
             yield task.having("definition", changed), Variant(key, entry.key)
 
 
+def build_jobs(
+    project: Project,
+    variants: Iterable[tuple[Node, Variant | None]],
+    keys: Sequence[str],
+    settings: Settings,
+    common: Settings,
+    build: Callable[[Task], Job | None],
+) -> list[Job | None]:
+    """Return the job that `build` makes of each variant of a task; None where it cannot be built.
+
+    `settings` are config values for the task, and of `common` those that it declares. `keys` are
+    those of the task specifications.
+    """
+    jobs = []
+    for node, variant in variants:
+        config = resolve(project, node, settings, common)
+        task = build_task(node, config)
+        job = None
+        if task is not None:
+            if config.is_read:
+                check_references(project, config, keys)
+            job = build(task)
+        if job is not None and variant is not None:
+            job = replace(job, key=variant.job_key, variant=variant)
+        jobs.append(job)
+    return jobs
+
+
 def build_job(
     project: Project,
-    task: Task,
     key: str,
+    task: Task,
     *,
     model_key: str | None = None,
     place: Place | None = None,

@@ -63,13 +63,14 @@ class Parameter(Fields):
             raise SpecError("E111", "may not be null", hint=hint)
         if value is None:
             return None
-        if is_text and self.is_several():
+        if is_text and self.is_several:
             value = parse_several(str(value))
         return self.check(value)
 
+    @property
     def is_several(self) -> bool:
-        """Return whether a value is a list or a mapping."""
-        return False
+        """Whether a value is a list or a mapping."""
+        return self.type in {"list", "dict"}
 
     def check(self, value: object) -> object:
         """Return a value that is not null as this type."""
@@ -145,10 +146,6 @@ class ListParameter(Parameter):
     type: Literal["list"]
     dtype: ElementType = "string"
 
-    def is_several(self) -> bool:
-        """Return that it is a list."""
-        return True
-
     def find_type(self) -> Hint:
         """Return a list of `dtype`."""
         return _LISTS[self.dtype]
@@ -159,10 +156,6 @@ class DictParameter(Parameter):
 
     type: Literal["dict"]
     value_dtype: ElementType = "string"
-
-    def is_several(self) -> bool:
-        """Return that it is a mapping."""
-        return True
 
     def find_type(self) -> Hint:
         """Return a mapping to `value_dtype`."""
@@ -180,8 +173,9 @@ class CategoricalParameter(Parameter):
     multiple: bool = False
     values_mapping: Plain | None = None
 
+    @property
     def is_several(self) -> bool:
-        """Return whether it is a list of allowed values."""
+        """Whether a value is a list of allowed ones."""
         return self.multiple
 
     def check(self, value: object) -> object:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ from answerkey.spec.job import Job, ModelChoice, Plan
 from answerkey.spec.job_builder import (
     add_policies,
     build_job,
-    check_references,
+    build_jobs,
     find_judges,
     list_judges,
     list_variants,
@@ -342,25 +343,15 @@ def _plan_task(project: Project, node: Node, settings: Settings) -> Plan:
         key = "task"  # the task itself says what is wrong with its key
     project.tasks[key] = node
     has_completions = project.options.brings_completions
-    jobs: list[Job | None] = []
-    for task_node, variant in list_variants(node, key, has_completions=has_completions):
-        config = resolve(project, task_node, settings)
-        task = build_task(task_node, config)
-        if task is None:
-            continue
-        if config.is_read:
-            check_references(project, config, [key])
-        job = build_job(project, task, key)
-        if job is not None and variant is not None:
-            job = replace(job, key=variant.job_key, variant=variant)
-        jobs.append(job)
-    return _plan_jobs(project, jobs)
+    variants = list_variants(node, key, has_completions=has_completions)
+    build = partial(build_job, project, key)
+    return _plan_jobs(project, build_jobs(project, variants, [key], settings, {}, build))
 
 
 def _plan_built_task(project: Project, task: Task, settings: Settings) -> Plan:
     open_given_dataset(project)
     report_unknown(settings, [])
-    return _plan_jobs(project, [build_job(project, task, task.key)])
+    return _plan_jobs(project, [build_job(project, task.key, task)])
 
 
 def _plan_jobs(project: Project, planned: Sequence[Job | None]) -> Plan:

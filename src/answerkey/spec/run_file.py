@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from answerkey.spec.job import BASE, Job, Plan
 from answerkey.spec.job_builder import (
     add_policies,
     build_job,
+    build_jobs,
     check_references,
     list_variants,
     open_given_dataset,
@@ -25,7 +27,7 @@ from answerkey.spec.options import Options
 from answerkey.spec.project import Project
 from answerkey.spec.shapes import SpecificationFields
 from answerkey.spec.sources import resolve_stated
-from answerkey.spec.task import Task, build_task, override_trials
+from answerkey.spec.task import Task, override_trials
 from answerkey.spec.validation import assign_keys, carry_over, validate_node
 
 _SELECTION = frozenset(shapes.SelectionFields.model_fields)
@@ -143,7 +145,7 @@ def _list_jobs(
     keys = assign_keys(candidates, "task specification", _WITHIN)
     jobs: list[Job | None] = []
     for entry, key in zip(entries, keys, strict=True):
-        jobs += _build_jobs(project, entry, key, keys, settings, common)
+        jobs += _build_entry(project, entry, key, keys, settings, common)
     for job in filter(None, jobs):
         if job.variant and job.variant.key != BASE and job.key in keys:
             message = f"task specification key `{job.key}` is used twice {_WITHIN}"
@@ -152,7 +154,7 @@ def _list_jobs(
     return jobs
 
 
-def _build_jobs(
+def _build_entry(
     project: Project,
     entry: Node,
     key: str,
@@ -179,27 +181,18 @@ def _build_jobs(
         node = override_trials(node, shared, entry.field("trials"))
     is_stated = not entry.field("completions").is_null
     has_completions = project.options.brings_completions or is_stated
-    jobs: list[Job | None] = []
-    for variant_node, variant in list_variants(node, key, has_completions=has_completions):
-        config = resolve(project, variant_node, values, settings)
-        task = build_task(variant_node, config)
-        job = None
-        if task is not None:
-            check_references(project, config, keys)
-            job = _build_job(project, task, fields, entry, key, common)
-        if job is not None and variant is not None:
-            job = replace(job, key=variant.job_key, variant=variant)
-        jobs.append(job)
-    return jobs
+    variants = list_variants(node, key, has_completions=has_completions)
+    build = partial(_build_job, project, key, fields, entry, common)
+    return build_jobs(project, variants, keys, values, settings, build)
 
 
 def _build_job(
     project: Project,
-    task: Task,
+    key: str,
     fields: SpecificationFields,
     entry: Node,
-    key: str,
     common: Common,
+    task: Task,
 ) -> Job | None:
     """Return the job of a task with what its specification says; None without a dataset."""
     completions: Location | DataTable | None = None
@@ -218,8 +211,8 @@ def _build_job(
         generation = build_generation(fields)
     job = build_job(
         project,
-        task,
         key,
+        task,
         model_key=fields.model_key,
         place=entry.key_place("model_key"),
         completions=completions,

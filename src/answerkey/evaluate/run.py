@@ -47,16 +47,12 @@ from answerkey.runs import (
 )
 from answerkey.sandbox import Snippet, require_trust
 from answerkey.spec import (
-    DatasetSpec,
     Job,
     Options,
     Plan,
     Task,
     is_data_file,
-    load_dataset,
-    load_judges,
     load_plan,
-    load_task,
 )
 from answerkey.spec.options import name_path
 from answerkey.types import Notice
@@ -65,7 +61,7 @@ from answerkey.types import Notice
 TaskSource = Task | Mapping[str, object] | str | Path
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PendingRun:
     """A run with open jobs; `manifest` is what `run.json` says first.
 
@@ -197,14 +193,14 @@ async def arun(
         pool.shutdown(wait=False)
 
 
-def read_plan(path: TaskSource, options: Options) -> Plan:
+def read_plan(path: TaskSource, options: Options, *, is_callers: bool | None = None) -> Plan:
     """Load a run or task file; raise all its errors at once, and E118 for untrusted code."""
     source: object = path
     if not isinstance(source, Task | Mapping | str | Path):
         message = f"a task, a task file or a data file is needed, not a {type(source).__name__}"
         hint = "for a table: `ak.score(ak.mcqa(question=…, options=…, truth=…), table, model=…)`"
         raise SpecError("E119", message, hint=hint)
-    plan = load_plan(path, options)
+    plan = load_plan(path, options, is_callers=is_callers)
     raise_all(plan.errors)
     if not plan.jobs:
         name = str(path) if isinstance(path, str | Path) else "the mapping"
@@ -344,7 +340,7 @@ def _refuse_calls(jobs: Iterable[Job]) -> None:
             raise SpecError("E119", message, hint=hint)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class MatrixMember:
     """One of several runs: its name and folder, and what there is of it.
 
@@ -471,53 +467,23 @@ def score(
     if is_data_file(task) == (samples is not None):
         message = "a data file in place of a task brings its samples; a task needs some"
         raise SpecError("E119", message, hint="pass a task and `samples`, or a data file alone")
-    if samples is None:
-        plan_options = chosen
-        if completions is not None:
-            plan_options = replace(chosen, completions="given")
-        [job] = read_plan(str(task), plan_options).jobs
-        ready = job.task
-        source = job.dataset_spec
-    else:
-        ready = task if isinstance(task, Task) else load_task(task, chosen)
-        source = _find_samples(samples, chosen)
+    if isinstance(samples, str | Path):
+        chosen = replace(chosen, dataset=samples)
+    elif samples is not None:
+        chosen = replace(chosen, dataset=MemorySource(load_rows(samples, name="samples")))
+    recorded = _load_completions(completions)
+    plan_options = chosen
+    if recorded is not None or (samples is not None and chosen.model is None):
+        plan_options = replace(chosen, completions="given")
+    plan = read_plan(task, plan_options, is_callers=isinstance(task, Mapping) or None)
     engine = open_engine(chosen.engine, chosen.ray_address)
-    is_callers = isinstance(task, Mapping)
-    judges = load_judges(
-        ready,
-        run_file=None,
-        options=chosen,
-        is_callers=is_callers,
-    )
-    require_trust(ready.snippets, trust_code=chosen.trust_code)
-    job = Job(
-        ready.key,
-        ready,
-        source,
-        model_choice=chosen.model,
-        model_key=chosen.model_name,
-        selection=chosen.selection(),
-        judge_choices=judges,
-        completions_from=_load_completions(completions),
-    )
+    planned = [replace(job, completions_from=recorded) for job in plan.jobs]
     # In memory, there is no file of completions that the run could refer to.
     kept = replace(chosen, copy=True)
-    jobs = open_jobs([job], kept, can_use_own=True)
-    policies, notices = choose_policies({ready.key: ready}, ready.key, chosen)
-    manifest = describe_run(ready.key, ready.display_name, jobs, notices, policies)
-    pending = PendingRun(ready.key, jobs, manifest, engine, chosen)
+    jobs = open_jobs(planned, kept, can_use_own=True)
+    manifest = describe_run(plan.key, plan.display_name, jobs, plan.notices, plan.policies)
+    pending = PendingRun(plan.key, jobs, manifest, engine, chosen)
     return make_run(pending, None, Display())
-
-
-def _find_samples(samples: Tabular | str | Path, options: Options) -> DatasetSpec:
-    """Return where samples come from: a file, the YAML of a dataset, or a table in memory."""
-    if not isinstance(samples, str | Path):
-        return DatasetSpec("samples", MemorySource(load_rows(samples, name="samples")))
-    if Path(samples).suffix.lower() in {".yaml", ".yml"}:
-        dataset = load_dataset(samples, options)
-        if dataset is not None:
-            return dataset
-    return DatasetSpec.of_path(samples)
 
 
 def _load_completions(

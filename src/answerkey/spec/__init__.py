@@ -4,7 +4,6 @@ from answerkey.spec.job import Job, Plan
 from answerkey.spec.nodes import sort_errors
 from answerkey.spec.options import Options
 from answerkey.spec.plan import (
-    is_task_file,
     load_dataset,
     load_judges,
     load_model,
@@ -32,7 +31,6 @@ __all__ = [
     "Task",
     "find_ready_made",
     "is_data_file",
-    "is_task_file",
     "load_dataset",
     "load_judges",
     "load_model",

@@ -57,7 +57,7 @@ class Variant:
         return self.of if self.key == BASE else f"{self.of}-{self.key}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Job:
     """A task to run on a dataset, with its model and its judges.
 
@@ -231,7 +231,7 @@ class Job:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Plan:
     """What a file says to run, as much as could be built of it, with everything that is wrong.
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from answerkey.datasets.formats import FORMATS
 from answerkey.errors import (
@@ -21,7 +20,7 @@ from answerkey.errors import (
     raise_all,
 )
 from answerkey.models.config import Generation
-from answerkey.spec import definitions, shapes
+from answerkey.spec import definitions
 from answerkey.spec.config import (
     Settings,
     given_by_caller,
@@ -80,8 +79,6 @@ _RUN_ONLY = frozenset(
     }
 )
 _DATASET_ONLY = frozenset({"source", "file_path"})
-_SELECTION = frozenset(shapes.SelectionFields.model_fields)
-_WITHIN = "in the evaluation"
 #: What a file is that is neither a task file nor a run file.
 _OTHER_KINDS = {
     "empty": "empty",
@@ -92,10 +89,6 @@ _OTHER_KINDS = {
 _KINDS_HINT = "a run file has `tasks` and `evaluation`, a task file has `key` and `definition`"
 #: What can be read as a task or a run: a file, or plain values of the same form.
 TaskSource = Location | Mapping[str, object]
-#: How scorers name the models that they call, and where, by the keys of the scorers.
-Judges = Mapping[str, tuple[str, Place]]
-#: What a run says of all its tasks.
-Common = Mapping[str, Any]
 
 
 def load_task(
@@ -124,15 +117,6 @@ def load_task(
     if built is None:
         raise InternalError("E901", "a task without errors was not built")
     return built
-
-
-def is_task_file(path: Location) -> bool:
-    """Return whether a path leads to a task file, rather than a run file or a folder."""
-    try:
-        node = _open(path, Options(), ProblemList())[1]
-    except AnswerkeyError:
-        return False
-    return _find_kind(node) == "task"
 
 
 def load_dataset(path: Location, options: Options | None = None) -> DatasetSpec | None:
@@ -183,12 +167,11 @@ def load_judges(
     *,
     run_file: Location | None,
     options: Options,
-    is_callers: bool = False,
 ) -> dict[str, ModelChoice]:
     """Return the models that the scorers of a task call, by the scorer's key.
 
     Raise all errors at once. A key is looked up in `run_file`, where the task is used; without one,
-    only a name will do. `is_callers`: the caller wrote the task, not a file.
+    only a name will do.
     """
     names = list_judges(task)
     if not names:
@@ -203,7 +186,7 @@ def load_judges(
                 problems.add("E113", message, place, f"{hint}, or use a run file")
         raise_all(problems.errors)
     project = Project.open(_folder_of(run_file or task.file), options, problems)
-    project.is_callers = is_callers
+    project.is_callers = False
     if run_file is not None and has_keys:
         node = project.read(find_file(Path(run_file)))
         if "definition" not in node.entries:
@@ -222,8 +205,16 @@ def _folder_of(file: Location | None) -> Path:
     return path if path.is_dir() else path.parent
 
 
-def load_plan(path: Task | TaskSource, options: Options | None = None) -> Plan:
-    """Return the plan of a run file or its folder, a task file, a Task or a ready-made task."""
+def load_plan(
+    path: Task | TaskSource,
+    options: Options | None = None,
+    *,
+    is_callers: bool | None = None,
+) -> Plan:
+    """Return the plan of a run file or its folder, a task file, a Task or a ready-made task.
+
+    `is_callers` says of a mapping whether the caller wrote it, and so names its models.
+    """
     options = options or Options()
     problems = ProblemList()
     plan = Plan()
@@ -239,6 +230,7 @@ def load_plan(path: Task | TaskSource, options: Options | None = None) -> Plan:
             plan = _plan_ready_made(project, ready, settings)
         else:
             project, node = _open(path, options, problems)
+            project.is_callers = is_callers
             kind = _find_kind(node)
             if kind == "run":
                 from answerkey.spec.run_file import plan_run

@@ -155,7 +155,7 @@ def parse_env(text: str, shown: str) -> dict[str, str]:
     return values
 
 
-@dataclass
+@dataclass(eq=False)
 class Inclusion:
     """Follows `!include` and `$ref`; `folder` may not be left."""
 
@@ -291,7 +291,7 @@ class Inclusion:
         return path
 
 
-@dataclass
+@dataclass(eq=False)
 class Project:
     """A folder of files, with everything they define by key and the caller's options.
 

@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from answerkey.datasets.dataset import Selection
 from answerkey.datasets.tables import DataTable
-from answerkey.spec import definitions, shapes
+from answerkey.spec import definitions
 from answerkey.spec.config import Config, Settings, list_declared, refuse_config, report_unknown
 from answerkey.spec.job import BASE, Job, Plan
 from answerkey.spec.job_builder import (
@@ -25,12 +27,98 @@ from answerkey.spec.job_builder import (
 from answerkey.spec.nodes import Location, Node, Plain, with_key
 from answerkey.spec.options import Options
 from answerkey.spec.project import Project
-from answerkey.spec.shapes import SpecificationFields
+from answerkey.spec.shapes import (
+    OLD,
+    Count,
+    GenerationFields,
+    NamedByFile,
+    TrialsConfigFields,
+    part,
+)
 from answerkey.spec.sources import resolve_stated
 from answerkey.spec.task import Task, override_trials
-from answerkey.spec.validation import assign_keys, carry_over, validate_node
+from answerkey.spec.validation import (
+    Fields,
+    Key,
+    Text,
+    Whole,
+    assign_keys,
+    carry_over,
+    validate_node,
+)
 
-_SELECTION = frozenset(shapes.SelectionFields.model_fields)
+#: A reference to a model or an adapter may also contain `$`; a built-in model is named with its
+#: parameters.
+MODEL_REFERENCE = r"^[a-zA-Z0-9_\-$]+([/:].+)?$"
+ModelReference = Annotated[Text, Field(pattern=MODEL_REFERENCE, max_length=1000)]
+CachePolicy = Literal["reuse", "update", "no-cache"]
+Subsampling = Literal["head", "random"]
+
+
+class RepeatabilityFields(Fields):
+    """How often a task specification is run."""
+
+    num_runs: Annotated[Whole, Field(ge=2)]
+
+
+class SelectionFields(Fields):
+    """Which rows of the dataset are used."""
+
+    num_samples: Count | None = None
+    subsampling: Subsampling | None = None
+    seed: Whole | None = None
+    stratify_by: Text | None = None
+
+
+class SpecificationFields(SelectionFields):
+    """One task of an evaluation with its config and model."""
+
+    type: Literal["standard"] = "standard"
+    key: Key | None = None
+    display_name: Text | None = None
+    task_key: Key
+    task_config: Plain | None = None
+    model_key: ModelReference | None = None
+    completions: Text | None = None
+    generation: GenerationFields | None = None
+    extra_body: Plain | None = None
+    trials: Annotated[Any, part("trials")] | None = None
+    repeatability: RepeatabilityFields | None = None
+
+
+class EvaluationFields(NamedByFile):
+    """What a run evaluates."""
+
+    config_spec: list[Annotated[Any, part("parameter")]] | None = None
+    task_specifications: list[Annotated[Any, part("specification")]]
+    mode: Literal["debug", "full"] | None = Field(default=None, json_schema_extra=OLD)
+    num_samples: Count | None = Field(default=None, json_schema_extra=OLD)
+    subsampling: Subsampling | None = Field(default=None, json_schema_extra=OLD)
+    cache_policy: CachePolicy | None = Field(default=None, json_schema_extra=OLD)
+
+
+class RunConfigFields(SelectionFields):
+    """How a run is carried out."""
+
+    cache_policy: CachePolicy | None = None
+    trials_config: TrialsConfigFields | None = None
+
+
+class RunFields(Fields):
+    """A run file."""
+
+    secrets: Plain | list[Any] | None = None
+    model_adapters: list[Annotated[Any, part("adapter")]] | None = None
+    models: list[Annotated[Any, part("model")]] | None = None
+    datasets: list[Annotated[Any, part("dataset")]] | None = None
+    tasks: list[Annotated[Any, part("task")]] | None = None
+    evaluation: Annotated[Any, part("evaluation")] | None = None
+    config: Plain | None = None
+    run_config: Annotated[Any, part("run_config")] | None = None
+    policies: list[Annotated[Any, part("policy")]] | Annotated[Any, part("policy")] | None = None
+
+
+_SELECTION = frozenset(SelectionFields.model_fields)
 _WITHIN = "in the evaluation"
 #: What a run says of all its tasks.
 Common = Mapping[str, Any]
@@ -38,7 +126,7 @@ Common = Mapping[str, Any]
 
 def plan_run(project: Project, node: Node, callers: Settings) -> Plan:
     """Return the plan of a run file."""
-    validate_node(shapes.RunFields, node, "the run file")
+    validate_node(RunFields, node, "the run file")
     definitions.define(project, node)
     open_given_dataset(project)
     settings = {**node.field("config").entries, **callers}
@@ -55,7 +143,7 @@ def plan_run(project: Project, node: Node, callers: Settings) -> Plan:
     if fields is None:
         file = Path(node.place.file or "run.yaml")
         name = file.resolve().parent.name or "run"
-        fields = shapes.EvaluationFields.model_construct(key=name)
+        fields = EvaluationFields.model_construct(key=name)
     plan = Plan(
         key=fields.key,
         jobs=tuple(filter(None, built)),
@@ -94,7 +182,7 @@ def _read_run_config(node: Node) -> Plain:
     if node.is_null:
         return {}
     refuse_config(node)
-    fields = validate_node(shapes.RunConfigFields, node, "`run_config`")
+    fields = validate_node(RunConfigFields, node, "`run_config`")
     if fields is None:
         return {}
     common = fields.model_dump(exclude_none=True)
@@ -107,7 +195,7 @@ def _read_evaluation(
     project: Project,
     node: Node,
     settings: Settings,
-) -> tuple[shapes.EvaluationFields | None, Config, list[Node]]:
+) -> tuple[EvaluationFields | None, Config, list[Node]]:
     """Return the fields and the config of an evaluation, and its task specifications.
 
     A run without an evaluation runs every task.
@@ -124,7 +212,7 @@ def _read_evaluation(
         config = resolve(project, node, {}, settings)
         check_references(project, config, ())
         node = config.fill(node.without("config_spec"))
-    fields = validate_node(shapes.EvaluationFields, node, "`evaluation`")
+    fields = validate_node(EvaluationFields, node, "`evaluation`")
     return fields, config, list(node.field("task_specifications").items)
 
 

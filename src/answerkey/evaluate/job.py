@@ -46,13 +46,13 @@ class Shared:
 
     values: list[tuple[object, Any]] = field(default_factory=list)
 
-    def get(self, make: Callable[..., Any], *arguments: object, **named: object) -> Any:  # noqa: ANN401 - what `make` makes
+    def get(self, make: Callable[..., Any], *arguments: object, **keywords: object) -> Any:  # noqa: ANN401 - what `make` makes
         """Return what a function makes of arguments, or has made of them before."""
-        key = (make, arguments, named)
+        key = (make, arguments, keywords)
         for earlier_key, value in self.values:
             if earlier_key == key:
                 return value
-        value = make(*arguments, **named)
+        value = make(*arguments, **keywords)
         self.values.append((key, value))
         return value
 
@@ -85,20 +85,9 @@ def open_job(
     A check opens the whole dataset, and needs no model. The samples' own completions stand in for a
     model that is not named, if they can.
     """
-    shared = shared or Shared()
     earlier = len(problems.errors)
     selection = Selection() if is_check else job.selection
-    with collecting(problems, job.dataset_spec):
-        source = shared.get(pin_source, job.dataset_spec.source)
-        name = job.dataset_spec.key
-        dataset = shared.get(open_dataset, source, selection=selection, name=name)
-        job = replace(job, dataset_spec=replace(job.dataset_spec, source=source), opened=dataset)
-    if job.examples_spec is not None:
-        with collecting(problems, job.examples_spec):
-            source = shared.get(pin_source, job.examples_spec.source)
-            examples = shared.get(open_dataset, source, name=job.examples_spec.key).samples()
-            spec = replace(job.examples_spec, source=source)
-            job = replace(job, examples_spec=spec, examples=examples)
+    job = _open_samples(job, selection, shared or Shared(), problems)
     if job.opened is None:
         return None
     origin = job.completions_from
@@ -107,7 +96,8 @@ def open_job(
     table = None
     with collecting(problems):
         table = _load_completions(origin)
-    job = _order_samples(job, table, problems)
+    if job.task.choice_order is not None:
+        job = _order_samples(job, table, problems)
     for error in find_missing_columns(job):
         problems.report(error)
     calls_model = _calls_model(job, options, origin, can_use_own=can_use_own)
@@ -131,6 +121,24 @@ def open_job(
     return plan_work(completed)
 
 
+def _open_samples(job: Job, selection: Selection, shared: Shared, problems: ProblemList) -> Job:
+    """Return the job with its dataset and examples, whose files and addresses are fixed from now
+    on.
+    """
+    with collecting(problems, job.dataset_spec):
+        source = shared.get(pin_source, job.dataset_spec.source)
+        name = job.dataset_spec.key
+        dataset = shared.get(open_dataset, source, selection=selection, name=name)
+        job = replace(job, dataset_spec=replace(job.dataset_spec, source=source), opened=dataset)
+    if job.examples_spec is not None:
+        with collecting(problems, job.examples_spec):
+            source = shared.get(pin_source, job.examples_spec.source)
+            examples = shared.get(open_dataset, source, name=job.examples_spec.key).samples()
+            spec = replace(job.examples_spec, source=source)
+            job = replace(job, examples_spec=spec, examples=examples)
+    return job
+
+
 def _load_completions(origin: Location | DataTable | Rows | None) -> Rows | None:
     """Return the recorded completions that are in a file or in memory."""
     if isinstance(origin, Location):
@@ -140,8 +148,6 @@ def _load_completions(origin: Location | DataTable | Rows | None) -> Rows | None
 
 def _order_samples(job: Job, table: Rows | None, problems: ProblemList) -> Job:
     """Return the job with a row for each order in which its task shows a sample."""
-    if job.task.choice_order is None:
-        return job
     from answerkey.evaluate.choice_order import order_dataset
 
     dataset = job.dataset

@@ -10,6 +10,7 @@ from pathlib import Path
 from pydantic import create_model
 
 from answerkey import features
+from answerkey.datasets.dataset import Selection
 from answerkey.datasets.tables import DataTable
 from answerkey.errors import AnswerkeyError, Place, listing
 from answerkey.models.config import Generation
@@ -186,6 +187,7 @@ def build_job(
         dataset_spec=dataset,
         model_choice=model,
         model_key=reference,
+        selection=options.select(Selection()),
         examples_spec=examples,
         judge_choices=judges,
         completions_from=completions,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -156,14 +156,14 @@ class Options:
         hint = "write `--allow-failed 5` or `--allow-failed 2%`"
         raise SpecError("E119", message, hint=hint)
 
-    def selection(self) -> Selection:
-        """Return which rows are used."""
+    def select(self, base: Selection) -> Selection:
+        """Return which rows are used: those of `base`, unless the caller says otherwise."""
         chosen = {}
         for name in ("num_samples", "subsampling", "seed"):
             value = getattr(self, name)
             if value is not None:
                 chosen[name] = value
-        return Selection(**chosen)
+        return replace(base, **chosen)
 
     def parse_price(self) -> Price | None:
         """Return what one token costs by the caller's own statement; None without one."""

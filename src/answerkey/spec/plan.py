@@ -348,12 +348,11 @@ def _plan_built_task(project: Project, task: Task, settings: Settings) -> Plan:
 
 def _plan_jobs(project: Project, planned: Sequence[Job | None]) -> Plan:
     """Return the plan of one task and its variants."""
-    selection = project.options.selection()
-    jobs = [replace(job, selection=selection) for job in planned if job is not None]
+    jobs = tuple(filter(None, planned))
     if not jobs:
         return Plan()
     task = jobs[0].task
-    plan = Plan(task.key, tuple(jobs), task.display_name)
+    plan = Plan(task.key, jobs, task.display_name)
     if project.options.states_gates:
         return add_policies(plan, project)
     return plan

@@ -25,7 +25,6 @@ from answerkey.spec.job_builder import (
     resolve,
 )
 from answerkey.spec.nodes import Location, Node, Plain, with_key
-from answerkey.spec.options import Options
 from answerkey.spec.project import Project
 from answerkey.spec.shapes import (
     OLD,
@@ -118,7 +117,7 @@ class RunFields(Fields):
     policies: list[Annotated[Any, part("policy")]] | Annotated[Any, part("policy")] | None = None
 
 
-_SELECTION = frozenset(SelectionFields.model_fields)
+_SELECTION = set(SelectionFields.model_fields)
 _WITHIN = "in the evaluation"
 #: What a run says of all its tasks.
 Common = Mapping[str, Any]
@@ -284,10 +283,10 @@ def _build_job(
 ) -> Job | None:
     """Return the job of a task with what its specification says; None without a dataset."""
     completions: Location | DataTable | None = None
-    stated = entry.field("completions").value
+    table = entry.field("completions").value
     needs_model = task.solver is not None and task.solver.needs_model
-    if isinstance(stated, DataTable):
-        completions = stated
+    if isinstance(table, DataTable):
+        completions = table
     elif fields.completions is not None and not (needs_model and project.options.model is not None):
         # The caller's model is called in place of the file's completions.
         place = entry.entries["completions"].place
@@ -308,6 +307,8 @@ def _build_job(
     )
     if job is None:
         return None
+    rows = {name: common[name] for name in _SELECTION & common.keys()}
+    rows |= fields.model_dump(include=_SELECTION, exclude_none=True)
     model_name = fields.model_key
     if model_name in project.models:
         model_name = project.models[model_name].title
@@ -315,23 +316,6 @@ def _build_job(
         job,
         display_name=fields.display_name,
         model_name=model_name,
-        selection=_select_rows(common, fields, project.options),
+        selection=project.options.select(Selection(**rows)),
         num_runs=fields.repeatability.num_runs if fields.repeatability else 1,
     )
-
-
-def _select_rows(
-    common: Common,
-    fields: SpecificationFields,
-    options: Options,
-) -> Selection:
-    """Return which rows are used; the caller's word wins, then the task specification's."""
-    selected = {}
-    for name in _SELECTION:
-        layers = [common.get(name)]
-        for layer in (fields, options):
-            layers.append(getattr(layer, name, None))
-        for value in layers:
-            if value is not None:
-                selected[name] = value
-    return Selection(**selected)

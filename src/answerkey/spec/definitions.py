@@ -227,8 +227,10 @@ def _suggest_model(
 
     whole = complete_name(name)
     hints = []
-    if project.models or not is_callers:
+    if project.models:
         hints.append(advise(name, project.models, "models"))
+    elif not is_callers:
+        hints.append("name it as `provider/model` or by its URL, or define it in a run file")
     if whole != name:
         hints.append(f"write `{whole}` for the model of that provider")
     elif is_callers:

@@ -177,17 +177,9 @@ def load_judges(
     if not names:
         return {}
     problems = ProblemList()
-    has_keys = any("/" not in name for name, _ in names.values())
-    if run_file is None and has_keys:
-        hint = "name it as `provider/model` or by its URL (`http://HOST/v1#NAME`)"
-        for name, place in names.values():
-            if "/" not in name:
-                message = f"model `{name}` is not defined: a task by itself has no models"
-                problems.add("E113", message, place, f"{hint}, or use a run file")
-        raise_all(problems.errors)
     project = Project.open(_folder_of(run_file or task.file), options, problems)
     project.is_callers = False
-    if run_file is not None and has_keys:
+    if run_file is not None and any("/" not in name for name, _ in names.values()):
         node = project.read(find_file(Path(run_file)))
         if "definition" not in node.entries:
             definitions.define(project, node)

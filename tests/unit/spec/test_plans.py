@@ -295,7 +295,7 @@ def test_names_that_are_not_defined_get_the_nearest(project: Write) -> None:
     project(run_yaml=run, task_yaml=task)
     assert {(error.code, error.hint) for error in load_plan("run.yaml").errors} == {
         ("E113", "did you mean `questions`?"),
-        ("E113", "models: none"),
+        ("E113", "name it as `provider/model` or by its URL, or define it in a run file"),
         ("E113", "did you mean `mcqa`?"),
     }
 
@@ -603,8 +603,11 @@ def test_judges_are_found_again_in_a_run_file(project: Write) -> None:
 
 def test_key_of_a_judge_needs_a_run_file(project: Write) -> None:
     """A task by itself can only name models by provider or URL."""
-    with pytest.raises(SpecError, match="a task by itself has no models") as caught:
+    with pytest.raises(SpecError, match="model `gpt-judge` is not defined") as caught:
         load_judges(judged(project, "gpt-judge"), run_file=None, options=Options())
     assert (caught.value.code, str(caught.value.where)) == ("E113", "task.yaml:12:64")
+    assert (
+        caught.value.hint == "name it as `provider/model` or by its URL, or define it in a run file"
+    )
     named = load_judges(judged(project, "openai/gpt-4.1"), run_file=None, options=Options())
     assert list(named) == ["quality"]

@@ -607,7 +607,9 @@ def test_key_of_a_judge_needs_a_run_file(project: Write) -> None:
         load_judges(judged(project, "gpt-judge"), run_file=None, options=Options())
     assert (caught.value.code, str(caught.value.where)) == ("E113", "task.yaml:12:64")
     assert (
-        caught.value.hint == "name it as `provider/model` or by its URL, or define it in a run file"
+    assert caught.value.hint == (
+        "name it as `provider/model` or by its URL, or define it in a run file; "
+        "write `openai/gpt-judge` for the model of that provider"
     )
     named = load_judges(judged(project, "openai/gpt-4.1"), run_file=None, options=Options())
     assert list(named) == ["quality"]

@@ -606,7 +606,6 @@ def test_key_of_a_judge_needs_a_run_file(project: Write) -> None:
     with pytest.raises(SpecError, match="model `gpt-judge` is not defined") as caught:
         load_judges(judged(project, "gpt-judge"), run_file=None, options=Options())
     assert (caught.value.code, str(caught.value.where)) == ("E113", "task.yaml:12:64")
-    assert (
     assert caught.value.hint == (
         "name it as `provider/model` or by its URL, or define it in a run file; "
         "write `openai/gpt-judge` for the model of that provider"

@@ -212,7 +212,12 @@ def run_command(
         if dry_run:
             return _show_plans(console, source, options)
         with console.display() as display:
-            made = run_matrix(source, out=out, display=display, **options)
+            made = run_matrix(
+                source,
+                out=out,
+                display=display,
+                **options,
+            )
         return finish(console, made, write=write)
 
 
@@ -225,7 +230,14 @@ def _show_plans(console: Console, file: Source, options: Chosen) -> int:
     columns = options.pop("completion_columns") or (None,)
     plans = []
     for model, column in product(models, columns):
-        plans.append(plan_calls(file, **options, model=model, completion_column=column))
+        plans.append(
+            plan_calls(
+                file,
+                **options,
+                model=model,
+                completion_column=column,
+            )
+        )
     described = list(map(describe_plan, plans))
     console.show(
         lambda: {"dry_run": described[0] if len(described) == 1 else described},
@@ -456,7 +468,12 @@ def score_command(
         source = open_source(console, file, options)
         options["calls_model"] = options["completions"] is not None or bool(completion_columns)
         with console.display() as display:
-            made = run_matrix(source, out=out, display=display, **options)
+            made = run_matrix(
+                source,
+                out=out,
+                display=display,
+                **options,
+            )
         return finish(console, made, write=write)
 
 
@@ -472,7 +489,12 @@ def score_command(
 @option("--task", "KEY", "Task, if FILE has several.")
 @add_options(CONFIG, DATASET, *ROW_OPTIONS)
 def export_prompts_command(
-    console: Console, file: str, *, out: str, task: str | None, **options: Any
+    console: Console,
+    file: str,
+    *,
+    out: str,
+    task: str | None,
+    **options: Any,
 ) -> None:
     """Write the prompts of a task, for an engine that generates offline; call no model.
 
@@ -483,7 +505,13 @@ def export_prompts_command(
 
     open_data_file(console, file, options)
     with console.display() as display:
-        rows = export_prompts(file, out, task=task, progress=display.report, **options)
+        rows = export_prompts(
+            file,
+            out,
+            task=task,
+            progress=display.report,
+            **options,
+        )
     console.show(lambda: {"export_prompts": {"file": out, "rows": rows}}, tuple)
     console.say_text(f"{rows} prompts written to {out}")
 
@@ -610,7 +638,12 @@ def resume_command(console: Console, run: str, **options: Any) -> int:
 @add_options(CONFIG, OUT, ALLOW_FAILED, TRUST, COPY, ENGINE, RAY_ADDRESS, ENV, OUTSIDE, ALLOW_HOST)
 @add_options(*CALL_OPTIONS, *POLICY_OPTIONS, *REPORT_OPTIONS)
 def rescore_command(
-    console: Console, run: str, file: str | None, *, out: str | None, **options: Any
+    console: Console,
+    run: str,
+    file: str | None,
+    *,
+    out: str | None,
+    **options: Any,
 ) -> int:
     """Score the completions of RUN again, as a new run, without calling the model.
 
@@ -624,5 +657,11 @@ def rescore_command(
     with keep_files(options) as write:
         options = find_baseline(options)
         with console.display() as display:
-            scored = rerun.rescore(find_run(run), file, out=out, display=display, **options)
+            scored = rerun.rescore(
+                find_run(run),
+                file,
+                out=out,
+                display=display,
+                **options,
+            )
         return finish(console, scored, write=write)

@@ -63,7 +63,12 @@ def copy_project(folder: Path, *, with_schemas: bool = False) -> list[Path]:
 )
 @COLUMN
 def init_command(
-    console: Console, folder: str, *, task: str | None, dataset: str | None, columns: dict[str, str]
+    console: Console,
+    folder: str,
+    *,
+    task: str | None,
+    dataset: str | None,
+    columns: dict[str, str],
 ) -> None:
     """Create a working project in DIR (default: the current folder); nothing is overwritten.
 

@@ -27,7 +27,12 @@ class Display:
         """Return the display of one run of several, whose solvers make `total` calls."""
         return self
 
-    def report(self, stage: str, done: int, total: int) -> None:
+    def report(
+        self,
+        stage: str,
+        done: int,
+        total: int,
+    ) -> None:
         """Show how many rows of a stage are done."""
 
     def follow(self, observer: Observer) -> None:
@@ -51,7 +56,12 @@ class ProgressCallback(Display):
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
 
-    def report(self, stage: str, done: int, total: int) -> None:
+    def report(
+        self,
+        stage: str,
+        done: int,
+        total: int,
+    ) -> None:
         """Call the function."""
         self._progress(stage, done, total)
 

@@ -258,7 +258,12 @@ class Examination:
         finally:
             await self.http.close()
 
-    async def ask(self, prompt: Prompt, limit: int, **changes: object) -> Trial:
+    async def ask(
+        self,
+        prompt: Prompt,
+        limit: int,
+        **changes: object,
+    ) -> Trial:
         """Return the reply to a prompt, with other parameters."""
         api = self.connection.api
         unfit = api.unsupported.intersection(changes)
@@ -355,7 +360,12 @@ class Examination:
             status = "failed"
         return report(status, f"{check}: {_UNREAD.get(reason, 'unread')}", seen)
 
-    def _compare_letters(self, replies: Sequence[Trial], right: int, seen: str) -> Finding:
+    def _compare_letters(
+        self,
+        replies: Sequence[Trial],
+        right: int,
+        seen: str,
+    ) -> Finding:
         """Return the finding about replies that can all be read."""
         check = "one letter"
         if right < FEWEST_RIGHT and not self.is_own:

@@ -230,7 +230,12 @@ class _CallCount:
         self._cache = cache
         self._parts: list[pl.DataFrame] = []
 
-    def add(self, model: Model, samples: Samples, prompts: Sequence[Sequence[Prompt]]) -> None:
+    def add(
+        self,
+        model: Model,
+        samples: Samples,
+        prompts: Sequence[Sequence[Prompt]],
+    ) -> None:
         """Count the calls for some samples, each with its prompts."""
         choices: Sequence[Sequence[str] | None] = [None] * len(prompts)
         if getattr(model, "needs", None):

@@ -46,7 +46,12 @@ class Shared:
 
     values: list[tuple[object, Any]] = field(default_factory=list)
 
-    def get(self, make: Callable[..., Any], *arguments: object, **keywords: object) -> Any:  # noqa: ANN401 - what `make` makes
+    def get(
+        self,
+        make: Callable[..., Any],
+        *arguments: object,
+        **keywords: object,
+    ) -> Any:  # noqa: ANN401 - what `make` makes
         """Return what a function makes of arguments, or has made of them before."""
         key = (make, arguments, keywords)
         for earlier_key, value in self.values:
@@ -121,7 +126,12 @@ def open_job(
     return plan_work(completed)
 
 
-def _open_samples(job: Job, selection: Selection, shared: Shared, problems: ProblemList) -> Job:
+def _open_samples(
+    job: Job,
+    selection: Selection,
+    shared: Shared,
+    problems: ProblemList,
+) -> Job:
     """Return the job with its dataset and examples, whose files and addresses are fixed from now
     on.
     """
@@ -156,7 +166,13 @@ def _order_samples(job: Job, table: Rows | None, problems: ProblemList) -> Job:
     return replace(job, opened=dataset)
 
 
-def _calls_model(job: Job, options: Options, origin: object, *, can_use_own: bool) -> bool:
+def _calls_model(
+    job: Job,
+    options: Options,
+    origin: object,
+    *,
+    can_use_own: bool,
+) -> bool:
     """Return whether the solver calls a model: no completions are recorded, here or beside."""
     if origin is not None or options.completion_column is not None:
         return False

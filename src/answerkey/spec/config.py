@@ -84,7 +84,12 @@ class Config:
             return replace(node, value=value)
         return from_plain(value, node.place, node.problems)
 
-    def _check_name(self, name: str, path: Steps, node: Node) -> None:
+    def _check_name(
+        self,
+        name: str,
+        path: Steps,
+        node: Node,
+    ) -> None:
         """Report a name that is read, and has no value or no declaration."""
         if self.is_implied and name not in self.values:
             kind = _find_type(name, node.text or "", path)

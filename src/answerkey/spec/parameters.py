@@ -237,6 +237,10 @@ for kind in _KINDS:
 def imply_parameter(kind: str, name: str) -> Parameter | None:
     """Return a parameter that no file declares; None for a name that cannot be a key."""
     try:
-        return PARAMETERS[kind](type=kind, key=name, display_name=name)
+        return PARAMETERS[kind](
+            type=kind,
+            key=name,
+            display_name=name,
+        )
     except ValidationError:
         return None

@@ -19,7 +19,7 @@ from answerkey.datasets.tables import DataTable
 from answerkey.errors import AnswerkeyError, InternalError, Place
 from answerkey.models.config import Model, ModelConfig
 from answerkey.sandbox import Snippet
-from answerkey.scorers import asks_model, choose_audited, find_role, reads_by_templates
+from answerkey.scorers import choose_audited, find_role, reads_by_templates
 from answerkey.spec.nodes import Location, ProblemList, sort_errors
 from answerkey.spec.sources import DatasetSpec
 from answerkey.spec.task import ScoringStep, Task
@@ -143,9 +143,7 @@ class Job:
     @property
     def calls_models(self) -> bool:
         """Whether a model would be called; then all rows are checked before the first call."""
-        if self.model is not None:
-            return True
-        return any(asks_model(step.scorer) for step in self.task.scoring)
+        return self.model is not None or bool(self.judges)
 
     @property
     def is_costly(self) -> bool:

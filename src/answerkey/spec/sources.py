@@ -143,7 +143,7 @@ def name_dataset(path: Location) -> str:
 
 def is_remote(name: Location) -> bool:
     """Return whether a name is an address: of the web, or of shared storage."""
-    return is_url(str(name)) or is_stored(str(name))
+    return "://" in str(name) and (is_url(str(name)) or is_stored(str(name)))
 
 
 def is_data_file(location: object) -> bool:

@@ -22,6 +22,7 @@ from answerkey.spec import (
     source_from,
 )
 from answerkey.spec.models import provider_key
+from answerkey.spec.run_file import RunFields
 
 from .conftest import DATASET, RUN, SOLVER, TASK, Write, list_errors, sound
 
@@ -98,6 +99,13 @@ def test_a_run_without_an_evaluation_runs_every_task(project: Write) -> None:
     project(run_yaml=RUN[: RUN.index("evaluation")], task_yaml=NO_DATASET)
     one = only(load_plan("run.yaml"))
     assert (one.key, one.dataset_spec.key) == ("mcqa", "questions")
+
+
+def test_any_key_of_a_run_file_tells_it_from_a_task_file() -> None:
+    """Except `tasks`, which task files have too."""
+    for key in RunFields.model_fields.keys() - {"tasks"}:
+        assert load_plan({key: None}).errors == []
+    assert [error.code for error in load_plan({"tasks": None, "key": "x"}).errors] != []
 
 
 def test_specification_keys_are_numbered(project: Write) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from answerkey.cli import main
 from answerkey.models.config import CustomConfig, ModelConfig
-from answerkey.spec import Overrides, load_plan
+from answerkey.spec import Options, load_plan
 from answerkey.testing import TestServer
 
 ROWS = """\
@@ -188,13 +188,12 @@ def test_the_provider_model_of_a_bundle_has_the_platforms_key(
         monkeypatch.setenv(name, "sk-secret")
     monkeypatch.setenv("ENDPOINT", "http://127.0.0.1:9/v1/chat/completions")
     loaded = load_plan(
-        tmp_path, Overrides(config={"model_key": "openai$gpt-4-1-nano", "how_many": "1"})
+        tmp_path, Options(config={"model_key": "openai$gpt-4-1-nano", "how_many": "1"})
     )
     assert loaded.errors == []
-    assert loaded.value is not None
-    (one,) = loaded.value.specifications
-    assert isinstance(one.model, ModelConfig)
-    assert not isinstance(one.model.config, CustomConfig)
+    (one,) = loaded.jobs
+    assert isinstance(one.model_choice, ModelConfig)
+    assert not isinstance(one.model_choice.config, CustomConfig)
     assert one.selection.num_samples == 1
 
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+from answerkey.errors import AnswerkeyError
 from answerkey.scorers import StringEqualsMcqa
-from answerkey.spec import Loaded, Overrides, Plan, Specification, Task, load_plan, load_task
+from answerkey.spec import Job, Options, Plan, Task, load_plan, load_task
+from answerkey.spec.nodes import ProblemList
+from answerkey.types import Notice
 
 HEAD = """\
 key: mcqa
@@ -24,22 +30,34 @@ definition:
 NEW = '      ground_truth_choice: "{{ sample.answer }}"\n      choices: "{{ sample.choices }}"\n'
 
 
-def load(folder: Path, text: str) -> Loaded[Task]:
+class Loaded(NamedTuple):
+    """A task, or all that is wrong with it; and its notices."""
+
+    task: Task | None
+    errors: Sequence[AnswerkeyError]
+    notices: Sequence[Notice]
+
+
+def load(folder: Path, text: str) -> Loaded:
     """Load a task file with this text."""
     (folder / "task.yaml").write_text(text, encoding="utf-8")
-    return load_task(folder / "task.yaml")
+    problems = ProblemList()
+    task = None
+    with suppress(AnswerkeyError):
+        task = load_task(folder / "task.yaml", problems=problems)
+    return Loaded(task, problems.errors, problems.notices)
 
 
-def mcqa(loaded: Loaded[Task]) -> StringEqualsMcqa:
+def mcqa(loaded: Loaded) -> StringEqualsMcqa:
     """Return the scorer of a task that was loaded without errors."""
     assert loaded.errors == []
-    assert loaded.value is not None
-    scorer = loaded.value.scoring[0].scorer
+    assert loaded.task is not None
+    scorer = loaded.task.scoring[0].scorer
     assert isinstance(scorer, StringEqualsMcqa)
     return scorer
 
 
-def heard(loaded: Loaded[Task] | Loaded[Plan]) -> list[tuple[str, str | None]]:
+def heard(loaded: Loaded | Plan) -> list[tuple[str, str | None]]:
     """Return the names that notices are about, and their hints."""
     return [(notice.message.split("`")[1], notice.hint) for notice in loaded.notices]
 
@@ -109,9 +127,9 @@ def test_old_names_change_no_fingerprint(tmp_path: Path) -> None:
     )
     text = "      ground_truth_choice: \"{{ sample['a'] }}\"\n      choices: [A, B]\n"
     new = load(tmp_path, HEAD + DEFINITION + text)
-    assert old.value is not None
-    assert new.value is not None
-    assert old.value.fingerprint == new.value.fingerprint
+    assert old.task is not None
+    assert new.task is not None
+    assert old.task.fingerprint == new.task.fingerprint
 
 
 def test_old_fields_of_a_definition(tmp_path: Path) -> None:
@@ -152,22 +170,21 @@ evaluation:
 
 def only(
     folder: Path, extra: str, run_config: str = ""
-) -> tuple[Specification, list[tuple[str, str | None]]]:
-    """Return the one specification of a seed era run file, and what was heard."""
+) -> tuple[Job, list[tuple[str, str | None]]]:
+    """Return the one job of a seed era run file, and what was heard."""
     load(folder, HEAD + DEFINITION + NEW)
     (folder / "run.yaml").write_text(
         run_config + RUN.replace("EXTRA", extra or "tags: []"), encoding="utf-8"
     )
-    loaded = load_plan(folder, Overrides())
+    loaded = load_plan(folder, Options())
     assert loaded.errors == []
-    assert loaded.value is not None
-    return loaded.value.specifications[0], heard(loaded)
+    return loaded.jobs[0], heard(loaded)
 
 
 def test_file_path_at_the_top_of_a_dataset(tmp_path: Path) -> None:
     """A dataset's `file_path` is a local source, relative to its file."""
     one, notices = only(tmp_path, "")
-    assert getattr(one.dataset.source, "file_path", None) == str(tmp_path / "q.jsonl")
+    assert getattr(one.dataset_spec.source, "file_path", None) == str(tmp_path / "q.jsonl")
     assert notices == [("file_path", "write `source: {type: local, file_path: q.jsonl}`")]
 
 

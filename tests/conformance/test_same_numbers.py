@@ -18,8 +18,7 @@ import pytest
 
 import answerkey as ak
 from answerkey.datasets import tables
-from answerkey.evaluate import job
-from answerkey.evaluate.job import Job
+from answerkey.spec import Job, job
 
 TEXTS = [
     "A",

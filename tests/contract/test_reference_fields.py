@@ -15,8 +15,8 @@ from answerkey.gates.policies import RULE, PolicyFields, RuleFields
 from answerkey.gates.rules import RULES
 from answerkey.scorers import SCORERS
 from answerkey.solvers import SOLVERS
-from answerkey.spec import models, shapes
-from answerkey.spec.config import PARAMETERS
+from answerkey.spec import models, run_file, shapes
+from answerkey.spec.parameters import PARAMETERS
 from answerkey.spec.sources import SOURCE
 from answerkey.spec.task import SCORER, SOLVER
 from answerkey.spec.validation import DEPRECATIONS, FOREIGN_TYPES, fields_of
@@ -39,10 +39,10 @@ MODELS: dict[str, list[type[BaseModel]]] = {
         *(SOLVER.model(kind) for kind in SOLVERS),
     ],
     "run-file": [
-        shapes.RunFields,
-        shapes.EvaluationFields,
-        shapes.SpecificationFields,
-        shapes.RunConfigFields,
+        run_file.RunFields,
+        run_file.EvaluationFields,
+        run_file.SpecificationFields,
+        run_file.RunConfigFields,
         shapes.TrialsFields,
     ],
     "policies": [PolicyFields, RuleFields, *(RULE.model(kind) for kind in RULES)],

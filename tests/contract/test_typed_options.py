@@ -7,7 +7,8 @@ from __future__ import annotations
 from dataclasses import fields
 from pathlib import Path
 
-from answerkey.evaluate.options import Options, RunOptions, ScoreOptions
+from answerkey.evaluate.options import RunOptions, ScoreOptions
+from answerkey.spec import Options
 
 SNIPPET = """\
 import answerkey as ak

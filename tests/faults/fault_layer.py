@@ -35,7 +35,7 @@ warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside the threa
 for module in pkgutil.walk_packages(answerkey.__path__, "answerkey."):
     if not module.name.startswith(("answerkey.viewer", "answerkey.testing", "answerkey.__main__")):
         importlib.import_module(module.name)
-answerkey.spec.load_plan(os.environ.pop("FAULT_EXAMPLE"), answerkey.spec.Overrides())
+answerkey.spec.load_plan(os.environ.pop("FAULT_EXAMPLE"), answerkey.spec.Options())
 layer = ctypes.CDLL(os.environ.pop("FAULT_LAYER"))
 del os.environ["LD_PRELOAD"]
 

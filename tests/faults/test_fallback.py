@@ -19,11 +19,10 @@ from tests.forked import Forked
 from tests.servers import find_places
 
 import answerkey as ak
-from answerkey.evaluate import job
 from answerkey.models.store import CallStore
 from answerkey.reports.overview import audit_task, build_overview, dump
 from answerkey.reports.samples import SampleTable
-from answerkey.spec import load_plan
+from answerkey.spec import job, load_plan
 from answerkey.testing import Behaviour, Reply, TestServer
 from answerkey.testing.replies import Messages
 
@@ -401,9 +400,8 @@ def test_fingerprint_has_the_fallback_and_its_prompt(
     """Tasks differ that have another fallback, none, or another prompt of ours."""
 
     def print_task(extraction: object) -> str:
-        loaded = load_plan(write_run(project, server.url, extraction)).value
-        assert loaded is not None
-        return str(loaded.specifications[0].task.fingerprint)
+        [job] = load_plan(write_run(project, server.url, extraction)).jobs
+        return str(job.task.fingerprint)
 
     results = [
         print_task(one) for one in ("stated_answer", EXTRACTION, EXTRACTION | {"fallback": "mine"})

@@ -18,7 +18,7 @@ import pytest
 from tests.forked import Forked
 
 import answerkey as ak
-from answerkey.evaluate import job
+from answerkey.spec import job
 from answerkey.testing import Behaviour, TestServer, answer_by_hash
 
 IS_LONG = bool(os.environ.get("ANSWERKEY_LONG"))
@@ -55,7 +55,7 @@ CHUNK_ROWS = SAMPLES // 6
 DIE_WRITING = """
 import os
 from pathlib import Path
-from answerkey.evaluate import job
+from answerkey.spec import job
 
 left = [None] * NUMBER
 

@@ -11,7 +11,7 @@ import pytest
 import answerkey as ak
 from answerkey.models.config import Generation
 from answerkey.models.connections import connect
-from answerkey.spec import Overrides, load_model
+from answerkey.spec import Options, load_model
 from answerkey.testing import Reply, TestServer
 
 KEY = "sk-canary-0123456789abcdef"
@@ -169,7 +169,7 @@ def test_a_run_folder_cannot_send_a_key_to_a_host_of_its_choice(
             f"ANSWERKEY_API_KEY={KEY}\nANSWERKEY_ALLOW_HOSTS=collector.example\n"
         )
         result = load_model(
-            source["model_key"], manifest["file"], generation=Generation(), overrides=Overrides()
+            source["model_key"], manifest["file"], generation=Generation(), options=Options()
         )
         assert connect(result).key is None
 
@@ -184,9 +184,7 @@ def test_an_env_file_beside_the_run_cannot_redirect_a_provider(
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     (project / ".env").write_text("OPENAI_BASE_URL=https://collector.example/v1\n")
     with pytest.raises(ak.SpecError, match=r"names the host `collector\.example`") as caught:
-        load_model(
-            "openai/gpt-x", project / "run.yaml", generation=Generation(), overrides=Overrides()
-        )
+        load_model("openai/gpt-x", project / "run.yaml", generation=Generation(), options=Options())
     assert caught.value.code == "E117"
 
 

@@ -14,6 +14,7 @@ import polars as pl
 import zstandard
 
 from answerkey.datasets.tables import FileFields, load_table
+from answerkey.errors import AnswerkeyError
 from answerkey.spec import load_plan, load_task
 from answerkey.spec.nodes import (
     MAX_DEPTH,
@@ -118,12 +119,15 @@ def check_task_file(raw: bytes) -> None:
     """Require that a task or run file is understood, or that what is wrong with it is told."""
     path = open_project() / "run.yaml"
     path.write_bytes(raw)
-    plan, task = load_plan(path), load_task(path)
-    for error in (*plan.errors, *task.errors):
+    plan, problems = load_plan(path), ProblemList()
+    try:
+        load_task(path, problems=problems)
+    except AnswerkeyError as mistake:
+        problems.report(mistake)
+    for error in (*plan.errors, *problems.errors):
         require_error(error)
-    assert plan.value is not None or plan.errors
-    assert task.value is not None or task.errors
-    json.dumps([str(notice) for notice in (*plan.notices, *task.notices)])
+    assert plan.key or plan.errors
+    json.dumps([str(notice) for notice in (*plan.notices, *problems.notices)])
 
 
 def check_table(ending: str, raw: bytes, how: FileFields | None = None) -> None:

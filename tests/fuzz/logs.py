@@ -65,7 +65,6 @@ def check_log(kind: str, raw: bytes) -> None:
     assert sorted(one.name for one in desk.iterdir()) == ["log", "out"]
     if result.has_questions:
         plan = load_plan(out)
-        assert plan.value is not None, plan.errors
         assert not plan.errors
 
 

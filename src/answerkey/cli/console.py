@@ -15,6 +15,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO, cast
 from weakref import WeakSet
 
+from answerkey.evaluate.display import Display
+
 if TYPE_CHECKING:
     from rich.console import Console as RichConsole
     from rich.text import Text
@@ -280,7 +282,7 @@ class LastingStream:
 
 
 @dataclass
-class ConsoleDisplay:
+class ConsoleDisplay(Display):
     """Takes the progress of a run, and shows none: it only writes warnings and news."""
 
     stream: TextIO | None = None
@@ -322,9 +324,6 @@ class ConsoleDisplay:
         """Write lines at once."""
         if self.stream is not None:
             write_lines(lines, self.stream)
-
-    def close(self, error: AnswerkeyError | None) -> None:
-        """Take that the run is over, and what kept it from its end."""
 
 
 class Lane(ConsoleDisplay):

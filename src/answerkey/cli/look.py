@@ -269,7 +269,13 @@ def view_command(
 @option("--task", "KEY", "Task, if the run has several.")
 @flag("--raw", "CSV: write texts that look like formulas unchanged.")
 def export_command(
-    console: Console, run: str, *, form: str, out: str | None, task: str | None, raw: bool
+    console: Console,
+    run: str,
+    *,
+    form: str,
+    out: str | None,
+    task: str | None,
+    raw: bool,
 ) -> None:
     """Write one row per sample and trial of RUN: completion, scores, and the sample itself.
 

@@ -38,7 +38,13 @@ def option(
 
     `text` is its help, and `names` is what the function calls it.
     """
-    return click.option(flag, *names, metavar=metavar, help=text, **more)
+    return click.option(
+        flag,
+        *names,
+        metavar=metavar,
+        help=text,
+        **more,
+    )
 
 
 def flag(
@@ -48,7 +54,13 @@ def flag(
     **more: ClickValue,
 ) -> Decorator:
     """Return an option without a value; `text` and `names` are as for `option`."""
-    return click.option(name, *names, is_flag=True, help=text, **more)
+    return click.option(
+        name,
+        *names,
+        is_flag=True,
+        help=text,
+        **more,
+    )
 
 
 NATURAL = click.IntRange(min=0)
@@ -265,7 +277,13 @@ def pairs_option(
             values[key.strip()] = value
         return values
 
-    return click.option(name, *more, multiple=True, callback=parse, **options)
+    return click.option(
+        name,
+        *more,
+        multiple=True,
+        callback=parse,
+        **options,
+    )
 
 
 CONFIG = pairs_option(

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, product
 from pathlib import Path
@@ -44,12 +44,14 @@ from answerkey.cli.options import (
 from answerkey.errors import AnswerkeyError, DataError, SpecError
 
 if TYPE_CHECKING:
-    from answerkey.evaluate.run import Matrix, TabledRun
+    from answerkey.evaluate.run import Matrix
     from answerkey.runs import Run
     from answerkey.text import Line
 
 #: Options as the verbs take them: name to value.
 Chosen = dict[str, Any]
+#: A file, or the log of another tool as a run file that holds its tables.
+Source = str | Mapping[str, Any]
 
 
 SAVE = option(
@@ -210,11 +212,16 @@ def run_command(
         if dry_run:
             return _show_plans(console, source, options)
         with console.display() as display:
-            made = run_matrix(source, out=out, display=display, **options)
+            made = run_matrix(
+                source,
+                out=out,
+                display=display,
+                **options,
+            )
         return finish(console, made, write=write)
 
 
-def _show_plans(console: Console, file: str | TabledRun, options: Chosen) -> int:
+def _show_plans(console: Console, file: Source, options: Chosen) -> int:
     """Print what a run would ask of each model, and of each column of completions."""
     from answerkey.evaluate.dry_run import plan_calls
     from answerkey.reports.preview import describe_plan, draw_plan
@@ -223,7 +230,14 @@ def _show_plans(console: Console, file: str | TabledRun, options: Chosen) -> int
     columns = options.pop("completion_columns") or (None,)
     plans = []
     for model, column in product(models, columns):
-        plans.append(plan_calls(file, **options, model=model, completion_column=column))
+        plans.append(
+            plan_calls(
+                file,
+                **options,
+                model=model,
+                completion_column=column,
+            )
+        )
     described = list(map(describe_plan, plans))
     console.show(
         lambda: {"dry_run": described[0] if len(described) == 1 else described},
@@ -241,7 +255,7 @@ _MARKS = re.compile(
 _LOOKED_AT = 2**16
 
 
-def open_source(console: Console, file: str, options: Chosen) -> str | TabledRun:
+def open_source(console: Console, file: str, options: Chosen) -> Source:
     """Return the file that a command is about: a log with the tables that are read from it.
 
     The options that are about a log, or about a data file, are taken out of the others.
@@ -266,7 +280,7 @@ def _open_log(
     kind: str,
     options: Chosen,
     for_log: Chosen,
-) -> TabledRun:
+) -> Source:
     """Return the tables of another tool's log; options about its questions are taken out."""
     from answerkey.importers import ImportOptions
     from answerkey.importers.imports import load_log
@@ -279,10 +293,10 @@ def _open_log(
     if kind.endswith("-batch") and options["dataset"] is not None:
         chosen["dataset"] = Path(options["dataset"]).resolve()
         options["dataset"] = None
-    log = load_log(Path(file), kind, ImportOptions(**chosen))
+    run, notices = load_log(Path(file), kind, ImportOptions(**chosen))
     console.say_text(f"{file}: log ({kind})")
-    console.warn(log.notices)
-    return log
+    console.warn(notices)
+    return run
 
 
 def _find_kind(path: Path, read_as: str | None) -> str | None:
@@ -330,7 +344,7 @@ def open_data_file(console: Console, file: str, options: Chosen) -> None:
         if folder is not None:
             _refuse_save(file)
         return
-    from answerkey.evaluate.options import Options
+    from answerkey.spec import Options
     from answerkey.spec.data_file import describe_file, write_project
 
     first = dict(options)
@@ -454,7 +468,12 @@ def score_command(
         source = open_source(console, file, options)
         options["calls_model"] = options["completions"] is not None or bool(completion_columns)
         with console.display() as display:
-            made = run_matrix(source, out=out, display=display, **options)
+            made = run_matrix(
+                source,
+                out=out,
+                display=display,
+                **options,
+            )
         return finish(console, made, write=write)
 
 
@@ -470,7 +489,12 @@ def score_command(
 @option("--task", "KEY", "Task, if FILE has several.")
 @add_options(CONFIG, DATASET, *ROW_OPTIONS)
 def export_prompts_command(
-    console: Console, file: str, *, out: str, task: str | None, **options: Any
+    console: Console,
+    file: str,
+    *,
+    out: str,
+    task: str | None,
+    **options: Any,
 ) -> None:
     """Write the prompts of a task, for an engine that generates offline; call no model.
 
@@ -481,7 +505,13 @@ def export_prompts_command(
 
     open_data_file(console, file, options)
     with console.display() as display:
-        rows = export_prompts(file, out, task=task, progress=display.report, **options)
+        rows = export_prompts(
+            file,
+            out,
+            task=task,
+            progress=display.report,
+            **options,
+        )
     console.show(lambda: {"export_prompts": {"file": out, "rows": rows}}, tuple)
     console.say_text(f"{rows} prompts written to {out}")
 
@@ -608,7 +638,12 @@ def resume_command(console: Console, run: str, **options: Any) -> int:
 @add_options(CONFIG, OUT, ALLOW_FAILED, TRUST, COPY, ENGINE, RAY_ADDRESS, ENV, OUTSIDE, ALLOW_HOST)
 @add_options(*CALL_OPTIONS, *POLICY_OPTIONS, *REPORT_OPTIONS)
 def rescore_command(
-    console: Console, run: str, file: str | None, *, out: str | None, **options: Any
+    console: Console,
+    run: str,
+    file: str | None,
+    *,
+    out: str | None,
+    **options: Any,
 ) -> int:
     """Score the completions of RUN again, as a new run, without calling the model.
 
@@ -622,5 +657,11 @@ def rescore_command(
     with keep_files(options) as write:
         options = find_baseline(options)
         with console.display() as display:
-            scored = rerun.rescore(find_run(run), file, out=out, display=display, **options)
+            scored = rerun.rescore(
+                find_run(run),
+                file,
+                out=out,
+                display=display,
+                **options,
+            )
         return finish(console, scored, write=write)

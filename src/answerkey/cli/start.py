@@ -63,7 +63,12 @@ def copy_project(folder: Path, *, with_schemas: bool = False) -> list[Path]:
 )
 @COLUMN
 def init_command(
-    console: Console, folder: str, *, task: str | None, dataset: str | None, columns: dict[str, str]
+    console: Console,
+    folder: str,
+    *,
+    task: str | None,
+    dataset: str | None,
+    columns: dict[str, str],
 ) -> None:
     """Create a working project in DIR (default: the current folder); nothing is overwritten.
 
@@ -72,7 +77,7 @@ def init_command(
     from answerkey.text import line
 
     if task is None and dataset is not None:
-        from answerkey.spec import Overrides, is_data_file
+        from answerkey.spec import Options, is_data_file
         from answerkey.spec.data_file import describe_file, write_project
 
         if not is_data_file(dataset):
@@ -80,9 +85,9 @@ def init_command(
             raise SpecError(
                 "E119", message, hint="name one, or add `--task NAME` of a ready-made task"
             )
-        overrides = Overrides(columns=columns)
-        console.say_text(describe_file(dataset, overrides))
-        written = write_files(Path(folder), write_project(dataset, overrides, Path(folder)))
+        options = Options(columns=columns)
+        console.say_text(describe_file(dataset, options))
+        written = write_files(Path(folder), write_project(dataset, options, Path(folder)))
     elif task is None:
         written = copy_project(Path(folder), with_schemas=True)
     else:

@@ -31,14 +31,15 @@ from answerkey.datasets.dataset import CleanLabels, choose_clean, open_dataset, 
 from answerkey.datasets.rows import Rows
 from answerkey.datasets.tables import DataFile, FileFields, Tabular, load_rows, read_files
 from answerkey.errors import Place, SpecError, listing, raise_all, refuse_column
-from answerkey.evaluate.job import Progress, fit_rows, ignore_progress
+from answerkey.evaluate.display import Progress, ignore_progress
 from answerkey.evaluate.options import refuse_unknown
 from answerkey.metrics import wilson
 from answerkey.metrics.intervals import ChiSquare, compare_counts, student
 from answerkey.metrics.task_counts import measure_chance
 from answerkey.scorers import reads_choices
 from answerkey.solvers import find_reference
-from answerkey.spec import Overrides, find_ready_made, load_dataset, load_plan
+from answerkey.spec import Options, find_ready_made, load_dataset, load_plan
+from answerkey.spec.job import fit_rows
 from answerkey.spec.sources import find_header
 from answerkey.text import format_part, format_short_percent
 from answerkey.types import Notice
@@ -208,7 +209,7 @@ def _audit_plan(
     progress: Progress,
 ) -> Iterator[DatasetAudit]:
     """Yield the audit of each dataset of a task file, a run file or a dataset file."""
-    overrides = Overrides(
+    overrides = Options(
         config=options.get("config") or {},
         dataset=options.get("dataset"),
         completions="-",  # no model is called, so none has to be named
@@ -219,15 +220,14 @@ def _audit_plan(
     if dataset_file is not None:
         datasets["", ""] = (dataset_file, None)
     else:
-        loaded = load_plan(path, overrides)
-        specifications = loaded.value.specifications if loaded.value else ()
-        if not specifications:
-            raise_all(loaded.errors)
-        for specification in specifications:
-            scorers = [step.scorer for step in specification.task.scoring]
+        plan = load_plan(path, overrides)
+        if not plan.jobs:
+            raise_all(plan.errors)
+        for job in plan.jobs:
+            scorers = [step.scorer for step in job.task.scoring]
             scorer = next(filter(reads_choices, scorers), None)
-            key = (specification.dataset.key, repr(scorer))
-            datasets.setdefault(key, (specification.dataset, scorer))
+            key = (job.dataset_spec.key, repr(scorer))
+            datasets.setdefault(key, (job.dataset_spec, scorer))
     for spec, scorer in datasets.values():
         dataset = open_dataset(spec.source, name=spec.key)
         fields = find_fields(dataset.rows, scorer)

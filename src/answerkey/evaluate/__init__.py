@@ -4,5 +4,3 @@ job ─────► checks ──► chunk ───────► evaluate 
 everything every      one chunk      the jobs of a   the commands
 opened     row        of rows        run
 """
-
-from answerkey.evaluate.job import Job as Job

@@ -28,7 +28,6 @@ from answerkey.errors import (
     SpecError,
     distinct,
 )
-from answerkey.evaluate.job import CHUNK_ROWS, Job
 from answerkey.metrics import (
     STOPPED_EARLY,
     RowFacts,
@@ -50,7 +49,8 @@ from answerkey.scorers import (
     try_action,
 )
 from answerkey.solvers import Solver, find_column_field, require_known
-from answerkey.spec import ScoringStep, Task
+from answerkey.spec import Job, ScoringStep, Task
+from answerkey.spec.job import CHUNK_ROWS
 from answerkey.templates import RowError, TemplateStopped
 from answerkey.text import show_place
 from answerkey.types import (
@@ -175,7 +175,7 @@ def _allow(error: AnswerkeyError, count: int) -> DataError:
 def _list_own_columns(job: Job) -> dict[str | None, str]:
     """Return the file's own names of the columns that `questions` derives from it."""
     names: dict[str | None, str] = {}
-    parts = getattr(job.specification.dataset.source, "questions", {})
+    parts = getattr(job.dataset_spec.source, "questions", {})
     for part, columns in parts.items():
         name = columns if isinstance(columns, str) else ", ".join(columns)
         if part in {"truth", "options"}:  # whose form may follow

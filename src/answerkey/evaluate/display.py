@@ -4,23 +4,35 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
-
-from answerkey.errors import AnswerkeyError
-from answerkey.evaluate.job import Progress
-from answerkey.types import Notice
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from answerkey.errors import AnswerkeyError
     from answerkey.evaluate.observer import Observer
+    from answerkey.types import Notice
+
+#: Called with a stage, how many rows of it are done, and how many there are.
+Progress = Callable[[str, int, int], None]
 
 
-class Display(Protocol):
-    """Shows the progress of one run, or of several at the same time."""
+def ignore_progress(stage: str, done: int, total: int) -> None:
+    """Accept a progress report and show nothing."""
+
+
+class Display:
+    """Shows the progress of one run, or of several at the same time; by itself, nothing."""
 
     def open_run(self, name: str, total: int) -> Display:
         """Return the display of one run of several, whose solvers make `total` calls."""
+        return self
 
-    def report(self, stage: str, done: int, total: int) -> None:
+    def report(
+        self,
+        stage: str,
+        done: int,
+        total: int,
+    ) -> None:
         """Show how many rows of a stage are done."""
 
     def follow(self, observer: Observer) -> None:
@@ -38,44 +50,24 @@ class Display(Protocol):
         """Show that the run is over, and what kept it from its end."""
 
 
-class NullProgress:
-    """The progress display of a run that nobody watches."""
-
-    def open_run(self, name: str, total: int) -> NullProgress:
-        """Return the display itself: it shows nothing."""
-        return self
-
-    def report(self, stage: str, done: int, total: int) -> None:
-        """Show nothing."""
-
-    def follow(self, observer: Observer) -> None:
-        """Show nothing."""
-
-    def warn(self, notice: Notice) -> None:
-        """Show nothing."""
-
-    def say(self, text: str) -> None:
-        """Show nothing."""
-
-    def close(self, error: AnswerkeyError | None) -> None:
-        """Show nothing."""
-
-
-class ProgressCallback(NullProgress):
+class ProgressCallback(Display):
     """A display that hands the progress of each stage to a function of the caller's."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
 
-    def report(self, stage: str, done: int, total: int) -> None:
+    def report(
+        self,
+        stage: str,
+        done: int,
+        total: int,
+    ) -> None:
         """Call the function."""
         self._progress(stage, done, total)
 
 
 def choose_display(display: Display | None, progress: Progress | None) -> Display:
     """Return the display that is given, one that calls `progress`, or one that shows nothing."""
-    if display is not None:
-        return display
-    if progress is not None:
+    if display is None and progress is not None:
         return ProgressCallback(progress)
-    return NullProgress()
+    return display or Display()

@@ -19,7 +19,7 @@ from importlib.resources import files
 from typing import Any, cast
 
 from answerkey.errors import SolverError, SpecError, hide_secrets, listing, suggest
-from answerkey.evaluate.job import Job, open_jobs
+from answerkey.evaluate.job import open_jobs
 from answerkey.evaluate.options import read_options
 from answerkey.evaluate.run import TaskSource, read_plan
 from answerkey.evaluate.session import choose_price, require_callable
@@ -36,6 +36,7 @@ from answerkey.reader.markup import split_thoughts
 from answerkey.scorers import asks_model, find_role
 from answerkey.solvers import SingleTurnSolver
 from answerkey.solvers.solver import raise_row_errors
+from answerkey.spec import Job
 from answerkey.text import shorten
 from answerkey.types import Completions, Score, Validity
 
@@ -163,8 +164,8 @@ def examine(
         )
         values["dataset"] = QUESTIONS
     chosen = read_options("doctor", values)
-    plan, _ = read_plan(source, chosen)
-    [job] = open_jobs(plan.specifications[:1], chosen)
+    plan = read_plan(source, chosen)
+    [job] = open_jobs(plan.jobs[:1], chosen)
     endpoint = job.model
     solver = job.task.solver
     if not calls_endpoint(endpoint) or solver is None or not solver.sends_prompts:
@@ -257,7 +258,12 @@ class Examination:
         finally:
             await self.http.close()
 
-    async def ask(self, prompt: Prompt, limit: int, **changes: object) -> Trial:
+    async def ask(
+        self,
+        prompt: Prompt,
+        limit: int,
+        **changes: object,
+    ) -> Trial:
         """Return the reply to a prompt, with other parameters."""
         api = self.connection.api
         unfit = api.unsupported.intersection(changes)
@@ -354,7 +360,12 @@ class Examination:
             status = "failed"
         return report(status, f"{check}: {_UNREAD.get(reason, 'unread')}", seen)
 
-    def _compare_letters(self, replies: Sequence[Trial], right: int, seen: str) -> Finding:
+    def _compare_letters(
+        self,
+        replies: Sequence[Trial],
+        right: int,
+        seen: str,
+    ) -> Finding:
         """Return the finding about replies that can all be read."""
         check = "one letter"
         if right < FEWEST_RIGHT and not self.is_own:

@@ -15,10 +15,11 @@ import polars as pl
 from answerkey.datasets.rows import iterate_blocks
 from answerkey.engines import open_engine
 from answerkey.errors import AnswerkeyError, Place, SpecError, distinct, listing, raise_all
+from answerkey.evaluate.display import Progress, ignore_progress
 from answerkey.evaluate.evaluate import check_jobs, check_rows
-from answerkey.evaluate.job import Job, Progress, Shared, ignore_progress, open_job, open_jobs
-from answerkey.evaluate.options import Options, RunOptions, read_options, show_options
-from answerkey.evaluate.run import TabledRun, TaskSource, read_plan
+from answerkey.evaluate.job import Shared, open_job, open_jobs
+from answerkey.evaluate.options import RunOptions, read_options, show_options
+from answerkey.evaluate.run import TaskSource, read_plan
 from answerkey.evaluate.session import choose_price
 from answerkey.models.cache import CallCache
 from answerkey.models.calls import Identified, charge
@@ -34,7 +35,8 @@ from answerkey.models.responses import read_text
 from answerkey.scorers import asks_model, find_role, reads_choices
 from answerkey.solvers import SingleTurnSolver
 from answerkey.solvers.solver import Prompt
-from answerkey.spec import Specification, load_plan, sort_errors
+from answerkey.spec import Job, Options, load_plan, sort_errors
+from answerkey.spec.nodes import ProblemList
 from answerkey.types import Notice, Request, Samples
 
 #: How many sample ids a notice shows.
@@ -77,23 +79,21 @@ def check(
 ) -> Checked:
     """Return every mistake in a task or run file that can be found without calling a model."""
     chosen = read_options("check", options)
-    loaded = load_plan(path, chosen)
-    errors, notices = list(loaded.errors), list(loaded.notices)
+    plan = load_plan(path, chosen)
+    errors = [*plan.errors, *plan.find_baseline_errors()]
+    notices = list(plan.notices)
     tasks: list[CheckedTask] = []
     shared = Shared()
-    specifications: Sequence[Specification] = ()
-    if loaded.value is not None:
-        errors += loaded.value.find_baseline_errors()
-        specifications = loaded.value.specifications
-    for specification in specifications:
-        job, problems = open_job(specification, chosen, shared, is_check=True)
-        errors += problems
+    for planned in plan.jobs:
+        problems = ProblemList()
+        job = open_job(planned, chosen, problems, shared, is_check=True)
+        errors += problems.errors
         if job is None:
             continue
         row_problems = check_rows(job, open_engine(), progress or ignore_progress, shared)
         errors += row_problems.errors(job)
         notices += [*job.dataset.notices, *row_problems.notices, *find_odd_options(job)]
-        tasks.append(CheckedTask(specification.key, job.dataset.name, len(job.dataset)))
+        tasks.append(CheckedTask(job.key, job.dataset.name, len(job.dataset)))
     return Checked(
         errors=tuple(sort_errors(distinct(errors))),
         notices=tuple(dict.fromkeys(notices)),
@@ -175,14 +175,14 @@ class DryRun:
 
 
 @show_options(RunOptions)
-def plan_calls(path: TaskSource | TabledRun, **options: Unpack[RunOptions]) -> DryRun:
+def plan_calls(path: TaskSource, **options: Unpack[RunOptions]) -> DryRun:
     """Return the calls that `run` would make; everything is checked, and nothing is called."""
     chosen = read_options("plan_calls", options)
-    plan, _ = read_plan(path, chosen)
+    plan = read_plan(path, chosen)
     policy = chosen.cache_policy or cast("CachePolicy | None", plan.cache_policy)
     engine = open_engine(chosen.engine, chosen.ray_address)
     shared = Shared()
-    jobs = open_jobs(plan.specifications, chosen, shared)
+    jobs = open_jobs(plan.jobs, chosen, shared)
     jobs, _ = check_jobs(jobs, chosen, engine, ignore_progress, shared)
     with closing(CallCache(policy or "no-cache")) as cache:
         return DryRun(tuple(_plan_job(job, chosen, cache) for job in jobs))
@@ -196,7 +196,7 @@ def _plan_job(job: Job, options: Options, cache: CallCache) -> PlannedTask:
     count.close()
     prompt_tokens = -(-count.characters // CHARACTERS_PER_TOKEN)
     limit, cost = _estimate_cost(job.model, options, count.calls, prompt_tokens)
-    num_runs = job.specification.num_runs
+    num_runs = job.num_runs
     roles = [find_role(step.scorer) for step in job.task.scoring if asks_model(step.scorer)]
     return PlannedTask(
         key=job.key,
@@ -230,7 +230,12 @@ class _CallCount:
         self._cache = cache
         self._parts: list[pl.DataFrame] = []
 
-    def add(self, model: Model, samples: Samples, prompts: Sequence[Sequence[Prompt]]) -> None:
+    def add(
+        self,
+        model: Model,
+        samples: Samples,
+        prompts: Sequence[Sequence[Prompt]],
+    ) -> None:
         """Count the calls for some samples, each with its prompts."""
         choices: Sequence[Sequence[str] | None] = [None] * len(prompts)
         if getattr(model, "needs", None):
@@ -243,7 +248,7 @@ class _CallCount:
         if requests and self.first_prompt is None:
             self.first_prompt = requests[0].messages
         sizes = [_count_characters(request.messages) for request in requests]
-        for number in range(self._job.specification.num_runs):
+        for number in range(self._job.num_runs):
             for trial in self._job.repeat(number).trials:
                 if is_identified(model):
                     self._add_identified(model, requests, sizes, trial)
@@ -340,19 +345,17 @@ def build_prompts(
     message with images is its parts as JSON.
     """
     chosen = read_options("build_prompts", options)
-    loaded = load_plan(path, chosen)
-    raise_all(loaded.errors)
-    specifications = loaded.value.specifications if loaded.value else ()
-    matching = [entry for entry in specifications if key in {None, entry.key}]
+    plan = load_plan(path, chosen)
+    raise_all(plan.errors)
+    matching = [job for job in plan.jobs if key in {None, job.key}]
     solver = matching[0].task.solver if len(matching) == 1 else None
     if solver is None or not solver.sends_prompts:
         message = f"`{key or path}` is not one task with a `{SingleTurnSolver.type}`"
-        keys = listing(specification.key for specification in specifications)
+        keys = listing(job.key for job in plan.jobs)
         raise SpecError("E119", message, hint=f"name one with `--task`: {keys}")
-    bare = replace(matching[0], model=None, judges={})
-    job, errors = open_job(bare, chosen, needs_model=False)
-    raise_all(errors)
-    jobs, _ = check_jobs([job] if job else [], chosen, open_engine(), progress)
+    bare = replace(matching[0], model_choice=None, judge_choices={})
+    jobs = open_jobs([bare], chosen, needs_model=False)
+    jobs, _ = check_jobs(jobs, chosen, open_engine(), progress)
     num_trials = jobs[0].task.num_trials
 
     def build_frame(samples: Samples, prompts: Sequence[Sequence[Messages]]) -> pl.DataFrame:

@@ -40,9 +40,8 @@ from answerkey.evaluate.chunk import (
     check_whole,
     evaluate_chunk,
 )
-from answerkey.evaluate.display import Display
-from answerkey.evaluate.job import Job, Progress, Shared
-from answerkey.evaluate.options import Options
+from answerkey.evaluate.display import Display, Progress
+from answerkey.evaluate.job import Shared
 from answerkey.metrics import (
     STOPPED_EARLY,
     RowFacts,
@@ -58,7 +57,7 @@ from answerkey.metrics import (
 )
 from answerkey.runs import Run, RunWriter, TaskWriter, join_parts
 from answerkey.runs.writing import unify_parts
-from answerkey.spec import Task
+from answerkey.spec import Job, Options, Task
 from answerkey.types import MetricValue, Notice, Scores, ScoreStatus
 
 if TYPE_CHECKING:
@@ -185,7 +184,7 @@ class Evaluation:
             display = self.session.displays[job.key]
             is_guarded = self.session.is_guarded(job)
         is_stopped = self.is_stopped
-        for number in range(job.specification.num_runs):
+        for number in range(job.num_runs):
             repetition = job.repeat(number) if number else job
             if self.session is not None:
                 repetition = self.session.bind(repetition)

@@ -1,26 +1,13 @@
-"""From a task specification to a job: dataset, completions, model, judges and examples opened.
-
-Which columns are read, how many rows make one chunk, and whether chunks go to worker processes is
-decided here as well.
-"""
+"""A job is opened: its dataset, completions, model, judges and examples."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from typing import Any
 
-from answerkey.datasets.dataset import (
-    Chunk,
-    Dataset,
-    Recorded,
-    Selection,
-    open_dataset,
-    split_into_chunks,
-)
-from answerkey.datasets.formats import measure_fields
+from answerkey.datasets.dataset import Dataset, Recorded, Selection, open_dataset
 from answerkey.datasets.recorded import (
     RecordedCompletions,
     find_own_completions,
@@ -28,10 +15,9 @@ from answerkey.datasets.recorded import (
     refuse_single,
 )
 from answerkey.datasets.rows import Rows
-from answerkey.datasets.sources import InlineSource, Source, pin_source
+from answerkey.datasets.sources import pin_source
 from answerkey.datasets.storage import digest_file, name_lasting
 from answerkey.datasets.tables import DataTable, load_table
-from answerkey.engines import Spread
 from answerkey.errors import (
     AnswerkeyError,
     DataError,
@@ -43,183 +29,15 @@ from answerkey.errors import (
     raise_all,
     refuse_column,
 )
-from answerkey.evaluate.options import Options
-from answerkey.models.config import Model, ModelConfig
-from answerkey.scorers import (
-    asks_model,
-    choose_audited,
-    find_role,
-    reads_by_templates,
-)
+from answerkey.models.config import Model
+from answerkey.scorers import asks_model
 from answerkey.solvers import Solver, require_echo
-from answerkey.spec import DatasetSpec, ScoringStep, Specification, Task
+from answerkey.spec import DatasetSpec, Job, Options, ScoringStep, Task
+from answerkey.spec.job import plan_work
+from answerkey.spec.nodes import Location, ProblemList
 from answerkey.types import Completions, Samples
 
-#: The purpose of the calls of a solver.
-SOLVE = "solve"
-#: A chunk has at most so many rows, and about so many bytes of cells.
-CHUNK_ROWS = 32_768
-CHUNK_BYTES = 20 * 2**20
-FEWEST_ROWS = 1_000
-#: Rows that are slow go to workers in smaller chunks, so that no core waits long for another.
-WORKER_CHUNK_ROWS = 16_384
-WORKER_CHUNKS = 24
-#: Starting worker processes takes about as long as scoring so many rows.
-WORKER_ROWS = 20_000
-
 Errors = list[AnswerkeyError]
-#: Called with a stage, how many rows of it are done, and how many there are.
-Progress = Callable[[str, int, int], None]
-
-
-def ignore_progress(stage: str, done: int, total: int) -> None:
-    """Accept a progress report and show nothing."""
-
-
-@dataclass(frozen=True)
-class Job:
-    """A task with everything opened: nothing is left but the work.
-
-    Either `recorded` has the completions (`repeated` those of further repetitions), or the task's
-    solver gets them, with `model` if it needs one; `completions` is what `run.json` says about
-    where they come from. `judges` are the models of scorers that call one, by the scorer's key.
-    When rows are checked before they are scored (`is_checked`), `failed` holds, in order, the
-    positions of rows that are wrong in the dataset: they are not sent to a model, and are FAILED
-    for every scorer. `image_files` has the SHA-256 of each image file in the prompts. The rows at
-    `audited` are read by other extraction rules as well.
-    """
-
-    specification: Specification
-    dataset: Dataset
-    model: Model | None = None
-    judges: Mapping[str, Model] = field(default_factory=dict)
-    recorded: Recorded | None = None
-    repeated: tuple[Recorded, ...] = ()
-    completions: Mapping[str, object] = field(default_factory=dict)
-    examples: Samples | None = None
-    keep_completions: bool = True
-    is_rescored: bool = False
-    is_checked: bool = False
-    failed: Sequence[int] = ()
-    image_files: Mapping[str, str] = field(default_factory=dict)
-    repetition: int = 0
-    spread: Spread = "alone"
-    chunk_rows: int = CHUNK_ROWS
-    audited: Sequence[int] = ()
-
-    @property
-    def key(self) -> str:
-        """The key of the specification, which names the task in a run."""
-        return self.specification.key
-
-    @property
-    def task(self) -> Task:
-        """The task itself."""
-        return self.specification.task
-
-    @property
-    def trials(self) -> range:
-        """The numbers of the trials of each sample; every repetition has its own."""
-        size = self.task.num_trials
-        return range(self.repetition * size, (self.repetition + 1) * size)
-
-    @property
-    def models(self) -> dict[str, Model]:
-        """Every model that the task calls, by the purpose of its calls."""
-        models = {}
-        if self.model is not None:
-            models[SOLVE] = self.model
-        for step in self.task.scoring:
-            if step.key in self.judges:
-                models[name_purpose(step)] = self.judges[step.key]
-        return models
-
-    @property
-    def calls_models(self) -> bool:
-        """Whether a model would be called; then all rows are checked before the first call."""
-        if self.model is not None:
-            return True
-        return any(asks_model(step.scorer) for step in self.task.scoring)
-
-    @property
-    def is_costly(self) -> bool:
-        """Whether models are called, snippets of the user run, or scorers of another package."""
-        if self.calls_models or self.task.snippets:
-            return True
-        return not all(reads_by_templates(step.scorer) for step in self.task.scoring)
-
-    @property
-    def num_calls(self) -> int:
-        """How many prompts there are: every sample that is in order, in every trial."""
-        return (len(self.dataset) - len(self.failed)) * len(self.trials)
-
-    def chunks(self) -> Iterator[Chunk]:
-        """Yield the chunks of the dataset; nothing is loaded yet."""
-        rows = max(1, min(self.chunk_rows, CHUNK_ROWS) // self.task.num_trials)
-        return split_into_chunks(self.dataset, rows, self.recorded, self.failed)
-
-    def stages(self, first: int) -> Iterator[Iterable[Chunk]]:
-        """Yield the chunk of the `first` samples, then the chunks of the others.
-
-        For 0 all chunks come together.
-        """
-        chunks = self.chunks()
-        if not 0 < first < len(self.dataset):
-            yield chunks
-            return
-        size = len(next(self.dataset.cut(first)))
-        whole = next(chunks)
-        yield [whole.cut(0, size)]
-        later: Iterable[Chunk] = chunks
-        if size < len(whole.samples):
-            remainder = whole.cut(size, len(whole.samples))
-            later = chain([remainder], chunks)
-        yield (replace(chunk, index=index) for index, chunk in enumerate(later, start=1))
-
-    def repeat(self, number: int) -> Job:
-        """Return the job of one repetition, which has trials, or recorded completions, of its
-        own.
-        """
-        if number and self.repeated:
-            return replace(self, repetition=number, recorded=self.repeated[number - 1])
-        return replace(self, repetition=number)
-
-    def only_check(self) -> Job:
-        """Return the job of checking the rows: no model is needed."""
-        kinds: list[object] = [step.scorer for step in self.task.scoring]
-        sends_prompts = self.recorded is None and self.task.solver is not None
-        if sends_prompts:
-            kinds.append(self.task.solver)
-        spread: Spread = "apart"
-        are_ours = all(type(kind).__module__.startswith("answerkey.") for kind in kinds)
-        if are_ours and len(self.dataset) >= WORKER_ROWS:
-            spread = "processes"
-        rows = choose_chunk_rows(self, spread)
-        if sends_prompts:
-            rows = min(rows, WORKER_CHUNK_ROWS)  # the messages of a row are many objects
-        return replace(
-            self,
-            model=None,
-            judges={},
-            failed=(),
-            is_checked=False,
-            spread=spread,
-            chunk_rows=rows,
-        )
-
-    def without_rows(self) -> Job:
-        """Return what the work on a chunk needs beside it, small enough to be sent to a worker."""
-        empty = DatasetSpec(self.dataset.name, InlineSource(rows=()))
-        return replace(
-            self,
-            specification=Specification(self.key, self.task, empty),
-            dataset=self.dataset.without_rows(),
-            image_files={},
-            recorded=None,
-            repeated=(),
-            failed=(),
-            audited=choose_audited(len(self.dataset)),
-        )
 
 
 @dataclass
@@ -228,158 +46,139 @@ class Shared:
 
     values: list[tuple[object, Any]] = field(default_factory=list)
 
-    def get(self, make: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401 - what `make` makes
+    def get(
+        self,
+        make: Callable[..., Any],
+        *arguments: object,
+        **keywords: object,
+    ) -> Any:  # noqa: ANN401 - what `make` makes
         """Return what a function makes of arguments, or has made of them before."""
-        key = (make, *arguments)
+        key = (make, arguments, keywords)
         for earlier_key, value in self.values:
             if earlier_key == key:
                 return value
-        value = make(*arguments)
+        value = make(*arguments, **keywords)
         self.values.append((key, value))
         return value
 
 
 def open_jobs(
-    specifications: Iterable[Specification],
+    jobs: Iterable[Job],
     options: Options,
     shared: Shared | None = None,
+    **how: Any,  # noqa: ANN401 - as for `open_job`
 ) -> list[Job]:
-    """Return a job for each specification, with everything opened; raise all errors at once."""
-    jobs: list[Job] = []
-    errors: Errors = []
-    for specification in specifications:
-        job, problems = open_job(specification, options, shared)
-        errors.extend(problems)
-        if job is not None:
-            jobs.append(job)
-    raise_all(errors)
-    return jobs
+    """Return the jobs with everything opened; raise all errors at once."""
+    problems = ProblemList()
+    opened = [open_job(job, options, problems, shared, **how) for job in jobs]
+    raise_all(problems.errors)
+    return list(filter(None, opened))
 
 
 def open_job(
-    specification: Specification,
+    job: Job,
     options: Options,
+    problems: ProblemList,
     shared: Shared | None = None,
     *,
     is_check: bool = False,
     needs_model: bool = True,
-    table: Rows | None = None,
     can_use_own: bool = False,
-) -> tuple[Job | None, Errors]:
-    """Open everything a specification names; return the job, if any, and every error.
+) -> Job | None:
+    """Open everything a job names and report every error; None without a dataset.
 
-    A check opens the whole dataset, and needs no model. `table` has recorded completions that are
-    in memory. The samples' own completions stand in for a model that is not named, if they can.
+    A check opens the whole dataset, and needs no model. The samples' own completions stand in for a
+    model that is not named, if they can.
     """
-    errors: Errors = []
-    options, table, model_name = _choose_completions(specification, options, table)
-    selection = Selection() if is_check else specification.selection
-    job = _open_samples(specification, selection, shared or Shared(), errors)
-    if job is None:
-        return None, errors
-    if options.completions is not None and table is None:
-        with collecting(errors):
-            table = load_table(options.completions, by_trial=True).rows
+    earlier = len(problems.errors)
+    selection = Selection() if is_check else job.selection
+    job = _open_samples(job, selection, shared or Shared(), problems)
+    if job.opened is None:
+        return None
+    origin = job.completions_from
+    if options.completions is not None:
+        origin = options.completions
+    table = None
+    with collecting(problems):
+        table = _load_completions(origin)
     if job.task.choice_order is not None:
-        job = _order_samples(job, table, errors)
-    errors += find_missing_columns(job.specification, job.dataset)
-    calls_model = _calls_model(specification, options, table, can_use_own=can_use_own)
-    if table is not None or options.completions is None:
-        with collecting(errors):
+        job = _order_samples(job, table, problems)
+    for error in find_missing_columns(job):
+        problems.report(error)
+    calls_model = _calls_model(job, options, origin, can_use_own=can_use_own)
+    if origin is None or table is not None:
+        with collecting(problems):
             recorded = _open_completions(job, table, options, calls_model=calls_model)
             job = replace(job, recorded=recorded)
     if calls_model:
         is_required = needs_model and not is_check
-        job = replace(job, model=_open_model(job, errors, is_required=is_required))
-    if specification.judges:
-        judges, problems = open_judges(job.task, specification.judges)
-        errors += problems
-        job = replace(job, judges=judges)
-    if errors:
-        return job, errors
-    job = replace(
+        job = replace(job, model=_open_model(job, problems, is_required=is_required))
+    if job.judge_choices:
+        job = replace(job, judges=open_judges(job, problems))
+    if len(problems.errors) > earlier:
+        return job
+    is_in_memory = origin is not None and not isinstance(origin, Location)
+    completed = replace(
         job,
-        completions=describe_completions(job, options, model_name, is_recorded=table is not None),
-        keep_completions=options.copy or _is_in_memory_only(job),
+        completions=describe_completions(job, options, origin),
+        keep_completions=options.copy or is_in_memory or job.model is not None,
     )
-    return plan_work(job), errors
-
-
-def _is_in_memory_only(job: Job) -> bool:
-    """Return whether the completions are in no file that the run could refer to."""
-    return job.model is not None or isinstance(job.specification.completions, DataTable)
-
-
-def _choose_completions(
-    specification: Specification,
-    options: Options,
-    table: Rows | None,
-) -> tuple[Options, Rows | None, str | None]:
-    """Return the options and the table with the completions that the specification brings, and the
-    name of the model that gave these.
-    """
-    stored = specification.completions
-    if stored is None or options.completions is not None:
-        return options, table, None
-    if isinstance(stored, DataTable):
-        return options, stored.rows, specification.model_name
-    return replace(options, completions=str(stored)), table, specification.model_name
+    return plan_work(completed)
 
 
 def _open_samples(
-    specification: Specification,
+    job: Job,
     selection: Selection,
     shared: Shared,
-    errors: Errors,
-) -> Job | None:
-    """Return a job with its dataset and examples, whose files and addresses are fixed from now on;
-    None if the dataset cannot be opened.
+    problems: ProblemList,
+) -> Job:
+    """Return the job with its dataset and examples, whose files and addresses are fixed from now
+    on.
     """
-    dataset: Dataset | None = None
-    examples: Samples | None = None
-    source = specification.dataset
-    with collecting(errors, source):
-        source = replace(source, source=shared.get(pin_source, source.source))
-        dataset = shared.get(_open_source, source.source, selection, source.key)
-    specification = replace(specification, dataset=source)
-    if specification.examples is not None:
-        source = specification.examples
-        with collecting(errors, source):
-            source = replace(source, source=shared.get(pin_source, source.source))
-            examples = shared.get(_open_source, source.source, Selection(), source.key).samples()
-        specification = replace(specification, examples=source)
-    if dataset is None:
-        return None
-    return Job(specification, dataset, examples=examples)
+    with collecting(problems, job.dataset_spec):
+        source = shared.get(pin_source, job.dataset_spec.source)
+        name = job.dataset_spec.key
+        dataset = shared.get(open_dataset, source, selection=selection, name=name)
+        job = replace(job, dataset_spec=replace(job.dataset_spec, source=source), opened=dataset)
+    if job.examples_spec is not None:
+        with collecting(problems, job.examples_spec):
+            source = shared.get(pin_source, job.examples_spec.source)
+            examples = shared.get(open_dataset, source, name=job.examples_spec.key).samples()
+            spec = replace(job.examples_spec, source=source)
+            job = replace(job, examples_spec=spec, examples=examples)
+    return job
 
 
-def _order_samples(job: Job, table: Rows | None, errors: Errors) -> Job:
+def _load_completions(origin: Location | DataTable | Rows | None) -> Rows | None:
+    """Return the recorded completions that are in a file or in memory."""
+    if isinstance(origin, Location):
+        return load_table(origin, by_trial=True).rows
+    return origin.rows if isinstance(origin, DataTable) else origin
+
+
+def _order_samples(job: Job, table: Rows | None, problems: ProblemList) -> Job:
     """Return the job with a row for each order in which its task shows a sample."""
     from answerkey.evaluate.choice_order import order_dataset
 
     dataset = job.dataset
-    with collecting(errors):
+    with collecting(problems):
         dataset = order_dataset(job.task, dataset, table)
-    return replace(job, dataset=dataset)
-
-
-def _open_source(source: Source, selection: Selection, name: str) -> Dataset:
-    return open_dataset(source, selection=selection, name=name)
+    return replace(job, opened=dataset)
 
 
 def _calls_model(
-    specification: Specification,
+    job: Job,
     options: Options,
-    table: Rows | None,
+    origin: object,
     *,
     can_use_own: bool,
 ) -> bool:
     """Return whether the solver calls a model: no completions are recorded, here or beside."""
-    if options.brings_completions or table is not None:
+    if origin is not None or options.completion_column is not None:
         return False
-    if can_use_own and specification.model is None:
+    if can_use_own and job.model_choice is None:
         return False
-    solver = specification.task.solver
+    solver = job.task.solver
     return solver is not None and solver.needs_model
 
 
@@ -391,7 +190,7 @@ def _open_completions(
     calls_model: bool,
 ) -> Recorded | None:
     """Return the recorded completions of a job; None where a solver gets them."""
-    if job.specification.num_runs > 1 and not calls_model:
+    if job.num_runs > 1 and not calls_model:
         message = f"`repeatability` of `{job.key}`: recorded completions are the same in every run"
         raise SpecError("E119", message, hint="leave `repeatability` out, or name a model")
     column = options.completion_column
@@ -401,35 +200,33 @@ def _open_completions(
     return recorded
 
 
-def open_job_of(specification: Specification, dataset: Dataset, **parts: Any) -> Job:  # noqa: ANN401 - fields of Job
-    """Return the job of a task whose samples and completions are open; raise what is wrong."""
-    judges, errors = open_judges(specification.task, specification.judges)
-    raise_all([*errors, *find_missing_design(specification.task, dataset)])
-    return plan_work(Job(specification, dataset, judges=judges, **parts))
+def complete_job(job: Job) -> Job:
+    """Return a job whose samples and completions are open with its judges; raise what is wrong."""
+    problems = ProblemList()
+    judges = open_judges(job, problems)
+    raise_all([*problems.errors, *find_missing_design(job.task, job.dataset)])
+    return plan_work(replace(job, judges=judges))
 
 
 @contextmanager
-def collecting(errors: Errors, dataset: DatasetSpec | None = None) -> Iterator[None]:
-    """Keep what goes wrong; an error of a dataset is placed where its file names the dataset."""
+def collecting(problems: ProblemList, dataset: DatasetSpec | None = None) -> Iterator[None]:
+    """Report what goes wrong; an error of a dataset is placed where its file names the dataset."""
     try:
         yield
     except AnswerkeyError as error:
-        inner: Sequence[AnswerkeyError] = getattr(error, "errors", (error,))
-        if dataset is not None:
-            inner = list(map(dataset.locate, inner))
-        errors.extend(inner)
+        for single in getattr(error, "errors", (error,)):
+            problems.report(single if dataset is None else dataset.locate(single))
 
 
-def _open_model(job: Job, errors: Errors, *, is_required: bool) -> Model | None:
+def _open_model(job: Job, problems: ProblemList, *, is_required: bool) -> Model | None:
     """Return the model that the task calls; E119 when one is required and none is named."""
-    config = job.specification.model
-    if config is not None:
+    if job.model_choice is not None:
         from answerkey.models.model import open_model
 
         model = None
-        with collecting(errors):
-            model = open_model(config)
-            errors += _find_missing_logprobs(job.task, model)
+        with collecting(problems):
+            model = open_model(job.model_choice)
+            _report_missing_logprobs(job.task, model, problems)
         return model
     if is_required:
         message = f"task `{job.task.key}` calls a model, and none is named"
@@ -437,52 +234,51 @@ def _open_model(job: Job, errors: Errors, *, is_required: bool) -> Model | None:
         hint = (
             "add `--model builtin/random`, or bring recorded completions with `--completions FILE`"
         )
-        errors.append(NoModelError("E119", message, where=where, hint=hint))
+        problems.report(NoModelError("E119", message, where=where, hint=hint))
     return None
 
 
 def describe_completions(
     job: Job,
     options: Options,
-    model_name: str | None,
-    *,
-    is_recorded: bool,
+    origin: Location | DataTable | Rows | None,
 ) -> dict[str, object]:
     """Return what `run.json` says about where the completions come from."""
-    origin: dict[str, object] = {"source": "trace", "file": None, "sha256": None}
-    table = job.specification.completions
-    if options.completions is not None:
-        file = name_lasting(options.completions)
-        origin = {"source": "recorded", "file": file, "sha256": digest_file(file)}
-    elif isinstance(table, DataTable):
-        file = name_lasting(table.rows.file or "")
-        origin = {"source": "recorded", "file": file, "sha256": table.digest}
-    elif is_recorded:
-        origin["source"] = "recorded"
+    described: dict[str, object] = {"source": "trace", "file": None, "sha256": None}
+    if isinstance(origin, DataTable):
+        file = name_lasting(origin.rows.file or "")
+        described = {"source": "recorded", "file": file, "sha256": origin.digest}
+    elif isinstance(origin, Location):
+        file = name_lasting(origin)
+        described = {"source": "recorded", "file": file, "sha256": digest_file(file)}
+    elif origin is not None:
+        described["source"] = "recorded"
     elif job.recorded is not None and not isinstance(job.recorded, TracedCompletions):
-        origin["source"] = "dataset"
+        described["source"] = "dataset"
     elif job.model is not None:
-        origin["source"] = "builtin" if job.model.name.startswith("builtin/") else "live"
-    origin["column"] = options.completion_column
+        described["source"] = "builtin" if job.model.name.startswith("builtin/") else "live"
+    described["column"] = options.completion_column
     if options.split_thinking:
-        origin["split_thinking"] = True
-    if model_name:
-        origin["model"] = model_name
-    return origin
+        described["split_thinking"] = True
+    is_callers = options.completions is not None
+    if job.completions_from is not None and job.model_name and not is_callers:
+        described["model"] = job.model_name
+    return described
 
 
 # Columns that the task names.
 
 
-def find_missing_columns(specification: Specification, dataset: Dataset) -> Errors:
-    """Return an error for each column that the specification names and the dataset lacks."""
-    task = specification.task
+def find_missing_columns(job: Job) -> Errors:
+    """Return an error for each column that the job names and the dataset lacks."""
+    task = job.task
+    dataset = job.dataset
     errors: Errors = []
     for name, column in task.dataset_columns.items():
         if column not in dataset.columns:
             place = task.place("config_spec", name)
             errors.append(_refuse_column(f"config value `{name}`", column, dataset, place))
-    stratify_by = specification.selection.stratify_by
+    stratify_by = job.selection.stratify_by
     # A check opens all rows and selects none.
     if stratify_by is not None and stratify_by not in dataset.columns:
         errors.append(_refuse_column("`stratify_by`", stratify_by, dataset))
@@ -623,100 +419,40 @@ def split_recorded(
 # Models that scorers call, and what a model must be able to send.
 
 
-def name_purpose(step: ScoringStep) -> str:
-    """Return the purpose of the calls of a scorer."""
-    return f"{find_role(step.scorer)}:{step.key}"
-
-
-def open_judges(
-    task: Task,
-    judges: Mapping[str, str | ModelConfig],
-) -> tuple[dict[str, Model], Errors]:
-    """Return the models of scorers that call one, by the scorer's key, and why some cannot be
+def open_judges(job: Job, problems: ProblemList) -> dict[str, Model]:
+    """Return the models of scorers that call one, by the scorer's key; report why some cannot be
     opened.
     """
     models: dict[str, Model] = {}
-    errors: Errors = []
-    for step in task.scoring:
-        if step.key not in judges or not asks_model(step.scorer):
+    for step in job.task.scoring:
+        if step.key not in job.judge_choices or not asks_model(step.scorer):
             continue
         from answerkey.models.model import open_model
 
         try:
-            model = open_model(judges[step.key])
+            model = open_model(job.judge_choices[step.key])
             step.scorer.bind(model, key=step.key)
         except SpecError as error:
-            where = error.where or task.place(*step.model_path)
-            errors.append(SpecError(error.code, error.message, where=where, hint=error.hint))
+            where = error.where or job.task.place(*step.model_path)
+            problems.add(error.code, error.message, where, error.hint)
         else:
             models[step.key] = model
-    return models, errors
+    return models
 
 
-def _find_missing_logprobs(task: Task, model: Model) -> Errors:
-    """Return an error for each scorer that reads log-probabilities which the model does not
-    send.
-    """
-    errors: Errors = []
+def _report_missing_logprobs(task: Task, model: Model, problems: ProblemList) -> None:
+    """Report each scorer that reads log-probabilities which the model does not send."""
     if task.solver is not None and task.solver.ranks_continuations:
-        with collecting(errors):
-            require_echo(model)
-        return errors
+        require_echo(model)
+        return
     explain = getattr(model, "explain_missing_logprobs", None)
     reason = explain() if explain is not None else None
     if not reason:
-        return errors
+        return
     for step in task.scoring:
         if getattr(step.scorer, "reads_logprobs", False):
             message = f"scorer `{step.key}` reads log-probabilities, and {reason}"
             hint = "add `generation: {logprobs: true, top_logprobs: 10}` to the model"
             hint += ", or `?top_logprobs=10` to its name"
             where = task.place("definition", "scorers", step.index)
-            errors.append(SpecError("E108", message, where=where, hint=hint))
-    return errors
-
-
-# How many rows make a chunk, and whether chunks go to worker processes.
-
-
-def plan_work(job: Job) -> Job:
-    """Return the job with the size of its chunks, and where they go."""
-    job = replace(job, spread=choose_spread(job))
-    if len(job.dataset) <= FEWEST_ROWS:
-        return job
-    return replace(job, chunk_rows=choose_chunk_rows(job, job.spread))
-
-
-def choose_spread(job: Job) -> Spread:
-    """Return where a job's chunks are worked on; whatever calls a model does so from here."""
-    if job.calls_models:
-        return "alone"
-    if job.is_costly or len(job.dataset) < WORKER_ROWS:
-        return "apart"
-    return "processes"
-
-
-def choose_chunk_rows(job: Job, spread: Spread) -> int:
-    """Return how many rows one chunk has: fewer where rows are long, or take long."""
-    rows = fit_rows(job.dataset.rows, job.recorded)
-    if spread != "processes":
-        return rows
-    share = max(FEWEST_ROWS, len(job.dataset) // WORKER_CHUNKS)
-    return min(rows, share, WORKER_CHUNK_ROWS)
-
-
-def fit_rows(rows: Rows, recorded: Recorded | None) -> int:
-    """Return how many rows fit into one chunk, judged by the first and the middle ones."""
-    if len(rows) <= FEWEST_ROWS:
-        return CHUNK_ROWS
-    size = 0
-    seen = 0
-    for offset in (0, len(rows) // 2):
-        samples = rows.slice(offset, FEWEST_ROWS).load()
-        size += sum(map(measure_fields, samples.rows()))
-        seen += len(samples)
-        if recorded is not None:
-            completions = recorded.slice(offset, len(samples)).read(samples)
-            size += int(completions.frame["completion"].estimated_size())
-    rows_that_fit = CHUNK_BYTES * seen // max(size, 1)
-    return min(CHUNK_ROWS, max(FEWEST_ROWS, rows_that_fit))
+            problems.add("E108", message, where, hint)

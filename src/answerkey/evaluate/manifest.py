@@ -15,11 +15,10 @@ from answerkey._version import __version__
 from answerkey.datasets.dataset import Dataset
 from answerkey.datasets.sources import MemorySource, Source
 from answerkey.datasets.tables import SAMPLE_COLUMN
-from answerkey.evaluate.job import Job
 from answerkey.metrics import find_category_column
 from answerkey.models.config import Model, ModelConfig
 from answerkey.scorers import find_role
-from answerkey.spec import ScoringStep
+from answerkey.spec import Job, ScoringStep
 from answerkey.types import Notice
 
 #: What runs here run on.
@@ -54,12 +53,11 @@ def describe_run(
 
 def describe_job(job: Job) -> dict[str, Any]:
     """Return a task's entry in `run.json`; settings that are not used are left out."""
-    specification = job.specification
     task = job.task
     dataset = job.dataset
     entry = {
         "key": job.key,
-        "display_name": specification.display_name or task.display_name,
+        "display_name": job.display_name or task.display_name,
         "task": {
             "key": task.key,
             "display_name": task.display_name,
@@ -67,9 +65,9 @@ def describe_job(job: Job) -> dict[str, Any]:
             "file": task.file,
         },
         "dataset": {
-            "key": specification.dataset.key,
-            "display_name": specification.dataset.display_name,
-            "file": getattr(specification.dataset.source, "origin", None),
+            "key": job.dataset_spec.key,
+            "display_name": job.dataset_spec.display_name,
+            "file": getattr(job.dataset_spec.source, "origin", None),
             "fingerprint": dataset.fingerprint,
             "rows_read": dataset.rows_read,
             "rows_filtered": dataset.rows_filtered,
@@ -80,16 +78,16 @@ def describe_job(job: Job) -> dict[str, Any]:
         "completions": job.completions,
         "config": task.config,
         "scorers": [_describe_step(step, job.judges.get(step.key)) for step in task.scoring],
-        "selection": asdict(specification.selection),
+        "selection": asdict(job.selection),
     }
     if task.trials is not None:
         entry["trials"] = asdict(task.trials)
-    if specification.variant is not None:
-        entry["variant"] = asdict(specification.variant)
+    if job.variant is not None:
+        entry["variant"] = asdict(job.variant)
     if task.choice_order is not None:
         entry["choice_order"] = asdict(task.choice_order)
-    if specification.num_runs > 1:
-        entry["repeatability"] = {"num_runs": specification.num_runs}
+    if job.num_runs > 1:
+        entry["repeatability"] = {"num_runs": job.num_runs}
     entry["counts"] = None
     return entry
 
@@ -126,24 +124,23 @@ def describe_model(model: Model) -> dict[str, object]:
 
 def describe_sources(job: Job) -> dict[str, Any]:
     """Return `task.json`: the task as resolved and where its samples come from."""
-    specification = job.specification
     examples = None
-    if specification.examples is not None:
-        examples = _describe_source(specification.examples.source)
+    if job.examples_spec is not None:
+        examples = _describe_source(job.examples_spec.source)
     fingerprint = None
     if job.examples is not None:
         fingerprint = Dataset.of(job.examples, name="examples").fingerprint
     generation = None
-    if isinstance(specification.model, ModelConfig):
-        generation = specification.model.generation.given()
+    if isinstance(job.model_choice, ModelConfig):
+        generation = job.model_choice.generation.given()
     return {
-        "task": specification.task.source,
-        "dataset": _describe_source(specification.dataset.source),
+        "task": job.task.source,
+        "dataset": _describe_source(job.dataset_spec.source),
         "examples": examples,
         "examples_fingerprint": fingerprint,
-        "model_key": specification.model_key,
+        "model_key": job.model_key,
         "generation": generation,
-        "num_runs": specification.num_runs,
+        "num_runs": job.num_runs,
         "image_files": job.image_files,
     }
 

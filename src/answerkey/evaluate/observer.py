@@ -14,7 +14,6 @@ from itertools import chain
 from statistics import quantiles
 from typing import Any
 
-from answerkey.evaluate.job import SOLVE
 from answerkey.models.calls import (
     BATCH_SOURCE,
     PRICED_NAMES,
@@ -30,6 +29,7 @@ from answerkey.models.calls import (
 )
 from answerkey.models.config import Price
 from answerkey.models.store import CallStore
+from answerkey.spec.job import SOLVE
 from answerkey.types import (
     USAGE_NAMES,
     Completion,

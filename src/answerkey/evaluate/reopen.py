@@ -28,10 +28,11 @@ from answerkey.datasets.tables import (
 from answerkey.errors import DataError, Place, RunError, listing, refuse_column, suggest
 from answerkey.evaluate.choice_order import order_dataset
 from answerkey.evaluate.evaluate import load_scores, measure_task
-from answerkey.evaluate.job import find_completions, find_traced, fit_rows
+from answerkey.evaluate.job import find_completions, find_traced
 from answerkey.metrics import describe_samples
 from answerkey.runs import KeptCompletions, Run, StoredTable, TaskRun
 from answerkey.spec import Task, source_from, task_from_source
+from answerkey.spec.job import fit_rows
 from answerkey.types import Completions, MetricValue, Samples
 
 #: Rows that are read together at most.
@@ -137,8 +138,7 @@ def _reopen_completions(
     elif entry["source"] == "trace":
         recorded = find_traced(task)
     if recorded is None:
-        column = find_completion_column(dataset.rows, entry["column"])
-        recorded = RecordedCompletions(column=column)
+        recorded = find_completion_column(dataset.rows, entry["column"])
     if entry.get("split_thinking"):
         return replace(recorded, splits_thoughts=True)
     return recorded

@@ -22,18 +22,17 @@ from answerkey.errors import (
     RunError,
     SpecError,
     listing,
-    raise_all,
     suggest,
 )
-from answerkey.evaluate.display import Display, choose_display
-from answerkey.evaluate.job import Job, Progress, Shared, open_job_of, open_jobs
+from answerkey.evaluate.display import Display, Progress, choose_display
+from answerkey.evaluate.job import Shared, complete_job, open_jobs
 from answerkey.evaluate.manifest import (
     SYSTEM,
     describe_job,
     describe_run,
     describe_sources,
 )
-from answerkey.evaluate.options import STORED, Options, RunOptions, read_options, show_options
+from answerkey.evaluate.options import RunOptions, read_options, show_options
 from answerkey.evaluate.reopen import CHANGED, find_kept, find_source, refuse_gone, reopen
 from answerkey.evaluate.run import (
     Matrix,
@@ -64,7 +63,8 @@ from answerkey.runs import (
 )
 from answerkey.spec import (
     DatasetSpec,
-    Specification,
+    Job,
+    Options,
     Task,
     load_judges,
     load_model,
@@ -72,7 +72,8 @@ from answerkey.spec import (
     source_from,
     task_from_source,
 )
-from answerkey.spec.project import GATES
+from answerkey.spec.nodes import ProblemList
+from answerkey.spec.options import GATES, STORED
 from answerkey.types import Notice
 
 #: What belongs to an old run and cannot be chosen again when it is scored anew, or resumed.
@@ -130,7 +131,7 @@ def rescore(
     jobs = []
     for key, chosen_task in tasks.items():
         jobs.append(_open_rescored(old, key, chosen_task, file, chosen))
-    require_trusted((job.specification for job in jobs), chosen)
+    require_trusted(jobs, chosen)
     manifest = describe_run(
         old.key,
         old.manifest["display_name"],
@@ -177,16 +178,18 @@ def _load_new_task(
     """Return the task to score with; config values that nobody gives are those of the old run."""
     if task is None or isinstance(task, Task):
         return task, []
-    loaded = load_task(task, overrides=options)
-    messages = {error.message for error in loaded.errors}
+    problems = ProblemList()
+    try:
+        return load_task(task, options, problems), problems.notices
+    except AnswerkeyError:
+        messages = {error.message for error in problems.errors}
     values: dict[str, object] = {}
     for task_run in old.tasks.values():
         values |= task_run.manifest["config"]
-    config = {key: values[key] for key in values if f"config value `{key}` is missing" in messages}
-    if config:
-        loaded = load_task(task, config=config, overrides=options)
-    raise_all(loaded.errors)
-    return loaded.value, list(loaded.notices)
+    missing = {key: values[key] for key in values if f"config value `{key}` is missing" in messages}
+    config = {**options.config, **missing}
+    problems = ProblemList()
+    return load_task(task, replace(options, config=config), problems), problems.notices
 
 
 def _choose_tasks(run: Run, new: Task | None, notices: list[Notice]) -> dict[str, Task]:
@@ -249,21 +252,27 @@ def _open_rescored(
         where = task.place("definition", "choice_order")
         hint = "leave `choice_order` as it was, or use `answerkey run`"
         raise RunError("E507", message, where=where, hint=hint)
-    specification = _specify(
-        entry, task_run.source, task, task_run.stored_samples, run_file, options
+    job = _plan_again(
+        entry,
+        task_run.source,
+        task,
+        task_run.stored_samples,
+        run_file,
+        options,
     )
     # The new run keeps the completions that the old one has, and those that only its own solver
     # finds.
     is_kept = len(task_run.stored_completions) or entry["completions"]["source"] == "trace"
-    return open_job_of(
-        specification,
-        reopened.dataset,
+    opened = replace(
+        job,
+        opened=reopened.dataset,
         recorded=reopened.recorded,
         repeated=tuple(repeated),
         completions=dict(entry["completions"]),
         keep_completions=options.copy or bool(is_kept),
         is_rescored=True,
     )
+    return complete_job(opened)
 
 
 # `resume`: a run that stopped, continued.
@@ -351,7 +360,7 @@ def reopen_stopped(
         pending = pending.check(display, shared)
         writer.restart({**SYSTEM, "options": kept.stored()})
         for job in jobs:
-            for number in range(job.specification.num_runs):
+            for number in range(job.num_runs):
                 writer.task(job.key).repetition(number).clear()
         stack.pop_all()
         return pending
@@ -398,13 +407,13 @@ def _open_again(writer: RunWriter, options: Options, shared: Shared | None) -> l
     if "rescored_from" in manifest:
         jobs = _open_rescored_again(manifest, sources, options)
     else:
-        specifications = []
+        stopped = []
         for entry in manifest["tasks"]:
             source = sources[entry["key"]]
-            specifications.append(_specify_again(entry, source, writer, options))
-        require_trusted(specifications, options)
+            stopped.append(_plan_stopped(entry, source, writer, options))
+        require_trusted(stopped, options)
         try:
-            jobs = open_jobs(specifications, options, shared)
+            jobs = open_jobs(stopped, options, shared)
         except DataError as error:
             file = error.where.file if error.where else None
             raise refuse_gone("dataset", file, error.message) from error
@@ -435,7 +444,7 @@ def _open_rescored_again(
     for key, source in sources.items():
         task = task_from_source(source["task"])
         jobs.append(_open_rescored(old, key, task, manifest.get("file"), options))
-    require_trusted((job.specification for job in jobs), options)
+    require_trusted(jobs, options)
     return jobs
 
 
@@ -459,44 +468,44 @@ def _require_unchanged(
         raise _refuse(f"its model `{entry['model']['name']}` is not the same any more")
 
 
-def _specify(
+def _plan_again(
     entry: Entry,
     source: Entry,
     task: Task,
     samples: StoredTable,
     file: str | None,
     options: Options,
-) -> Specification:
+) -> Job:
     """Return what a task of a run was to do, from its entry in `run.json` and its `task.json`.
 
     Its model, examples and completions are left open.
     """
     dataset = entry["dataset"]
     origin = find_source(source["dataset"], samples, dataset["key"])
-    return Specification(
+    return Job(
         key=entry["key"],
         task=task,
-        dataset=DatasetSpec(dataset["key"], origin, dataset["display_name"]),
+        dataset_spec=DatasetSpec(dataset["key"], origin, dataset["display_name"]),
         display_name=entry["display_name"],
         model_key=source["model_key"],
         selection=Selection(**entry["selection"]),
         num_runs=source["num_runs"],
-        judges=load_judges(task, run_file=file, overrides=options),
+        judge_choices=load_judges(task, run_file=file, options=options),
     )
 
 
-def _specify_again(
+def _plan_stopped(
     entry: Entry,
     source: Entry,
     writer: RunWriter,
     options: Options,
-) -> Specification:
+) -> Job:
     """Return what is left to do of a task of a run that stopped."""
     file = writer.manifest.get("file")
     completions = entry["completions"]
     samples = StoredTable(writer.store, f"tasks/{entry['key']}/samples")
     task = task_from_source(source["task"])
-    specification = _specify(entry, source, task, samples, file, options)
+    job = _plan_again(entry, source, task, samples, file, options)
     examples = None
     if source["examples"]:
         examples = DatasetSpec("examples", source_from(source["examples"]))
@@ -507,11 +516,11 @@ def _specify_again(
     if entry["model"]:
         model = _find_model(entry["model"], source, file, options)
     return replace(
-        specification,
-        model=model,
+        job,
+        model_choice=model,
         model_name=completions.get("model"),
-        examples=examples,
-        completions=recorded_file,
+        examples_spec=examples,
+        completions_from=recorded_file,
     )
 
 
@@ -535,7 +544,7 @@ def _find_model(
     stored = dict(source["generation"] or {})
     if "stop" in stored:
         stored["stop"] = tuple(stored["stop"])
-    return load_model(name, file or "", generation=Generation(**stored), overrides=options)
+    return load_model(name, file or "", generation=Generation(**stored), options=options)
 
 
 def _refuse(reason: str, hint: str = "start again with `answerkey run`") -> RunError:

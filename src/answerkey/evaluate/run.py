@@ -18,7 +18,7 @@ from answerkey import features
 from answerkey.datasets.rows import Rows
 from answerkey.datasets.sources import MemorySource
 from answerkey.datasets.storage import name_lasting
-from answerkey.datasets.tables import DataTable, Tabular, load_rows, load_table
+from answerkey.datasets.tables import Tabular, load_rows, load_table
 from answerkey.engines import Engine, open_engine
 from answerkey.errors import (
     AnswerkeyError,
@@ -29,18 +29,11 @@ from answerkey.errors import (
     Stopped,
     raise_all,
 )
-from answerkey.evaluate.display import Display, NullProgress, choose_display
+from answerkey.evaluate.display import Display, Progress, choose_display
 from answerkey.evaluate.evaluate import call_together, check_jobs, evaluate
-from answerkey.evaluate.job import Job, Progress, Shared, open_job, open_jobs
+from answerkey.evaluate.job import Shared, open_jobs
 from answerkey.evaluate.manifest import describe_run, describe_sources, tabulate_samples
-from answerkey.evaluate.options import (
-    Options,
-    RunOptions,
-    ScoreOptions,
-    name_path,
-    read_options,
-    show_options,
-)
+from answerkey.evaluate.options import RunOptions, ScoreOptions, read_options, show_options
 from answerkey.models.config import CachePolicy, FunctionConfig, ModelConfig
 from answerkey.runs import (
     NewFolder,
@@ -54,47 +47,21 @@ from answerkey.runs import (
 )
 from answerkey.sandbox import Snippet, require_trust
 from answerkey.spec import (
-    DatasetSpec,
+    Job,
+    Options,
     Plan,
-    Specification,
     Task,
     is_data_file,
-    load_dataset,
-    load_judges,
     load_plan,
-    load_task,
 )
+from answerkey.spec.options import name_path
 from answerkey.types import Notice
-
-
-@dataclass(frozen=True)
-class TabledRun:
-    """A run file as a mapping, with the samples and the completions of its tasks by their keys.
-
-    `file` is where they come from.
-    """
-
-    file: str
-    source: Mapping[str, object]
-    tables: Mapping[str, tuple[DataTable, DataTable]]
-    notices: tuple[Notice, ...] = ()
-
-    def attach(self, plan: Plan) -> Plan:
-        """Return a plan whose tasks read the tables."""
-        specifications = []
-        for specification in plan.specifications:
-            samples, completions = self.tables[specification.task.key]
-            source = MemorySource(samples, origin=self.file)
-            dataset = replace(specification.dataset, source=source)
-            specifications.append(replace(specification, dataset=dataset, completions=completions))
-        return replace(plan, specifications=tuple(specifications))
-
 
 #: A task or run file, a folder, the name of a ready-made task, a Task, or a mapping as in a file.
 TaskSource = Task | Mapping[str, object] | str | Path
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PendingRun:
     """A run with open jobs; `manifest` is what `run.json` says first.
 
@@ -137,8 +104,8 @@ class PendingRun:
         samples = {}
         for job in self.jobs:
             sources[job.key] = describe_sources(job)
-            if isinstance(job.specification.dataset.source, MemorySource):
-                samples[job.key] = tabulate_samples(job.specification.dataset.source)
+            if isinstance(job.dataset_spec.source, MemorySource):
+                samples[job.key] = tabulate_samples(job.dataset_spec.source)
         writer = start_run(place, self.manifest, sources, samples)
         return replace(self, _writer=writer)
 
@@ -175,10 +142,10 @@ def run(
     Options as in `Options`.
     """
     chosen = read_options("run", options)
-    plan, notices = read_plan(path, chosen)
+    plan = read_plan(path, chosen)
     engine = open_engine(chosen.engine, chosen.ray_address)
     place = choose_place(out, plan.key)
-    pending = open_run(path, plan, notices, chosen, engine)
+    pending = open_run(path, plan, chosen, engine)
     return make_run(pending, place, choose_display(None, progress))
 
 
@@ -226,43 +193,38 @@ async def arun(
         pool.shutdown(wait=False)
 
 
-def read_plan(path: TaskSource | TabledRun, options: Options) -> tuple[Plan, list[Notice]]:
+def read_plan(path: TaskSource, options: Options, *, is_callers: bool | None = None) -> Plan:
     """Load a run or task file; raise all its errors at once, and E118 for untrusted code."""
     source: object = path
-    if not isinstance(source, Task | Mapping | str | Path | TabledRun):
+    if not isinstance(source, Task | Mapping | str | Path):
         message = f"a task, a task file or a data file is needed, not a {type(source).__name__}"
         hint = "for a table: `ak.score(ak.mcqa(question=…, options=…, truth=…), table, model=…)`"
         raise SpecError("E119", message, hint=hint)
-    task_source = path.source if isinstance(path, TabledRun) else path
-    loaded = load_plan(task_source, options)
-    raise_all(loaded.errors)
-    plan = loaded.value
-    if plan is None or not plan.specifications:
+    plan = load_plan(path, options, is_callers=is_callers)
+    raise_all(plan.errors)
+    if not plan.jobs:
         name = str(path) if isinstance(path, str | Path) else "the mapping"
         message = f"`{name}` names nothing to run"
         hint = (
             "a run file needs an `evaluation` with `task_specifications`, or `tasks` and a dataset"
         )
         raise SpecError("E119", message, where=Place(file=name), hint=hint)
-    require_trusted(plan.specifications, options)
+    require_trusted(plan.jobs, options)
     raise_all(plan.find_baseline_errors())
-    if isinstance(path, TabledRun):
-        plan = path.attach(plan)
-    return plan, list(loaded.notices)
+    return plan
 
 
-def require_trusted(specifications: Iterable[Specification], options: Options) -> None:
+def require_trusted(jobs: Iterable[Job], options: Options) -> None:
     """Raise E118 for code of the user that is not trusted."""
     snippets: list[Snippet] = []
-    for specification in specifications:
-        snippets += specification.snippets
+    for job in jobs:
+        snippets += job.snippets
     require_trust(snippets, trust_code=options.trust_code)
 
 
 def open_run(
-    path: TaskSource | TabledRun,
+    path: TaskSource,
     plan: Plan,
-    notices: Sequence[Notice],
     options: Options,
     engine: Engine,
     *,
@@ -272,17 +234,18 @@ def open_run(
     """Return the run of a plan, which has one model, with everything opened."""
     policy = options.cache_policy or cast("CachePolicy | None", plan.cache_policy)
     options = replace(options, cache_policy=policy)
-    jobs = open_jobs(plan.specifications, options, shared)
+    jobs = open_jobs(plan.jobs, options, shared)
+    source = jobs[0].dataset_spec.source
     file = None
-    if isinstance(path, TabledRun):
-        file = name_lasting(path.file)
-    elif isinstance(path, str | Path):
+    if isinstance(path, str | Path):
         file = name_path(path)
+    elif isinstance(source, MemorySource) and source.origin:
+        file = name_lasting(source.origin)  # the log that the tables are from
     manifest = describe_run(
         plan.key,
         plan.display_name,
         jobs,
-        notices,
+        plan.notices,
         plan.policies,
         file=file,
         options=options.stored(),
@@ -314,7 +277,7 @@ class Matrix:
 
 @show_options(RunOptions)
 def run_matrix(
-    path: TaskSource | TabledRun,
+    path: TaskSource,
     *,
     models: Sequence[str | Callable[..., object] | None] = (),
     completion_columns: Sequence[str | None] = (),
@@ -340,21 +303,20 @@ def run_matrix(
     plans = []
     for model, column in product(models, completion_columns):
         chosen = read_options("run_matrix", {**values, "model": model, "completion_column": column})
-        plan, notices = read_plan(path, chosen)
+        plan = read_plan(path, chosen)
         if not calls_model:
-            _refuse_calls(plan)
-        name = "-".join(filter(None, (chosen.model_name, column)))
-        plans.append((name, plan, notices, chosen))
+            _refuse_calls(plan.jobs)
+        plans.append((plan, chosen))
     engine = open_engine(first.engine, first.ray_address)
-    place = choose_place(out, plans[0][1].key)
-    display = display or NullProgress()
+    place = choose_place(out, plans[0][0].key)
+    display = display or Display()
     shared = Shared()
     runs = []
-    for name, plan, notices, chosen in plans:
+    for plan, chosen in plans:
+        name = "-".join(filter(None, (chosen.model_name, chosen.completion_column)))
         pending = open_run(
             path,
             plan,
-            notices,
             chosen,
             engine,
             name=name,
@@ -368,17 +330,17 @@ def run_matrix(
     return finish_together(parent, members, display)
 
 
-def _refuse_calls(plan: Plan) -> None:
+def _refuse_calls(jobs: Iterable[Job]) -> None:
     """Raise E119 for a task that would call a model."""
-    for specification in plan.specifications:
-        task = specification.task
-        if specification.completions is None and task.solver and task.solver.needs_model:
+    for job in jobs:
+        task = job.task
+        if job.completions_from is None and task.solver and task.solver.needs_model:
             message = f"task `{task.key}` calls a model, and `score` calls none"
             hint = "add `--completions FILE` or `--completion-column NAME`, or use `answerkey run`"
             raise SpecError("E119", message, hint=hint)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class MatrixMember:
     """One of several runs: its name and folder, and what there is of it.
 
@@ -505,67 +467,23 @@ def score(
     if is_data_file(task) == (samples is not None):
         message = "a data file in place of a task brings its samples; a task needs some"
         raise SpecError("E119", message, hint="pass a task and `samples`, or a data file alone")
-    if samples is None:
-        plan_options = chosen
-        if completions is not None:
-            plan_options = replace(chosen, completions="given")
-        plan, _ = read_plan(str(task), plan_options)
-        ready = plan.specifications[0].task
-        source = plan.specifications[0].dataset
-    else:
-        ready = _load_ready(task, chosen)
-        source = _find_samples(samples, chosen)
+    if isinstance(samples, str | Path):
+        chosen = replace(chosen, dataset=samples)
+    elif samples is not None:
+        chosen = replace(chosen, dataset=MemorySource(load_rows(samples, name="samples")))
+    recorded = _load_completions(completions)
+    plan_options = chosen
+    if recorded is not None or (samples is not None and chosen.model is None):
+        plan_options = replace(chosen, completions="given")
+    plan = read_plan(task, plan_options, is_callers=isinstance(task, Mapping) or None)
     engine = open_engine(chosen.engine, chosen.ray_address)
-    is_callers = isinstance(task, Mapping)
-    judges = load_judges(
-        ready,
-        run_file=None,
-        overrides=chosen,
-        is_callers=is_callers,
-    )
-    require_trust(ready.snippets, trust_code=chosen.trust_code)
-    table = _load_completions(completions)
-    specification = Specification(
-        ready.key,
-        ready,
-        source,
-        model=chosen.model,
-        model_key=chosen.model_name,
-        selection=chosen.selection(),
-        judges=judges,
-    )
+    planned = [replace(job, completions_from=recorded) for job in plan.jobs]
     # In memory, there is no file of completions that the run could refer to.
     kept = replace(chosen, copy=True)
-    job, errors = open_job(specification, kept, table=table, can_use_own=True)
-    raise_all(errors)
-    jobs = [job] if job else []
-    policies, notices = choose_policies({ready.key: ready}, ready.key, chosen)
-    manifest = describe_run(ready.key, ready.display_name, jobs, notices, policies)
-    pending = PendingRun(ready.key, jobs, manifest, engine, chosen)
-    return make_run(pending, None, NullProgress())
-
-
-def _load_ready(task: TaskSource, options: Options) -> Task:
-    """Return the task, loaded if it is not one; raise all its errors."""
-    if isinstance(task, Task):
-        return task
-    loaded = load_task(task, config=options.config, overrides=options)
-    raise_all(loaded.errors)
-    if loaded.value is None:
-        hint = "give a task file, a mapping or a Task"
-        raise SpecError("E119", "there is no task to score with", hint=hint)
-    return loaded.value
-
-
-def _find_samples(samples: Tabular | str | Path, options: Options) -> DatasetSpec:
-    """Return where samples come from: a file, the YAML of a dataset, or a table in memory."""
-    if not isinstance(samples, str | Path):
-        return DatasetSpec("samples", MemorySource(load_rows(samples, name="samples")))
-    if Path(samples).suffix.lower() in {".yaml", ".yml"}:
-        dataset = load_dataset(samples, options)
-        if dataset is not None:
-            return dataset
-    return DatasetSpec.of_path(samples)
+    jobs = open_jobs(planned, kept, can_use_own=True)
+    manifest = describe_run(plan.key, plan.display_name, jobs, plan.notices, plan.policies)
+    pending = PendingRun(plan.key, jobs, manifest, engine, chosen)
+    return make_run(pending, None, Display())
 
 
 def _load_completions(

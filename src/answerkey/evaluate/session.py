@@ -14,9 +14,7 @@ from typing import Any
 
 from answerkey.errors import AnswerkeyError, SpecError, distinct, raise_all
 from answerkey.evaluate.display import Display
-from answerkey.evaluate.job import SOLVE, Job, name_purpose
 from answerkey.evaluate.observer import Observer, count_calls
-from answerkey.evaluate.options import Options
 from answerkey.models.cache import CallCache, RunLedger
 from answerkey.models.calls import BATCH_SOURCE, PRICED_NAMES, Budget, charge, find_room
 from answerkey.models.config import Model, Price
@@ -30,7 +28,8 @@ from answerkey.models.model import (
 from answerkey.models.store import CallStore
 from answerkey.runs import RunWriter
 from answerkey.scorers import asks_model
-from answerkey.spec import Task
+from answerkey.spec import Job, Options, Task
+from answerkey.spec.job import SOLVE, name_purpose
 from answerkey.types import Notice
 
 
@@ -71,8 +70,7 @@ class Session:
                 models[purpose] = self._bind_model(model, job.key, purpose, observer)
         if job.key not in self._tasks:
             self._tasks[job.key] = self._bind_scorers(job)
-        specification = replace(job.specification, task=self._tasks[job.key])
-        return replace(job, model=models.get(SOLVE), specification=specification)
+        return replace(job, model=models.get(SOLVE), task=self._tasks[job.key])
 
     def _observe(self, job: Job) -> Observer | None:
         """Return the observer of a job that calls a live model; the display follows it."""
@@ -267,7 +265,7 @@ def _charge_earlier_calls(
 
 def _announce_fallbacks(jobs: Sequence[Job], display: Display) -> None:
     for job in jobs:
-        limit = job.num_calls * job.specification.num_runs
+        limit = job.num_calls * job.num_runs
         about = f"completions of `{job.key}` in which no choice is read, at most {limit:,}"
         for purpose, model in job.models.items():
             if purpose.startswith("fallback:"):
@@ -335,7 +333,7 @@ def _report_known_calls(jobs: Sequence[Job], writer: RunWriter, display: Display
             if not stores_calls(model):
                 continue
             size = _count_continuations(job) if purpose == SOLVE else 1
-            left += job.num_calls * size * job.specification.num_runs
+            left += job.num_calls * size * job.num_runs
             is_exact &= purpose == SOLVE  # a judge or a fallback is not asked about every sample
     limit = "" if is_exact else "at most "
     display.say(f"calls: {answered:,} known, {limit}{max(0, left):,} left")
@@ -361,7 +359,7 @@ def count_questions(jobs: Sequence[Job]) -> int:
     total = 0
     for job in jobs:
         if stores_calls(job.model):
-            total += job.num_calls * _count_continuations(job) * job.specification.num_runs
+            total += job.num_calls * _count_continuations(job) * job.num_runs
     return total
 
 

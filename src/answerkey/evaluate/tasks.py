@@ -7,8 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from answerkey.errors import InternalError, raise_all
-from answerkey.spec import Overrides, Task
+from answerkey.spec import Options, Task
 from answerkey.spec import load_task as load_task_file
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -22,11 +21,7 @@ def load_task(source: str | Path | Mapping[str, object], **config: object) -> Ta
 
     Raise all its errors at once.
     """
-    loaded = load_task_file(source, config=config, overrides=Overrides(config=config))
-    raise_all(loaded.errors)
-    if loaded.value is None:
-        raise InternalError("E901", "a task without errors was not built")
-    return loaded.value
+    return load_task_file(source, Options(config=config))
 
 
 def mcqa(

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TextIO, Unpack
 
 from answerkey.errors import SpecError, listing, suggest
+from answerkey.evaluate.display import Progress, ignore_progress
 from answerkey.evaluate.dry_run import build_prompts
-from answerkey.evaluate.job import Progress, ignore_progress
 from answerkey.evaluate.options import RunOptions
 from answerkey.evaluate.pairs import AnyRun
 from answerkey.evaluate.reopen import reopen

@@ -14,11 +14,11 @@ import polars as pl
 
 from answerkey.datasets.frames import build_column, infer_types
 from answerkey.errors import RunError
-from answerkey.evaluate.job import SOLVE
 from answerkey.evaluate.reopen import Reopened, RunExcerpt, reopen
 from answerkey.models.calls import BATCH_SOURCE, PRICED_NAMES, charge
 from answerkey.models.config import Price
 from answerkey.runs import Run, TaskRun, find_answerer, join_parts, write_output
+from answerkey.spec.job import SOLVE
 from answerkey.text import clean_numbers
 from answerkey.types import EMPTY_STRUCT_FIELD, THEIR_SCHEMA, USAGE_NAMES
 

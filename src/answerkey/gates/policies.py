@@ -17,7 +17,7 @@ from answerkey.datasets.storage import name_lasting
 from answerkey.errors import AnswerkeyError, Place, RunError, SpecError, listing, raise_all, suggest
 from answerkey.gates.rules import RULES, Definition, NotWorse, Threshold, read_definition
 from answerkey.runs import NOT_COMPLETE, Run, RunPlace, describe_gates, leave_open, load_run
-from answerkey.spec import Overrides, Task, sort_errors, task_from_source
+from answerkey.spec import Options, Task, sort_errors, task_from_source
 from answerkey.spec.config import Config
 from answerkey.spec.nodes import Node, ProblemList, from_plain
 from answerkey.spec.project import Project
@@ -85,7 +85,7 @@ def plan_policies(
     """Return the caller's policies, or else those of the file, checked against the tasks of the
     run, which are given by specification key.
     """
-    overrides = project.overrides
+    overrides = project.options
     base = project.folder
     if overrides.policies is not None:
         if isinstance(overrides.policies, str | Path):
@@ -104,7 +104,7 @@ def plan_policies(
 
 def _read_callers_policies(project: Project) -> Node | None:
     """Return the node of the policies that replace those of the run file."""
-    policies = project.overrides.policies
+    policies = project.options.policies
     try:
         if isinstance(policies, str | Path):
             path = Path(policies)
@@ -259,9 +259,7 @@ def _set_baseline(policies: Policies, baseline: str) -> bool:
     return has_comparison
 
 
-def _add_options(
-    policies: Policies, places: Places, overrides: Overrides
-) -> tuple[Policies, Places]:
+def _add_options(policies: Policies, places: Places, overrides: Options) -> tuple[Policies, Places]:
     """Return the policies with the rules of `--fail-under` and `--not-worse-than`, which replace
     those of a stored run.
 
@@ -372,7 +370,7 @@ def find_baseline_errors(
 def take_policies(
     tasks: Mapping[str, Task],
     evaluation: str,
-    overrides: Overrides,
+    overrides: Options,
     *,
     stored: Sequence[object] = (),
 ) -> tuple[Policies, list[Notice]]:
@@ -446,7 +444,7 @@ def gate(
     The run folder is not changed.
     """
     path = baseline.path if isinstance(baseline, Run) else baseline
-    overrides = Overrides(
+    overrides = Options(
         policies=policies,
         baseline=None if path is None else str(path),
         fail_under=fail_under,

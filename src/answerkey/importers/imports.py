@@ -14,20 +14,21 @@ import json
 import shlex
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 from answerkey._version import __version__
 from answerkey.datasets.content import require_plain
+from answerkey.datasets.sources import MemorySource
 from answerkey.datasets.tables import load_table
 from answerkey.engines import open_engine
 from answerkey.errors import AnswerkeyError, DataError, Place, RunError, SpecError, listing, suggest
 from answerkey.evaluate.display import choose_display
-from answerkey.evaluate.options import Options
-from answerkey.evaluate.run import TabledRun, make_run, open_run, read_plan
+from answerkey.evaluate.run import make_run, open_run, read_plan
 from answerkey.importers.evidence import EvidenceReader
 from answerkey.importers.harnesses import LightevalReader, LmEvalReader
 from answerkey.importers.helm import HelmReader
@@ -44,6 +45,7 @@ from answerkey.importers.tables import (
 )
 from answerkey.importers.task_tables import COMPLETIONS, DATASET, ImportedTask, TaskTables
 from answerkey.runs import Run
+from answerkey.spec import Options
 from answerkey.spec.nodes import name_key
 from answerkey.spec.ready_made import write_yaml
 from answerkey.types import Notice, Registry
@@ -380,8 +382,10 @@ def _write_whole(folder: Path) -> Iterator[Path]:
 # ── a log in place of a run file, or of a run
 
 
-def load_log(path: Path, kind: str, options: ImportOptions) -> TabledRun:
-    """Return a log as a run file with the tables of its tasks; E209 for one without questions.
+def load_log(
+    path: Path, kind: str, options: ImportOptions
+) -> tuple[dict[str, Any], Sequence[Notice]]:
+    """Return a log as a run file that holds its tables; E209 for one without questions.
 
     Tables that are too large for memory stay in temporary files as long as the process.
     """
@@ -397,23 +401,17 @@ def load_log(path: Path, kind: str, options: ImportOptions) -> TabledRun:
         message = f"`{path}` has replies, but no questions and no truths"
         command = f"answerkey score {shlex.quote(str(path))} --dataset FILE"
         hint = f"name the file that has them: `{command}`"
-        raise DataError(
-            "E209",
-            message,
-            where=Place(file=str(path)),
-            hint=hint,
+        raise DataError("E209", message, where=Place(file=str(path)), hint=hint)
+    run: dict[str, Any] = imported.describe_run()
+    specifications = run["evaluation"]["task_specifications"]
+    for dataset, specification in zip(run["datasets"], specifications, strict=True):
+        place = folder / dataset["key"]
+        samples = load_table(place / DATASET, shown=str(path))
+        dataset["source"] = MemorySource(samples, origin=str(path))
+        specification["completions"] = load_table(
+            place / COMPLETIONS, by_trial=True, shown=str(path)
         )
-    tables = {}
-    for task in imported.tasks:
-        samples = load_table(folder / task.key / DATASET, shown=str(path))
-        completions = load_table(folder / task.key / COMPLETIONS, by_trial=True, shown=str(path))
-        tables[task.key] = (samples, completions)
-    return TabledRun(
-        str(path),
-        imported.describe_run(),
-        tables,
-        imported.notices,
-    )
+    return run, imported.notices
 
 
 def open_log(path: Path) -> Run | None:
@@ -422,21 +420,15 @@ def open_log(path: Path) -> Run | None:
     if kind is None:
         return None
     try:
-        log = load_log(path, kind, ImportOptions())
+        run, notices = load_log(path, kind, ImportOptions())
     except AnswerkeyError as error:
         error.hint = _name_command(error.hint, path)
         raise
     options = Options()
-    plan, notices = read_plan(log, options)
-    for notice in log.notices:
-        notices.append(replace(notice, hint=_name_command(notice.hint, path)))
-    pending = open_run(
-        log,
-        plan,
-        notices,
-        options,
-        open_engine(),
-    )
+    plan = read_plan(run, options)
+    for notice in notices:
+        plan.notices.append(replace(notice, hint=_name_command(notice.hint, path)))
+    pending = open_run(run, plan, options, open_engine())
     return make_run(pending, None, choose_display(None, None))
 
 

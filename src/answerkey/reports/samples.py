@@ -22,7 +22,6 @@ from answerkey.dataset_audit.questions import QuestionFields, find_fields
 from answerkey.datasets.dataset import Recorded, open_dataset
 from answerkey.datasets.rows import Positions, repeat_positions
 from answerkey.errors import AnswerkeyError, RunError, SpecError, listing
-from answerkey.evaluate.job import CHUNK_ROWS, fit_rows
 from answerkey.evaluate.pairs import read_numbers
 from answerkey.evaluate.reopen import Reopened, reopen
 from answerkey.metrics.task_counts import NO_CATEGORY, find_invalid_reasons
@@ -34,6 +33,7 @@ from answerkey.run_audit.text import Audit
 from answerkey.runs import KeptCompletions, Run, TaskRun
 from answerkey.scorers import reads_choices
 from answerkey.spec import ScoringStep, source_from, task_from_source
+from answerkey.spec.job import CHUNK_ROWS, fit_rows
 from answerkey.templates import RowError
 from answerkey.types import Completions, Samples, Scores, ScoreStatus, Validity
 

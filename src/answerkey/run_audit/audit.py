@@ -16,7 +16,7 @@ from answerkey.datasets.dataset import Dataset
 from answerkey.datasets.rows import Positions, repeat_positions
 from answerkey.engines import Spread, open_engine
 from answerkey.errors import RunError
-from answerkey.evaluate.job import FEWEST_ROWS, Progress, fit_rows, ignore_progress
+from answerkey.evaluate.display import Progress, ignore_progress
 from answerkey.evaluate.reopen import Reopened, RunPart, find_task, reopen
 from answerkey.metrics.base import count_left_out, sort_keys
 from answerkey.metrics.task_counts import find_invalid_reasons
@@ -38,6 +38,7 @@ from answerkey.runs import KeptCompletions, Run, RunPlace, TaskRun, load_run
 from answerkey.scorers import choose_audited, reads_choices
 from answerkey.scorers.rereading import OWN, list_passages, reread
 from answerkey.spec import ScoringStep, Task, task_from_source
+from answerkey.spec.job import FEWEST_ROWS, fit_rows
 from answerkey.types import RULE_NAMES, CompletionStatus, Notice, Row, Sample, Samples, Scores
 
 #: How many completions are read together.

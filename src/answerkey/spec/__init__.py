@@ -1,17 +1,16 @@
-"""YAML files become tasks and plans; every mistake is shown at its line and column."""
+"""YAML files become tasks and jobs; every mistake is shown at its line and column."""
 
+from answerkey.spec.job import Job, Plan
 from answerkey.spec.nodes import sort_errors
+from answerkey.spec.options import Options
 from answerkey.spec.plan import (
-    Plan,
-    Specification,
-    is_task_file,
     load_dataset,
     load_judges,
     load_model,
     load_plan,
     load_task,
 )
-from answerkey.spec.project import Loaded, Overrides, find_ready_made
+from answerkey.spec.project import find_ready_made
 from answerkey.spec.sources import (
     DatasetSpec,
     is_data_file,
@@ -25,15 +24,13 @@ from answerkey.spec.task import (
 
 __all__ = [
     "DatasetSpec",
-    "Loaded",
-    "Overrides",
+    "Job",
+    "Options",
     "Plan",
     "ScoringStep",
-    "Specification",
     "Task",
     "find_ready_made",
     "is_data_file",
-    "is_task_file",
     "load_dataset",
     "load_judges",
     "load_model",

@@ -1,18 +1,14 @@
-"""The parameters of a `config_spec`, their values, and `<< config.x >>` filled in."""
+"""The values of a `config_spec`, and `<< config.x >>` filled in."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING
 
-from pydantic import Field, TypeAdapter, ValidationError
-
-from answerkey.errors import Place, SpecError, listing, suggest
+from answerkey.errors import Place, SpecError
 from answerkey.spec.nodes import (
     Node,
     Plain,
@@ -25,262 +21,30 @@ from answerkey.spec.nodes import (
     to_plain,
     walk_scalars,
 )
-from answerkey.spec.validation import (
-    Fields,
-    Hint,
-    Key,
-    Number,
-    Text,
-    Whole,
-    explain,
-    report_text,
-    validate_node,
-)
+from answerkey.spec.validation import report_text, validate_node
 from answerkey.templates import ConfigValue, embed_config, find_config_names
+
+if TYPE_CHECKING:
+    from answerkey.spec.parameters import Parameter
 
 #: Config values by name, as they are written.
 Settings = Mapping[str, Node]
 NO_SETTINGS: Settings = MappingProxyType({})
-ElementType = Literal["string", "integer", "float", "boolean"]
-_LISTS: dict[str, Hint] = {
-    "string": list[Text],
-    "integer": list[Whole],
-    "float": list[Number],
-    "boolean": list[bool],
-}
-_DICTS: dict[str, Hint] = {
-    "string": dict[str, Text],
-    "integer": dict[str, Whole],
-    "float": dict[str, Number],
-    "boolean": dict[str, bool],
-}
-
-
-def parse_several(text: str) -> object:
-    """Return a list or a mapping that is written as JSON, or a list separated by commas."""
-    text = text.strip()
-    if not text:
-        return []
-    if not text.startswith(("[", "{")):
-        return list(map(str.strip, text.split(",")))
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        hint = 'write `a,b`, `["a", "b"]` or `{"name": 1}`'
-        raise SpecError("E111", f"is not JSON: {text!r}", hint=hint) from None
-
-
-class Parameter(Fields):
-    """What all parameters have; each kind says what its values are."""
-
-    #: What a value must be, beside `min` and `max`.
-    value_type: ClassVar[Hint] = Text
-
-    type: str
-    key: Key
-    display_name: Text
-    description: Text | None = None
-    default_value: Any = None
-    nullable: bool = False
-
-    def accept(self, value: object, *, is_text: bool = False) -> object:
-        """Return a value, or what a text of the command line means; raise SpecError for another."""
-        is_null = is_text and str(value).strip() in {"null", "~", ""}
-        if is_null and self.nullable:
-            value = None
-        if value is None and not self.nullable:
-            hint = "give a value, or declare `nullable: true`"
-            raise SpecError("E111", "may not be null", hint=hint)
-        if value is None:
-            return None
-        if is_text and self.is_several():
-            value = parse_several(str(value))
-        return self.check(value)
-
-    def is_several(self) -> bool:
-        """Return whether a value is a list or a mapping."""
-        return False
-
-    def check(self, value: object) -> object:
-        """Return a value that is not null as this type."""
-        low, high = self.bounds()
-        hint: Hint = Annotated
-        adapter = TypeAdapter(hint[self.find_type(), Field(ge=low, le=high)])
-        try:
-            return adapter.validate_python(value)
-        except ValidationError as error:
-            detail = error.errors()[0]
-        message, advice = explain(detail)
-        for step in detail["loc"]:
-            entry = step + 1 if isinstance(step, int) else f"`{step}`"
-            message = f"entry {entry} {message}"
-        raise SpecError("E111", message, hint=advice)
-
-    def find_type(self) -> Hint:
-        """Return what a value must be."""
-        return self.value_type
-
-    def bounds(self) -> tuple[Any, Any]:
-        """Return the least and the greatest value, where there are such."""
-        return getattr(self, "min", None), getattr(self, "max", None)
-
-    def substitute(self, value: object) -> object:
-        """Return what `<< config.key >>` stands for when this is the value."""
-        return value
-
-    def find_mistake(self) -> str | None:
-        """Return which fields contradict each other."""
-        low, high = self.bounds()
-        if low is not None and high is not None and low > high:
-            return f"`min` {low!r} is above `max` {high!r}"
-        return None
-
-
-class FloatParameter(Parameter):
-    """A number within optional bounds."""
-
-    value_type: ClassVar[Hint] = Number
-    type: Literal["float"]
-    min: Number | None = None
-    max: Number | None = None
-
-
-class IntParameter(Parameter):
-    """A whole number within optional bounds."""
-
-    value_type: ClassVar[Hint] = Whole
-    type: Literal["int"]
-    min: Whole | None = None
-    max: Whole | None = None
-
-
-class BooleanParameter(Parameter):
-    """True or false."""
-
-    value_type: ClassVar[Hint] = bool
-    type: Literal["boolean"]
-
-
-class StringParameter(Parameter):
-    """A text; `string_kind` says whether it is code."""
-
-    type: Literal["string"]
-    string_kind: Literal["freeform", "python", "jinja"] = "freeform"
-    examples: list[Text] | None = None
-
-
-class ListParameter(Parameter):
-    """A list of values of one type."""
-
-    type: Literal["list"]
-    dtype: ElementType = "string"
-
-    def is_several(self) -> bool:
-        """Return that it is a list."""
-        return True
-
-    def find_type(self) -> Hint:
-        """Return a list of `dtype`."""
-        return _LISTS[self.dtype]
-
-
-class DictParameter(Parameter):
-    """A mapping from text to values of one type."""
-
-    type: Literal["dict"]
-    value_dtype: ElementType = "string"
-
-    def is_several(self) -> bool:
-        """Return that it is a mapping."""
-        return True
-
-    def find_type(self) -> Hint:
-        """Return a mapping to `value_dtype`."""
-        return _DICTS[self.value_dtype]
-
-
-class CategoricalParameter(Parameter):
-    """One of the allowed values, or several when `multiple`.
-
-    `values_mapping` says what each stands for.
-    """
-
-    type: Literal["categorical"]
-    allowed_values: Annotated[list[Any], Field(min_length=1)]
-    multiple: bool = False
-    values_mapping: Plain | None = None
-
-    def is_several(self) -> bool:
-        """Return whether it is a list of allowed values."""
-        return self.multiple
-
-    def check(self, value: object) -> object:
-        """Return the value, when it is allowed."""
-        if not self.multiple:
-            return self._pick(value)
-        if not isinstance(value, list):
-            raise SpecError("E111", f"must be a list of allowed values, not {value!r}")
-        return list(map(self._pick, value))
-
-    def _pick(self, value: object) -> object:
-        for allowed in self.allowed_values:
-            if value == allowed and isinstance(value, bool) == isinstance(allowed, bool):
-                return allowed
-        names = list(map(str, self.allowed_values))
-        if str(value) in names:
-            return self.allowed_values[names.index(str(value))]
-        message = f"is {value!r}; allowed: {listing(names)}"
-        raise SpecError("E111", message, hint=suggest(str(value), names))
-
-    def substitute(self, value: object) -> object:
-        """Return the mapped value, or the value itself where there is no mapping."""
-        if isinstance(value, list):
-            return list(map(self.substitute, value))
-        return (self.values_mapping or {}).get(str(value), value)
-
-    def find_mistake(self) -> str | None:
-        """Return which mapped value is not allowed."""
-        allowed = list(map(str, self.allowed_values))
-        for name in self.values_mapping or ():
-            if name not in allowed:
-                return f"`values_mapping` maps {name!r}, which is not in `allowed_values`"
-        return None
-
-
-class NamedParameter(Parameter):
-    """The key of something defined elsewhere, which is looked up there."""
-
-    value_type: ClassVar[Hint] = Annotated[Text, Field(pattern=r"\S")]
-    type: Literal["model", "dataset", "dataset_column", "task_result"]
-
-
-_KINDS: tuple[type[Parameter], ...] = (
-    FloatParameter,
-    IntParameter,
-    BooleanParameter,
-    StringParameter,
-    CategoricalParameter,
-    ListParameter,
-    DictParameter,
-    NamedParameter,
-)
-#: The kinds of parameters by their `type`.
-PARAMETERS: dict[str, type[Parameter]] = {}
-for kind in _KINDS:
-    PARAMETERS |= dict.fromkeys(get_args(kind.model_fields["type"].annotation), kind)
 
 
 @dataclass(frozen=True)
 class Config:
     """Declared parameters and their values; a name without a value was reported, or is not needed.
 
-    `is_implied`: no `config_spec` declares them, the file only reads them.
+    `is_implied`: no `config_spec` declares them, the file only reads them. Unless it `is_read`, no
+    text of the file has a place for a value.
     """
 
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     values: Mapping[str, object] = field(default_factory=dict)
     places: Mapping[str, Place] = field(default_factory=dict)
     is_implied: bool = False
+    is_read: bool = False
 
     def of_type(self, kind: str) -> dict[str, str]:
         """Return the values of all parameters of a type, without unset and null ones."""
@@ -320,7 +84,12 @@ class Config:
             return replace(node, value=value)
         return from_plain(value, node.place, node.problems)
 
-    def _check_name(self, name: str, path: Steps, node: Node) -> None:
+    def _check_name(
+        self,
+        name: str,
+        path: Steps,
+        node: Node,
+    ) -> None:
         """Report a name that is read, and has no value or no declaration."""
         if self.is_implied and name not in self.values:
             kind = _find_type(name, node.text or "", path)
@@ -328,6 +97,13 @@ class Config:
             node.report("E110", f"unknown config name `{name}`", hint)
         elif name not in self.parameters:
             _refuse_name(name, self.parameters, node)
+
+
+def reads_config(node: Node) -> bool:
+    """Return whether a task declares config values, or has a place for one."""
+    if "config_spec" in node.entries:
+        return True
+    return any("<<" in (scalar.text or "") for _, scalar in walk_scalars(node))
 
 
 def report_unknown(settings: Settings, names: Collection[str]) -> None:
@@ -376,6 +152,8 @@ def list_declared(node: Node) -> list[str]:
 
 def _imply_parameters(node: Node) -> dict[str, Parameter]:
     """Return a parameter for each config name that is read where no `config_spec` declares any."""
+    from answerkey.spec.parameters import imply_parameter
+
     parameters: dict[str, Parameter] = {}
     for path, scalar in walk_scalars(node):
         text = scalar.text or ""
@@ -383,18 +161,16 @@ def _imply_parameters(node: Node) -> dict[str, Parameter]:
             continue
         for name in find_config_names(text):
             kind = _find_type(name, text, path)
-            with suppress(ValidationError):  # a text that cannot be a key
-                parameter = PARAMETERS[kind](
-                    type=kind,
-                    key=name,
-                    display_name=name,
-                )
+            parameter = imply_parameter(kind, name)
+            if parameter is not None:
                 parameters.setdefault(name, parameter)
     return parameters
 
 
 def _read_parameters(node: Node) -> tuple[dict[str, Parameter], Settings]:
     """Return the parameters of a `config_spec`, and their defaults, by key."""
+    from answerkey.spec.parameters import PARAMETERS
+
     parameters: dict[str, Parameter] = {}
     defaults: dict[str, Node] = {}
     if not node.is_list and not node.is_null:
@@ -462,7 +238,7 @@ def resolve_config(
             hint = f"give it in `task_config` or with `--config {key}=…`, "
             hint += "or declare a `default_value`"
             node.report("E111", f"config value `{key}` is missing", hint)
-    return Config(parameters, values, places, is_implied)
+    return Config(parameters, values, places, is_implied, is_read=True)
 
 
 def refuse_config(node: Node) -> None:

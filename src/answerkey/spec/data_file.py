@@ -26,7 +26,7 @@ from answerkey.errors import (
     listing,
 )
 from answerkey.spec.nodes import Location, Plain, ProblemList, advise, name_key
-from answerkey.spec.project import Overrides
+from answerkey.spec.options import Options
 from answerkey.spec.ready_made import write_yaml
 from answerkey.spec.sources import (
     DatasetSpec,
@@ -76,22 +76,22 @@ class RecognisedFile:
     images: tuple[str, ...]
     header: tuple[str, ...] | None
 
-    def note_unused(self, overrides: Overrides) -> str | None:
+    def note_unused(self, options: Options) -> str | None:
         """Return a notice about completions that are not used; None where all are."""
         if self.completions is None or self.completions in self.columns.taken:
             return None
-        instead = "the model answers" if overrides.model is not None else "others are given"
+        instead = "the model answers" if options.model is not None else "others are given"
         return f"completions in `{self.completions}` are not used: {instead}"
 
 
-def recognise_file(path: Location, overrides: Overrides) -> RecognisedFile:
+def recognise_file(path: Location, options: Options) -> RecognisedFile:
     """Return what the columns of a data file are; raises as `recognise`."""
-    columns = dict(overrides.columns)
+    columns = dict(options.columns)
     roles: tuple[str, ...] = DATASET_ROLES
-    if overrides.model is not None or overrides.completions is not None:
+    if options.model is not None or options.completions is not None:
         roles = tuple(role for role in roles if role != "completion")
-    elif overrides.completion_column is not None:
-        columns["completion"] = overrides.completion_column
+    elif options.completion_column is not None:
+        columns["completion"] = options.completion_column
     for role in columns.keys() - set(SAID_ROLES):
         message = f"`--column {role}={columns[role]}`: nothing is called `{role}`"
         hint = advise(role, SAID_ROLES, "what a column can be")
@@ -127,14 +127,14 @@ def _is_filled(rows: Rows, name: str) -> bool:
     return any(any(block.values(name)) for _, block in iterate_blocks(rows))
 
 
-def describe_file(path: Location, overrides: Overrides) -> str:
+def describe_file(path: Location, options: Options) -> str:
     """Return the line that says what was recognised in a data file."""
-    file = recognise_file(path, overrides)
+    file = recognise_file(path, options)
     parts = ["1 row" if file.count == 1 else f"{file.count:,} rows"]
     if file.header:
         parts.append("no header line")
     parts.append(file.columns.describe())
-    unused = file.note_unused(overrides)
+    unused = file.note_unused(options)
     if unused:
         parts.append(unused)
     return f"{Path(show_file(path)).name}: {'; '.join(parts)}"
@@ -142,7 +142,7 @@ def describe_file(path: Location, overrides: Overrides) -> str:
 
 def make_run(
     path: Location,
-    overrides: Overrides,
+    options: Options,
     problems: ProblemList,
     *,
     shows_images: bool = False,
@@ -153,17 +153,17 @@ def make_run(
     noticed. A model is asked about images only if the prompt `shows_images`, as in a project that
     is written.
     """
-    if overrides.dataset is not None:
+    if options.dataset is not None:
         message = f"`{path}` is a data file: "
         message += "it brings its own samples, and `--dataset` is for a task"
         command = f"answerkey run {shlex.quote(str(path))} --model MODEL"
         raise SpecError("E119", message, hint=f"leave `--dataset` out: `{command}`")
-    file = recognise_file(path, overrides)
-    unused = file.note_unused(overrides)
+    file = recognise_file(path, options)
+    unused = file.note_unused(options)
     if unused:
         problems.notice(unused, Place(file=show_file(path)))
     columns = file.columns.say()
-    is_asked = "completion" not in columns and overrides.completions is None
+    is_asked = "completion" not in columns and options.completions is None
     _check_file(path, file, is_asked=is_asked, shows_images=shows_images)
     dataset = DatasetSpec.of_questions(path)
     key = name_key(dataset.key) or "data"
@@ -224,11 +224,11 @@ def _write_solver(columns: Collection[str], images: Sequence[str]) -> Plain:
 
 def write_project(
     path: Location,
-    overrides: Overrides,
+    options: Options,
     folder: Path,
 ) -> dict[str, str]:
     """Return a data file as the files of a project in a folder, by their names."""
-    run = make_run(path, overrides, ProblemList(), shows_images=True)
+    run = make_run(path, options, ProblemList(), shows_images=True)
     dataset = run["datasets"][0]
     task = run["tasks"][0]
     entry = run["evaluation"]["task_specifications"][0]
@@ -236,10 +236,10 @@ def write_project(
     for name in ("file_path", "url"):
         if name in source:
             source[name] = _relate(source[name], folder)
-    if overrides.completions is not None:
-        entry["completions"] = _relate(str(overrides.completions), folder)
+    if options.completions is not None:
+        entry["completions"] = _relate(str(options.completions), folder)
     elif "solver" in task["definition"]:
-        entry["model_key"] = overrides.model or "builtin/random?seed=0"
+        entry["model_key"] = options.model or "builtin/random?seed=0"
     run["datasets"] = [{"$ref": "dataset.yaml"}]
     run["tasks"] = [{"$ref": "task.yaml"}]
     files = {

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from answerkey.errors import AnswerkeyError, Place, SpecError, listing, suggest
 from answerkey.models.config import (
@@ -20,19 +20,14 @@ from answerkey.models.config import (
 from answerkey.models.names import complete_name
 from answerkey.sandbox import check_snippet
 from answerkey.spec.config import Settings, resolve_config
+from answerkey.spec.job import ModelChoice
 from answerkey.spec.nodes import Node, Plain, advise, with_key
 from answerkey.spec.project import YAML_ENDINGS, Project
-from answerkey.spec.ready_made import (
-    ReadyMade,
-    list_ready_made,
-    load_ready_made,
-    open_raw_files,
-)
 from answerkey.spec.sources import DatasetSpec, build_dataset
 from answerkey.spec.task import build_task
 
-#: A model for `open_model`: a name, or all that is known of one.
-ModelChoice = str | ModelConfig
+if TYPE_CHECKING:
+    from answerkey.spec.ready_made import ReadyMade
 
 
 def define(project: Project, node: Node) -> None:
@@ -99,6 +94,8 @@ def report_missing_file(project: Project, path: Path) -> None:
 
 def find_task(project: Project, key: str) -> Node | None:
     """Return a task of the run file, or a ready-made one."""
+    from answerkey.spec.ready_made import list_ready_made, load_ready_made
+
     if key not in project.tasks and key in list_ready_made():
         return load_ready_made(key, project.problems).task
     return project.tasks.get(key)
@@ -114,6 +111,8 @@ def open_task(
 
     Report a task that is not defined.
     """
+    from answerkey.spec.ready_made import list_ready_made, load_ready_made
+
     if key in list_ready_made():
         ready = load_ready_made(key, project.problems)
         return ready.task, adopt(project, ready, settings)
@@ -144,10 +143,10 @@ def find_dataset(
 
 def find_given_model(project: Project) -> str | None:
     """Return the model that the caller names, as a file would: by key, path or provider."""
-    name = project.overrides.model_name
+    name = project.options.model_name
     if name is None or name in project.models or suggest(name, project.models):
         return name
-    if isinstance(project.overrides.model, ModelConfig):
+    if isinstance(project.options.model, ModelConfig):
         return name
     if is_model_file(name):
         return open_model_file(project, name)
@@ -174,14 +173,14 @@ def open_model_file(project: Project, name: str) -> str:
 
 def choose_model(project: Project, reference: str, place: Place) -> ModelChoice:
     """Return the model that a reference means, for `open_model`; raise SpecError if it is none."""
-    model = project.overrides.model
+    model = project.options.model
     is_callers = project.is_callers
     if is_callers is None:
         is_callers = reference == find_given_model(project)
     if isinstance(model, ModelConfig) and reference == model.name:
         return model
     environment = project.environment
-    hosts = frozenset(project.overrides.allow_hosts)
+    hosts = frozenset(project.options.allow_hosts)
     caller = Caller(environment.values, environment.project_names, hosts)
     name = reference
     spec = project.models.get(reference)
@@ -228,8 +227,10 @@ def _suggest_model(
 
     whole = complete_name(name)
     hints = []
-    if project.models or not is_callers:
+    if project.models:
         hints.append(advise(name, project.models, "models"))
+    elif not is_callers:
+        hints.append("name it as `provider/model` or by its URL, or define it in a run file")
     if whole != name:
         hints.append(f"write `{whole}` for the model of that provider")
     elif is_callers:
@@ -248,7 +249,7 @@ def prepare_model(
     if reference in project.models and project.models[reference].task == "embeddings":
         message = f"model `{reference}` gives embeddings: it cannot complete prompts"
         raise SpecError("E301", message, where=place)
-    if isinstance(model, str) or model is project.overrides.model:
+    if isinstance(model, str) or model is project.options.model:
         return model
     model = replace(model, generation=generation.over(model.generation))
     if not model.snippets:
@@ -297,6 +298,8 @@ def adopt(
 
     They may depend on the config (`split`, `subset`): each kind of them has a key of its own.
     """
+    from answerkey.spec.ready_made import open_raw_files
+
     earlier = len(project.problems.errors)
     config = ready.config(settings)
     chosen = dict(settings)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -29,7 +29,6 @@ from answerkey.spec.shapes import (
     Described,
     GenerationFields,
     Reference,
-    SpecificationFields,
     TaskKind,
     part,
 )
@@ -42,6 +41,9 @@ from answerkey.spec.validation import (
     validate_node,
 )
 from answerkey.templates import Template
+
+if TYPE_CHECKING:
+    from answerkey.spec.run_file import SpecificationFields
 
 #: Adapters that need not be defined: with them the endpoint has the chat API.
 OWN_ADAPTERS = frozenset(

@@ -3,88 +3,82 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cache
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
-from pydantic import create_model
-
-from answerkey import features
-from answerkey.datasets.dataset import Selection
 from answerkey.datasets.formats import FORMATS
-from answerkey.datasets.tables import DataTable
 from answerkey.errors import (
     AnswerkeyError,
     DataError,
+    InternalError,
     Place,
     SpecError,
     is_url,
     listing,
     raise_all,
 )
-from answerkey.models.config import Generation, ModelConfig
-from answerkey.sandbox import Snippet
-from answerkey.scorers import asks_model
-from answerkey.solvers import ChatInput, GenericInput
-from answerkey.spec import definitions, shapes
+from answerkey.models.config import Generation
+from answerkey.spec import definitions
 from answerkey.spec.config import (
-    Config,
     Settings,
     given_by_caller,
-    list_declared,
-    refuse_config,
     report_unknown,
-    resolve_config,
 )
-from answerkey.spec.definitions import ModelChoice
+from answerkey.spec.job import Job, ModelChoice, Plan
+from answerkey.spec.job_builder import (
+    add_policies,
+    build_job,
+    build_jobs,
+    find_judges,
+    list_judges,
+    list_variants,
+    open_given_dataset,
+    resolve,
+)
 from answerkey.spec.nodes import (
     Location,
     Node,
-    Plain,
     ProblemList,
-    advise,
     from_plain,
     sort_errors,
     with_key,
 )
+from answerkey.spec.options import Options
 from answerkey.spec.project import (
     YAML_ENDINGS,
-    Loaded,
-    Overrides,
     Project,
     find_file,
     find_ready_made,
     load_environment,
 )
-from answerkey.spec.shapes import SpecificationFields
 from answerkey.spec.sources import (
     DatasetSpec,
     build_dataset,
     is_data_file,
     is_remote,
-    resolve_stated,
     show_file,
 )
-from answerkey.spec.task import Task, build_task, override_trials
+from answerkey.spec.task import Task, build_task
 from answerkey.spec.validation import (
     KEY_PATTERN,
-    Fields,
-    Key,
-    assign_keys,
-    carry_over,
-    fields_of,
-    validate_node,
 )
 
-#: The variant that has the task's own prompt.
-BASE = "base"
 #: `tasks` is a key of task files too: the kinds of model they are for.
-_RUN_ONLY = frozenset(shapes.RunFields.model_fields) - {"tasks"}
+_RUN_ONLY = frozenset(
+    {
+        "config",
+        "datasets",
+        "evaluation",
+        "model_adapters",
+        "models",
+        "policies",
+        "run_config",
+        "secrets",
+    }
+)
 _DATASET_ONLY = frozenset({"source", "file_path"})
-_SELECTION = frozenset(shapes.SelectionFields.model_fields)
-_WITHIN = "in the evaluation"
 #: What a file is that is neither a task file nor a run file.
 _OTHER_KINDS = {
     "empty": "empty",
@@ -95,137 +89,43 @@ _OTHER_KINDS = {
 _KINDS_HINT = "a run file has `tasks` and `evaluation`, a task file has `key` and `definition`"
 #: What can be read as a task or a run: a file, or plain values of the same form.
 TaskSource = Location | Mapping[str, object]
-#: How scorers name the models that they call, and where, by the keys of the scorers.
-Judges = Mapping[str, tuple[str, Place]]
-#: What a run says of all its tasks.
-Common = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Variant:
-    """Which variant of which specification this is; both by their keys."""
-
-    of: str
-    key: str
-
-    @property
-    def specification_key(self) -> str:
-        """The key of the variant among the specifications."""
-        return self.of if self.key == BASE else f"{self.of}-{self.key}"
-
-
-@dataclass(frozen=True)
-class Specification:
-    """One task to run, with its dataset and its model.
-
-    `model` is for `open_model`; None when no model is called, or none is named. `model_key` is the
-    model's name in the files, also when recorded completions make calling it unnecessary;
-    `completions` is the file or the table that has them, and `model_name` the name of the model
-    that wrote them. `judges` are the models of scorers that call one, by the scorer's key. The
-    whole specification is run `num_runs` times.
-    """
-
-    key: str
-    task: Task
-    dataset: DatasetSpec
-    display_name: str | None = None
-    model: ModelChoice | None = None
-    model_key: str | None = None
-    model_name: str | None = None
-    selection: Selection = field(default_factory=Selection)
-    examples: DatasetSpec | None = None
-    num_runs: int = 1
-    judges: Mapping[str, ModelChoice] = field(default_factory=dict)
-    variant: Variant | None = None
-    completions: Path | str | DataTable | None = None
-
-    @property
-    def snippets(self) -> tuple[Snippet, ...]:
-        """The user's code that would run: of the task, and of models that are snippets."""
-        snippets = list(self.task.snippets)
-        for model in (self.model, *self.judges.values()):
-            if isinstance(model, ModelConfig):
-                snippets += model.snippets
-        return tuple(snippets)
-
-
-@dataclass(frozen=True)
-class Plan:
-    """All specifications of a run.
-
-    `policies` are plain values, as `run.json` keeps them; `rule_places` say where each rule's
-    definition stands, by the keys of its policy and its own.
-    """
-
-    key: str
-    specifications: tuple[Specification, ...]
-    display_name: str | None = None
-    cache_policy: str | None = None
-    policies: tuple[Mapping[str, Any], ...] = ()
-    rule_places: Mapping[tuple[str, str], Place] = field(default_factory=dict)
-
-    def find_baseline_errors(self, evaluation: str | None = None) -> list[AnswerkeyError]:
-        """Return what is wrong with the runs that rules compare with; they are read here."""
-        if not self.policies:
-            return []
-        find: Callable[..., list[AnswerkeyError]] = features.load_gates().find_baseline_errors
-        return find(self.policies, self.rule_places, evaluation or self.key)
-
-
-@dataclass(frozen=True)
-class PromptVariant:
-    """Another prompt: what stands in place of the solver's `input_builder`."""
-
-    key: str
-    input_builder: ChatInput | GenericInput
-
-
-@cache
-def variant_model() -> type[Fields]:
-    """Return the model of a variant's YAML."""
-    return create_model("VariantFields", __base__=fields_of(PromptVariant), key=(Key, ...))
 
 
 def load_task(
     task: TaskSource,
-    *,
-    config: Mapping[str, object] | None = None,
-    overrides: Overrides | None = None,
-) -> Loaded[Task]:
-    """Return the Task of a task file, or of a mapping of the same form, with all its problems."""
-    overrides = overrides or Overrides()
-    problems = ProblemList()
+    options: Options | None = None,
+    problems: ProblemList | None = None,
+) -> Task:
+    """Return the Task of a task file, or of a mapping of the same form.
+
+    Raise all its errors at once; notices are added to `problems`.
+    """
+    options = options or Options()
+    problems = problems or ProblemList()
     built = None
     try:
-        project, node = _open(task, overrides, problems)
+        project, node = _open(task, options, problems)
         if _find_kind(node) in {"task", "empty", "no mapping"}:
-            settings = given_by_caller({**overrides.config, **(config or {})}, problems)
-            values = _resolve(project, node, settings)
-            built = build_task(with_key(node), values)
+            settings = given_by_caller(options.config, problems)
+            built = build_task(with_key(node), resolve(project, node, settings))
         else:
             message = "this is not a task file: it has no `definition`"
             node.report("E108", message, "give the task file itself, or use `load_plan`")
     except AnswerkeyError as error:
         problems.report(error)
-    return Loaded(built, sort_errors(problems.errors), problems.notices)
+    raise_all(sort_errors(problems.errors))
+    if built is None:
+        raise InternalError("E901", "a task without errors was not built")
+    return built
 
 
-def is_task_file(path: Location) -> bool:
-    """Return whether a path leads to a task file, rather than a run file or a folder."""
-    try:
-        node = _open(path, Overrides(), ProblemList())[1]
-    except AnswerkeyError:
-        return False
-    return _find_kind(node) == "task"
-
-
-def load_dataset(path: Location, overrides: Overrides | None = None) -> DatasetSpec | None:
+def load_dataset(path: Location, options: Options | None = None) -> DatasetSpec | None:
     """Return the dataset of a dataset file, None for a file of another kind.
 
     Raise all errors at once.
     """
     problems = ProblemList()
-    project, node = _open(path, overrides or Overrides(), problems)
+    project, node = _open(path, options or Options(), problems)
     if _find_kind(node) != "dataset":
         return None
     dataset = build_dataset(node, project.folder)
@@ -238,7 +138,7 @@ def load_model(
     path: Location,
     *,
     generation: Generation,
-    overrides: Overrides,
+    options: Options,
 ) -> ModelChoice:
     """Return the model that a reference means in the project of a file, for `open_model`.
 
@@ -247,10 +147,10 @@ def load_model(
     """
     problems = ProblemList()
     file = Path(path)
-    project = Project.open(_folder_of(file), overrides, problems)
+    project = Project.open(_folder_of(file), options, problems)
     if is_url(reference):
         # Whoever stored the reference chose the host: the keys of this project are not sent there.
-        project.environment = load_environment(None, overrides.env)
+        project.environment = load_environment(None, options.env)
     project.is_callers = False
     if definitions.is_model_file(reference):
         definitions.open_model_file(project, reference)
@@ -266,35 +166,26 @@ def load_judges(
     task: Task,
     *,
     run_file: Location | None,
-    overrides: Overrides,
-    is_callers: bool = False,
+    options: Options,
 ) -> dict[str, ModelChoice]:
     """Return the models that the scorers of a task call, by the scorer's key.
 
     Raise all errors at once. A key is looked up in `run_file`, where the task is used; without one,
-    only a name will do. `is_callers`: the caller wrote the task, not a file.
+    only a name will do.
     """
-    names = _list_judges(task)
+    names = list_judges(task)
     if not names:
         return {}
     problems = ProblemList()
-    has_keys = any("/" not in name for name, _ in names.values())
-    if run_file is None and has_keys:
-        hint = "name it as `provider/model` or by its URL (`http://HOST/v1#NAME`)"
-        for name, place in names.values():
-            if "/" not in name:
-                message = f"model `{name}` is not defined: a task by itself has no models"
-                problems.add("E113", message, place, f"{hint}, or use a run file")
-        raise_all(problems.errors)
-    project = Project.open(_folder_of(run_file or task.file), overrides, problems)
-    project.is_callers = is_callers
-    if run_file is not None and has_keys:
+    project = Project.open(_folder_of(run_file or task.file), options, problems)
+    project.is_callers = False
+    if run_file is not None and any("/" not in name for name, _ in names.values()):
         node = project.read(find_file(Path(run_file)))
         if "definition" not in node.entries:
             definitions.define(project, node)
     # Other mistakes in the run file do not matter, unless a judge is what is wrong there.
     earlier = len(problems.errors)
-    judges = _find_judges(project, names)
+    judges = find_judges(project, names)
     raise_all(problems.errors[earlier:])
     if len(judges) < len(names):
         raise_all(problems.errors)
@@ -306,38 +197,51 @@ def _folder_of(file: Location | None) -> Path:
     return path if path.is_dir() else path.parent
 
 
-def load_plan(path: Task | TaskSource, overrides: Overrides | None = None) -> Loaded[Plan]:
-    """Return the plan of a run file or its folder, a task file, a Task or a ready-made task."""
-    overrides = overrides or Overrides()
+def load_plan(
+    path: Task | TaskSource,
+    options: Options | None = None,
+    *,
+    is_callers: bool | None = None,
+) -> Plan:
+    """Return the plan of a run file or its folder, a task file, a Task or a ready-made task.
+
+    `is_callers` says of a mapping whether the caller wrote it, and so names its models.
+    """
+    options = options or Options()
     problems = ProblemList()
-    plan = None
+    plan = Plan()
     try:
-        settings = given_by_caller(overrides.config, problems)
+        settings: Settings = {}
+        if options.config:
+            settings = given_by_caller(options.config, problems)
         if isinstance(path, Task):
-            project = Project.open(_folder_of(path.file), overrides, problems)
+            project = Project.open(_folder_of(path.file), options, problems)
             plan = _plan_built_task(project, path, settings)
         elif (ready := find_ready_made(path)) is not None:
-            project = Project.open(Path(), overrides, problems)
+            project = Project.open(Path(), options, problems)
             plan = _plan_ready_made(project, ready, settings)
         else:
-            project, node = _open(path, overrides, problems)
+            project, node = _open(path, options, problems)
+            project.is_callers = is_callers
             kind = _find_kind(node)
             if kind == "run":
-                plan = _plan_run(project, node, settings)
+                from answerkey.spec.run_file import plan_run
+
+                plan = plan_run(project, node, settings)
             elif kind == "task":
-                _open_given_dataset(project)
+                open_given_dataset(project)
                 plan = _plan_task(project, with_key(node), settings)
             else:
                 message = f"the file is {_OTHER_KINDS[kind]}"
                 problems.add("E108", message, node.place, _KINDS_HINT)
     except AnswerkeyError as error:
         problems.report(error)
-    return Loaded(plan, sort_errors(problems.errors), problems.notices)
+    return replace(plan, problems=problems)
 
 
 def _open(
     path: TaskSource,
-    overrides: Overrides,
+    options: Options,
     problems: ProblemList,
 ) -> tuple[Project, Node]:
     """Return the project and the tree of a file of any kind, or of a mapping."""
@@ -345,15 +249,15 @@ def _open(
     if ready is not None:
         from answerkey.spec.ready_made import load_ready_made
 
-        project = Project.open(Path(), overrides, problems)
+        project = Project.open(Path(), options, problems)
         return project, load_ready_made(ready, problems).task
     if isinstance(path, str | Path) and is_data_file(path):
-        return _open_data_file(path, overrides, problems)
-    if overrides.columns:
+        return _open_data_file(path, options, problems)
+    if options.columns:
         hint = "name the columns in the task, or in `questions` of the dataset"
         raise SpecError("E119", f"`--column` is for a data file, and `{path}` is none", hint=hint)
     if isinstance(path, Mapping):
-        project = Project.open(Path(), overrides, problems)
+        project = Project.open(Path(), options, problems)
         return project, project.read(path)
     file = find_file(Path(path))
     if not file.suffix and not file.exists():
@@ -362,7 +266,7 @@ def _open(
         message = f"there is no file and no ready-made task `{path}`"
         hint = suggest_ready_made(str(path)) or "`answerkey tasks` lists the ready-made tasks"
         raise SpecError("E101", message, where=Place(file=str(path)), hint=hint)
-    project = Project.open(file.parent, overrides, problems)
+    project = Project.open(file.parent, options, problems)
     is_yaml = file.suffix.lower() in {*YAML_ENDINGS, ".json"}
     try:
         node = project.read(file)
@@ -378,16 +282,16 @@ def _open(
 
 def _open_data_file(
     path: Location,
-    overrides: Overrides,
+    options: Options,
     problems: ProblemList,
 ) -> tuple[Project, Node]:
     """Return a data file as a run file would describe it."""
     from answerkey.spec.data_file import make_run
 
     folder = Path() if is_remote(path) else Path(path).parent
-    run = make_run(path, overrides, problems)
+    run = make_run(path, options, problems)
     node = from_plain(run, Place(file=show_file(path)), problems)
-    return Project.open(folder, overrides, problems), node
+    return Project.open(folder, options, problems), node
 
 
 def _find_kind(node: Node) -> str:
@@ -406,469 +310,41 @@ def _find_kind(node: Node) -> str:
     return "task" if "key" in keys else "run"
 
 
-def _plan_ready_made(project: Project, name: str, settings: Settings) -> Plan | None:
+def _plan_ready_made(project: Project, name: str, settings: Settings) -> Plan:
     from answerkey.spec.ready_made import load_ready_made
 
     ready = load_ready_made(name, project.problems)
     settings = definitions.adopt(project, ready, settings)
-    _open_given_dataset(project)
+    open_given_dataset(project)
     plan = _plan_task(project, ready.task, settings)
-    if plan is None:
-        return None
     return replace(plan, key=name, display_name=ready.about.title)
 
 
-def _plan_task(project: Project, node: Node, settings: Settings) -> Plan | None:
+def _plan_task(project: Project, node: Node, settings: Settings) -> Plan:
     """Return the plan of one task, on the dataset that the caller names."""
     key = node.key or "task"
     if not re.fullmatch(KEY_PATTERN, key):
         key = "task"  # the task itself says what is wrong with its key
     project.tasks[key] = node
-    fields = {
-        "task_key": node.changed(key),
-        "task_config": node.changed(dict(settings)),
-    }
-    entry = node.changed(fields)
-    specifications = _specify(project, [entry], {}, {})
-    return _plan_specifications(project, specifications)
+    has_completions = project.options.brings_completions
+    variants = list_variants(node, key, has_completions=has_completions)
+    build = partial(build_job, project, key)
+    return _plan_jobs(project, build_jobs(project, variants, [key], settings, {}, build))
 
 
-def _plan_built_task(project: Project, task: Task, settings: Settings) -> Plan | None:
-    _open_given_dataset(project)
+def _plan_built_task(project: Project, task: Task, settings: Settings) -> Plan:
+    open_given_dataset(project)
     report_unknown(settings, [])
-    fields = SpecificationFields.model_construct(task_key=task.key)
-    specification = _build_specification(project, task, fields, task.places, task.key, {})
-    return _plan_specifications(project, [specification])
+    return _plan_jobs(project, [build_job(project, task.key, task)])
 
 
-def _plan_specifications(
-    project: Project, specifications: Sequence[Specification | None]
-) -> Plan | None:
+def _plan_jobs(project: Project, planned: Sequence[Job | None]) -> Plan:
     """Return the plan of one task and its variants."""
-    built = tuple(filter(None, specifications))
-    if not built:
-        return None
-    task = built[0].task
-    plan = Plan(
-        key=task.key,
-        specifications=built,
-        display_name=task.display_name,
-    )
-    if project.overrides.states_gates:
-        return _add_policies(plan, project)
+    jobs = tuple(filter(None, planned))
+    if not jobs:
+        return Plan()
+    task = jobs[0].task
+    plan = Plan(task.key, jobs, task.display_name)
+    if project.options.states_gates:
+        return add_policies(plan, project)
     return plan
-
-
-def _plan_run(project: Project, node: Node, callers: Settings) -> Plan:
-    """Return the plan of a run file."""
-    validate_node(shapes.RunFields, node, "the run file")
-    definitions.define(project, node)
-    _open_given_dataset(project)
-    settings = {**node.field("config").entries, **callers}
-    fields, config, entries = _read_evaluation(project, node.field("evaluation"), settings)
-    for_tasks = dict(settings)
-    for name in config.parameters:
-        for_tasks.pop(name, None)
-    _check_tasks(project, entries, for_tasks, list(config.parameters))
-    common: Plain = {}
-    if fields is not None:
-        common = fields.model_dump(include={*_SELECTION, "cache_policy"}, exclude_none=True)
-    common |= _read_run_config(node.field("run_config"))
-    built = _specify(project, entries, for_tasks, common)
-    if fields is None:
-        file = Path(node.place.file or "run.yaml")
-        name = file.resolve().parent.name or "run"
-        fields = shapes.EvaluationFields.model_construct(key=name)
-    plan = Plan(
-        key=fields.key,
-        specifications=tuple(filter(None, built)),
-        display_name=fields.display_name,
-        cache_policy=common.get("cache_policy"),
-    )
-    policies = node.field("policies")
-    if policies.is_null and not project.overrides.states_gates:
-        return plan
-    return _add_policies(plan, project, policies, config, is_sound=None not in built)
-
-
-def _check_tasks(
-    project: Project,
-    entries: Sequence[Node],
-    settings: Settings,
-    names: list[str],
-) -> None:
-    """Report config values that no task declares, and what is wrong with tasks that are not run.
-
-    `names` are those that the evaluation declares.
-    """
-    unused = dict(project.tasks)
-    for entry in entries:
-        key = str(entry.field("task_key").value)
-        unused.pop(key, None)
-        names += list_declared(definitions.find_task(project, key) or entry)
-    if entries and not project.is_faulty:
-        report_unknown(settings, names)
-    for task in unused.values():
-        definitions.check_unused_task(task)
-
-
-def _read_run_config(node: Node) -> Plain:
-    """Return what a run file says of all its tasks, with `trials` as a node."""
-    if node.is_null:
-        return {}
-    refuse_config(node)
-    fields = validate_node(shapes.RunConfigFields, node, "`run_config`")
-    if fields is None:
-        return {}
-    common = fields.model_dump(exclude_none=True)
-    if common.pop("trials_config", None):
-        common["trials"] = node.entries["trials_config"]
-    return common
-
-
-def _read_evaluation(
-    project: Project,
-    node: Node,
-    settings: Settings,
-) -> tuple[shapes.EvaluationFields | None, Config, list[Node]]:
-    """Return the fields and the config of an evaluation, and its task specifications.
-
-    A run without an evaluation runs every task.
-    """
-    config = Config()
-    if node.is_null:
-        entries = []
-        for key, task in project.tasks.items():
-            fields_of_task = {"task_key": task.changed(key)}
-            entries.append(task.changed(fields_of_task))
-        return None, config, entries
-    node = with_key(carry_over(node, "evaluation"))
-    if node.is_map:
-        config = _resolve(project, node, {}, settings)
-        _check_references(project, config, ())
-        node = config.fill(node.without("config_spec"))
-    fields = validate_node(shapes.EvaluationFields, node, "`evaluation`")
-    return fields, config, list(node.field("task_specifications").items)
-
-
-def _add_policies(
-    plan: Plan,
-    project: Project,
-    node: Node | None = None,
-    config: Config | None = None,
-    *,
-    is_sound: bool = True,
-) -> Plan:
-    """Return a plan with its policies, the caller's or else the file's, checked against its tasks.
-
-    They are not checked where a task could not be built.
-    """
-    tasks = {}
-    if is_sound:
-        tasks = {each.key: each.task for each in plan.specifications}
-    gates = features.load_gates()
-    policies, places = gates.plan_policies(project, plan.key, tasks, node, config)
-    return replace(plan, policies=policies, rule_places=places)
-
-
-def _resolve(
-    project: Project,
-    node: Node,
-    settings: Settings,
-    common: Settings | None = None,
-) -> Config:
-    """Return the config of a task or an evaluation.
-
-    `--dataset` and `--model` are for parameters that have neither a value nor a default.
-    """
-    fallbacks: dict[str, Node] = {}
-    if project.given_dataset is not None:
-        fallbacks["dataset"] = Node(project.given_dataset.key, Place(file="--dataset"))
-    if project.overrides.model is not None:
-        model = definitions.find_given_model(project)
-        fallbacks["model"] = Node(model, Place(file="--model"))
-    return resolve_config(node, settings, common or {}, fallbacks=fallbacks)
-
-
-def _check_references(project: Project, config: Config, keys: Sequence[str]) -> None:
-    """Report `dataset`, `model` and `task_result` parameters that name nothing.
-
-    `keys` are those of the task specifications.
-    """
-    for name, target in config.of_type("task_result").items():
-        if target not in keys:
-            hint = advise(target, keys, "task specifications")
-            message = f"config value `{name}`: task specification `{target}` is not defined"
-            project.problems.add("E113", message, config.places[name], hint)
-    if project.given_dataset is None:
-        for key, name in config.of_type("dataset").items():
-            definitions.find_dataset(project, name, config.places[key])
-    for key, name in config.of_type("model").items():
-        definitions.find_model(project, name, config.places[key], None)
-
-
-def _list_variants(
-    task: Node,
-    key: str,
-    fields: SpecificationFields,
-    overrides: Overrides,
-) -> Iterator[tuple[Node, Variant | None]]:
-    """Yield a task, and the same task with another prompt for each of its `variants`.
-
-    Recorded completions are answers to one prompt: they are taken for those of the task itself.
-    """
-    definition = task.field("definition")
-    listed = definition.field("variants")
-    if listed.is_null:
-        yield task, None
-        return
-    bare = definition.without("variants")
-    task = task.having("definition", bare)
-    if overrides.brings_completions or fields.completions is not None:
-        message = "recorded completions are answers to one prompt: `variants` are left out"
-        task.problems.notice(message, listed.place)
-        yield task, None
-        return
-    yield task, Variant(key, BASE)
-    solver = bare.field("solver")
-    if "input_builder" not in solver.entries:
-        message = "`variants` are other prompts, and the task's solver has none"
-        listed.report("E108", message, "give the task a `single_turn_solver`")
-        return
-    base = definition.changed({"key": definition.changed(BASE)})
-    entries = [(entry, "variant") for entry in (base, *listed.items)]
-    assign_keys(entries, "variant", "in the task")
-    for entry in listed.items:
-        variant = validate_node(variant_model(), entry, "the variant")
-        if variant is not None and entry.key is not None:
-            prompt = solver.having("input_builder", entry.entries["input_builder"])
-            changed = bare.having("solver", prompt)
-            yield task.having("definition", changed), Variant(key, entry.key)
-
-
-def _specify(
-    project: Project,
-    entries: Sequence[Node],
-    settings: Settings,
-    common: Common,
-) -> list[Specification | None]:
-    """Return the specifications of an evaluation; None for one that cannot be built.
-
-    `settings` are config values for the tasks, `common` is what the run says of all of them.
-    """
-    candidates = []
-    for entry in entries:
-        task_key = str(entry.field("task_key").value)
-        candidates.append((entry, task_key))
-    keys = assign_keys(candidates, "task specification", _WITHIN)
-    specifications: list[Specification | None] = []
-    for entry, key in zip(entries, keys, strict=True):
-        specifications += _specify_entry(project, entry, key, keys, settings, common)
-    for each in filter(None, specifications):
-        if each.variant and each.variant.key != BASE and each.key in keys:
-            message = f"task specification key `{each.key}` is used twice {_WITHIN}"
-            place = each.task.place("definition")
-            project.problems.add("E114", message, place, "give each its own `key`")
-    return specifications
-
-
-def _specify_entry(
-    project: Project,
-    entry: Node,
-    key: str,
-    keys: Sequence[str],
-    settings: Settings,
-    common: Common,
-) -> list[Specification | None]:
-    """Return the specification of one task, and those of its variants."""
-    entry = carry_over(entry, "specification")
-    fields = validate_node(SpecificationFields, entry, "the task specification")
-    if fields is None:
-        return [None]
-    values: Settings = entry.field("task_config").entries
-    node = project.tasks.get(fields.task_key)
-    if node is None:
-        node, values = definitions.open_task(project, entry, fields.task_key, values)
-    if node is None:
-        return [None]
-    if "trials" in common or "trials" in entry.entries:
-        shared = common.get("trials", Node(None))
-        node = override_trials(node, shared, entry.field("trials"))
-    specifications: list[Specification | None] = []
-    for task_node, variant in _list_variants(node, key, fields, project.overrides):
-        config = _resolve(project, task_node, values, settings)
-        task = build_task(task_node, config)
-        specification = None
-        if task is not None:
-            _check_references(project, config, keys)
-            specification = _build_specification(project, task, fields, entry, key, common)
-        if specification is not None and variant is not None:
-            name = variant.specification_key
-            specification = replace(specification, key=name, variant=variant)
-        specifications.append(specification)
-    return specifications
-
-
-def _build_specification(
-    project: Project,
-    task: Task,
-    fields: SpecificationFields,
-    entry: Node,
-    key: str,
-    common: Common,
-) -> Specification | None:
-    """Return a task with its dataset, model and judges; None without a dataset."""
-    overrides = project.overrides
-    dataset = _choose_dataset(task, project)
-    examples = getattr(task.solver, "examples", None)
-    if examples is not None:
-        examples = _choose_examples(examples.dataset, task, dataset, project)
-    needs_model = task.solver is not None and task.solver.needs_model
-    completions = None
-    calls_callers = needs_model and overrides.model is not None
-    if fields.completions is not None and not calls_callers:
-        # The caller's model is called in place of the file's completions.
-        place = entry.entries["completions"].place
-        completions = resolve_stated(fields.completions, place, project.folder)
-    reference = fields.model_key
-    if overrides.model is not None:
-        reference = definitions.find_given_model(project)
-    model = None
-    if reference is not None:
-        is_called = needs_model and completions is None and not overrides.brings_completions
-        model = _find_model(project, reference, fields, entry, is_called=is_called)
-    names = _list_judges(task)
-    judges = _find_judges(project, names) if names else {}
-    if dataset is None:
-        return None
-    model_name = fields.model_key
-    if model_name in project.models:
-        model_name = project.models[model_name].title
-    return Specification(
-        key=key,
-        task=task,
-        dataset=dataset,
-        display_name=fields.display_name,
-        model=model,
-        model_key=reference,
-        model_name=model_name,
-        selection=_select_rows(common, fields, overrides),
-        num_runs=fields.repeatability.num_runs if fields.repeatability else 1,
-        examples=examples,
-        judges=judges,
-        completions=completions,
-    )
-
-
-def _find_model(
-    project: Project,
-    reference: str,
-    fields: SpecificationFields,
-    entry: Node,
-    *,
-    is_called: bool,
-) -> ModelChoice | None:
-    """Return the model of a specification; None for one that is only named."""
-    from answerkey.spec.models import build_generation
-
-    place = entry.key_place("model_key")
-    if project.overrides.model is not None:
-        place = Place(file="--model")
-    generation = build_generation(fields) if is_called else None
-    return definitions.find_model(project, reference, place, generation)
-
-
-def _list_judges(task: Task) -> Judges:
-    """Return how the scorers that call a model name it, and where, by the scorer's key."""
-    judges = {}
-    for step in task.scoring:
-        if asks_model(step.scorer):
-            place = task.place(*step.model_path)
-            judges[step.key] = (step.scorer.model_key, place)
-    return judges
-
-
-def _find_judges(project: Project, names: Judges) -> dict[str, ModelChoice]:
-    """Return the model of each scorer that calls one, by the scorer's key; report mistakes."""
-    judges: dict[str, ModelChoice] = {}
-    for key, (name, place) in names.items():
-        model = definitions.find_model(project, name, place, Generation())
-        if model is not None:
-            judges[key] = model
-    return judges
-
-
-def _select_rows(
-    common: Common,
-    fields: SpecificationFields,
-    overrides: Overrides,
-) -> Selection:
-    """Return which rows are used; the caller's word wins, then the task specification's."""
-    selected = {}
-    for name in _SELECTION:
-        layers = [common.get(name)]
-        for layer in (fields, overrides):
-            layers.append(getattr(layer, name, None))
-        for value in layers:
-            if value is not None:
-                selected[name] = value
-    return Selection(**selected)
-
-
-def _choose_examples(
-    name: str,
-    task: Task,
-    dataset: DatasetSpec | None,
-    project: Project,
-) -> DatasetSpec | None:
-    """Return the dataset that a solver takes its examples from, and calls by this name."""
-    if name == task.dataset_key:
-        return dataset
-    place = task.place("definition", "solver", "examples", "dataset")
-    return definitions.find_dataset(project, name, place)
-
-
-def _open_given_dataset(project: Project) -> None:
-    """Open what `--dataset` names: a key of the run file, a dataset file, data, or an address."""
-    location = project.overrides.dataset
-    if location is None:
-        return
-    if not isinstance(location, str | Path):
-        project.given_dataset = DatasetSpec("samples", location)
-        return
-    path = Path(location)
-    # A folder may be called like the benchmark whose files it has.
-    is_raw_files = project.open_files is not None and path.exists()
-    if str(location) in project.datasets and not is_raw_files:
-        project.given_dataset = project.datasets[str(location)]
-        return
-    is_address = is_remote(location)
-    try:
-        if path.suffix.lower() in YAML_ENDINGS and not is_address:
-            node = with_key(project.read(path, limit=path.parent))
-            project.given_dataset = build_dataset(node, path.parent)
-        elif is_address or path.exists():
-            project.given_dataset = (project.open_files or DatasetSpec.of_path)(location)
-        else:
-            definitions.report_missing_file(project, path)
-    except AnswerkeyError as error:
-        project.problems.report(error)
-
-
-def _choose_dataset(task: Task, project: Project) -> DatasetSpec | None:
-    """Return the caller's dataset, or the task's, or the only one of the run file."""
-    if project.overrides.dataset is not None:
-        return project.given_dataset  # one that could not be read was reported
-    datasets = project.datasets
-    if task.dataset_key is not None:
-        place = task.place("definition", "dataset")
-        return definitions.find_dataset(project, task.dataset_key, place)
-    if len(datasets) == 1:
-        return next(iter(datasets.values()))
-    hint = "give one with `--dataset FILE`"
-    if datasets:
-        hint = f"name one in `definition.dataset.key` (there: {listing(datasets)}), or {hint}"
-    if not project.is_faulty:
-        message = f"task `{task.key}` names no dataset"
-        project.problems.add("E119", message, task.place("definition"), hint)
-    return None

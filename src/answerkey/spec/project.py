@@ -7,17 +7,16 @@ are values of the environment, or else of `.env`; `<< secrets.NAME >>` is used a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from os import environ
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING
 
 from answerkey.datasets.formats import split_endings
-from answerkey.datasets.sources import Source
-from answerkey.errors import AnswerkeyError, Place, SpecError, listing, raise_all, suggest
-from answerkey.models.config import SECRET_NAME, Adapter, ModelConfig, Origin, Secret
+from answerkey.errors import Place, SpecError, listing, raise_all, suggest
+from answerkey.models.config import SECRET_NAME, Adapter, Origin, Secret
 from answerkey.spec.nodes import (
     INCLUDE_TAG,
     MAX_NODES,
@@ -35,16 +34,12 @@ from answerkey.spec.nodes import (
     sort_errors,
     to_plain,
 )
-from answerkey.types import Notice
+from answerkey.spec.options import Options
 
 if TYPE_CHECKING:
     from answerkey.spec.models import ModelSpec
     from answerkey.spec.sources import DatasetSpec
 
-T = TypeVar("T")
-
-#: The options of gates.
-GATES = ("policies", "baseline", "fail_under", "not_worse_than")
 RUN_NAMES = ("run.yaml", "run.yml")
 YAML_ENDINGS = (".yaml", ".yml")
 #: The files of the ready-made tasks.
@@ -72,64 +67,6 @@ _PLACES = (
     "secrets may be the whole value of `api_key`, of a header, of an environment value or under "
     "`secrets`"
 )
-
-
-@dataclass(frozen=True)
-class Overrides:
-    """The caller's options, which win over what the file says.
-
-    `config` values that are text are read by the declared type of their parameter. `columns` says
-    which columns of a data file, given in place of a task, are what: role to name. With
-    `split_thinking`, thoughts are taken out of the texts of recorded completions. `env` replaces
-    the `.env` beside the file. `allow_hosts` may be sent the caller's keys, or read from, when a
-    file names them. `policies` (a file, or plain values of the same form) replace those of the run
-    file; `baseline` is the folder of a run to be no worse than. `fail_under` (0.8, "80%") and
-    `not_worse_than` (a run folder) are gates of their own.
-    """
-
-    config: Mapping[str, object] = field(default_factory=dict)
-    model: str | ModelConfig | None = None
-    dataset: Location | Source | None = None
-    completions: Location | None = None
-    completion_column: str | None = None
-    split_thinking: bool | None = None
-    columns: Mapping[str, str] = field(default_factory=dict)
-    num_samples: int | None = None
-    subsampling: Literal["head", "random"] | None = None
-    seed: int | None = None
-    env: Location | None = None
-    allow_outside: bool = False
-    allow_hosts: tuple[str, ...] = ()
-    policies: Location | Mapping[str, object] | Sequence[object] | None = None
-    baseline: Location | None = None
-    fail_under: float | str | None = None
-    not_worse_than: Location | None = None
-
-    @property
-    def states_gates(self) -> bool:
-        """Whether the caller sets an option of gates."""
-        return any(getattr(self, name) is not None for name in GATES)
-
-    @property
-    def model_name(self) -> str | None:
-        """The name of the caller's model."""
-        if isinstance(self.model, ModelConfig):
-            return self.model.name
-        return self.model
-
-    @property
-    def brings_completions(self) -> bool:
-        """Whether the completions are recorded, so that no model is needed."""
-        return self.completions is not None or self.completion_column is not None
-
-
-@dataclass(frozen=True)
-class Loaded(Generic[T]):
-    """The result of loading: as much as could be built, with all errors and notices."""
-
-    value: T | None
-    errors: list[AnswerkeyError]
-    notices: list[Notice]
 
 
 @dataclass(frozen=True)
@@ -218,7 +155,7 @@ def parse_env(text: str, shown: str) -> dict[str, str]:
     return values
 
 
-@dataclass
+@dataclass(eq=False)
 class Inclusion:
     """Follows `!include` and `$ref`; `folder` may not be left."""
 
@@ -354,7 +291,7 @@ class Inclusion:
         return path
 
 
-@dataclass
+@dataclass(eq=False)
 class Project:
     """A folder of files, with everything they define by key and the caller's options.
 
@@ -364,7 +301,7 @@ class Project:
     """
 
     folder: Path
-    overrides: Overrides
+    options: Options
     problems: ProblemList
     environment: Environment = field(default_factory=Environment)
     datasets: dict[str, DatasetSpec] = field(default_factory=dict)
@@ -380,11 +317,11 @@ class Project:
     def open(
         cls,
         folder: Path,
-        overrides: Overrides,
+        options: Options,
         problems: ProblemList,
     ) -> Project:
         """Return the project of a folder; raise for an `--env` file that cannot be read."""
-        return cls(folder, overrides, problems, load_environment(folder, overrides.env))
+        return cls(folder, options, problems, load_environment(folder, options.env))
 
     def read(self, source: Path | Mapping[str, object], *, limit: Path | None = None) -> Node:
         """Return the tree of a file, or of a mapping from Python, with its values filled in.
@@ -397,7 +334,7 @@ class Project:
             folder=limit or self.folder,
             environment=self.environment,
             problems=problems,
-            allow_outside=self.overrides.allow_outside,
+            allow_outside=self.options.allow_outside,
         )
         if isinstance(source, Path):
             node = read_yaml(source, source.as_posix(), problems)

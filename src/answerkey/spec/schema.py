@@ -12,10 +12,10 @@ from pydantic.json_schema import models_json_schema
 
 from answerkey import features
 from answerkey.solvers import ChoiceOrder
-from answerkey.spec import models, shapes
-from answerkey.spec.config import PARAMETERS
+from answerkey.spec import models, run_file, shapes
+from answerkey.spec.job_builder import variant_model
 from answerkey.spec.nodes import Plain
-from answerkey.spec.plan import variant_model
+from answerkey.spec.parameters import PARAMETERS
 from answerkey.spec.sources import SOURCE
 from answerkey.spec.task import (
     METRIC,
@@ -95,7 +95,7 @@ def _list_parts() -> Mapping[str, list[type[BaseModel]]]:
     gates = features.load_gates()
     return {
         "task": [shapes.TaskFields],
-        "run": [shapes.RunFields],
+        "run": [run_file.RunFields],
         "dataset": [shapes.DatasetFields],
         "model": [models.ModelFields, models.ProviderModel],
         "definition": [shapes.Definition],
@@ -108,9 +108,9 @@ def _list_parts() -> Mapping[str, list[type[BaseModel]]]:
         "action": [shapes.ActionFields],
         "connection": list(models.CONNECTIONS.values()),
         "adapter": [models.AdapterFields],
-        "evaluation": [shapes.EvaluationFields],
-        "specification": [shapes.SpecificationFields],
-        "run_config": [shapes.RunConfigFields],
+        "evaluation": [run_file.EvaluationFields],
+        "specification": [run_file.SpecificationFields],
+        "run_config": [run_file.RunConfigFields],
         "trials": [shapes.TrialsFields],
         "choice_order": [fields_of(ChoiceOrder)],
         "variant": [variant_model()],

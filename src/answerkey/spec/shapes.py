@@ -1,4 +1,4 @@
-"""The fields of task, run, dataset and model files.
+"""The fields of task and dataset files, and what those of all files have.
 
 A value with a model of its own is marked as a `part`: the loader validates part by part, so that a
 mistake in one scorer hides no mistake in the next; the JSON Schema puts the parts together again.
@@ -16,12 +16,7 @@ from answerkey.spec.nodes import Plain
 from answerkey.spec.validation import Fields, Key, Number, Text, Whole
 from answerkey.types import Purpose
 
-#: A reference to a model or an adapter may also contain `$`; a built-in model is named with its
-#: parameters.
-MODEL_REFERENCE = r"^[a-zA-Z0-9_\-$]+([/:].+)?$"
 TaskKind = Literal["chat_completion", "embeddings", "custom"]
-CachePolicy = Literal["reuse", "update", "no-cache"]
-Subsampling = Literal["head", "random"]
 Reference = Annotated[
     Text,
     Field(
@@ -30,7 +25,6 @@ Reference = Annotated[
         max_length=250,
     ),
 ]
-ModelReference = Annotated[Text, Field(pattern=MODEL_REFERENCE, max_length=1000)]
 #: Marks an old name in the JSON Schema; pydantic's own `deprecated` would warn about our code.
 OLD: Plain = {"deprecated": True}
 Count = Annotated[Whole, Field(ge=1)]
@@ -101,12 +95,6 @@ class TrialsFields(TrialsConfigFields):
     score_aggregators: list[ScoreAggregatorFields] | None = None
 
 
-class RepeatabilityFields(Fields):
-    """How often a task specification is run."""
-
-    num_runs: Annotated[Whole, Field(ge=2)]
-
-
 class DesignFields(Fields):
     """How samples belong together, for the intervals and breakdowns of metrics."""
 
@@ -174,60 +162,3 @@ class GenerationFields(Fields):
     reasoning_effort: Effort | None = None
     thinking: Thinking | None = None
     extra_body: Plain | None = None
-
-
-class SelectionFields(Fields):
-    """Which rows of the dataset are used."""
-
-    num_samples: Count | None = None
-    subsampling: Subsampling | None = None
-    seed: Whole | None = None
-    stratify_by: Text | None = None
-
-
-class SpecificationFields(SelectionFields):
-    """One task of an evaluation with its config and model."""
-
-    type: Literal["standard"] = "standard"
-    key: Key | None = None
-    display_name: Text | None = None
-    task_key: Key
-    task_config: Plain | None = None
-    model_key: ModelReference | None = None
-    completions: Text | None = None
-    generation: GenerationFields | None = None
-    extra_body: Plain | None = None
-    trials: Annotated[Any, part("trials")] | None = None
-    repeatability: RepeatabilityFields | None = None
-
-
-class EvaluationFields(NamedByFile):
-    """What a run evaluates."""
-
-    config_spec: list[Annotated[Any, part("parameter")]] | None = None
-    task_specifications: list[Annotated[Any, part("specification")]]
-    mode: Literal["debug", "full"] | None = Field(default=None, json_schema_extra=OLD)
-    num_samples: Count | None = Field(default=None, json_schema_extra=OLD)
-    subsampling: Subsampling | None = Field(default=None, json_schema_extra=OLD)
-    cache_policy: CachePolicy | None = Field(default=None, json_schema_extra=OLD)
-
-
-class RunConfigFields(SelectionFields):
-    """How a run is carried out."""
-
-    cache_policy: CachePolicy | None = None
-    trials_config: TrialsConfigFields | None = None
-
-
-class RunFields(Fields):
-    """A run file."""
-
-    secrets: Plain | list[Any] | None = None
-    model_adapters: list[Annotated[Any, part("adapter")]] | None = None
-    models: list[Annotated[Any, part("model")]] | None = None
-    datasets: list[Annotated[Any, part("dataset")]] | None = None
-    tasks: list[Annotated[Any, part("task")]] | None = None
-    evaluation: Annotated[Any, part("evaluation")] | None = None
-    config: Plain | None = None
-    run_config: Annotated[Any, part("run_config")] | None = None
-    policies: list[Annotated[Any, part("policy")]] | Annotated[Any, part("policy")] | None = None

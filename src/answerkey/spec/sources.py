@@ -143,7 +143,7 @@ def name_dataset(path: Location) -> str:
 
 def is_remote(name: Location) -> bool:
     """Return whether a name is an address: of the web, or of shared storage."""
-    return is_url(str(name)) or is_stored(str(name))
+    return "://" in str(name) and (is_url(str(name)) or is_stored(str(name)))
 
 
 def is_data_file(location: object) -> bool:
@@ -212,6 +212,8 @@ def build_dataset(node: Node, base: Path) -> DatasetSpec | None:
 
 def build_source(node: Node, base: Path) -> Source | None:
     """Return where rows come from; a path is relative to the file that states it."""
+    if isinstance(node.value, sources.MemorySource):
+        return node.value
     remaining = node
     filters: list[RowFilter | None] = []
     if node.field("filters").is_list:

@@ -233,6 +233,8 @@ def build_task(node: Node, config: Config) -> Task | None:
         mapping = choice.changed({}).having("key", choice)
         definition = definition.having("dataset", mapping)
         task = task.having("definition", definition)
+    if not config.is_read:
+        return _build(task, config, {})
     return _build(config.fill(task), config, config.of_type("dataset_column"))
 
 

@@ -58,15 +58,14 @@ class RunFile(pytest.File):
     def collect(self) -> Iterable[pytest.Item]:
         """Return a test for each rule of the file's policies, or one that the run is complete."""
         from answerkey.errors import Problems
-        from answerkey.spec import Overrides, load_plan
+        from answerkey.spec import Options, load_plan
 
-        overrides = Overrides(**_read_options(self.config))
-        loaded = load_plan(self.path, overrides)
-        if loaded.errors:
-            raise self.CollectError(str(Problems(loaded.errors)))
+        overrides = Options(**_read_options(self.config))
+        plan = load_plan(self.path, overrides)
+        if plan.errors:
+            raise self.CollectError(str(Problems(plan.errors)))
         names = []
-        policies = loaded.value.policies if loaded.value else ()
-        for policy in policies:
+        for policy in plan.policies:
             for rule in policy["rules"]:
                 names.append(f"{policy['key']}::{rule['key']}")
         for name in names or [_COMPLETE]:

@@ -13,7 +13,7 @@ import pytest
 
 import answerkey as ak
 from answerkey.errors import SolverError
-from answerkey.evaluate.display import NullProgress
+from answerkey.evaluate.display import Display
 from answerkey.evaluate.observer import Observer
 from answerkey.testing import Reply, TestServer
 
@@ -174,7 +174,7 @@ def test_a_count_that_is_none_is_unknown(
 def test_the_progress_of_a_resumed_run_counts_all_answers(words: list[str]) -> None:
     """Those of the journal as well as those that are asked for now."""
 
-    class Onlooker(NullProgress):
+    class Onlooker(Display):
         """Keeps the observer of the task."""
 
         observer: Observer

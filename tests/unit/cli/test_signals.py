@@ -179,7 +179,7 @@ def test_the_journal_of_a_run_on_shared_storage_is_published_at_once(
 END_AMID_SHARDS = """
 import os, signal
 from pathlib import Path
-from answerkey.evaluate import job
+from answerkey.spec import job
 
 def replace(self, other, rename=Path.replace):
     written = rename(self, other)

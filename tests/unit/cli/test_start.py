@@ -40,6 +40,9 @@ UNSCORED = {
             "reports.html",
             "spec.data_file",
             "spec.models",
+            "spec.parameters",
+            "spec.ready_made",
+            "spec.run_file",
             "spec.schema",
             "viewer",
         )

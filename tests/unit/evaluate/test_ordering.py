@@ -11,9 +11,9 @@ import pytest
 
 import answerkey as ak
 from answerkey.errors import AnswerkeyError
-from answerkey.evaluate import job
 from answerkey.evaluate.dry_run import plan_calls
 from answerkey.evaluate.reopen import reopen
+from answerkey.spec import job
 from answerkey.testing import TestServer
 
 if TYPE_CHECKING:

@@ -19,10 +19,8 @@ from answerkey.datasets.recorded import find_own_completions
 from answerkey.datasets.sources import InlineSource
 from answerkey.datasets.tables import load_rows
 from answerkey.engines import Spread
-from answerkey.evaluate import job
 from answerkey.evaluate.chunk import evaluate_chunk
-from answerkey.evaluate.job import Job
-from answerkey.spec import DatasetSpec, Specification
+from answerkey.spec import DatasetSpec, Job, Task, job
 
 if TYPE_CHECKING:
     from tests.unit.conftest import Bucket
@@ -224,18 +222,22 @@ def test_many_rows_are_checked_by_several_processes(monkeypatch: pytest.MonkeyPa
     task = ak.load_task({**TASK, "definition": {"solver": solver, "scorers": [SCORER]}})
     rows = [{"answer": "A", "choices": ["A", f"B{n}"]} for n in range(100)]
     dataset = Dataset.of(load_rows(rows, name="rows").rows, name="rows")
-    specification = Specification(task.key, task, DatasetSpec("rows", InlineSource(rows=())))
-    checked = Job(specification, dataset).only_check()
+    checked = make_job(task, dataset).only_check()
     assert (checked.spread, checked.chunk_rows) == ("processes", 7)
+
+
+def make_job(task: Task, dataset: Dataset) -> Job:
+    """Return the job of a task on these rows, opened."""
+    spec = DatasetSpec("rows", InlineSource(rows=()))
+    return Job(task.key, task, spec, opened=dataset, keep_completions=False)
 
 
 def cut() -> tuple[Job, Chunk]:
     """Return a task with four rows, which are one chunk."""
     task = ak.load_task({**TASK, "definition": {"scorers": [SCORER]}})
     dataset = Dataset.of(load_rows(GOOD[:4], name="rows").rows, name="rows")
-    specification = Specification(task.key, task, DatasetSpec("rows", InlineSource(rows=())))
     chunk = next(split_into_chunks(dataset, 9, find_own_completions(dataset.rows)))
-    return Job(specification, dataset, keep_completions=False), chunk
+    return make_job(task, dataset), chunk
 
 
 def work(chunk: Chunk, prepared: Job) -> pl.DataFrame:

@@ -11,7 +11,7 @@ import pytest
 
 import answerkey as ak
 from answerkey.evaluate.dry_run import plan_calls
-from answerkey.evaluate.options import Options
+from answerkey.spec import Options
 
 if TYPE_CHECKING:
     from tests.unit.evaluate.conftest import Project

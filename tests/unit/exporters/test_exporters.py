@@ -13,12 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import answerkey as ak
-from answerkey.evaluate import job, reopen
+from answerkey.evaluate import reopen
 from answerkey.exporters import FORMS, describe_verdict, export, to_json
 from answerkey.exporters.forms import PARQUET
 from answerkey.exporters.rows import guard_column
 from answerkey.reports import samples
 from answerkey.runs import Run
+from answerkey.spec import job
 
 SCORER = {
     "type": "string_equals_mcqa",

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from answerkey.spec import Loaded, Overrides, Plan, load_plan
+from answerkey.spec import Options, Plan, load_plan
 
 from .conftest import SCORER, TASK, Write
 
@@ -40,26 +40,25 @@ def one(text: str, scope: str = "all_latest", more: str = "") -> str:
     )
 
 
-def load(write: Write, stated: str = "", **overrides: Any) -> Loaded[Plan]:  # noqa: ANN401 - of Overrides
+def load(write: Write, stated: str = "", **overrides: Any) -> Plan:  # noqa: ANN401 - of Options
     """Return the plan of a project with these policies in its run file."""
     write(stated)
-    return load_plan("run.yaml", Overrides(**overrides))
+    return load_plan("run.yaml", Options(**overrides))
 
 
-def policies_of(loaded: Loaded[Plan]) -> list[Any]:
+def policies_of(loaded: Plan) -> list[Any]:
     """Return the policies of a plan that was loaded without errors."""
     assert [str(error) for error in loaded.errors] == []
-    assert loaded.value is not None
-    return list(loaded.value.policies)
+    return list(loaded.policies)
 
 
-def definition_of(loaded: Loaded[Plan]) -> dict[str, object]:
+def definition_of(loaded: Plan) -> dict[str, object]:
     """Return the definition of the only rule."""
     ((only,),) = [policy["rules"] for policy in policies_of(loaded)]
     return dict(only["definition"])
 
 
-def only_error(loaded: Loaded[Plan]) -> tuple[str, str, str | None]:
+def only_error(loaded: Plan) -> tuple[str, str, str | None]:
     """Return code, message and hint of the only error."""
     (error,) = loaded.errors
     return error.code, error.message, error.hint
@@ -198,7 +197,7 @@ def test_a_baseline_is_relative_to_the_file_that_states_it(write: Write) -> None
     )
     expected = {"type": "not_worse", "baseline": str(folder / "sub" / "base")}
     assert definition_of(load_plan("run.yaml")) == expected
-    result = definition_of(load_plan("run.yaml", Overrides(baseline="mine")))
+    result = definition_of(load_plan("run.yaml", Options(baseline="mine")))
     assert list(result.items()) == list((expected | {"baseline": str(folder / "mine")}).items())
 
 
@@ -288,7 +287,7 @@ def test_a_threshold_without_a_metric_is_on_the_main_value(write: Write) -> None
     }
     task = {**TASK, "definition": {**TASK["definition"], "scorers": [judged, SCORER]}}
     write(task=task)
-    assert only_error(load_plan("run.yaml", Overrides(fail_under=80)))[1].endswith(
+    assert only_error(load_plan("run.yaml", Options(fail_under=80)))[1].endswith(
         "`M` lies between 0 and 1"
     )
 
@@ -301,10 +300,10 @@ def test_the_caller_brings_policies_of_their_own(write: Write) -> None:
     (folder / "gates.yaml").write_text(one(EXISTS))
     plain = {"rules": [{"key": "one", "definition": {"type": "exists", "metric": "Accuracy"}}]}
     for given in ("gates.yaml", plain, [plain], {"policies": [plain]}):
-        result = definition_of(load_plan("run.yaml", Overrides(policies=given)))
+        result = definition_of(load_plan("run.yaml", Options(policies=given)))
         assert result == {"type": "exists", "metric": "Accuracy"}
-    assert policies_of(load_plan("run.yaml", Overrides(policies=[]))) == []
-    loaded = load_plan("task.yaml", Overrides(policies="gates.yaml", dataset="rows.jsonl"))
+    assert policies_of(load_plan("run.yaml", Options(policies=[]))) == []
+    loaded = load_plan("task.yaml", Options(policies="gates.yaml", dataset="rows.jsonl"))
     assert definition_of(loaded) == result
     assert policies_of(loaded)[0]["key"] == "policy"
 
@@ -321,7 +320,7 @@ def test_config_values_of_the_evaluation_stand_in_rules(write: Write) -> None:
     write(one(text), config="[{type: float, key: least, display_name: Least, default_value: 0.5}]")
     assert definition_of(load_plan("run.yaml"))["threshold"] == 0.5
     assert (
-        definition_of(load_plan("run.yaml", Overrides(config={"least": "0.9"})))["threshold"] == 0.9
+        definition_of(load_plan("run.yaml", Options(config={"least": "0.9"})))["threshold"] == 0.9
     )
     assert only_error(load(write, one(text)))[:2] == ("E110", "unknown config name `least`")
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
 
 import pytest
 
-from answerkey.spec import Loaded
+from answerkey.errors import AnswerkeyError
+from answerkey.spec import Options, Plan, Task, load_task
 from answerkey.spec.nodes import ProblemList
-
-T = TypeVar("T")
+from answerkey.spec.plan import TaskSource
+from answerkey.types import Notice
 
 TASK = """\
 key: mcqa
@@ -54,13 +55,39 @@ SOLVER = """\
 Write = Callable[..., Path]
 
 
-def list_errors(found: Loaded[Any] | ProblemList) -> list[str]:
+@dataclass
+class Loaded:
+    """A task, or what keeps it from being one."""
+
+    value: Task | None = None
+    errors: list[AnswerkeyError] = field(default_factory=list)
+    notices: list[Notice] = field(default_factory=list)
+
+
+def load(task: TaskSource, config: dict[str, object] | None = None) -> Loaded:
+    """Load a task with its notices, or with all its errors."""
+    problems = ProblemList()
+    loaded = Loaded(notices=problems.notices)
+    try:
+        loaded.value = load_task(task, Options(config=config or {}), problems)
+    except AnswerkeyError as error:
+        loaded.errors = list(getattr(error, "errors", [error]))
+    return loaded
+
+
+def list_errors(source: Loaded | Plan | ProblemList) -> list[str]:
     """Return code and place of every error: `E107 task.yaml:4:1`."""
-    return [f"{error.code} {error.where}" for error in found.errors]
+    return [f"{error.code} {error.where}" for error in source.errors]
 
 
-def value_of(loaded: Loaded[T]) -> T:
-    """Return what was loaded without errors."""
+def sound(plan: Plan) -> Plan:
+    """Return a plan that has no errors."""
+    assert [str(error) for error in plan.errors] == []
+    return plan
+
+
+def value_of(loaded: Loaded) -> Task:
+    """Return the task that was loaded without errors."""
     assert [str(error) for error in loaded.errors] == []
     assert loaded.value is not None
     return loaded.value

@@ -7,9 +7,9 @@ import pytest
 from answerkey.models.config import Caller, CustomConfig, Generation, InferenceConfig, ModelConfig
 from answerkey.models.connections import connect
 from answerkey.models.model import open_model
-from answerkey.spec import Loaded, Overrides, Plan, load_plan
+from answerkey.spec import Options, Plan, load_plan
 
-from .conftest import RUN, SOLVER, TASK, Write, value_of
+from .conftest import RUN, SOLVER, TASK, Write, sound
 
 KEY = "sk-canary-0123456789"
 CERTIFICATE = """\
@@ -33,8 +33,8 @@ def keys(environ: dict[str, str]) -> None:
 
 
 def load(
-    project: Write, head: str, model: str, *, more: str = "", overrides: Overrides | None = None
-) -> Loaded[Plan]:
+    project: Write, head: str, model: str, *, more: str = "", overrides: Options | None = None
+) -> Plan:
     """Return what a run file says whose only task asks a model of the file."""
     project(task_yaml=TASK + SOLVER, run_yaml=f"{head}{RUN}      model_key: {model}\n{more}")
     loaded = load_plan("run.yaml", overrides)
@@ -42,14 +42,14 @@ def load(
     return loaded
 
 
-def model_of(loaded: Loaded[Plan]) -> ModelConfig:
+def model_of(loaded: Plan) -> ModelConfig:
     """Return the model of the only specification."""
-    model = value_of(loaded).specifications[0].model
+    model = sound(loaded).jobs[0].model_choice
     assert isinstance(model, ModelConfig)
     return model
 
 
-def refusal_of(loaded: Loaded[Plan]) -> tuple[str, str, str | None]:
+def refusal_of(loaded: Plan) -> tuple[str, str, str | None]:
     """Return code, place and hint of the only error."""
     (error,) = loaded.errors
     return error.code, str(error.where), error.hint
@@ -122,7 +122,7 @@ def test_names_need_no_definition(project: Write) -> None:
     """A provider's model or a URL can be named in a task specification, and by the caller."""
     assert model_of(load(project, "", "openai/gpt-4?seed=1")).generation == Generation(seed=1)
     assert connect(model_of(load(project, "", "http://127.0.0.1:8000/v1#m"))).model == "m"
-    named = Overrides(model="https://lab.example/v1#m")
+    named = Options(model="https://lab.example/v1#m")
     assert connect(model_of(load(project, "", "builtin/random", overrides=named))).model == "m"
 
 
@@ -192,8 +192,7 @@ def test_snippets_of_models_need_trust(project: Write) -> None:
     text = own("{connection_type: custom_inference, snippet: 'def infer(messages): return 1'}")
     loaded = load(project, text, "own")
     assert isinstance(model_of(loaded).config, InferenceConfig)
-    assert loaded.value is not None
-    assert [snippet.function for snippet in loaded.value.specifications[0].snippets] == ["infer"]
+    assert [snippet.function for snippet in loaded.jobs[0].snippets] == ["infer"]
 
 
 def test_certificates(project: Write) -> None:
@@ -245,7 +244,7 @@ def test_a_file_cannot_send_the_callers_key_to_a_host_of_its_own(
 @pytest.mark.parametrize("text", EVIL[:-1])
 def test_the_caller_can_allow_the_host(project: Write, text: str) -> None:
     """With `--allow-host` the key goes there."""
-    allowed = Overrides(allow_hosts=("evil.example",))
+    allowed = Options(allow_hosts=("evil.example",))
     sent = connect(model_of(load(project, text, "own", overrides=allowed))).reveal_headers()
     assert KEY in str(sent)
 
@@ -295,7 +294,7 @@ def test_an_env_file_outside_the_project_is_the_callers(
         encoding="utf-8",
     )
     environ.clear()
-    overrides = Overrides(env=file)
+    overrides = Options(env=file)
     assert (
         connect(model_of(load(project, "", "openai/m", overrides=overrides))).host == "lab.example"
     )

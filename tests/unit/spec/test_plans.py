@@ -12,10 +12,9 @@ from answerkey.datasets.sources import InlineSource, LocalSource
 from answerkey.errors import AnswerkeyError, SpecError
 from answerkey.models.config import ModelConfig, Secret
 from answerkey.spec import (
-    Loaded,
-    Overrides,
+    Job,
+    Options,
     Plan,
-    Specification,
     Task,
     load_judges,
     load_plan,
@@ -23,15 +22,16 @@ from answerkey.spec import (
     source_from,
 )
 from answerkey.spec.models import provider_key
+from answerkey.spec.run_file import RunFields
 
-from .conftest import DATASET, RUN, SOLVER, TASK, Write, list_errors, value_of
+from .conftest import DATASET, RUN, SOLVER, TASK, Write, list_errors, sound
 
 NO_DATASET = TASK.replace("  dataset: {key: questions}\n", "")
 
 
-def only(loaded: Loaded[Plan]) -> Specification:
+def only(loaded: Plan) -> Job:
     """Return the only specification of a plan that was loaded without errors."""
-    (one,) = value_of(loaded).specifications
+    (one,) = sound(loaded).jobs
     return one
 
 
@@ -51,15 +51,15 @@ def from_source(source: str) -> str:
 def test_a_folder_with_a_run_file_is_a_plan(project: Write) -> None:
     """A folder stands for its `run.yaml`, and needs one."""
     folder = project()
-    plan, one = value_of(load_plan(folder)), only(load_plan(folder))
-    assert (plan.key, plan.display_name, one.key, one.dataset.key) == (
+    plan, one = sound(load_plan(folder)), only(load_plan(folder))
+    assert (plan.key, plan.display_name, one.key, one.dataset_spec.key) == (
         "trial",
         "Trial",
         "mcqa",
         "questions",
     )
-    assert isinstance(one.dataset.source, LocalSource)
-    assert one.dataset.source.file_path == str(folder / "questions.jsonl")
+    assert isinstance(one.dataset_spec.source, LocalSource)
+    assert one.dataset_spec.source.file_path == str(folder / "questions.jsonl")
     assert one.selection == Selection()
     (folder / "empty").mkdir()
     assert [error.code for error in load_plan(folder / "empty").errors] == ["E101"]
@@ -70,7 +70,7 @@ def test_paths_are_relative_to_the_file_that_states_them(project: Write) -> None
     folder = project(
         sub__dataset_yaml=DATASET, run_yaml=RUN.replace("dataset.yaml", "sub/dataset.yaml")
     )
-    source = only(load_plan("run.yaml")).dataset.source
+    source = only(load_plan("run.yaml")).dataset_spec.source
     assert isinstance(source, LocalSource)
     assert source.file_path == str(folder / "sub" / "questions.jsonl")
 
@@ -82,8 +82,8 @@ def test_a_task_file_takes_the_dataset_of_the_caller(project: Write) -> None:
     """
     project()
     for given in ("questions.jsonl", "dataset.yaml"):
-        one = only(load_plan("task.yaml", Overrides(dataset=given)))
-        assert (one.key, one.dataset.key) == ("mcqa", "questions")
+        one = only(load_plan("task.yaml", Options(dataset=given)))
+        assert (one.key, one.dataset_spec.key) == ("mcqa", "questions")
     loaded = load_plan("task.yaml")
     assert list_errors(loaded) == ["E113 task.yaml:7:12"]
     assert loaded.errors[0].hint == "give the file with `--dataset FILE`"
@@ -91,21 +91,28 @@ def test_a_task_file_takes_the_dataset_of_the_caller(project: Write) -> None:
     assert list_errors(load_plan("task.yaml")) == ["E119 task.yaml:7:3"]
     text = declare("type: dataset, key: set, display_name: S")
     project(task_yaml=text.replace("{key: questions}", "{key: << config.set >>}"))
-    assert only(load_plan("task.yaml", Overrides(dataset="questions.jsonl")))
+    assert only(load_plan("task.yaml", Options(dataset="questions.jsonl")))
 
 
 def test_a_run_without_an_evaluation_runs_every_task(project: Write) -> None:
     """Tasks without an evaluation are each run once, on the dataset that can be told."""
     project(run_yaml=RUN[: RUN.index("evaluation")], task_yaml=NO_DATASET)
     one = only(load_plan("run.yaml"))
-    assert (one.key, one.dataset.key) == ("mcqa", "questions")
+    assert (one.key, one.dataset_spec.key) == ("mcqa", "questions")
+
+
+def test_any_key_of_a_run_file_tells_it_from_a_task_file() -> None:
+    """Except `tasks`, which task files have too."""
+    for key in RunFields.model_fields.keys() - {"tasks"}:
+        assert load_plan({key: None}).errors == []
+    assert [error.code for error in load_plan({"tasks": None, "key": "x"}).errors] != []
 
 
 def test_specification_keys_are_numbered(project: Write) -> None:
     """A task used twice gets a numbered key."""
     project(run_yaml=RUN + "    - task_key: mcqa\n    - {task_key: mcqa, key: other}\n")
-    plan = value_of(load_plan("run.yaml"))
-    assert [specification.key for specification in plan.specifications] == [
+    plan = sound(load_plan("run.yaml"))
+    assert [job.key for job in plan.jobs] == [
         "mcqa",
         "mcqa-2",
         "other",
@@ -284,7 +291,7 @@ EVALUATION = RUN.replace(
 def test_names_that_are_not_defined_get_the_nearest(project: Write) -> None:
     """A config name that nobody declares, and a parameter that names nothing, where it is given."""
     project(run_yaml=EVALUATION.replace("{answer_column: right}", "{answer_colum: right}"))
-    loaded = load_plan("run.yaml", Overrides(config={"row": "3"}))
+    loaded = load_plan("run.yaml", Options(config={"row": "3"}))
     assert list_errors(loaded) == ["E110 --config", "E110 run.yaml:15:35"]
     assert [error.hint for error in loaded.errors] == [
         "did you mean `rows`?",
@@ -296,7 +303,7 @@ def test_names_that_are_not_defined_get_the_nearest(project: Write) -> None:
     project(run_yaml=run, task_yaml=task)
     assert {(error.code, error.hint) for error in load_plan("run.yaml").errors} == {
         ("E113", "did you mean `questions`?"),
-        ("E113", "models: none"),
+        ("E113", "name it as `provider/model` or by its URL, or define it in a run file"),
         ("E113", "did you mean `mcqa`?"),
     }
 
@@ -317,7 +324,7 @@ def test_selections_by_rank(project: Write) -> None:
     config = "run_config: {num_samples: 9, subsampling: random, seed: 4, stratify_by: category}\n"
     project(run_yaml=config + RUN + "      num_samples: 5\n")
     assert only(load_plan("run.yaml")).selection == Selection(5, "random", 4, "category")
-    chosen = only(load_plan("run.yaml", Overrides(num_samples=2, subsampling="head"))).selection
+    chosen = only(load_plan("run.yaml", Options(num_samples=2, subsampling="head"))).selection
     assert chosen == Selection(2, "head", 4, "category")
 
 
@@ -325,10 +332,11 @@ def test_live_models_need_not_be_asked(project: Write) -> None:
     """Where completions or another model are given, a model of the file is named and not opened."""
     for key in ("openai$gpt-4-1-nano", "own", "none", "code"):
         project(task_yaml=TASK + SOLVER, run_yaml=LIVE + RUN + f"      model_key: {key}\n")
-        one = only(load_plan("run.yaml", Overrides(completions="x.jsonl")))
-        assert (one.model, one.model_key) == (None, key)
+        one = only(load_plan("run.yaml", Options(completions="x.jsonl")))
+        assert (one.model_choice, one.model_key) == (None, key)
         assert (
-            only(load_plan("run.yaml", Overrides(model="builtin/random"))).model == "builtin/random"
+            only(load_plan("run.yaml", Options(model="builtin/random"))).model_choice
+            == "builtin/random"
         )
 
 
@@ -336,7 +344,7 @@ def test_live_models_need_not_be_asked(project: Write) -> None:
 def test_built_in_models_have_names_and_keys(project: Write, key: str) -> None:
     """A built-in model is named directly, or by the key of its `$provider` entry."""
     project(task_yaml=TASK + SOLVER, run_yaml=LIVE + RUN + f"      model_key: {key}\n")
-    assert only(load_plan("run.yaml")).model == "builtin/constant?choice=A"
+    assert only(load_plan("run.yaml")).model_choice == "builtin/constant?choice=A"
     assert provider_key("openai/gpt-4.1-nano") == "openai$gpt-4-1-nano"
     assert provider_key("together/Meta Llama/3_70B") == "together$meta-llama-3_70b"
 
@@ -353,7 +361,7 @@ def test_built_in_models_have_names_and_keys(project: Write, key: str) -> None:
 def test_the_model_of_the_caller_is_checked(project: Write, model: str, code: str) -> None:
     """`--model` names a defined model or a built-in one."""
     project(task_yaml=TASK + SOLVER)
-    assert list_errors(load_plan("run.yaml", Overrides(model=model))) == [f"{code} --model"]
+    assert list_errors(load_plan("run.yaml", Options(model=model))) == [f"{code} --model"]
 
 
 def test_generation_without_effect_says_so(project: Write) -> None:
@@ -378,7 +386,7 @@ def test_the_cache_policy_is_read_in_both_eras(
 ) -> None:
     """`run_config` states the cache policy; the seed era stated it in the evaluation."""
     project(run_yaml=head + RUN.replace("  key: trial\n", "  key: trial\n" + era))
-    assert value_of(load_plan("run.yaml")).cache_policy == policy
+    assert sound(load_plan("run.yaml")).cache_policy == policy
 
 
 def test_environment_values_are_filled_in_where_they_may_be(
@@ -391,10 +399,10 @@ def test_environment_values_are_filled_in_where_they_may_be(
     run = RUN.replace("tasks:", inline + "tasks:")
     folder = project(run_yaml=run, dataset_yaml=DATASET.replace("questions.jsonl", "$DIR/q.jsonl"))
     environ.update({"DIR": "data", "NAME": "n"})
-    source = only(load_plan("run.yaml")).dataset.source
+    source = only(load_plan("run.yaml")).dataset_spec.source
     assert isinstance(source, LocalSource)
     assert source.file_path == str(folder / "data" / "q.jsonl")
-    dataset = only(load_plan("run.yaml", Overrides(dataset="rows"))).dataset
+    dataset = only(load_plan("run.yaml", Options(dataset="rows"))).dataset_spec
     assert isinstance(dataset.source, InlineSource)
     assert (dataset.display_name, dataset.source.rows) == ("n", ({"answer": "$NAME"},))
     del environ["DIR"]
@@ -407,9 +415,9 @@ def test_the_env_file_beside_the_run_file_is_read(project: Write) -> None:
     (folder / ".env").write_text("FILE=a.jsonl\n")
     (folder / "other.env").write_text("FILE=b.jsonl\n")
     for env, name in ((None, "a.jsonl"), ("other.env", "b.jsonl")):
-        one = only(load_plan("run.yaml", Overrides(env=env)))
-        assert str(getattr(one.dataset.source, "file_path", "")).endswith(name)
-    missing = load_plan("run.yaml", Overrides(env="none.env"))
+        one = only(load_plan("run.yaml", Options(env=env)))
+        assert str(getattr(one.dataset_spec.source, "file_path", "")).endswith(name)
+    missing = load_plan("run.yaml", Options(env="none.env"))
     assert list_errors(missing)[0] == "E101 none.env"
 
 
@@ -418,7 +426,7 @@ def test_examples_come_from_a_second_dataset(project: Write) -> None:
     second = "  - {key: shots, display_name: S, source: {type: local, file_path: shots.csv}}\n"
     task = TASK + SOLVER + "    examples: {dataset: shots, num_examples: 2}\n"
     project(task_yaml=task, run_yaml=RUN.replace("tasks:", second + "tasks:"))
-    examples = only(load_plan("run.yaml")).examples
+    examples = only(load_plan("run.yaml")).examples_spec
     assert examples is not None
     assert examples.key == "shots"
     wrong = task.replace("dataset: shots", "dataset: shot")
@@ -431,7 +439,7 @@ def test_a_source_is_built_from_its_fields_again(project: Write) -> None:
     filters = """, filters: [
   {op: equals, expression: sample.a, value: null}, {op: in, expression: sample.a, values: [1]}]}"""
     project(dataset_yaml=DATASET.replace("}", filters))
-    source = only(load_plan("run.yaml")).dataset.source
+    source = only(load_plan("run.yaml")).dataset_spec.source
     assert source_from(asdict(source)) == source  # type: ignore[call-overload]  # a source is a dataclass
 
 
@@ -493,7 +501,7 @@ def scorer(model: str, more: str = "") -> str:
     )
 
 
-def load_judged(project: Write, model: str, head: str = OWN, task: str = TASK) -> Loaded[Plan]:
+def load_judged(project: Write, model: str, head: str = OWN, task: str = TASK) -> Plan:
     """Return what a run file says whose task has a scorer that asks a model."""
     project(task_yaml=task + scorer(model), run_yaml=head + RUN)
     return load_plan("run.yaml")
@@ -518,7 +526,7 @@ def test_a_judge_is_a_model_of_the_run_file_or_named(
     project: Write, model: str, task: str, name: str, temperature: float | None
 ) -> None:
     """It generates as its own definition says; a `model` parameter may name it."""
-    judge = only(load_judged(project, model, task=task)).judges["quality"]
+    judge = only(load_judged(project, model, task=task)).judge_choices["quality"]
     assert isinstance(judge, ModelConfig)
     assert (judge.name, judge.generation.temperature) == (name, temperature)
 
@@ -562,7 +570,7 @@ def test_key_does_not_follow_a_file_to_a_strange_host(
     project(task_yaml=TASK + scorer('"https://elsewhere.example/v1#m"'), run_yaml=RUN)
     environ["ANSWERKEY_API_KEY"] = "sk-canary-0123456789"
     assert find_errors() == ["E117 task.yaml:12:64"]
-    allowed = Overrides(allow_hosts=("elsewhere.example",))
+    allowed = Options(allow_hosts=("elsewhere.example",))
     assert load_plan("run.yaml", allowed).errors == []
 
 
@@ -583,7 +591,7 @@ def test_fields_of_a_judge_are_checked(project: Write, more: str, code: str) -> 
 def judged(project: Write, model: str) -> Task:
     """Return a task whose scorer asks a model."""
     project(task_yaml=TASK + scorer(model), run_yaml=OWN + RUN)
-    return value_of(load_task("task.yaml"))
+    return load_task("task.yaml")
 
 
 def test_judges_are_found_again_in_a_run_file(project: Write) -> None:
@@ -593,18 +601,22 @@ def test_judges_are_found_again_in_a_run_file(project: Write) -> None:
     """
     task = judged(project, "gpt-judge")
     project(run_yaml=OWN + RUN + "typo: 1\n")
-    (judge,) = load_judges(task, run_file="run.yaml", overrides=Overrides()).values()
+    (judge,) = load_judges(task, run_file="run.yaml", options=Options()).values()
     assert isinstance(judge, ModelConfig)
     assert judge.name == "gpt-judge"
     project(run_yaml=OWN.replace("custom_connection", "magic") + RUN)
     with pytest.raises(AnswerkeyError, match="unknown connection type 'magic'"):
-        load_judges(task, run_file="run.yaml", overrides=Overrides())
+        load_judges(task, run_file="run.yaml", options=Options())
 
 
 def test_key_of_a_judge_needs_a_run_file(project: Write) -> None:
     """A task by itself can only name models by provider or URL."""
-    with pytest.raises(SpecError, match="a task by itself has no models") as caught:
-        load_judges(judged(project, "gpt-judge"), run_file=None, overrides=Overrides())
+    with pytest.raises(SpecError, match="model `gpt-judge` is not defined") as caught:
+        load_judges(judged(project, "gpt-judge"), run_file=None, options=Options())
     assert (caught.value.code, str(caught.value.where)) == ("E113", "task.yaml:12:64")
-    named = load_judges(judged(project, "openai/gpt-4.1"), run_file=None, overrides=Overrides())
+    assert caught.value.hint == (
+        "name it as `provider/model` or by its URL, or define it in a run file; "
+        "write `openai/gpt-judge` for the model of that provider"
+    )
+    named = load_judges(judged(project, "openai/gpt-4.1"), run_file=None, options=Options())
     assert list(named) == ["quality"]

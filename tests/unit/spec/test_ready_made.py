@@ -19,7 +19,7 @@ from answerkey.datasets.hub import HuggingFaceSource
 from answerkey.errors import SpecError
 from answerkey.evaluate.dry_run import check
 from answerkey.solvers import SingleTurnSolver
-from answerkey.spec import Overrides, Specification, find_ready_made, load_plan, load_task
+from answerkey.spec import Job, Options, find_ready_made, load_plan
 from answerkey.spec.ready_made import (
     list_ready_made,
     load_ready_made,
@@ -28,7 +28,7 @@ from answerkey.spec.ready_made import (
 from answerkey.spec.schema import schema
 from answerkey.types import Samples
 
-from .conftest import value_of
+from .conftest import load, sound
 
 NAMES = [
     "agieval", "arc", "bbh", "bbq", "belebele", "boolq", "ceval", "cmmlu", "commonsenseqa", "copa",
@@ -140,9 +140,9 @@ def validator(kind: str) -> Draft202012Validator:
     return Draft202012Validator(schema(kind))  # type: ignore[arg-type]
 
 
-def plan(name: str, **overrides: Any) -> Specification:  # noqa: ANN401 - the fields of Overrides
-    """Return the only specification of a ready-made task."""
-    return value_of(load_plan(name, Overrides(**overrides))).specifications[0]
+def plan(name: str, **overrides: Any) -> Job:  # noqa: ANN401 - the fields of Options
+    """Return the only job of a ready-made task."""
+    return sound(load_plan(name, Options(**overrides))).jobs[0]
 
 
 def test_these_are_ready() -> None:
@@ -186,11 +186,11 @@ def test_each_says_what_people_need_to_know(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_each_is_a_task_that_loads(name: str) -> None:
     """Also alone, as a task file would; and its dataset is on the hub."""
-    specification = plan(name)
-    assert specification.task.key == name
-    assert isinstance(specification.dataset.source, HuggingFaceSource)
-    assert "/" in specification.dataset.source.path
-    assert load_task(name).errors == []
+    job = plan(name)
+    assert job.task.key == name
+    assert isinstance(job.dataset_spec.source, HuggingFaceSource)
+    assert "/" in job.dataset_spec.source.path
+    assert load(name).errors == []
 
 
 def test_no_question_is_shipped() -> None:
@@ -221,8 +221,8 @@ def test_raw_files_are_read_as_the_task_wants_them(
     """By their columns, from a folder or one by one; nothing is wrong with the rows."""
     folder = write_files(files)
     given = str(folder if as_folder else folder / next(iter(files)))
-    specification = plan(name, dataset=given)
-    dataset = open_dataset(specification.dataset.source, name="x")
+    job = plan(name, dataset=given)
+    dataset = open_dataset(job.dataset_spec.source, name="x")
     sample = dataset.samples().row(0)
     category = load_ready_made(name).about.category
     found = (sample["question"], sample["options"], sample["answer"], category and sample[category])
@@ -232,18 +232,16 @@ def test_raw_files_are_read_as_the_task_wants_them(
     assert len(dataset) == 1
     assert check(name, dataset=given).errors == ()
     # The question, then a line for each option with its letter.
-    content = first_prompt(specification)[-1]["content"]
+    content = first_prompt(job)[-1]["content"]
     content = content if isinstance(content, str) else content[0]["text"]
     shown = "\n".join(f"{letter}. {text}" for letter, text in zip("ABCDE", row[1], strict=False))
     assert f"{row[0]}\n\n{shown}" in content
 
 
-def first_prompt(
-    specification: Specification, examples: Samples | None = None
-) -> list[dict[str, Any]]:
+def first_prompt(job: Job, examples: Samples | None = None) -> list[dict[str, Any]]:
     """Return the messages of the first row."""
-    samples = open_dataset(specification.dataset.source, name="x").samples()
-    solver = specification.task.solver
+    samples = open_dataset(job.dataset_spec.source, name="x").samples()
+    solver = job.task.solver
     assert isinstance(solver, SingleTurnSolver)
     prompt = solver.build_prompts(samples, examples)[0]
     assert isinstance(prompt, list)
@@ -285,8 +283,8 @@ WORDINGS = [
 def test_prompts_of_others_are_a_config_value(name: str, wording: str, text: str) -> None:
     """Their words, to the letter; the run's options are the same otherwise."""
     folder = write_files({"own.jsonl": lines(LAW)})
-    specification = plan(name, dataset=str(folder), config={"prompt": wording})
-    assert first_prompt(specification) == [{"role": "user", "content": text}]
+    job = plan(name, dataset=str(folder), config={"prompt": wording})
+    assert first_prompt(job) == [{"role": "user", "content": text}]
 
 
 def test_images_follow_the_question() -> None:
@@ -332,16 +330,16 @@ def test_examples_of_a_file_stand_before_the_question() -> None:
         }
     )
     chosen = {"shots": 1, "examples": "raw/dev.jsonl"}
-    specification = plan("mmlu_pro", dataset="raw/test.jsonl", config=chosen)
-    assert specification.examples is not None
-    examples = open_dataset(specification.examples.source, name="x").samples()
-    user, assistant, question = first_prompt(specification, examples)
+    job = plan("mmlu_pro", dataset="raw/test.jsonl", config=chosen)
+    assert job.examples_spec is not None
+    examples = open_dataset(job.examples_spec.source, name="x").samples()
+    user, assistant, question = first_prompt(job, examples)
     assert [one["role"] for one in (user, assistant, question)] == ["user", "assistant", "user"]
     assert "E?\n\nA. x\nB. y" in user["content"]
     assert assistant["content"] == "Let's see. The answer is (A)."
     assert "Q?\n\nA. x\nB. y" in question["content"]
     without = plan("mmlu_pro", dataset="raw/test.jsonl", config={"examples": "raw/dev.jsonl"})
-    assert without.examples is None
+    assert without.examples_spec is None
     assert len(first_prompt(without)) == 1
     assert check("mmlu_pro", dataset="raw/test.jsonl", config=chosen).errors == ()
 
@@ -362,11 +360,11 @@ evaluation:
 """  # noqa: E501 - the text as it is written
     write_files({"dev.jsonl": lines(LAW)})
     Path("run.yaml").write_text(text)
-    found = value_of(load_plan("run.yaml")).specifications
-    shown = [one.examples for one in found if one.examples is not None]
+    found = sound(load_plan("run.yaml")).jobs
+    shown = [job.examples_spec for job in found if job.examples_spec is not None]
     keys = ["arc_examples", "arc_examples-2", "mine", "arc_examples-3", "ceval_examples"]
     assert [one.key for one in shown] == keys
-    asked, source, of_files = found[1].dataset.source, shown[1].source, shown[-1].source
+    asked, source, of_files = found[1].dataset_spec.source, shown[1].source, shown[-1].source
     assert isinstance(asked, HuggingFaceSource)
     assert isinstance(source, HuggingFaceSource)
     assert isinstance(of_files, HuggingFaceSource)
@@ -378,9 +376,9 @@ def test_examples_in_another_form_are_refused() -> None:
     """As a dataset would be; a config value that is wrong is told once."""
     write_files({"test.jsonl": lines(LAW), "dev.jsonl": lines({"frage": "?"})})
     chosen = {"shots": 1, "examples": "raw/dev.jsonl"}
-    loaded = load_plan("mmlu", Overrides(dataset="raw/test.jsonl", config=chosen))
+    loaded = load_plan("mmlu", Options(dataset="raw/test.jsonl", config=chosen))
     assert "E206" in {error.code for error in loaded.errors}
-    loaded = load_plan("mmlu", Overrides(config={"shots": -1}))
+    loaded = load_plan("mmlu", Options(config={"shots": -1}))
     assert [error.code for error in loaded.errors] == ["E111"]
 
 
@@ -392,7 +390,7 @@ def test_rows_by_what_annotators_say() -> None:
     ]
     folder = str(write_files({"own.jsonl": lines(*rows)}))
     for labels, expected in (("all", ["ok", "expert"]), ("ok", ["ok"])):
-        source = plan("mmlu_redux", dataset=folder, config={"labels": labels}).dataset.source
+        source = plan("mmlu_redux", dataset=folder, config={"labels": labels}).dataset_spec.source
         samples = open_dataset(source, name="x").samples()
         assert samples.values("error_type") == expected
 
@@ -449,9 +447,9 @@ def test_hidden_labels_are_no_truth(name: str, row: Mapping[str, object]) -> Non
 def test_files_of_another_form_are_refused_with_the_known_ones() -> None:
     """E206 shows the columns and what each form looks like."""
     folder = write_files({"x.jsonl": lines({"frage": "?"})})
-    loaded = load_plan("mmlu", Overrides(dataset=str(folder)))
+    loaded = load_plan("mmlu", Options(dataset=str(folder)))
     (error,) = loaded.errors
-    assert (error.code, loaded.value) == ("E206", None)
+    assert (error.code, loaded.jobs) == ("E206", ())
     assert "(columns: `frage`)" in error.message
     assert "CSV without a header line" in str(error.hint)
 
@@ -459,26 +457,26 @@ def test_files_of_another_form_are_refused_with_the_known_ones() -> None:
 def test_the_test_files_of_a_whole_archive_are_chosen() -> None:
     """The others are left aside, and a notice says so."""
     write_files({"a_test.csv": "?,1,2,3,4,A\n", "a_dev.csv": "?,1,2,3,4,B\n"})
-    loaded = load_plan("mmlu", Overrides(dataset="raw"))
+    loaded = load_plan("mmlu", Options(dataset="raw"))
     assert [notice.message for notice in loaded.notices] == [
         "only the files that match `*_test.csv` are read"
     ]
-    assert len(open_dataset(plan("mmlu", dataset="raw").dataset.source, name="x")) == 1
+    assert len(open_dataset(plan("mmlu", dataset="raw").dataset_spec.source, name="x")) == 1
 
 
 def test_a_folder_may_be_called_like_the_benchmark() -> None:
     """`--dataset mmlu` is that folder, not the dataset of the hub."""
     write_files({"a_test.csv": "?,1,2,3,4,A\n"}).rename("mmlu")
-    assert len(open_dataset(plan("mmlu", dataset="mmlu").dataset.source, name="x")) == 1
+    assert len(open_dataset(plan("mmlu", dataset="mmlu").dataset_spec.source, name="x")) == 1
 
 
 def test_config_chooses_the_dataset_of_the_hub() -> None:
     """Split and subset; an unknown value is refused."""
-    source = plan("arc", config={"subset": "ARC-Easy", "split": "validation"}).dataset.source
+    source = plan("arc", config={"subset": "ARC-Easy", "split": "validation"}).dataset_spec.source
     assert isinstance(source, HuggingFaceSource)
     assert (source.name, source.split) == ("ARC-Easy", "validation")
     assert source.derive["category"] == "{{ sample.category | default('ARC-Easy') }}"
-    loaded = load_plan("arc", Overrides(config={"split": "tset"}))
+    loaded = load_plan("arc", Options(config={"split": "tset"}))
     assert [error.code for error in loaded.errors] == ["E111"]
 
 
@@ -502,10 +500,7 @@ evaluation:
     - {task_key: mmlu, task_config: {dataset: mine}, model_key: builtin/random}
 """
     )
-    keys = [
-        (specification.key, specification.dataset.key)
-        for specification in value_of(load_plan("run.yaml")).specifications
-    ]
+    keys = [(job.key, job.dataset_spec.key) for job in sound(load_plan("run.yaml")).jobs]
     assert keys == [("arc", "arc"), ("arc-2", "arc-2"), ("mmlu", "mine")]
 
 
@@ -519,7 +514,7 @@ def test_each_can_be_taken_as_a_project(name: str) -> None:
         kind = file.removesuffix(".yaml").replace("examples", "dataset")
         assert list(validator(kind).iter_errors(plain)) == []
     mine, theirs = plan("run.yaml"), plan(name)
-    assert mine.dataset.source == theirs.dataset.source
+    assert mine.dataset_spec.source == theirs.dataset_spec.source
     assert mine.task.fingerprint == theirs.task.fingerprint
 
 
@@ -528,8 +523,8 @@ def test_a_project_may_begin_with_raw_files() -> None:
     folder = write_files({"sums_test.csv": "1+1?,1,2,3,4,B\n"})
     for file, text in write_project(load_ready_made("mmlu"), str(folder)).items():
         Path(file).write_text(text, encoding="utf-8")
-    source = plan("run.yaml").dataset.source
-    assert source == plan("mmlu", dataset=str(folder)).dataset.source
+    source = plan("run.yaml").dataset_spec.source
+    assert source == plan("mmlu", dataset=str(folder)).dataset_spec.source
     assert open_dataset(source, name="x").samples().row(0)["subject"] == "sums"
 
 
@@ -561,7 +556,7 @@ def test_real_raw_files_are_clean(
     assert result.errors == ()
     assert result.tasks[0].rows == rows
     if letters is not None:
-        source = plan(name, dataset=str(REAL / path)).dataset.source
+        source = plan(name, dataset=str(REAL / path)).dataset_spec.source
         samples = open_dataset(source, name="x").samples()
         assert Counter(samples.values("answer")) == letters
 
@@ -573,7 +568,9 @@ def test_rows_of_arc_that_are_labelled_by_numbers_get_letters() -> None:
     for name in ("Test", "Dev"):
         path = REAL / "arc_challenge" / f"ARC-Challenge-{name}.jsonl"
         rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        samples = open_dataset(plan("arc", dataset=str(path)).dataset.source, name="x").samples()
+        samples = open_dataset(
+            plan("arc", dataset=str(path)).dataset_spec.source, name="x"
+        ).samples()
         for raw, answer in zip(rows, samples.values("answer"), strict=True):
             labels = [one["label"] for one in raw["question"]["choices"]]
             assert answer == "ABCDE"[labels.index(raw["answerKey"])]

@@ -16,8 +16,8 @@ import pytest
 
 import answerkey as ak
 from answerkey.errors import DataError, Place, Problems, SpecError, find_near, remember_secret
-from answerkey.evaluate.options import Options
 from answerkey.importers.imports import import_log
+from answerkey.spec import Options
 from answerkey.text import (
     describe_problems,
     draw_problems,

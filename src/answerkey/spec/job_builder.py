@@ -1,0 +1,293 @@
+"""A task becomes a job, with its dataset, its model and its judges; and so do its variants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+from pydantic import create_model
+
+from answerkey import features
+from answerkey.datasets.dataset import Selection
+from answerkey.datasets.tables import DataTable
+from answerkey.errors import AnswerkeyError, Place, listing
+from answerkey.models.config import Generation
+from answerkey.scorers import asks_model
+from answerkey.solvers import ChatInput, GenericInput
+from answerkey.spec import definitions
+from answerkey.spec.config import Config, Settings, reads_config, resolve_config
+from answerkey.spec.job import BASE, Job, ModelChoice, Plan, Variant
+from answerkey.spec.nodes import Location, Node, advise, with_key
+from answerkey.spec.project import YAML_ENDINGS, Project
+from answerkey.spec.sources import DatasetSpec, build_dataset, is_remote
+from answerkey.spec.task import Task, build_task
+from answerkey.spec.validation import Fields, Key, assign_keys, fields_of, validate_node
+
+#: How scorers name the models that they call, and where, by the keys of the scorers.
+Judges = Mapping[str, tuple[str, Place]]
+
+
+@dataclass(frozen=True)
+class PromptVariant:
+    """Another prompt: what stands in place of the solver's `input_builder`."""
+
+    key: str
+    input_builder: ChatInput | GenericInput
+
+
+@cache
+def variant_model() -> type[Fields]:
+    """Return the model of a variant's YAML."""
+    return create_model("VariantFields", __base__=fields_of(PromptVariant), key=(Key, ...))
+
+
+def resolve(
+    project: Project,
+    node: Node,
+    settings: Settings,
+    common: Settings | None = None,
+) -> Config:
+    """Return the config of a task or an evaluation.
+
+    `--dataset` and `--model` are for parameters that have neither a value nor a default.
+    """
+    if not settings and not reads_config(node):
+        return Config()
+    fallbacks: dict[str, Node] = {}
+    if project.given_dataset is not None:
+        fallbacks["dataset"] = Node(project.given_dataset.key, Place(file="--dataset"))
+    if project.options.model is not None:
+        model = definitions.find_given_model(project)
+        fallbacks["model"] = Node(model, Place(file="--model"))
+    return resolve_config(node, settings, common or {}, fallbacks=fallbacks)
+
+
+def check_references(project: Project, config: Config, keys: Sequence[str]) -> None:
+    """Report `dataset`, `model` and `task_result` parameters that name nothing.
+
+    `keys` are those of the task specifications.
+    """
+    for name, target in config.of_type("task_result").items():
+        if target not in keys:
+            hint = advise(target, keys, "task specifications")
+            message = f"config value `{name}`: task specification `{target}` is not defined"
+            project.problems.add("E113", message, config.places[name], hint)
+    if project.given_dataset is None:
+        for key, name in config.of_type("dataset").items():
+            definitions.find_dataset(project, name, config.places[key])
+    for key, name in config.of_type("model").items():
+        definitions.find_model(project, name, config.places[key], None)
+
+
+def list_variants(
+    task: Node,
+    key: str,
+    *,
+    has_completions: bool,
+) -> Iterator[tuple[Node, Variant | None]]:
+    """Yield a task, and the same task with another prompt for each of its `variants`.
+
+    Recorded completions are answers to one prompt: they are taken for those of the task itself.
+    """
+    definition = task.field("definition")
+    listed = definition.field("variants")
+    if listed.is_null:
+        yield task, None
+        return
+    bare = definition.without("variants")
+    task = task.having("definition", bare)
+    if has_completions:
+        message = "recorded completions are answers to one prompt: `variants` are left out"
+        task.problems.notice(message, listed.place)
+        yield task, None
+        return
+    yield task, Variant(key, BASE)
+    solver = bare.field("solver")
+    if "input_builder" not in solver.entries:
+        message = "`variants` are other prompts, and the task's solver has none"
+        listed.report("E108", message, "give the task a `single_turn_solver`")
+        return
+    base = definition.changed({"key": definition.changed(BASE)})
+    entries = [(entry, "variant") for entry in (base, *listed.items)]
+    assign_keys(entries, "variant", "in the task")
+    for entry in listed.items:
+        variant = validate_node(variant_model(), entry, "the variant")
+        if variant is not None and entry.key is not None:
+            prompt = solver.having("input_builder", entry.entries["input_builder"])
+            changed = bare.having("solver", prompt)
+            yield task.having("definition", changed), Variant(key, entry.key)
+
+
+def build_jobs(
+    project: Project,
+    variants: Iterable[tuple[Node, Variant | None]],
+    keys: Sequence[str],
+    settings: Settings,
+    common: Settings,
+    build: Callable[[Task], Job | None],
+) -> list[Job | None]:
+    """Return the job that `build` makes of each variant of a task; None where it cannot be built.
+
+    `settings` are config values for the task, and of `common` those that it declares. `keys` are
+    those of the task specifications.
+    """
+    jobs = []
+    for node, variant in variants:
+        config = resolve(project, node, settings, common)
+        task = build_task(node, config)
+        job = None
+        if task is not None:
+            if config.is_read:
+                check_references(project, config, keys)
+            job = build(task)
+        if job is not None and variant is not None:
+            job = replace(job, key=variant.job_key, variant=variant)
+        jobs.append(job)
+    return jobs
+
+
+def build_job(
+    project: Project,
+    key: str,
+    task: Task,
+    *,
+    model_key: str | None = None,
+    place: Place | None = None,
+    completions: Location | DataTable | None = None,
+    generation: Generation | None = None,
+) -> Job | None:
+    """Return a task with its dataset, model and judges; None without a dataset.
+
+    `place` is where a file names the model.
+    """
+    options = project.options
+    dataset = _choose_dataset(task, project)
+    examples = getattr(task.solver, "examples", None)
+    if examples is not None:
+        examples = _choose_examples(examples.dataset, task, dataset, project)
+    reference = model_key
+    if options.model is not None:
+        reference = definitions.find_given_model(project)
+        place = Place(file="--model")
+    model = None
+    if reference is not None:
+        needs_model = task.solver is not None and task.solver.needs_model
+        is_called = needs_model and completions is None and not options.brings_completions
+        chosen = (generation or Generation()) if is_called else None
+        model = definitions.find_model(project, reference, place or Place(), chosen)
+    names = list_judges(task)
+    judges = find_judges(project, names) if names else {}
+    if dataset is None:
+        return None
+    return Job(
+        key=key,
+        task=task,
+        dataset_spec=dataset,
+        model_choice=model,
+        model_key=reference,
+        selection=options.select(Selection()),
+        examples_spec=examples,
+        judge_choices=judges,
+        completions_from=completions,
+    )
+
+
+def list_judges(task: Task) -> Judges:
+    """Return how the scorers that call a model name it, and where, by the scorer's key."""
+    judges = {}
+    for step in task.scoring:
+        if asks_model(step.scorer):
+            place = task.place(*step.model_path)
+            judges[step.key] = (step.scorer.model_key, place)
+    return judges
+
+
+def find_judges(project: Project, names: Judges) -> dict[str, ModelChoice]:
+    """Return the model of each scorer that calls one, by the scorer's key; report mistakes."""
+    judges: dict[str, ModelChoice] = {}
+    for key, (name, place) in names.items():
+        model = definitions.find_model(project, name, place, Generation())
+        if model is not None:
+            judges[key] = model
+    return judges
+
+
+def _choose_examples(
+    name: str,
+    task: Task,
+    dataset: DatasetSpec | None,
+    project: Project,
+) -> DatasetSpec | None:
+    """Return the dataset that a solver takes its examples from, and calls by this name."""
+    if name == task.dataset_key:
+        return dataset
+    place = task.place("definition", "solver", "examples", "dataset")
+    return definitions.find_dataset(project, name, place)
+
+
+def open_given_dataset(project: Project) -> None:
+    """Open what `--dataset` names: a key of the run file, a dataset file, data, or an address."""
+    location = project.options.dataset
+    if location is None:
+        return
+    if not isinstance(location, str | Path):
+        project.given_dataset = DatasetSpec("samples", location)
+        return
+    path = Path(location)
+    # A folder may be called like the benchmark whose files it has.
+    is_raw_files = project.open_files is not None and path.exists()
+    if str(location) in project.datasets and not is_raw_files:
+        project.given_dataset = project.datasets[str(location)]
+        return
+    is_address = is_remote(location)
+    try:
+        if path.suffix.lower() in YAML_ENDINGS and not is_address:
+            node = with_key(project.read(path, limit=path.parent))
+            project.given_dataset = build_dataset(node, path.parent)
+        elif is_address or path.exists():
+            project.given_dataset = (project.open_files or DatasetSpec.of_path)(location)
+        else:
+            definitions.report_missing_file(project, path)
+    except AnswerkeyError as error:
+        project.problems.report(error)
+
+
+def _choose_dataset(task: Task, project: Project) -> DatasetSpec | None:
+    """Return the caller's dataset, or the task's, or the only one of the run file."""
+    if project.options.dataset is not None:
+        return project.given_dataset  # one that could not be read was reported
+    datasets = project.datasets
+    if task.dataset_key is not None:
+        place = task.place("definition", "dataset")
+        return definitions.find_dataset(project, task.dataset_key, place)
+    if len(datasets) == 1:
+        return next(iter(datasets.values()))
+    hint = "give one with `--dataset FILE`"
+    if datasets:
+        hint = f"name one in `definition.dataset.key` (there: {listing(datasets)}), or {hint}"
+    if not project.is_faulty:
+        message = f"task `{task.key}` names no dataset"
+        project.problems.add("E119", message, task.place("definition"), hint)
+    return None
+
+
+def add_policies(
+    plan: Plan,
+    project: Project,
+    node: Node | None = None,
+    config: Config | None = None,
+    *,
+    is_sound: bool = True,
+) -> Plan:
+    """Return a plan with its policies, the caller's or else the file's, checked against its tasks.
+
+    They are not checked where a task could not be built.
+    """
+    tasks = {}
+    if is_sound:
+        tasks = {job.key: job.task for job in plan.jobs}
+    gates = features.load_gates()
+    policies, places = gates.plan_policies(project, plan.key, tasks, node, config)
+    return replace(plan, policies=policies, rule_places=places)

@@ -23,6 +23,7 @@ from answerkey.datasets.rows import (
     TRIAL_COLUMN,
     Rows,
     get_inside,
+    holds_text,
     iterate_samples,
 )
 from answerkey.errors import DataError, listing, suggest
@@ -83,6 +84,8 @@ class CompletionColumn:
 
     def check(self, rows: Rows) -> None:
         """Raise E209 for all cells of the rows that are no completions."""
+        if STATUS_COLUMN not in self.beside and holds_text(rows, self.name):
+            return
         errors = RowErrors(rows.file)
         for sample in iterate_samples(rows):
             cell = get_inside(sample.fields, self.name)

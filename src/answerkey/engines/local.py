@@ -276,11 +276,11 @@ def open_answer(payload: bytes) -> Any:  # noqa: ANN401 - whatever the function 
 
 def apply_function(function: bytes, chunk: bytes) -> bytes:
     """Return the function's value for a chunk, or its error, as a pickle that says which it is."""
+    gc.disable()  # the search for cycles would go through all rows, and find none
     try:
         loaded = load_function(function)
     except (AttributeError, ImportError, pickle.UnpicklingError) as error:
         return pickle.dumps(("unknown", str(error)))
-    gc.disable()  # the search for cycles would go through all rows, and find none
     try:
         return pickle.dumps(("value", loaded(pickle.loads(chunk))))  # noqa: S301 - from our own process
     except BaseException as error:  # noqa: BLE001 - it is raised again by whoever asked

@@ -94,6 +94,11 @@ class Template:
             keeps_value=find_lone_expression(tree) is not None,
         )
 
+    @cached_property
+    def _text_recipe(self) -> Recipe:
+        """How the text is rendered that Jinja prints."""
+        return replace(self._recipe, keeps_value=False)
+
     def paths_from(self, name: str) -> frozenset[Path]:
         """Return where constant steps lead from a name: `scores.a.b` leads to `("a", "b")`."""
         if not isinstance(self.source, str):
@@ -112,9 +117,8 @@ class Template:
         """Return the text that Jinja prints for one row. Raise RowError."""
         if not isinstance(self.source, str):
             return str(self.source)
-        recipe = replace(self._recipe, keeps_value=False)
         shown = self._narrow(_wrap_sample(context))
-        return str(_unwrap(render_rows(recipe, [shown])))
+        return str(_unwrap(render_rows(self._text_recipe, [shown])))
 
     def values(self, samples: Samples) -> list[object]:
         """Return the value for every row; a failing row's value is a RowError."""

@@ -61,10 +61,7 @@ class Reasons:
 
     def describe(self, purpose: str) -> list[dict[str, Any]]:
         """Return the groups of a purpose, the largest first."""
-        groups = []
-        for (owner, _), group in self._groups.items():
-            if owner == purpose:
-                groups.append(group)
+        groups = [group for (owner, _), group in self._groups.items() if owner == purpose]
         return sorted(groups, key=lambda group: (-group["count"], group["reason"]))
 
 

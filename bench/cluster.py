@@ -1,7 +1,8 @@
 """What a Ray cluster costs and bears: `python bench/cluster.py [--rows N] [--kill] [--part NAME]`.
 
 `overhead`: CPU seconds per million rows of recorded completions, all processes counted: the local
-engine, one node that the command starts, and two nodes that are there. With `--kill`: a worker and
+engine, one node that the command starts, and two nodes that are there. `replies`: different replies
+read by `stated_answer`, locally and on two nodes. With `--kill`: a worker and
 then a node killed with -9 in the middle, a row that ends every process, and the busy cores of 4
 nodes of which one is lost (`timeline`). Nodes are on this machine, on loopback alone, so nothing
 here says how computation scales.
@@ -26,6 +27,8 @@ from answerkey.engines import count_cores
 
 ROWS = 5_000_000
 TURNS = 3
+#: How many different replies are read, and how often the local engine's CPU seconds nodes may take.
+REPLIES, PROMISE = 100_000, 1.3
 #: The start of everything is told by so many times fewer rows.
 FEWER = 25
 MILLION = 1_000_000
@@ -92,6 +95,26 @@ def measure_overhead(bench: Workbench, rows: int) -> None:
     print(f"\n{Table(head, lines).to_markdown()}\n", flush=True)
 
 
+def measure_replies(bench: Workbench) -> None:
+    """Print what replies cost that are all different, locally and on two nodes."""
+    case = Case(REPLIES, rule="stated_answer", shape="replies")
+    out = bench.folder / "out"
+    words = ["score", str(bench.write_task(case)), "--dataset", str(bench.find_source(case))]
+    costs: dict[str, list[float]] = {"local": [], "nodes": []}
+    for _ in range(bench.turns):
+        bench.clear_folder(out)
+        costs["local"].append(run_answerkey([*words, "--out", str(out)]).cpu)
+        with start_nodes(2) as nodes:
+            bench.clear_folder(out)  # the first samples warm the nodes up
+            run_answerkey([*words, "--num-samples", "10", "--out", str(out)], nodes)
+            bench.clear_folder(out)
+            costs["nodes"].append(run_answerkey([*words, "--out", str(out)], nodes).cpu)
+    local, nodes = min(costs["local"]), min(costs["nodes"])
+    work = f"`score` by `stated_answer`, {REPLIES // 1000} k rows on two Ray nodes"
+    limit = f"the local engine: {local:.2f} CPU s"
+    print(f"row: {work} | {nodes:.2f} CPU s | - | {limit} | {nodes / local:.2f} | {PROMISE}")
+
+
 def try_all_kills(bench: Workbench, rows: int) -> bool:
     """Kill what can be killed; return whether everything is exact all the same."""
     with tempfile.TemporaryDirectory(dir=bench.folder) as folder:
@@ -107,7 +130,9 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=ROWS)
     parser.add_argument("--turns", type=int, default=TURNS)
     parser.add_argument("--kill", action="store_true", help="also the trials with kill -9")
-    parser.add_argument("--part", choices=["overhead", "kill", "timeline"], help="only this one")
+    parser.add_argument(
+        "--part", choices=["overhead", "replies", "kill", "timeline"], help="only this one"
+    )
     parser.add_argument(
         "--folder", type=Path, default=Path(tempfile.gettempdir()) / "answerkey-bench"
     )
@@ -118,6 +143,8 @@ def main() -> int:
     is_good = True
     if given.part in (None, "overhead"):
         measure_overhead(bench, given.rows)
+    if given.part in (None, "replies"):
+        measure_replies(bench)
     if given.kill or given.part == "kill":
         is_good = try_all_kills(bench, given.rows)
     if given.kill or given.part == "timeline":

@@ -30,7 +30,7 @@ from answerkey.engines import open_engine
 #: Chunks of the timeline: each waits a second, every twelfth five.
 CHUNKS = 96
 #: Ray's title for a process that works on a chunk.
-AT_WORK = "ray::apply_function"
+AT_WORK = "ray::answer_chunk"
 DEADLY_ROW = "000777"
 DEADLY_ROWS = 40_000
 PLUGIN = f'''"""A scorer that ends its process at one row."""

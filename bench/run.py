@@ -181,9 +181,13 @@ class Bench:
         yield compare("`run` of what was imported", result["run"], limit, 3)
 
     def measure_live(self) -> Iterator[Row]:
-        """Yield the rows of live models, from what the scripts print."""
-        for name, words in (("asking.py", ["--turns", "1"]), ("matrix.py", ["--turns", "1"])):
-            yield from _run_script(name, words)
+        """Yield the rows of live models, and of a run that goes on."""
+        for name in ("asking.py", "matrix.py", "resuming.py"):
+            yield from _run_script(name, ["--turns", "1"])
+
+    def measure_nodes(self) -> Iterator[Row]:
+        """Yield the row of two Ray nodes on this machine."""
+        yield from _run_script("cluster.py", ["--turns", "1", "--part", "replies"])
 
     def measure_others(self) -> Iterator[Row]:
         """Yield the rows of other harnesses: how many replies each scores again in a second."""

@@ -11,9 +11,12 @@ import base64
 import datetime as dt
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any, Literal
+
+import polars as pl
+from polars.datatypes import DataType, DataTypeClass
 
 from answerkey.datasets.content import check_text, parse_float, parse_json, refuse_duplicates
 from answerkey.errors import DataError
@@ -93,6 +96,23 @@ def _plain_foreign(value: Any) -> object:  # noqa: ANN401 - of any library
     if type(value).__name__ == "NAType":  # the null of pandas
         return None
     raise TypeError(f"a value of type {type(value).__name__}")
+
+
+def iterate_fields(frame: pl.DataFrame) -> Iterator[dict[str, object]]:
+    """Yield the fields of each row with values that JSON has; TypeError for one that has none."""
+    columns = []
+    for column in frame.iter_columns():
+        cells = column.to_list()
+        columns.append(cells if _is_plain(column.dtype) else map(plain, cells))
+    for row in zip(*columns, strict=True):
+        yield dict(zip(frame.columns, row, strict=True))
+
+
+def _is_plain(dtype: DataType | DataTypeClass) -> bool:
+    """Return whether JSON has all values of a type, as the column library gives them."""
+    if isinstance(dtype, pl.List):
+        dtype = dtype.inner  # of a list of lists, `plain` takes care
+    return dtype in {pl.String, pl.Boolean} or dtype.is_integer()
 
 
 # ── declared types

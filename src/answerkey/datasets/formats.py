@@ -22,7 +22,7 @@ from typing import Literal, NamedTuple, TextIO
 
 import polars as pl
 
-from answerkey.datasets.cells import plain
+from answerkey.datasets.cells import iterate_fields
 from answerkey.datasets.content import (
     COMPRESSIONS,
     DECODER,
@@ -351,18 +351,40 @@ def _open_frame(content: Content, kind: BinaryKind) -> pl.LazyFrame:
     return pl.read_ipc_stream(messages).lazy()
 
 
-def read_frame(frame: pl.LazyFrame, file: str) -> Iterator[ParsedRow]:
-    """Yield the rows of a frame with values that JSON has; `file` is its name in errors."""
+def hold_frame(content: Content, form: FormatName, limit: int) -> pl.DataFrame | None:
+    """Return the rows of a Parquet or Arrow file as they are; None without any, and for more bytes
+    than the limit.
+    """
+    kind: BinaryKind = "Parquet" if form == "parquet" else "Arrow"
+    parts = []
+    try:
+        for _, part in _iterate_parts(_open_frame(content, kind)):
+            limit -= int(part.estimated_size())
+            if limit < 0:
+                return None
+            parts.append(part)
+    except FOREIGN as error:
+        raise content.refuse_damage(kind, error) from None
+    return pl.concat(parts) if parts else None
+
+
+def _iterate_parts(frame: pl.LazyFrame) -> Iterator[tuple[int, pl.DataFrame]]:
+    """Yield the rows of a frame part by part, each with the position of its first row."""
     count = frame.select(pl.len()).collect().item()
     for offset in range(0, count, FRAME_ROWS):
-        part = frame.slice(offset, FRAME_ROWS).collect()
-        for number, cells in enumerate(part.iter_rows(named=True), offset + 1):
-            try:
-                fields = {name: plain(cell) for name, cell in cells.items()}
-            except TypeError as error:
-                message = f"row {number} holds {error}, which has no form in JSON"
-                raise refuse_file("E202", message, file) from None
-            yield ParsedRow(number, fields, measure_fields(fields))
+        yield offset, frame.slice(offset, FRAME_ROWS).collect()
+
+
+def read_frame(frame: pl.LazyFrame, file: str) -> Iterator[ParsedRow]:
+    """Yield the rows of a frame with values that JSON has; `file` is its name in errors."""
+    for offset, part in _iterate_parts(frame):
+        number = offset
+        try:
+            for number, fields in enumerate(iterate_fields(part), offset + 1):
+                yield ParsedRow(number, fields, measure_fields(fields))
+        except TypeError as error:
+            message = f"row {number + 1} holds {error}, which has no form in JSON"
+            raise refuse_file("E202", message, file) from None
 
 
 def measure_fields(fields: Mapping[str, object]) -> int:

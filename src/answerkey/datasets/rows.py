@@ -17,6 +17,7 @@ from typing import Any, BinaryIO, Protocol
 
 import polars as pl
 
+from answerkey.datasets.cells import iterate_fields
 from answerkey.datasets.content import RowErrors, refuse_file
 from answerkey.errors import DataError, Place
 from answerkey.types import Row, Sample, Samples
@@ -116,12 +117,8 @@ class LineRows:
 
     @property
     def ids(self) -> pl.Series:
-        """The ids of all rows; generated ones are not read from anywhere."""
-        if ID_COLUMN not in self.columns:
-            numbers = pl.Series(ID_COLUMN, self.positions, dtype=pl.Int64) + 1
-            return numbers.cast(pl.String).str.zfill(ID_WIDTH)
-        empty = pl.Series(ID_COLUMN, [], dtype=pl.String)
-        return pl.concat([empty, *(block.ids for _, block in iterate_blocks(self))])
+        """The ids of all rows."""
+        return list_ids(self)
 
     def slice(
         self,
@@ -192,6 +189,77 @@ class LineRows:
                 if raw.lstrip().startswith((b"{", b"[")):  # else the line is blank
                     reached += 1
             yield position, line, raw.decode()
+
+
+@dataclass(frozen=True)
+class FrameRows:
+    """Rows of a table of Polars, which become samples where they are loaded.
+
+    `positions` says which rows of the file these are.
+    """
+
+    frame: pl.DataFrame
+    file: str
+    positions: Positions
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Return the rows as Arrow IPC: a pickled frame would hold the texts of rows left out."""
+        buffer = io.BytesIO()
+        self.frame.write_ipc_stream(buffer, compat_level=pl.CompatLevel.oldest())
+        return _read_frame_rows, (buffer.getvalue(), self.file, self.positions)
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """The column names."""
+        return self.frame.columns
+
+    @property
+    def ids(self) -> pl.Series:
+        """The ids of all rows."""
+        return list_ids(self)
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def slice(self, offset: int, length: int) -> Rows:
+        """Return the rows from `offset` on, at most `length` of them."""
+        positions = join_positions(self.positions, range(offset, offset + length))
+        return replace(self, frame=self.frame.slice(offset, length), positions=positions)
+
+    def take(self, positions: Positions, /) -> Rows:
+        """Return the rows at these positions."""
+        frame = self.frame[positions]
+        return replace(self, frame=frame, positions=join_positions(self.positions, positions))
+
+    def load(self) -> Samples:
+        """Return the rows."""
+        items = []
+        for position, fields in zip(self.positions, iterate_fields(self.frame), strict=True):
+            number = position + 1
+            items.append(
+                build_sample(fields, self.columns, number=number, file=self.file, line=number)
+            )
+        return Samples(items, self.columns, self.file)
+
+
+def _read_frame_rows(payload: bytes, file: str, positions: Positions) -> FrameRows:
+    return FrameRows(pl.read_ipc_stream(payload), file, positions)
+
+
+def holds_text(rows: Rows, column: str) -> bool:
+    """Return whether the type of a column says that all of its cells are text or null."""
+    return isinstance(rows, FrameRows) and rows.frame.schema.get(column) == pl.String
+
+
+def list_ids(rows: FrameRows | LineRows) -> pl.Series:
+    """Return the ids of rows; generated ones are not read from anywhere."""
+    if ID_COLUMN not in rows.columns:
+        numbers = pl.Series(ID_COLUMN, rows.positions, dtype=pl.Int64) + 1
+        return numbers.cast(pl.String).str.zfill(ID_WIDTH)
+    parts = [pl.Series(ID_COLUMN, [], dtype=pl.String)]
+    for _, block in iterate_blocks(rows):
+        parts.append(block.ids)
+    return pl.concat(parts)
 
 
 class _RowPickler(pickle.Pickler):

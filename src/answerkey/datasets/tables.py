@@ -43,6 +43,7 @@ from answerkey.datasets.formats import (
     ROWS_HINT,
     FormatName,
     ParsedRow,
+    hold_frame,
     measure_fields,
     read_frame,
     split_endings,
@@ -50,6 +51,7 @@ from answerkey.datasets.formats import (
 from answerkey.datasets.questions import SAID_ROLES, QuestionColumns
 from answerkey.datasets.rows import (
     STRIDE,
+    FrameRows,
     LineRows,
     Rows,
     build_sample,
@@ -172,6 +174,9 @@ def load_table(
 
 def _read_rows(content: Content, how: FileFields) -> Rows:
     form = how.find_format(content.path)
+    held = _hold_rows(content, form)
+    if held is not None and not how.columns:
+        return held
     read = READERS[form]
     if how.header is not None or how.skip_rows:
         read = partial(read, names=how.header, skipped=how.skip_rows)
@@ -198,6 +203,17 @@ def _read_rows(content: Content, how: FileFields) -> Rows:
             where = Place(file=content.file, field=name)
             raise refuse_column(message, name, rows.columns, where)
     return rows
+
+
+def _hold_rows(content: Content, form: FormatName) -> Rows | None:
+    """Return the rows of a Parquet or Arrow file, as columns, unless these are too large."""
+    if form not in BINARY:
+        return None
+    frame = hold_frame(content, form, min(HELD_BYTES, find_line_limit()))
+    if frame is None:
+        return None
+    check_names(frame.columns, Place(content.file))
+    return FrameRows(frame, content.file, range(frame.height))
 
 
 def _type_cells(

@@ -4,16 +4,16 @@ does.
 
 from __future__ import annotations
 
-from answerkey.engines.local import Engine, LocalEngine, Spread, count_cores
+from answerkey.engines.local import Engine, Spread, count_cores
 from answerkey.errors import EngineError, listing, suggest
 
-__all__ = ["ENGINES", "Engine", "LocalEngine", "Spread", "count_cores", "open_engine"]
+__all__ = ["ENGINES", "Engine", "Spread", "count_cores", "open_engine"]
 
 
 ENGINES = ("local", "ray")
 
 
-def open_engine(name: str = LocalEngine.name, address: str | None = None) -> Engine:
+def open_engine(name: str = "local", address: str | None = None) -> Engine:
     """Return the engine with this name, at the address of a cluster.
 
     EngineError E601 when there is none.
@@ -22,7 +22,7 @@ def open_engine(name: str = LocalEngine.name, address: str | None = None) -> Eng
         from answerkey.engines.ray_engine import RayEngine
 
         return RayEngine(address)
-    if name != LocalEngine.name:
+    if name not in ENGINES:
         near = suggest(name, ENGINES)
         raise EngineError(
             "E601", f"unknown engine `{name}`", hint=near or f"engines: {listing(ENGINES)}"
@@ -30,4 +30,4 @@ def open_engine(name: str = LocalEngine.name, address: str | None = None) -> Eng
     if address is not None:
         message = f"`--ray-address {address}` is of no use to the engine `local`"
         raise EngineError("E601", message, hint="add `--engine ray`, or leave the address out")
-    return LocalEngine()
+    return Engine()

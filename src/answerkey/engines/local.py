@@ -1,4 +1,4 @@
-"""The protocol of an engine, and the engine of this machine: this process, or worker processes.
+"""The engine of this machine: this process, or worker processes.
 
 Functions and chunks travel as pickles, between our own processes alone. What a worker process does
 with a chunk is the same on a Ray node.
@@ -19,7 +19,7 @@ from concurrent.futures import Future
 from functools import lru_cache
 from itertools import chain, islice
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from answerkey.errors import EngineError, InternalError
 
@@ -45,28 +45,12 @@ _PARENTS_SIGNALS = [
 _launch = threading.Lock()
 
 
-class Engine(Protocol):
-    """Applies a function to chunks; what comes back is in their order, whatever finished first.
+class Engine:
+    """Applies a function to chunks on this machine, on all cores that the process may use.
 
-    Unless the work stays alone, the function and the chunks can be pickled.
+    What comes back is in the order of the chunks, whatever finished first. Unless the work stays
+    alone, the function and the chunks can be pickled.
     """
-
-    name: ClassVar[str]
-
-    def map(
-        self,
-        function: Callable[[Chunk], Result],
-        chunks: Iterable[Chunk],
-        *,
-        spread: Spread = "alone",
-    ) -> Iterator[Result]:
-        """Yield the function's value for each chunk, in the order of the chunks."""
-
-
-class LocalEngine:
-    """Works on this machine, on all cores that the process may use."""
-
-    name: ClassVar[str] = "local"
 
     def map(
         self,
@@ -276,11 +260,11 @@ def open_answer(payload: bytes) -> Any:  # noqa: ANN401 - whatever the function 
 
 def apply_function(function: bytes, chunk: bytes) -> bytes:
     """Return the function's value for a chunk, or its error, as a pickle that says which it is."""
+    gc.disable()  # the search for cycles would go through all rows, and find none
     try:
         loaded = load_function(function)
     except (AttributeError, ImportError, pickle.UnpicklingError) as error:
         return pickle.dumps(("unknown", str(error)))
-    gc.disable()  # the search for cycles would go through all rows, and find none
     try:
         return pickle.dumps(("value", loaded(pickle.loads(chunk))))  # noqa: S301 - from our own process
     except BaseException as error:  # noqa: BLE001 - it is raised again by whoever asked

@@ -24,12 +24,13 @@ from importlib import import_module
 from importlib.util import find_spec
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 from answerkey._version import __version__
 from answerkey.datasets.rows import dump_with_rows
 from answerkey.engines.local import (
     AHEAD,
+    Engine,
     Spread,
     UnknownFunctionError,
     apply_function,
@@ -218,30 +219,21 @@ def _is_loopback(address: str) -> bool:
         return host == "localhost"
 
 
-def check_version(version: str) -> None:
-    """Raise EngineError E601 if the work was sent by another version of answerkey."""
-    if version != __version__:
-        message = f"a node has answerkey {__version__}, and the work was sent by {version}"
-        raise EngineError("E601", message, hint="install one version on every node")
+def answer_chunk(version: str, function: bytes, chunk: bytes, *, is_search: bool) -> bytes:
+    """Return the answer to a chunk, as a worker process of this machine gives it; for a search, the
+    rows that end the process which works on them.
 
-
-def apply_sent(version: str, function: bytes, chunk: bytes) -> bytes:
-    """Return the answer to a chunk, as a worker process of this machine gives it."""
+    EngineError E601 if the work was sent by another version of answerkey.
+    """
     # One task for each core: the column library, not loaded so far, needs no threads beside them.
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
+    if version != __version__:
+        message = f"a node has answerkey {__version__}, and the work was sent by {version}"
+        hint = "install one version on every node"
+        return describe_error(EngineError("E601", message, hint=hint))
+    if not is_search:
+        return apply_function(function, chunk)
     try:
-        check_version(version)
-    except EngineError as error:
-        return describe_error(error)
-    return apply_function(function, chunk)
-
-
-def search_chunk(version: str, function: bytes, chunk: bytes) -> bytes:
-    """Return the rows of a chunk that end the process which works on them, as the answer to the
-    chunk.
-    """
-    try:
-        check_version(version)
         return pickle.dumps(("value", find_deadly_rows(function, pickle.loads(chunk))))  # noqa: S301 - our own
     except EngineError as error:
         return describe_error(error)
@@ -271,12 +263,10 @@ COUNT_SECONDS = 1.0
 MOST_HELD_BYTES = 128 * 2**20
 
 
-class RayEngine:
+class RayEngine(Engine):
     """Works on a Ray cluster: the one at an address, or one of its own on this machine, on loopback
     alone.
     """
-
-    name: ClassVar[str] = "ray"
 
     def __init__(self, address: str | None = None) -> None:
         if find_spec("ray") is None:  # it is not imported
@@ -342,10 +332,8 @@ class Dispatch:
         # A try that Ray makes by itself would be one that nobody counts. Not `SPREAD`: that asks
         # for a worker for each task, and while the loss of a node is not known to Ray, ever more
         # tasks wait for that node.
-        settings = {"num_cpus": 1, "max_retries": 0}
-        self._apply = self._ray.remote(**settings)(apply_sent)
-        self._search = self._ray.remote(**settings)(search_chunk)
-        self._function = self._ray.put(function)
+        self._work = ray.remote(num_cpus=1, max_retries=0)(answer_chunk)
+        self._function = ray.put(function)
         self._waiting: Iterator[Any] = iter(())
         self._running: dict[Any, Attempt] = {}
         #: Answers that wait for those of earlier chunks, or why there is none.
@@ -359,12 +347,14 @@ class Dispatch:
         work. An error is raised when the turn of its chunk comes.
         """
         self._waiting = iter(chunks)
-        handed, turn, places, counted = 0, 0, 0, float("-inf")
+        handed = turn = places = 0
+        count_at = 0.0
         try:
             while True:
-                if time.monotonic() >= counted + COUNT_SECONDS:
+                if time.monotonic() >= count_at:
                     cores = int(self._ray.cluster_resources().get("CPU", 0))
-                    places, counted = AHEAD * max(cores, FEWEST_CORES), time.monotonic()
+                    places = AHEAD * max(cores, FEWEST_CORES)
+                    count_at = time.monotonic() + COUNT_SECONDS
                 while len(self._running) < places and self._held_bytes < MOST_HELD_BYTES:
                     chunk = next(self._waiting, _NONE)
                     if chunk is _NONE:
@@ -387,9 +377,14 @@ class Dispatch:
                 self._ray.cancel(task, force=True)
 
     def _submit(self, attempt: Attempt) -> None:
-        work = self._search if attempt.is_searching else self._apply
         chunk = dump_with_rows(attempt.chunk)
-        self._running[work.remote(__version__, self._function, chunk)] = attempt
+        task = self._work.remote(
+            __version__,
+            self._function,
+            chunk,
+            is_search=attempt.is_searching,
+        )
+        self._running[task] = attempt
 
     def _collect(self) -> None:
         """Take in all that is done; wait for it until it is time to count cores again."""

@@ -558,9 +558,9 @@ def _judge(
         if row in wrong_rows:
             failed.extend(range(position * size, (position + 1) * size))
     repeated = samples.repeat(size)
-    scores = {}
-    for step in task.scoring:
-        scores[step.key] = score_rows(step.scorer, repeated, completions, failed)
+    scores = {
+        step.key: score_rows(step.scorer, repeated, completions, failed) for step in task.scoring
+    }
     scores = apply_actions(task.actions, repeated, completions, scores, num_trials=size)
     if not chunk.skipped:
         return scores

@@ -480,12 +480,16 @@ def check_jobs(
 ) -> tuple[list[Job], list[Notice]]:
     """Return the jobs with all of their rows checked, and notices for the user.
 
-    Raise when more rows are wrong than `allow_failed` says.
+    Jobs of a resumed run may have been checked before it stopped. Raise when more rows are wrong
+    than `allow_failed` says.
     """
     checked: list[Job] = []
     errors: list[AnswerkeyError] = []
     notices: list[Notice] = []
     for job in jobs:
+        if job.is_checked:
+            checked.append(job)
+            continue
         problems = check_rows(job, engine, progress, shared)
         notices += [*job.dataset.notices, *problems.notices]
         limit = options.failed_limit(len(job.dataset))
@@ -540,9 +544,8 @@ def _check_chunks(job: Job, engine: Engine, progress: Progress) -> RowProblems:
 
 def write_repeatability(task: Task, tables: TaskWriter, outcomes: Sequence[Outcome]) -> None:
     """Write the spread of each metric over the repetitions, and how far they agree by sample."""
-    stored = []
-    for number in range(len(outcomes)):
-        stored.append(tables.repetition(number).scores.read_all())
+    repetitions = map(tables.repetition, range(len(outcomes)))
+    stored = [repetition.scores.read_all() for repetition in repetitions]
     agreement: dict[str, pl.DataFrame] = {}
     summaries: dict[str, dict[str, object]] = {}
     for step in task.scoring:
@@ -589,8 +592,6 @@ def _find_main_value(task: Task, name: str | None, scores: Scores) -> pl.Series 
 
 def _cast_alike(columns: Sequence[pl.Series]) -> list[pl.Series]:
     """Return columns as numbers where all are numbers, and as text otherwise."""
-    dtype: type[pl.DataType] = pl.Float64
-    for column in columns:
-        if not (column.dtype.is_numeric() or column.dtype == pl.Boolean):
-            dtype = pl.String
+    are_numbers = all(column.dtype.is_numeric() or column.dtype == pl.Boolean for column in columns)
+    dtype = pl.Float64() if are_numbers else pl.String()
     return [column.cast(dtype) for column in columns]

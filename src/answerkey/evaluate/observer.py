@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from itertools import chain
 from statistics import quantiles
 from typing import Any
@@ -28,7 +28,7 @@ from answerkey.models.calls import (
     charge,
 )
 from answerkey.models.config import Price
-from answerkey.models.store import CallStore
+from answerkey.models.store import CallStore, Usage
 from answerkey.spec.job import SOLVE
 from answerkey.types import (
     USAGE_NAMES,
@@ -61,41 +61,8 @@ class Reasons:
 
     def describe(self, purpose: str) -> list[dict[str, Any]]:
         """Return the groups of a purpose, the largest first."""
-        groups = []
-        for (owner, _), group in self._groups.items():
-            if owner == purpose:
-                groups.append(group)
+        groups = [group for (owner, _), group in self._groups.items() if owner == purpose]
         return sorted(groups, key=lambda group: (-group["count"], group["reason"]))
-
-
-@dataclass
-class PurposeUsage:
-    """What the calls of one purpose come to; batches cost half, so their tokens are apart."""
-
-    counts: Counter[str] = field(default_factory=Counter)
-    batch_tokens: Counter[str] = field(default_factory=Counter)
-    seconds: list[Sequence[float]] = field(default_factory=list)
-    oldest_seconds: int | None = None
-
-    def cost(self, price: Price | None) -> float | None:
-        """Return the cost in USD; None where the price is not known."""
-        if price is None:
-            return None
-        batch = [self.batch_tokens[name] for name in PRICED_NAMES]
-        live = [self.counts[name] - self.batch_tokens[name] for name in PRICED_NAMES]
-        cost = charge(price, *live) + charge(price, *batch, is_batch=True)
-        return round(cost, 6)
-
-    def latency(self) -> dict[str, float] | None:
-        """Return the median and the 95th percentile of the seconds that calls took."""
-        # Not by Polars: it raises Ctrl-C once more while a stopped run is described.
-        seconds = sorted(chain.from_iterable(self.seconds))
-        if not seconds:
-            return None
-        if len(seconds) == 1:
-            seconds *= 2
-        cuts = quantiles(seconds, n=20, method="inclusive")
-        return {"p50": round(cuts[9], 4), "p95": round(cuts[18], 4)}
 
 
 def count_calls(
@@ -109,38 +76,56 @@ def count_calls(
     `retried` has the reasons for the retries of this process; the count of retries is that of the
     whole run.
     """
-    purposes: dict[str, PurposeUsage] = {}
-    errors = Reasons()
+    usages = defaultdict[str, list[Usage]](list)
     for usage in journal.sum_usage(task):
-        total = purposes.setdefault(usage.purpose, PurposeUsage())
-        total.counts.update(calls=usage.calls, failed=len(usage.failures))
+        usages[usage.purpose].append(usage)
+    described = {}
+    for purpose, group in usages.items():
+        described[purpose] = _describe_usage(group, prices.get(purpose))
+        described[purpose]["retried"] = retried.describe(purpose)
+    return described
+
+
+def _describe_usage(usages: Sequence[Usage], price: Price | None) -> dict[str, Any]:
+    """Return what the calls of one purpose come to; those in batches cost half."""
+    asked = [usage for usage in usages if usage.source != "cache"]
+    num_asked = sum(usage.calls for usage in asked)
+    errors = Reasons()
+    cost = 0.0
+    oldest_seconds = None
+    for usage in usages:
         for sample_id, message in usage.failures:
             errors.add(usage.purpose, message, sample_id)
-        if usage.source == "cache":
-            if usage.oldest is not None:
-                total.oldest_seconds = max(0, round(time.time()) - usage.oldest)
-            continue
-        total.counts.update(usage.tokens, asked=usage.calls, retries=usage.retries)
-        total.seconds.append(usage.seconds)
-        if usage.source == BATCH_SOURCE:
-            total.batch_tokens.update(usage.tokens)
-    described: dict[str, dict[str, Any]] = {}
-    for purpose, total in purposes.items():
-        price = prices.get(purpose)
-        counts = total.counts
-        described[purpose] = {
-            "calls": counts["calls"],
-            "asked": counts["asked"],
-            "cached": counts["calls"] - counts["asked"],
-            "oldest_seconds": total.oldest_seconds,
-            **{name: counts[name] for name in ("failed", "retries", *USAGE_NAMES)},
-            "cost": total.cost(price),
-            "price": None if price is None else asdict(price),
-            "latency": total.latency(),
-            "errors": errors.describe(purpose),
-            "retried": retried.describe(purpose),
-        }
-    return described
+        if usage.oldest is not None:
+            oldest_seconds = max(0, round(time.time()) - usage.oldest)
+    for usage in asked:
+        tokens = [usage.tokens[name] for name in PRICED_NAMES]
+        cost += charge(price, *tokens, is_batch=usage.source == BATCH_SOURCE)
+    return {
+        "calls": sum(usage.calls for usage in usages),
+        "asked": num_asked,
+        "cached": sum(usage.calls for usage in usages) - num_asked,
+        "oldest_seconds": oldest_seconds,
+        "failed": sum(len(usage.failures) for usage in usages),
+        "retries": sum(usage.retries for usage in asked),
+        **{name: sum(usage.tokens[name] for usage in asked) for name in USAGE_NAMES},
+        "cost": None if price is None else round(cost, 6),
+        "price": None if price is None else asdict(price),
+        "latency": _measure_latency(chain.from_iterable(usage.seconds for usage in asked)),
+        "errors": errors.describe(usages[0].purpose),
+    }
+
+
+def _measure_latency(values: Iterable[float]) -> dict[str, float] | None:
+    """Return the median and the 95th percentile of the seconds that calls took."""
+    # Not by Polars: it raises Ctrl-C once more while a stopped run is described.
+    seconds = sorted(values)
+    if not seconds:
+        return None
+    if len(seconds) == 1:
+        seconds *= 2
+    cuts = quantiles(seconds, n=20, method="inclusive")
+    return {"p50": round(cuts[9], 4), "p95": round(cuts[18], 4)}
 
 
 # The progress of calls.

@@ -8,6 +8,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import polars as pl
 
@@ -140,17 +141,8 @@ def pair_samples(
     E508 where samples or truths differ; with `common`, samples that not all runs have are left out.
     Clusters are those of the task's first metric, unless a column is named.
     """
-    outcomes = []
-    for label, (run, task_run) in tasks.items():
-        outcomes.append(
-            read_outcomes(
-                run,
-                task_run,
-                label=label,
-                scorer=scorer,
-                value=value,
-            )
-        )
+    read = partial(read_outcomes, scorer=scorer, value=value)
+    outcomes = [read(*pair, label=label) for label, pair in tasks.items()]
     require_alike(outcomes, common=common, notices=notices)
     if cluster_by is None:
         cluster_by = _find_cluster_column(outcomes)
@@ -158,51 +150,35 @@ def pair_samples(
     if cluster_by is not None:
         labels = label_samples(outcomes[0], cluster_by, as_clusters=True)
         clusters = labels.rename({"label": "cluster"})
-        table = table.join(
-            clusters,
-            on="sample_id",
-            how="left",
-            maintain_order="left",
-        )
+        table = table.join(clusters, "sample_id", "left", maintain_order="left")
     for run_outcomes in outcomes:
         names = {name: f"{name} {run_outcomes.label}" for name in ("value", "reason")}
         columns = run_outcomes.table.select("sample_id", "value", "reason").rename(names)
-        table = table.join(
-            columns,
-            on="sample_id",
-            how="inner",
-            maintain_order="left",
-        )
+        table = table.join(columns, "sample_id", "inner", maintain_order="left")
     return Pairing(tuple(outcomes), table, cluster_by)
 
 
 def _find_cluster_column(outcomes: Sequence[PairedOutcomes]) -> str | None:
     """Return the column by which the first metric of every run puts samples together."""
-    columns = set()
+    columns: set[str | None] = set()
     for run_outcomes in outcomes:
         task = task_from_source(run_outcomes.task_run.source["task"])
-        column = None
-        if task.main_step.metrics:
-            column = task.main_step.metrics[0].design.cluster_by
-        columns.add(column)
+        metrics = task.main_step.metrics[:1]
+        columns.update([metric.design.cluster_by for metric in metrics] or [None])
     return columns.pop() if len(columns) == 1 else None
 
 
 def _describe(outcomes: PairedOutcomes, table: pl.DataFrame) -> ComparedRun:
     values = table[f"value {outcomes.label}"].drop_nulls()
-    counts = values.value_counts().rows()
     # A share is right or wrong, or the mean of as many trials as are either.
     trials = outcomes.num_trials
-    is_share = True
-    for value, _ in counts:
-        right = value * trials
-        is_whole = abs(right - round(right)) < _NEAR
-        if not (is_whole and 0 <= right <= trials):
-            is_share = False
+    right = values.unique() * trials
+    is_whole = (right - right.round()).abs() < _NEAR
+    is_share = (is_whole & right.is_between(0, trials)).all()
     path = outcomes.run.path
     return ComparedRun(
         label=outcomes.label,
-        path=str(path) if path is not None else None,
+        path=None if path is None else str(path),
         model=name_answerer(outcomes.task_run.manifest),
         scorer=outcomes.scorer,
         value=outcomes.value,
@@ -266,10 +242,8 @@ def name_runs(runs: Sequence[Run]) -> list[str]:
     folders = [run.path.name if run.path else run.key for run in runs]
     names = []
     for number, folder in enumerate(folders, start=1):
-        name = folder
-        if folders.count(folder) > 1:
-            name = f"{folder}-{number}"
-        names.append(name)
+        is_unique = folders.count(folder) == 1
+        names.append(folder if is_unique else f"{folder}-{number}")
     return names
 
 
@@ -295,15 +269,13 @@ def choose_tasks(
             pairs[label] = (run, task_run)
         _, first_task = next(iter(pairs.values()))
         return {first_task.key: pairs}
-    keys = _find_shared_tasks(runs, notices) if key is None else [key]
+    for label, run in runs.items():
+        if key is not None and key not in run.tasks:
+            hint = suggest(key, run.tasks) or f"tasks: {listing(run.tasks)}"
+            raise RunError("E508", f"`{label}` has no task `{key}`", hint=hint)
     chosen: dict[str, LabelledTasks] = {}
-    for name in keys:
-        chosen[name] = {}
-        for label, run in runs.items():
-            if name not in run.tasks:
-                hint = suggest(name, run.tasks) or f"tasks: {listing(run.tasks)}"
-                raise RunError("E508", f"`{label}` has no task `{name}`", hint=hint)
-            chosen[name][label] = (run, run.tasks[name])
+    for name in [key] if key is not None else _find_shared_tasks(runs, notices):
+        chosen[name] = {label: (run, run.tasks[name]) for label, run in runs.items()}
     return chosen
 
 
@@ -356,18 +328,11 @@ def _require_same_samples(first: PairedOutcomes, second: PairedOutcomes, *, comm
     """Raise E508 unless two runs have the same samples; with `common`, unless they share some."""
     differences = []
     for owner, lacking in ((first, second), (second, first)):
-        missing = owner.table.join(
-            lacking.table,
-            on="sample_id",
-            how="anti",
-            maintain_order="left",
-        )
+        missing = owner.table.join(lacking.table, "sample_id", "anti", maintain_order="left")
         if missing.height:
             ids = listing(missing["sample_id"].head(SHOWN).to_list())
-            differences.append(
-                f"{missing.height} samples of `{owner.label}` are not in `{lacking.label}` "
-                f"(such as {ids})"
-            )
+            samples = f"{missing.height} samples of `{owner.label}`"
+            differences.append(f"{samples} are not in `{lacking.label}` (such as {ids})")
         if missing.height == owner.table.height:
             common = False  # there is no sample in common
     if differences and not common:
@@ -403,10 +368,8 @@ def _describe_task(outcomes: PairedOutcomes) -> object:
     rules = []
     for scorer in definition["scorers"]:
         if scorer.get("key") == outcomes.scorer:
-            rule = dict(scorer)
-            for name in ("metrics", "display_name", "key"):
-                rule.pop(name, None)
-            rules.append(rule)
+            shown = {"metrics": None, "display_name": None, "key": None}
+            rules.append({**scorer, **shown})
     return definition.get("solver"), definition.get("trials"), rules
 
 

@@ -424,7 +424,13 @@ def _open_again(writer: RunWriter, options: Options, shared: Shared | None) -> l
         for before, now in zip(entry["scorers"], described["scorers"], strict=True):
             if now.get("model") != before.get("model"):
                 raise _refuse(f"the model of its scorer `{before['key']}` is not the same any more")
-    return jobs
+    # Rows that this version checked before the first call, and found in order, still are.
+    is_same_version = manifest["answerkey_version"] == SYSTEM["answerkey_version"]
+    checked = []
+    for job in jobs:
+        is_checked = is_same_version and sources[job.key]["rows_checked"]
+        checked.append(replace(job, is_checked=is_checked))
+    return checked
 
 
 def _open_rescored_again(

@@ -7,6 +7,7 @@ call by the observer of their task.
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
@@ -50,7 +51,8 @@ class Session:
     is_parallel: bool = False
     max_open: int | None = None
     _observers: dict[str, Observer] = field(default_factory=dict)
-    _models: dict[str, dict[str, Model]] = field(default_factory=dict)
+    #: The bound models of each job by the purpose of their calls.
+    _models: defaultdict[str, dict[str, Model]] = field(default_factory=lambda: defaultdict(dict))
     _tasks: dict[str, Task] = field(default_factory=dict)
     _given_up: set[object] = field(default_factory=set)
 
@@ -64,7 +66,7 @@ class Session:
         The repetitions of a job share its models; the session closes them in the end.
         """
         observer = self._observe(job)
-        models = self._models.setdefault(job.key, {})
+        models = self._models[job.key]
         for purpose, model in job.models.items():
             if purpose not in models:
                 models[purpose] = self._bind_model(model, job.key, purpose, observer)
@@ -149,13 +151,13 @@ class Session:
 
     def close_models(self, key: str) -> None:
         """Close the connections of a job that is done: the next one opens its own."""
-        for model in self._list_models(key).values():
+        for model in self._models[key].values():
             if stores_calls(model):
                 model.close()
 
     def give_up(self, key: str) -> None:
         """Remember which models of a job could not be called; close all of them."""
-        models = self._list_models(key).values()
+        models = self._models[key].values()
         lost = [model for model in models if calls_endpoint(model) and model.is_given_up]
         self._given_up.update(map(find_account, lost or models))
         self.close_models(key)
@@ -171,15 +173,11 @@ class Session:
         if observer is None:
             return {}
         prices = {}
-        for purpose, model in self._list_models(key).items():
+        for purpose, model in self._models[key].items():
             if calls_endpoint(model):
                 prices[purpose] = model.price
         calls = count_calls(self._journal, key, prices, observer.retried)
         return {"calls": calls}
-
-    def _list_models(self, key: str) -> dict[str, Model]:
-        """Return the bound models of a job by the purpose of their calls."""
-        return self._models.get(key, {})
 
     @property
     def _journal(self) -> CallStore:

@@ -222,6 +222,8 @@ def charge(price: Price | None, *tokens: float | None, is_batch: bool = False) -
 
 def charge_completion(price: Price | None, completion: Completion) -> float:
     """Return what a completion cost."""
+    if price is None:
+        return 0.0
     tokens = [getattr(completion, name) for name in PRICED_NAMES]
     is_batch = completion.source == BATCH_SOURCE
     return charge(price, *tokens, is_batch=is_batch)

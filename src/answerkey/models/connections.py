@@ -316,10 +316,7 @@ def _check_supported(connection: Connection, generation: Generation) -> None:
         return
     hint = "leave it out of `generation`, or read `kwargs` in `process_input`"
     if isinstance(connection.api, Api):
-        apis = []
-        for name, api in APIS.items():
-            if not api.unsupported & unfit:
-                apis.append(name)
+        apis = [name for name, api in APIS.items() if not api.unsupported & unfit]
         hint = "leave it out of `generation`; a field of the endpoint's own can be sent with "
         hint += f"`extra_body` (`?{EXTRA}NAME=`)"
         if apis:

@@ -106,8 +106,8 @@ class CheckedConnector(aiohttp.TCPConnector):
     async def _is_clean(self, protocol: ResponseHandler) -> bool:
         """Return whether nothing arrives on a connection, and it may be used."""
         is_new = protocol not in self._replies
-        self._replies.setdefault(protocol, b"")
         if is_new:
+            self._replies[protocol] = b""
             await asyncio.sleep(QUIET_SECONDS)
         # What has arrived on an idle connection, the event loop has read in its last turn.
         is_open = protocol.is_connected()
@@ -117,7 +117,8 @@ class CheckedConnector(aiohttp.TCPConnector):
         if is_new and not is_clean:
             self._stop_reusing()
             raise EarlyReplyError
-        await self._check_surplus(protocol)
+        if len(protocol):
+            await self._check_surplus(protocol)
         return is_clean and (is_new or self._is_reusing)
 
     async def note_reply(self, status: int, body: bytes) -> None:
@@ -128,14 +129,15 @@ class CheckedConnector(aiohttp.TCPConnector):
         """
         protocol = self._taken.get()
         self._replies[protocol] = body[:STEP]
-        await self._check_surplus(protocol)
+        if len(protocol):
+            await self._check_surplus(protocol)
         if status == _REQUEST_TIMEOUT or status >= _SERVER_ERRORS:
             protocol.close()
 
     async def _check_surplus(self, protocol: ResponseHandler) -> None:
-        """Raise MismatchedReplyError if there is another reply, unless it repeats the last one."""
-        if len(protocol) == 0:
-            return
+        """Take in another reply that has come; raise MismatchedReplyError unless it repeats the
+        last one.
+        """
         message, payload = await protocol.read()
         if message.code == _FINAL:  # anything else may be a farewell to an idle connection
             self._stop_reusing()

@@ -367,12 +367,10 @@ class CallStore:
         """Return the batches of a connection, or all, that are not collected yet, the oldest
         first.
         """
-        batches = []
-        rows = self._run("SELECT * FROM batches ORDER BY rowid")
-        for file, batch, model, keys in rows:
-            if identity in {None, model}:
-                batches.append(Submitted(file, model, keys.split(), batch))
-        return batches
+        rows = self._run(
+            "SELECT * FROM batches WHERE COALESCE(identity = ?, 1) ORDER BY rowid", identity
+        )
+        return [Submitted(file, model, keys.split(), batch) for file, batch, model, keys in rows]
 
     def keep_batch(self, batch: Submitted) -> None:
         """Write a batch down, or its name; it is on disk when this returns."""

@@ -197,7 +197,9 @@ def call_model(
     completions = []
     replies = model.complete(requests)
     for request, reply in zip(requests, replies, strict=True):
-        completions.append(reply.with_fields(prompt=request.messages))
+        if reply.prompt is not request.messages:
+            reply = reply.with_fields(prompt=request.messages)  # noqa: PLW2901 - the same reply
+        completions.append(reply)
     ids = samples.repeat(len(trials)).ids
     return Completions.build(ids, completions, source="live")
 

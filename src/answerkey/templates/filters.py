@@ -28,7 +28,10 @@ _SHOWN_CHARACTERS = 80
 @pass_context
 def print_value(context: RowContext, value: Value) -> Value:
     """Return what Jinja prints in place of a value."""
-    measure(value)
+    size = measure(value)
+    if type(value) is str:
+        context.budget.spend_text(size)
+        return value
     printed = make_printable(value)
     context.budget.spend_text(measure(printed))
     return printed

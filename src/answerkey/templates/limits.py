@@ -77,7 +77,7 @@ def count_size(value: object, most: int) -> int:
     waiting = [value]
     while waiting and size + parts <= most:
         part = waiting.pop()
-        if isinstance(part, (str, bytes)):
+        if type(part) is str or isinstance(part, (str, bytes)):
             size += len(part)
         elif isinstance(part, (list, tuple, dict)):
             parts += len(part) + 1

@@ -23,9 +23,9 @@ FRAME = pl.DataFrame(
 )
 
 
-@pytest.fixture(params=["stored", "named", "held", "picked", "lines"])
+@pytest.fixture(params=["stored", "copied", "named", "held", "picked", "lines"])
 def table(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rows:
-    """Return the same fifty rows: in a file without and with ids, in memory, picked out of a
+    """Return the same fifty rows: as columns, in a copy, with ids, in memory, picked out of a
     hundred, and in JSON Lines.
     """
     frame, path = FRAME, tmp_path / "rows.parquet"
@@ -39,6 +39,8 @@ def table(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     if request.param == "picked":
         frame = pl.concat([frame, frame]).sort("n")
     frame.write_parquet(path, row_group_size=7)
+    if request.param == "copied":
+        monkeypatch.setattr(tables, "HELD_BYTES", 0)
     stored = load_table(path).rows
     if request.param == "picked":
         return stored.take(pl.Series(range(0, 100, 2)))

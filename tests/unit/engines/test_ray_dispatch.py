@@ -22,8 +22,7 @@ from answerkey.engines.ray_engine import (
     FEWEST_CORES,
     NODE_TRIES,
     Dispatch,
-    apply_sent,
-    search_chunk,
+    answer_chunk,
 )
 from answerkey.errors import DataError, EngineError, raise_all
 
@@ -139,7 +138,7 @@ class FakeRay:
         elif task.is_search:
             task.answer = pickle.dumps(("value", self.found))
         else:
-            task.answer = apply_sent(*task.given)
+            task.answer = answer_chunk(*task.given, is_search=False)
 
 
 @dataclass
@@ -149,10 +148,10 @@ class FakeFunction:
     ray: FakeRay
     function: Callable[..., bytes]
 
-    def remote(self, version: str, function: bytes, chunk: bytes) -> Task:
+    def remote(self, version: str, function: bytes, chunk: bytes, *, is_search: bool) -> Task:
         """Hand in a task."""
         read = pickle.loads(chunk)  # noqa: S301 - our own
-        task = Task((version, function, chunk), read, self.function is search_chunk)
+        task = Task((version, function, chunk), read, is_search)
         task.left = self.ray.ticks(task.chunk)
         self.ray.tries[task.chunk] += 1
         self.ray.tasks.append(task)
@@ -340,11 +339,11 @@ def test_a_chunk_in_which_no_row_is_to_blame_has_one_more_try(
     assert ray.tries[bad] == tries + 1
 
 
-@pytest.mark.parametrize("work", [apply_sent, search_chunk])
-def test_a_node_with_another_version_does_nothing(work: Callable[..., bytes]) -> None:
+@pytest.mark.parametrize("is_search", [False, True])
+def test_a_node_with_another_version_does_nothing(*, is_search: bool) -> None:
     """The answer says so."""
     with pytest.raises(EngineError, match=r"E601.*a node has answerkey"):
-        ray_engine.open_far_answer(work("0.0.1", b"", b""))
+        ray_engine.open_far_answer(answer_chunk("0.0.1", b"", b"", is_search=is_search))
 
 
 def test_a_node_without_a_package_says_so() -> None:
@@ -353,10 +352,13 @@ def test_a_node_without_a_package_says_so() -> None:
     with pytest.raises(
         EngineError, match=r"E601.*cannot load the work: No module named '_operatox'"
     ):
-        ray_engine.open_far_answer(apply_sent(__version__, function, pickle.dumps(1)))
+        ray_engine.open_far_answer(
+            answer_chunk(__version__, function, pickle.dumps(1), is_search=False)
+        )
 
 
 def test_the_answer_to_a_search_is_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that were found in a process of its own."""
     monkeypatch.setattr(ray_engine, "find_deadly_rows", lambda function, chunk: [function, chunk])
-    assert ray_engine.open_far_answer(search_chunk(__version__, b"f", pickle.dumps(7))) == [b"f", 7]
+    answer = answer_chunk(__version__, b"f", pickle.dumps(7), is_search=True)
+    assert ray_engine.open_far_answer(answer) == [b"f", 7]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
@@ -29,7 +29,6 @@ from answerkey.reader.lexicon import (
     MATHEMATICS,
     MAYBE,
     NOT,
-    NOT_AFTER,
     OPEN,
     OPTION,
     OR,
@@ -85,7 +84,7 @@ class Line:
 
     `names` are the labels that it begins with. `is_bare`: there is nothing else on it. `is_echo`:
     there is the label with its own option's text and nothing else. `is_labelled`: the label is set
-    off from what follows. `is_maybe`: words before the label call it a guess. `sign`: a tick, a
+    off from what follows. `sign`: a tick, a
     cross or a check box before the label. `is_inline`: an item, not the whole line.
     """
 
@@ -95,7 +94,6 @@ class Line:
     is_bare: bool = False
     is_labelled: bool = False
     is_echo: bool = False
-    is_maybe: bool = False
     sign: str = ""
     is_inline: bool = False
 
@@ -145,53 +143,36 @@ def _read_line(units: Units, begin: int, end: int) -> Line:
     if first == len(units.named) or units.named[first] >= min(end, begin + 2 * _LEAD):
         return line
     at = begin
-    lead = 0
-    leading = _LEADING_ROLES
-    if units.words[begin] == "|":
-        leading |= ANSWER
     while at < min(end, begin + _LEAD) and find_label(units, at) is None:
         if is_sign(units, at):
             line.sign = units.words[at]
-        elif not units.roles[at] & leading and not _may_lead(units, at):
+        elif not units.roles[at] & _LEADING_ROLES and not _may_lead(units, at):
             return line
-        lead |= units.roles[at]
         at += 1
     names = read_names(units, at)
     if names is not None and names.end <= end:
-        _describe(units, line, names, lead)
+        _describe(units, line, names)
     return line
 
 
-def _describe(units: Units, line: Line, names: Named, lead: int) -> None:
-    """Note what a line is that begins with these labels, after words with the roles `lead`."""
+def _describe(units: Units, line: Line, names: Named) -> None:
+    """Note what a line is that begins with these labels."""
     end = names.end
     if not BOXES.isdisjoint(units.words[line.begin : end]):
         return
-    if units.plays(end, min(end + 3, line.end), NOT_AFTER):
-        return
-    if end < line.end and units.roles[end] & OPTION and not units.gaps[end]:
-        names = replace(names, end=end + 1)  # `A项`
     is_over = all(_may_trail(units, at) for at in range(names.end, line.end))
     position = find_label(units, names.begin)
     has_text = position in units.text_ends
     if is_over:
         line.is_echo = has_text
-        line.is_bare = not has_text and not _is_cell(units, line, names, lead)
+        line.is_bare = not has_text
     is_part = position is not None and is_small(units, position) and not line.is_echo
     if is_part and units.size > _SHORT_TEXT:
         line.is_bare = False
         return
     line.names = names
-    line.is_maybe = bool(lead & MAYBE)
-    if not line.is_bare and not lead & (MAYBE | SO | OWN | FILL):
+    if not line.is_bare:
         line.is_labelled = has_text or _is_labelled(units, names)
-
-
-def _is_cell(units: Units, line: Line, names: Named, lead: int) -> bool:
-    """Say whether a label is a cell of a table, and not of the row that ends the text."""
-    if lead & (OPTION | ANSWER) or line.end == units.size:
-        return False
-    return "|" in units.words[line.begin : names.begin]
 
 
 def is_sign(units: Units, at: int) -> bool:
@@ -229,7 +210,7 @@ def _is_labelled(units: Units, names: Named) -> bool:
     word, roles = words[at], units.roles[at]
     if word == "|":  # a row of a table
         return False
-    if len(names.choices) > 1 or at == units.size or roles & AFTER:
+    if at == units.size or roles & AFTER:
         return True
     closing = words[at - 1]
     is_closed = closing in ROUND_CLOSE or words[names.begin] in OPEN
@@ -415,8 +396,6 @@ def read_lines(units: Units, layout: LineLayout, findings: Findings) -> None:
 
 
 def _state_line(line: Line, part: str, weight: Weight, findings: Findings) -> None:
-    if line.is_maybe:
-        weight = max(weight, Weight.TENTATIVE)
     findings.state(line.names, part, weight, line.begin)
 
 
@@ -433,7 +412,9 @@ def _read_bare(units: Units, layout: LineLayout, findings: Findings) -> None:
     bare = [line for line in bare if judge(units, line) is not False]
     if len({line.choices for line in bare}) < max(_LISTED, len(units.choices.choices)):
         for line in bare:
-            _state_line(line, "label_line", Weight.DEFINITE, findings)
+            is_asked = units.words[line.end - 1] in QUESTION_MARKS
+            weight = Weight.TENTATIVE if is_asked else Weight.DEFINITE
+            _state_line(line, "label_line", weight, findings)
 
 
 def _read_verdicts(units: Units, layout: LineLayout, findings: Findings) -> None:
@@ -495,7 +476,7 @@ def _read_labelled(
         return
     if first.is_labelled and not _opens_list(units, labelled) and not _is_inline_list(units, first):
         _state_first(units, lines, findings)
-    elif last.is_labelled and last is not first and _is_only(units, layout.lists, labelled):
+    elif last.is_labelled and last is not first and is_alone:
         if not _is_inline_list(units, last) and units.words[units.size - 1] not in COLONS:
             _state_line(last, "last_label", Weight.DEFINITE, findings)
     elif is_alone and not first.is_labelled and _is_led(units, lines, labelled[0]):
@@ -507,16 +488,6 @@ def _is_led(units: Units, lines: Sequence[Line], line: Line) -> bool:
     before = lines[lines.index(line) - 1].end
     is_verb = units.words[before - 1] in COLONS and units.roles[before - 2] & BE
     return bool(is_verb) and units.words[line.begin] not in MATHEMATICS
-
-
-def _is_only(units: Units, lists: Sequence[Sequence[Line]], labelled: Sequence[Line]) -> bool:
-    """Say whether the last label is the only one but for a list of all options."""
-    if len(labelled) == 1:
-        return True
-    full = [items for items in lists if len(items) == len(units.choices.choices)]
-    if len(full) != 1 or len(labelled) != len(full[0]) + 1:
-        return False
-    return labelled[-1] not in full[0] and judge(units, labelled[-1]) is not False
 
 
 def _state_first(units: Units, lines: Sequence[Line], findings: Findings) -> None:
@@ -541,7 +512,7 @@ def _state_first(units: Units, lines: Sequence[Line], findings: Findings) -> Non
         return
     is_repeated = len(distinct) < len(choices)
     if is_repeated or len(distinct) == len(lines[0].choices):
-        _state_line(lines[0], "first_label", Weight.DEFINITE, findings)
+        _state_line(lines[0], "first_label", Weight.TENTATIVE, findings)
         return
     statement = Statement(distinct, "first_label", Weight.DEFINITE, lines[0].begin, end)
     findings.statements.append(statement)

@@ -303,7 +303,13 @@ def _look_after(units: Units, target: Named, *, has_verb: bool) -> Named | None:
         if words[at] in QUESTION_MARKS:
             return None if has_verb or is_judged else target
         is_adverb = is_judged and not roles and is_word(units, at)
-        if not is_adverb and not roles & _LIGHT_AFTER_LABEL and words[at] not in CLOSE:
+        is_pause = words[at] in COMMAS and units.roles[at + 1] & BE  # `B, is wrong`
+        if (
+            not is_adverb
+            and not is_pause
+            and not roles & _LIGHT_AFTER_LABEL
+            and words[at] not in CLOSE
+        ):
             break
     return target
 
@@ -457,8 +463,6 @@ def read_cue(units: Units, at: int, findings: Findings) -> None:
         _note(units, at, _follow_hint(units, at), findings, part, Weight.VERDICT)
     elif roles & (NOT | DROP):
         _exclude(units, at, findings)
-    elif _is_lone_guess(units, at):
-        _note(units, at, _follow_hint(units, at), findings, "chosen", Weight.TENTATIVE)
 
 
 def _is_correction(units: Units, at: int) -> bool:
@@ -471,13 +475,6 @@ def _is_correction(units: Units, at: int) -> bool:
 def _is_contrast(units: Units, at: int) -> bool:
     """Say whether a negation follows the label that it denies: `A가 아니라 B`, `A değil, B`."""
     return bool(units.roles[at] & NOT_AFTER) and any(units.labels[max(at - _BACK, 0) : at])
-
-
-def _is_lone_guess(units: Units, at: int) -> bool:
-    """Say whether `probably` opens a clause."""
-    if units.roles[at] & ~(MAYBE | FILL):
-        return False
-    return at == 0 or units.words[at - 1] in BEFORE_INSERTION
 
 
 def _read_noun(units: Units, at: int, findings: Findings) -> None:
@@ -652,7 +649,7 @@ def _follow_hint(units: Units, at: int) -> Named | None:
     is_text = target.end - 1 in units.options
     if target.is_wrapped or is_text or units.plays(begin, target.end, OPTION):
         return target
-    return None if roles & MATCH or is_small(units, target.end - 1) else target
+    return None if roles & MATCH else target
 
 
 def _ends_clause(units: Units, target: Named) -> bool:
@@ -774,7 +771,9 @@ def _find_begin(units: Units, at: int) -> int | None:
         return before + 1 if labels[at] in earlier else None  # `between C and D, C is better`
     if roles & THAT and units.words[before - 1] in SENTENCE_ENDS:
         return None  # `That B is right cannot be said.`
-    if roles & _BEFORE_SUBJECT or word in _FREE:
+    if is_word(units, at + 1) and not units.gaps[at + 1] and not units.token(at + 1).isascii():
+        return at  # `거짓이므로 B가 정답입니다`
+    if roles & _BEFORE_SUBJECT or word in _FREE or units.options.get(before) == labels[at]:
         return before + 1
     return None
 

@@ -39,7 +39,6 @@ from answerkey.reader.lexicon import (
     QUOTES,
     RIGHT,
     ROUND_CLOSE,
-    ROUND_OPEN,
     SO,
     STOPS,
     WRONG,
@@ -166,7 +165,7 @@ def _describe(units: Units, line: Line, names: Named) -> None:
     if is_over:
         line.is_echo = has_text
         line.is_bare = not has_text
-    is_part = position is not None and is_small(units, position) and not line.is_echo
+    is_part = position is not None and is_small(units, position) and not has_text
     if is_part and units.size > _SHORT_TEXT:
         line.is_bare = False
         return
@@ -254,15 +253,12 @@ def _find_inline(units: Units, lines: Sequence[Line]) -> Iterator[list[Line]]:
     needed = max(min(_LISTED, len(choices)), _FEWEST)
     for line in lines:
         items: list[int] = []
-        first_mark = ""
         first = bisect_left(units.named, line.begin)
         for at in units.named[first : bisect_left(units.named, line.end)]:
             if len(items) == len(choices) or units.labels[at] != choices[len(items)]:
                 continue
-            mark = _find_mark(units, at)
-            if mark and mark == (first_mark or mark):
+            if _find_mark(units, at):
                 items.append(at)
-                first_mark = mark
         if len(items) >= needed:
             yield [_read_item(units, *span) for span in pairwise([*items, line.end])]
 
@@ -270,8 +266,7 @@ def _find_inline(units: Units, lines: Sequence[Line]) -> Iterator[list[Line]]:
 def _read_item(units: Units, begin: int, end: int) -> Line:
     text_end = units.text_ends.get(begin, begin + 1)
     names = Named((str(units.labels[begin]),), begin, text_end)
-    is_over = _AROUND_ITEM.issuperset(units.words[text_end:end])
-    is_echo = begin in units.text_ends and is_over
+    is_echo = _AROUND_ITEM.issuperset(units.words[text_end:end])
     return Line(begin, end, names, is_labelled=True, is_echo=is_echo, is_inline=True)
 
 
@@ -279,18 +274,14 @@ def _find_mark(units: Units, at: int) -> str:
     """Return the mark that sets a label off as the item of a list; nothing if there is none."""
     roles = units.roles
     at += 1
-    while not units.gaps[at] and (units.words[at] in DRESS or roles[at] & OPTION):
+    while units.words[at] in DRESS or roles[at] & OPTION:
         at += 1  # `A项:`
     word = units.words[at]
-    if is_sign(units, at):
-        return UNCHECKED
     if word in _INLINE_MARKS or (word in DASHES and units.gaps[at]):
         return word
-    if roles[at] & _VERDICTS and not units.token(at).isascii():
-        return UNCHECKED
-    if roles[at + 1] & _VERDICTS and (word in DASHES or word in ROUND_OPEN):
-        return word
-    return ""
+    if roles[at] & _VERDICTS:
+        return UNCHECKED  # `A ✓`
+    return word if roles[at + 1] & _VERDICTS else ""
 
 
 # Questions in a reply: a model may go on with one of its own, or repeat the one it was asked.
@@ -323,20 +314,15 @@ def _opens_question(units: Units, at: int) -> bool:
     word = words[at]
     after = words[at + 1 : at + 5]
     if after[0] == BREAK:
-        return words[at - 1][:1] == "#" or (at > 0 and word in SPEAKERS)
-    is_quantity = word == "q" and ":" not in after[:2] and after[1] not in {".", ")"}
-    if is_quantity:
-        return False
-    is_numbered = after[0].isdecimal() or (not word and after[0] == ".")
+        return at > 0 and (word in SPEAKERS or words[at - 1][:1] == "#")
+    is_numbered = after[0].isdecimal() or not word
     return is_numbered or not _AFTER_QUESTION.isdisjoint(after)
 
 
 def _find_question(units: Units, lines: Sequence[Line], items: Sequence[Line]) -> int | None:
     """Return where a question with these options begins; None if they are no question's options."""
     choices = units.choices.choices
-    if items[0].choices[0] != choices[0] or len(items) < min(_LISTED, len(choices)):
-        return None
-    if any(judge(units, item) is not None for item in items):
+    if items[0].choices[0] != choices[0] or any(judge(units, item) is not None for item in items):
         return None
     first = items[0].begin
     at = bisect_right(lines, first, key=lambda line: line.begin) - 1
@@ -364,10 +350,9 @@ def is_foreign(units: Units, items: Sequence[Line]) -> bool:
         options.setdefault(choice, set()).update(_list_content(words))
     compared = shared = remarks = 0
     for item in items:
-        begin = item.label_end
+        remarks += units.plays(item.label_end, item.label_end + 3, IT)
         here = _list_content(units.raw[units.places[item.begin] + 1 : units.places[item.end]])
         option = options.get(item.choices[0])
-        remarks += units.plays(begin, begin + 3, IT)
         if option and here:
             compared += 1
             shared += not option.isdisjoint(here)
@@ -406,7 +391,7 @@ def _read_bare(units: Units, layout: LineLayout, findings: Findings) -> None:
         return
     listed: set[int] = set()
     for items in layout.lists:
-        if len(items) >= _LISTED and not all(item.is_bare for item in items):
+        if len(items) >= _LISTED and not items[0].is_bare:
             listed.update(item.begin for item in items if not item.sign)
     bare = [line for line in bare if line.begin not in listed]
     bare = [line for line in bare if judge(units, line) is not False]
@@ -436,7 +421,7 @@ def _read_verdicts(units: Units, layout: LineLayout, findings: Findings) -> None
     if len(choices) == count:
         for line in right:
             _state_line(line, "verdict_list", Weight.VERDICT, findings)
-    elif len(right) == 1 == len(choices) and is_marked and len(judged) >= min(_LISTED, count):
+    elif len(right) == 1 == len(choices) and is_marked and len(judged) > 1:
         _state_line(right[0], "marked_option", Weight.VERDICT, findings)
 
 
@@ -472,14 +457,14 @@ def _read_labelled(
     lines = layout.lines
     first, last = lines[0], lines[-1]
     is_alone = len(labelled) == 1
-    if judge(units, labelled[0], is_alone=is_alone and len(labelled[0].choices) == 1) is False:
+    if judge(units, labelled[0], is_alone=is_alone) is False:
         return
     if first.is_labelled and not _opens_list(units, labelled) and not _is_inline_list(units, first):
         _state_first(units, lines, findings)
     elif last.is_labelled and last is not first and is_alone:
-        if not _is_inline_list(units, last) and units.words[units.size - 1] not in COLONS:
+        if units.words[units.size - 1] not in COLONS:
             _state_line(last, "last_label", Weight.DEFINITE, findings)
-    elif is_alone and not first.is_labelled and _is_led(units, lines, labelled[0]):
+    elif is_alone and _is_led(units, lines, labelled[0]):
         _state_line(labelled[0], "after_colon", Weight.VERDICT, findings)
 
 
@@ -497,13 +482,8 @@ def _state_first(units: Units, lines: Sequence[Line], findings: Findings) -> Non
     """
     choices = list(lines[0].choices)
     end = lines[0].label_end
-    if not units.option_texts:
-        for at in range(end + 1, lines[0].end - 2):
-            if units.labels[at] and units.token(at).isupper() and _find_mark(units, at):
-                choices.append(str(units.labels[at]))  # `A) Paris B. Lyon`
-                end = at + 1
     for line in lines[1:]:
-        if not (line.is_labelled or line.is_bare) or not is_listed(units, line):
+        if not line.choices or not is_listed(units, line):
             break
         choices += line.choices
         end = line.end

@@ -146,7 +146,7 @@ def _list_named(units: Units, excluded: Collection[str]) -> list[Statement]:
     Choices that the text excludes are left out, and the options as the text repeats them.
     """
     named = list(_list_texts(units, 0, units.size))
-    covered = set()
+    covered: set[int] = set()
     for text in named:
         covered.update(range(text.begin, text.end))
     echo = list(units.text_ends)[: len(units.choices.choices)]

@@ -20,10 +20,8 @@ from answerkey.reader.lexicon import (
     DRESS,
     DROP,
     ENDING,
-    EQUALS,
     FILL,
     FIX,
-    HYPHENS,
     IF,
     IT,
     JOINTS,
@@ -64,7 +62,6 @@ from answerkey.reader.names import (
     is_small,
     is_word,
     read_names,
-    stands,
 )
 from answerkey.reader.units import Units
 
@@ -138,7 +135,6 @@ class _Way:
     has_paused: bool = False
     cues: int = 0
     is_negated: bool = False
-    is_maybe: bool = False
 
 
 def follow(
@@ -160,7 +156,6 @@ def follow(
             if way.has_paused and not way.has_link and not _ends_clause(units, target):
                 return None
             target.is_negated = way.is_negated
-            target.is_maybe |= way.is_maybe
             target.has_link = way.has_link
             has_verb = way.cues > 0 or not way.has_link
             return _look_after(units, target, has_verb=has_verb)
@@ -178,7 +173,7 @@ def _step(units: Units, at: int, way: _Way) -> int | None:
         is_interjection = roles & WRONG and is_followed(units, at)  # `actually, no: it is B`
         way.is_negated |= not is_interjection
         return at + 1
-    if roles & PREP and not _is_article(units, at):
+    if roles & PREP and read_names(units, at + 1) is None:  # unlike `odpowiedź to B`
         if not way.has_link:
             return _skip_preposition(units, at)
         return at + 1 if roles & _LIGHT_AFTER_CUE else None
@@ -190,18 +185,10 @@ def _step(units: Units, at: int, way: _Way) -> int | None:
     return at + 1 if is_passed else None
 
 
-def _is_article(units: Units, at: int) -> bool:
-    """Say whether a word that may be a preposition is none here: `odpowiedź to B`."""
-    if not units.roles[at] & (BE | FILL | OPTION):
-        return False
-    return read_names(units, at + 1) is not None
-
-
 def _pass_mark(word: str, way: _Way) -> bool:
     """Note what a mark means; say whether it may stand between a cue and what it leads to."""
     if word in LINKS:
-        way.has_link = way.may_pause = True
-        way.may_break |= word not in EQUALS
+        way.has_link = way.may_pause = way.may_break = True
         return True
     if word in COMMAS:
         way.has_paused = True
@@ -212,11 +199,9 @@ def _pass_mark(word: str, way: _Way) -> bool:
 def _pass_light_word(roles: int, way: _Way) -> bool:
     """Note what a verb or a light word means; say whether there are not too many of them."""
     is_verb = bool(roles & BE)
-    way.cues += is_verb or bool(roles & ANSWER)
+    way.cues += is_verb
     way.has_link |= is_verb
-    way.may_pause |= is_verb
     way.may_break |= is_verb
-    way.is_maybe |= bool(roles & MAYBE)
     return way.cues <= _CUES
 
 
@@ -231,7 +216,7 @@ def _read_target(units: Units, at: int, *, has_link: bool) -> Named | None:
     if not has_link or text:
         return None
     if units.roles[at] & NONE:
-        return Named((), at, at + 1, is_maybe=True)
+        return Named((), at, at + 1)
     return _read_foreign(units, at)
 
 
@@ -266,20 +251,16 @@ def _read_foreign(units: Units, at: int) -> Named | None:
     if not units.choices.resembles(units.token(position)):
         return None
     end = close_label(units, position)
-    if units.labels[position] or is_word(units, end) or not stands(units, position, end):
+    if units.labels[position] or is_word(units, end):
         return None
     return Named((), at, end)
 
 
 def _skip_preposition(units: Units, at: int) -> int | None:
-    """Return where the verb or the colon is after `to this question`; None when there is none."""
+    """Return where the verb is after `to this question`; None when there is none."""
     for further in range(at + 1, min(at + _LONGEST_REMARK, units.size)):
         if units.roles[further] & (BE | PREP) == BE:
             return further
-        if units.words[further] in LINKS and not units.gaps[further]:
-            return further
-        if units.words[further] == BREAK:
-            break
     return None
 
 
@@ -289,15 +270,12 @@ def _look_after(units: Units, target: Named, *, has_verb: bool) -> Named | None:
     begin = target.end
     if words[begin] == _OF and is_word(units, begin + 1):
         return None
-    if begin - 1 in units.options:
-        return target  # `(B) Lyon. Lyon is not …` says more of the text
     is_judged = False
     for at in range(begin, begin + _NEGATION):
         roles = units.roles[at]
-        is_judged |= bool(roles & NOT and units.roles[at + 1] & BE)  # `B nie jest`
         if _denies(roles, is_judged=is_judged):
             return replace(target, is_negated=True, end=at + 1)
-        if roles & IF and not roles & AFTER:
+        if roles & IF:
             return None
         is_judged |= roles & (BE | IT) == BE
         if words[at] in QUESTION_MARKS:
@@ -318,7 +296,7 @@ def _denies(roles: int, *, is_judged: bool) -> bool:
     """Say whether a word after a label denies it: `B is wrong`, `B is not`, `B가 아닙니다`."""
     if roles & NOT_AFTER or (roles & NOT and is_judged):
         return True
-    return bool(roles & WRONG) and not roles & (NOT | AFTER)
+    return bool(roles & WRONG)
 
 
 def _follow_contrast(units: Units, end: int) -> Named | None:
@@ -383,16 +361,10 @@ def read_context(units: Units, at: int) -> Context:
             continue
         if word in COMMAS:
             depends = depends or _depends(units, before + 1)
-        elif not roles & AND and not _is_link(units, before):
+        elif not roles & AND and word not in LINKS:
             continue
         in_clause = in_clause and depends
     return context
-
-
-def _is_link(units: Units, at: int) -> bool:
-    """Say whether a colon or a dash parts two clauses here; a hyphen does not."""
-    word = units.words[at]
-    return word in LINKS and (word not in HYPHENS or bool(units.gaps[at]))
 
 
 def _is_unreal(units: Units, at: int, cue: int, *, in_clause: bool) -> bool:
@@ -453,12 +425,12 @@ def read_cue(units: Units, at: int, findings: Findings) -> None:
         _read_noun(units, at, findings)
     if roles & PICK:
         _note(units, at, _follow_pick(units, at), findings, "chosen")
-    elif roles & THINK and not roles & ANSWER:
+    elif roles & THINK:
         target = follow(units, at + 1, is_linked=True)
         _note(units, at, target, findings, "chosen", Weight.TENTATIVE)
     elif _is_correction(units, at):
         _note(units, at, _follow_hint(units, at), findings, "correction")
-    elif roles & (LEAVE | MATCH | SO | IT) or _is_contrast(units, at):
+    elif roles & (LEAVE | MATCH | SO | IT) or roles & NOT_AFTER:
         part = next((part for role, part in _HINTS.items() if roles & role), "conclusion")
         _note(units, at, _follow_hint(units, at), findings, part, Weight.VERDICT)
     elif roles & (NOT | DROP):
@@ -470,11 +442,6 @@ def _is_correction(units: Units, at: int) -> bool:
     if units.roles[at] & (FIX | MUTE) != FIX:
         return False
     return not units.roles[at] & UNDO or is_followed(units, at)
-
-
-def _is_contrast(units: Units, at: int) -> bool:
-    """Say whether a negation follows the label that it denies: `A가 아니라 B`, `A değil, B`."""
-    return bool(units.roles[at] & NOT_AFTER) and any(units.labels[max(at - _BACK, 0) : at])
 
 
 def _read_noun(units: Units, at: int, findings: Findings) -> None:
@@ -525,8 +492,6 @@ def _note(
     is_every = len(target.choices) == len(units.choices.choices) > 1
     if target.is_negated or is_every:
         return
-    if target.is_maybe or not any(units.labels[at : target.end]):
-        weight = max(weight, Weight.TENTATIVE)  # also where a text is stated and no label
     findings.state(target, part, weight, at)
 
 

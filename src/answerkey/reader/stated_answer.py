@@ -657,7 +657,7 @@ def _leads_on(units: Units, text: int, end: int) -> bool:
 
 
 def _is_contradicted(units: Units, decision: Decision, findings: Findings) -> bool:
-    """Say whether a weaker statement names another choice; before the answer, only a firm one."""
+    """Say whether a weaker statement names another choice; before the answer, if none turns from it."""
     for statement in findings.statements:
         if not statement.choices or decision.choice in statement.choices:
             continue
@@ -666,19 +666,11 @@ def _is_contradicted(units: Units, decision: Decision, findings: Findings) -> bo
             continue
         if statement.begin >= decision.end:
             return True
-        if _is_firm(units, statement, decision) and not _is_turned(units, statement, decision):
+        is_label = any(units.labels[statement.begin : statement.end])
+        is_firm = is_object(units) or (is_label and statement.weight is not Weight.TENTATIVE)
+        if is_firm and not _is_turned(units, statement, decision):
             return True
     return False
-
-
-def _is_firm(units: Units, statement: Statement, decision: Decision) -> bool:
-    """Say whether a statement before the answer names a label, or a text that leads to it."""
-    if is_object(units):
-        return statement.part == "answer_cue"
-    is_labelled = any(units.labels[statement.begin : statement.end])
-    if is_labelled and statement.weight is not Weight.TENTATIVE:
-        return True
-    return _follows_text(units, statement, decision)
 
 
 def _is_turned(units: Units, statement: Statement, decision: Decision) -> bool:
@@ -686,14 +678,6 @@ def _is_turned(units: Units, statement: Statement, decision: Decision) -> bool:
     if units.plays(statement.begin, decision.end, MAYBE | BUT):
         return True
     return any(statement.end <= at < decision.end for at in _find_corrections(units))
-
-
-def _follows_text(units: Units, statement: Statement, decision: Decision) -> bool:
-    """Say whether an answer is what its own sentence concludes from another option's text."""
-    if statement.end > decision.begin or statement.end - 1 not in units.options:
-        return False
-    between = units.words[statement.end : decision.begin]
-    return len(between) <= 2 * WRAPS and SENTENCE_ENDS.isdisjoint(between)
 
 
 def _is_denied(units: Units, decision: Decision, findings: Findings) -> bool:

@@ -270,12 +270,14 @@ def _look_after(units: Units, target: Named, *, has_verb: bool) -> Named | None:
     begin = target.end
     if words[begin] == _OF and is_word(units, begin + 1):
         return None
+    if begin - 1 in units.options:
+        return target  # `(B) Lyon. Lyon is not …` says more of the text
     is_judged = False
     for at in range(begin, begin + _NEGATION):
         roles = units.roles[at]
         if _denies(roles, is_judged=is_judged):
             return replace(target, is_negated=True, end=at + 1)
-        if roles & IF:
+        if roles & IF and not roles & AFTER:
             return None
         is_judged |= roles & (BE | IT) == BE
         if words[at] in QUESTION_MARKS:
@@ -296,7 +298,7 @@ def _denies(roles: int, *, is_judged: bool) -> bool:
     """Say whether a word after a label denies it: `B is wrong`, `B is not`, `B가 아닙니다`."""
     if roles & NOT_AFTER or (roles & NOT and is_judged):
         return True
-    return bool(roles & WRONG)
+    return bool(roles & WRONG) and not roles & (NOT | AFTER)
 
 
 def _follow_contrast(units: Units, end: int) -> Named | None:
@@ -492,6 +494,8 @@ def _note(
     is_every = len(target.choices) == len(units.choices.choices) > 1
     if target.is_negated or is_every:
         return
+    if not any(units.labels[at : target.end]):
+        weight = max(weight, Weight.TENTATIVE)  # a text is stated and no label
     findings.state(target, part, weight, at)
 
 

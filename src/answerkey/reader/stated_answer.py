@@ -787,10 +787,13 @@ def read_stated_answer(
     if bare in choices:
         begin = text.index(bare)
         return Reading(bare, None, (begin, begin + len(bare)), "label_line")
+    labels = read_labels(tuple(choices))
+    plain = _read_plain(bare, labels, options or (), text.index(bare))
+    if plain is not None:
+        return plain
     parts = find_parts(text)
     if parts is None:
         return Reading(reason=NOTHING, part="unclosed_thought")
-    labels = read_labels(tuple(choices))
     options = _simplify_options(tuple(options or ()))
     # What the first part states that states anything; what follows is another turn.
     reading = Reading(reason=NOTHING)
@@ -825,15 +828,43 @@ def _simplify_options(options: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(map(simplify, options))
 
 
+# The plainest replies, and the plainest last sentences: `B`, `B. Lyon`, `The answer is (B) Lyon.`
+
+_PLAIN = re.compile(
+    r"(?:(?:(?:So|Thus|Hence|Therefore),? )?(?:[Tt]he )?(?:correct |final |right )?"
+    r"(?P<cue>answer(?: is:?|:)|Answer:) ?)?(?P<wrap>\(?)(?P<label>[A-J])(?P<end>\)?)"
+    r"(?:[.:)]? (?P<text>[^ ].*?))?\.?\Z"
+)
+
+
+def _read_plain(
+    text: str,
+    labels: Labels,
+    options: Sequence[str],
+    offset: int,
+) -> Reading | None:
+    """Return the label that a text names and says no more than, but for its own option's text."""
+    plain = _PLAIN.match(text)
+    if plain is None or not labels.is_plain or plain["label"] not in labels.choices:
+        return None
+    label, begin, end = plain["label"], plain.start("wrap"), plain.end("end")
+    if label in options or (plain["end"] and not plain["wrap"]):
+        return None
+    part = "label_line"
+    if plain["text"]:
+        place = labels.choices.index(label)
+        if options[place : place + 1] != [plain["text"]]:
+            return None
+        part, end = "first_label", plain.end("text")
+    if plain["cue"]:
+        part, begin = "answer_cue", plain.start("cue")
+    return Reading(label, None, (offset + begin, offset + end), part)
+
+
 # Chains of thought: most end with `the answer is (B).`, and few of their sentences name a label.
 
 _CLOSING = re.compile(r"nswer is:? ?[(*]{0,3}[A-J][)*]{0,3}\.?\Z")
 _LONGEST_CLOSING = 26
-#: The last sentence as most chains have it.
-_LAST_SENTENCE = re.compile(
-    r"(?:(?:So|Thus|Hence|Therefore),? )?[Tt]he (?:correct |final )?"
-    r"(answer is:? ?[(*]{0,3}([A-J])[)*]{0,3})\.?\Z"
-)
 #: What may be a label in a sentence; the article and the pronoun are none, nor is a variable.
 _CAPITAL = re.compile(r"[A-J](?<!\w.)(?!\w| ?[=^+*/<>])(?!(?<=A) [a-z]|(?<=I)[ '][a-z])")
 _SMALL = re.compile(r"[(*\[\"'][a-j](?!\w)")
@@ -878,16 +909,10 @@ def _read_chain(
         lines = lines.replace(f"{mark} ", f"{mark}\n")
     *sentences, before, last = ["", *filter(None, lines.split("\n"))]
     kept = [*filter(_may_state, sentences), before, last]
-    closing = _LAST_SENTENCE.match(last)
-    is_plain = closing is not None and closing[2] in labels.choices
-    if (
-        closing
-        and is_plain
-        and len(kept) == len((before, last))
-        and not _may_support(before, options)
-    ):
-        end = offset + len(text) - len(last) + closing.end(1)
-        return Reading(closing[2], None, (end - len(closing[1]), end), "answer_cue")
+    if kept == [before, last] and not _may_support(before, options):
+        plain = _read_plain(last, labels, options, offset + len(text) - len(last))
+        if plain is not None:
+            return plain
     condensed = "\n".join(kept)
     units = split_units(condensed, labels, options)
     decision = decide(units, lay_out(units))

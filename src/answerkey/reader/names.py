@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from answerkey.reader.lexicon import (
     AFTER,
@@ -261,6 +261,10 @@ class Named:
     is_negated: bool = False
     has_link: bool = False
 
+    def begin_at(self, begin: int) -> Named:
+        """Return the same choices with another beginning, as they are before any cue."""
+        return Named(self.choices, begin, self.end, self.is_wrapped, self.clashes)
+
 
 def read_names(units: Units, at: int) -> Named | None:
     """Return the labels named from here on, if they are set off from the words around them."""
@@ -272,7 +276,7 @@ def read_names(units: Units, at: int) -> Named | None:
     names = units.names[position]
     if not isinstance(names, Named):
         return None
-    return names if position == at else replace(names, begin=at)
+    return names if position == at else names.begin_at(at)
 
 
 def _read_names_at(units: Units, position: int) -> Named | None:

@@ -212,7 +212,7 @@ def _read_target(units: Units, at: int, *, has_link: bool) -> Named | None:
     if text and names is None and _ends_answer(units, at + 1):
         return read_text(units, text, at + 1)
     if names is not None:
-        return replace(names)
+        return names.begin_at(names.begin)
     if not has_link or text:
         return None
     if units.roles[at] & NONE:

@@ -393,15 +393,6 @@ class Units:
     #: What `read_names` found, by the place of the first label.
     names: dict[int, object] = field(default_factory=dict)
 
-    def add(self, token: int, at: int, role: int, label: str | None) -> None:
-        """Note the roles and the choice of a token, which becomes the unit at `at`."""
-        self.roles[token] = role
-        self.labels[token] = label
-        if label is not None:
-            self.named.append(at)
-        if label is not None or role & MARKED:
-            self.marked.append(at)
-
     def plays(self, begin: int, end: int, roles: int) -> bool:
         """Say whether a unit from `begin` to `end` plays one of these roles."""
         return any(role & roles for role in self.roles[max(begin, 0) : end])
@@ -511,7 +502,12 @@ def _join_tokens(units: Units, entries: list[_Entry | None], spans: Sequence[_Sp
                 done = end
                 role, label = _read_phrase(phrase_role, units.choices)
                 units.options.pop(at - shift, None)
-        units.add(at, at - shift, role, label)
+        units.roles[at] = role
+        units.labels[at] = label
+        if label is not None:
+            units.named.append(at - shift)
+        if label is not None or role & MARKED:
+            units.marked.append(at - shift)
         if done > at + 1:
             units.words[at] = ""
             is_kept[at + 1 : done] = [False] * (done - at - 1)

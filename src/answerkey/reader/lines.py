@@ -386,15 +386,14 @@ def _state_line(line: Line, part: str, weight: Weight, findings: Findings) -> No
 
 def _read_bare(units: Units, layout: LineLayout, findings: Findings) -> None:
     """Note labels on lines of their own, if they are not the items of a list."""
-    bare = [line for line in layout.lines if line.is_bare]
-    if not bare:
-        return
     listed: set[int] = set()
     for items in layout.lists:
         if len(items) >= _LISTED and not items[0].is_bare:
             listed.update(item.begin for item in items if not item.sign)
-    bare = [line for line in bare if line.begin not in listed]
-    bare = [line for line in bare if judge(units, line) is not False]
+    bare = []
+    for line in layout.lines:
+        if line.is_bare and line.begin not in listed and judge(units, line) is not False:
+            bare.append(line)
     if len({line.choices for line in bare}) < max(_LISTED, len(units.choices.choices)):
         for line in bare:
             is_asked = units.words[line.end - 1] in QUESTION_MARKS
@@ -457,7 +456,7 @@ def _read_labelled(
     lines = layout.lines
     first, last = lines[0], lines[-1]
     is_alone = len(labelled) == 1
-    if judge(units, labelled[0], is_alone=is_alone) is False:
+    if judge(units, labelled[0], is_alone=is_alone and len(labelled[0].choices) == 1) is False:
         return
     if first.is_labelled and not _opens_list(units, labelled) and not _is_inline_list(units, first):
         _state_first(units, lines, findings)

@@ -249,8 +249,8 @@ class Named:
     """The choices that a place in the text names, from one unit to another.
 
     There are none when a cue leads to something that is not a choice. `is_wrapped`: in brackets,
-    quotes or emphasis. `clashes`: followed by the text of another option. `is_negated` and
-    `has_link` (a verb, a colon or the like) are said of what a cue leads to.
+    quotes or emphasis. `clashes`: followed by the text of another option. `is_negated`, `is_maybe`
+    and `has_link` (a verb, a colon or the like) are said of what a cue leads to.
     """
 
     choices: tuple[str, ...]
@@ -259,6 +259,7 @@ class Named:
     is_wrapped: bool = False
     clashes: bool = False
     is_negated: bool = False
+    is_maybe: bool = False
     has_link: bool = False
 
     def begin_at(self, begin: int) -> Named:

@@ -657,7 +657,7 @@ def _leads_on(units: Units, text: int, end: int) -> bool:
 
 
 def _is_contradicted(units: Units, decision: Decision, findings: Findings) -> bool:
-    """Say whether a weaker statement names another choice; before the answer, if none turns from it."""
+    """Say whether a weaker statement names another choice, and nothing turns from it to the answer."""
     for statement in findings.statements:
         if not statement.choices or decision.choice in statement.choices:
             continue
@@ -700,13 +700,11 @@ def _is_rivalled(units: Units, decision: Decision, findings: Findings) -> bool:
     """Say whether its own sentence names a further choice, or a later one supports another."""
     if is_object(units):
         return False
-    if units.size > decision.end and units.roles[units.size - 1] & (OR | PREP) == OR:
+    if units.size > decision.end and _has_alternative(units, units.size - 1, units.size):
         return True  # a text that is cut off after `or`
     agreeing = [each.begin for each in findings.statements if each.choices == (decision.choice,)]
     for first, end in _list_sentences(units, decision.end):
-        rivals = [
-            at for at in _list_mentions(units, first, end) if units.labels[at] != decision.choice
-        ]
+        rivals = _list_rivals(units, first, end, decision.choice)
         if not rivals or any(first <= begin < end for begin in agreeing):
             continue
         if first == decision.end:
@@ -736,12 +734,10 @@ def _list_sentences(units: Units, begin: int) -> Iterator[tuple[int, int]]:
             begin = at + 1
 
 
-def _list_mentions(units: Units, begin: int, end: int) -> Iterator[int]:
-    """Yield the labels that are spoken of from one unit to another."""
-    labels = units.named
-    for at in labels[bisect_left(labels, begin) : bisect_left(labels, end)]:
-        if _is_mention(units, at):
-            yield at
+def _list_rivals(units: Units, begin: int, end: int, choice: str | None) -> list[int]:
+    """Return the labels of other choices that are spoken of from one unit to another."""
+    labels = units.named[bisect_left(units.named, begin) : bisect_left(units.named, end)]
+    return [at for at in labels if units.labels[at] != choice and _is_mention(units, at)]
 
 
 def _is_mention(units: Units, at: int) -> bool:

@@ -135,6 +135,7 @@ class _Way:
     has_paused: bool = False
     cues: int = 0
     is_negated: bool = False
+    is_maybe: bool = False
 
 
 def follow(
@@ -156,6 +157,7 @@ def follow(
             if way.has_paused and not way.has_link and not _ends_clause(units, target):
                 return None
             target.is_negated = way.is_negated
+            target.is_maybe = way.is_maybe
             target.has_link = way.has_link
             has_verb = way.cues > 0 or not way.has_link
             return _look_after(units, target, has_verb=has_verb)
@@ -173,7 +175,8 @@ def _step(units: Units, at: int, way: _Way) -> int | None:
         is_interjection = roles & WRONG and is_followed(units, at)  # `actually, no: it is B`
         way.is_negated |= not is_interjection
         return at + 1
-    if roles & PREP and read_names(units, at + 1) is None:  # unlike `odpowiedź to B`
+    is_article = roles & (BE | FILL | OPTION) and read_names(units, at + 1)  # `odpowiedź to B`
+    if roles & PREP and not is_article:
         if not way.has_link:
             return _skip_preposition(units, at)
         return at + 1 if roles & _LIGHT_AFTER_CUE else None
@@ -201,6 +204,7 @@ def _pass_light_word(roles: int, way: _Way) -> bool:
     is_verb = bool(roles & BE)
     way.cues += is_verb
     way.has_link |= is_verb
+    way.is_maybe |= bool(roles & MAYBE)
     way.may_break |= is_verb
     return way.cues <= _CUES
 
@@ -266,32 +270,33 @@ def _skip_preposition(units: Units, at: int) -> int | None:
 
 def _look_after(units: Units, target: Named, *, has_verb: bool) -> Named | None:
     """Return the target, negated if a negation follows; None for a condition or a question."""
-    words = units.words
     begin = target.end
-    if words[begin] == _OF and is_word(units, begin + 1):
+    if units.words[begin] == _OF:
         return None
     if begin - 1 in units.options:
         return target  # `(B) Lyon. Lyon is not …` says more of the text
     is_judged = False
     for at in range(begin, begin + _NEGATION):
         roles = units.roles[at]
+        is_asked = units.words[at] in QUESTION_MARKS
+        is_judged |= bool(roles & NOT and units.roles[at + 1] & BE)  # `B nie jest`
         if _denies(roles, is_judged=is_judged):
             return replace(target, is_negated=True, end=at + 1)
-        if roles & IF and not roles & AFTER:
-            return None
         is_judged |= roles & (BE | IT) == BE
-        if words[at] in QUESTION_MARKS:
-            return None if has_verb or is_judged else target
-        is_adverb = is_judged and not roles and is_word(units, at)
-        is_pause = words[at] in COMMAS and units.roles[at + 1] & BE  # `B, is wrong`
-        if (
-            not is_adverb
-            and not is_pause
-            and not roles & _LIGHT_AFTER_LABEL
-            and words[at] not in CLOSE
-        ):
+        if roles & (IF | AFTER) == IF or (is_asked and (has_verb or is_judged)):
+            return None
+        if not _is_passed(units, at):
             break
     return target
+
+
+def _is_passed(units: Units, at: int) -> bool:
+    """Say whether more may be said of a label after this unit: `B, clearly, is wrong`."""
+    if units.roles[at] & _LIGHT_AFTER_LABEL or units.words[at] in CLOSE:
+        return True
+    if units.words[at] in COMMAS:
+        return bool(units.roles[at + 1] & BE)
+    return bool(units.roles[at - 1] & BE) and not units.roles[at] and is_word(units, at)
 
 
 def _denies(roles: int, *, is_judged: bool) -> bool:
@@ -487,14 +492,13 @@ def _note(
         return
     if target.is_negated or context is Context.DENIED:
         findings.exclude(target.choices, at)
-        is_denied = context is Context.DENIED
         target = _follow_contrast(units, target.end)
-        if target is None or (is_denied and not _ends_clause(units, target)):
+        if target is None:
             return
     is_every = len(target.choices) == len(units.choices.choices) > 1
     if target.is_negated or is_every:
         return
-    if not any(units.labels[at : target.end]):
+    if target.is_maybe or not any(units.labels[at : target.end]):
         weight = max(weight, Weight.TENTATIVE)  # a text is stated and no label
     findings.state(target, part, weight, at)
 
@@ -527,7 +531,7 @@ def _is_apposed(units: Units, at: int, target: Named) -> bool:
 def _follow_option(units: Units, at: int) -> Named | None:
     """Return what an option word leads to, if it is `the correct option` or `my choice`."""
     roles = units.roles
-    if at > 0 and units.labels[at - 1] is not None and not units.gaps[at]:
+    if units.labels[at - 1] is not None and not units.gaps[at]:
         return None  # `A项`
     before = skip_back(units, at, FILL & ~(RIGHT | OWN))
     around = roles[at] | roles[before] | roles[at + 1] & RIGHT

@@ -479,13 +479,7 @@ def _list_odd(text: str, tokens: list[str], labels: Labels) -> Iterable[int]:
 def _join_tokens(units: Units, entries: list[_Entry | None], spans: Sequence[_Span]) -> None:
     """Note what the tokens are, and make one unit of each phrase and each option's text."""
     raw = [*units.raw, ""]  # no phrase goes on beyond the end
-    texts = {}
-    for begin, end, choice in spans:
-        texts[begin] = end, choice
-        if end > begin + 1:
-            raw[begin:end] = [""] * (end - begin)
-            entries[begin:end] = [None] * (end - begin)
-        entries[begin] = entries[begin] or _NO_ENTRY
+    texts = _mask_texts(raw, entries, spans)
     is_kept = [True] * units.size
     done = shift = 0
     for at in compress(range(units.size), entries):
@@ -494,14 +488,11 @@ def _join_tokens(units: Units, entries: list[_Entry | None], spans: Sequence[_Sp
         role, branch, label = entries[at] or _NO_ENTRY
         if at in texts:
             done, units.options[at - shift] = texts[at]
-        if branch is not None and raw[at + 1] in branch.roles:
-            end, phrase_role = _find_phrase(raw, at + 1, branch)
-            # `é A` is no phrase with an article.
-            last = (entries[end - 1] or _NO_ENTRY)[2]
-            if phrase_role and (last is None or not units.pieces[3 * end - 1].isupper()):
-                done = end
-                role, label = _read_phrase(phrase_role, units.choices)
-                units.options.pop(at - shift, None)
+        end, phrase_role = _find_phrase(raw, at + 1, branch)
+        if phrase_role and not _ends_with_label(units, entries, end):
+            done = end
+            role, label = _read_phrase(phrase_role, units.choices)
+            units.options.pop(at - shift, None)
         units.roles[at] = role
         units.labels[at] = label
         if label is not None:
@@ -518,6 +509,26 @@ def _join_tokens(units: Units, entries: list[_Entry | None], spans: Sequence[_Sp
         units.labels = list(compress(units.labels, is_kept))
         units.gaps = list(compress(units.gaps, is_kept))
         units.places = [*compress(units.places, is_kept), units.size]
+
+
+def _mask_texts(
+    raw: list[str], entries: list[_Entry | None], spans: Sequence[_Span]
+) -> dict[int, tuple[int, str]]:
+    """Return where option texts end and their choices, by their begin; their words mean nothing."""
+    texts = {}
+    for begin, end, choice in spans:
+        texts[begin] = end, choice
+        if end > begin + 1:
+            raw[begin:end] = [""] * (end - begin)
+            entries[begin:end] = [None] * (end - begin)
+        entries[begin] = entries[begin] or _NO_ENTRY
+    return texts
+
+
+def _ends_with_label(units: Units, entries: list[_Entry | None], end: int) -> bool:
+    """Say whether a phrase ends with a capital label: `é A` is no phrase with an article."""
+    label = (entries[end - 1] or _NO_ENTRY)[2]
+    return label is not None and units.pieces[3 * end - 1].isupper()
 
 
 def _read_phrase(roles: int, labels: Labels) -> tuple[int, str | None]:

@@ -41,7 +41,6 @@ LONG_REMARK = "The answer is B (" + "one " * 20 + ")."
         ("B seems fine to me.", None, "NOTHING_STATED", "only_named"),
         ("Probably B.", None, "B", None),
         ("The answer is D. Then Canberra rocks.", CITIES, "D", None),
-        ("A) Paris B. Lyon", None, "SEVERAL_CHOICES", None),
         (
             "'Het juiste antwoord is C', stond er in de kantlijn.",
             None,

@@ -521,7 +521,7 @@ def test_labels_joined_to_others_are_read_with_them(
             "answer_cue",
             "answer to the first question is B",
         ),
-        ("The answer to this: B", "ABCD", "B", "answer_cue", "answer to this: B"),
+        ("The answer to this: B", "ABCD", "B", "conclusion", "B"),
         ("The answer to this. B", "ABCD", "NOTHING_STATED", None, None),
         ("The answer, I think, is B", "ABCD", "B", "answer_cue", "answer, I think, is B"),
         ("The answer is, B", "ABCD", "B", "answer_cue", "answer is, B"),

@@ -214,7 +214,7 @@ def show(
         ("- x-B चुनता हूँ", "AB", "NOTHING_STATED", None, None),
         ("A. x\nB", "AB", "B", "label_line", "B"),
         ("I think A and B are right", "AB", "NOTHING_STATED", None, None),
-        ("\\boxed{C-x", "AB", "NOTHING_STATED", None, None),
+        ("\\boxed{C-x", "AB", "NOT_A_CHOICE", "boxed", "\\boxed{C"),
         ("\nNo, it's B) Correct.", "ABC", "B", "named_right", "B) Correct"),
         ("Answer: B: red 아니라 C입니다", "ABC", "SEVERAL_CHOICES", "answer_cue", "Answer: B"),
         ("\nC. green", "ABCD", "C", "first_label", "C"),

@@ -215,8 +215,6 @@ def _opens(units: Units, place: Statement) -> bool:
     mark, after = units.words[end], units.roles[end + 1]
     if before >= 0 or mark not in _SETTING_OFF or not _is_text(place) or len(units.text_ends) > 1:
         return False
-    if end >= units.size - 1:
-        return True
     if mark in QUESTION_MARKS or after & _DOUBT or units.words[place.begin].isdecimal():
         return False
     if mark not in COMMAS or after & AFTER:
@@ -657,7 +655,7 @@ def _leads_on(units: Units, text: int, end: int) -> bool:
 
 
 def _is_contradicted(units: Units, decision: Decision, findings: Findings) -> bool:
-    """Say whether a weaker statement names another choice, and nothing turns from it to the answer."""
+    """Say whether a weaker statement names another choice, from which nothing turns."""
     for statement in findings.statements:
         if not statement.choices or decision.choice in statement.choices:
             continue

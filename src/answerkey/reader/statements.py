@@ -619,10 +619,9 @@ def _follow_hint(units: Units, at: int) -> Named | None:
         return None
     if _is_asked(units, target):
         return None
-    is_text = target.end - 1 in units.options
-    if target.is_wrapped or is_text or units.plays(begin, target.end, OPTION):
-        return target
-    return None if roles & MATCH else target
+    if roles & MATCH and not target.is_wrapped and not units.plays(begin, target.end, OPTION):
+        return None
+    return target
 
 
 def _ends_clause(units: Units, target: Named) -> bool:
@@ -694,9 +693,9 @@ def read_subject(units: Units, at: int, findings: Findings) -> None:
     names = read_names(units, at)
     if names is None:
         return
-    is_inverted = begin > 0 and bool(units.roles[begin - 1] & (BE | LEAVE))
+    is_inverted = bool(units.roles[begin - 1] & (BE | LEAVE))
     verdict = _read_verdict(units, names, has_verb=is_inverted)
-    if verdict is None or (is_inverted and not verdict.is_full):
+    if verdict is None:
         return
     is_condition = units.roles[verdict.end] & (IF | AFTER) == IF
     if is_condition or units.words[verdict.end] in QUESTION_MARKS:
@@ -704,10 +703,7 @@ def read_subject(units: Units, at: int, findings: Findings) -> None:
     context = read_context(units, begin)
     if context is Context.HYPOTHETICAL:
         return
-    is_denied = context is Context.DENIED
-    if is_denied and verdict.is_wrong:
-        return
-    if verdict.is_wrong != (verdict.is_negated or is_denied):
+    if verdict.is_wrong != (verdict.is_negated or context is Context.DENIED):
         findings.exclude(names.choices, begin)
     elif not verdict.is_wrong:
         _state_subject(units, names, verdict, findings, begin)
@@ -738,13 +734,12 @@ def _find_begin(units: Units, at: int) -> int | None:
     word, roles = units.words[before], units.roles[before]
     if word == BREAK:
         return before + 1
-    is_joint = roles & (AND | OR) or word in JOINTS
-    if is_joint and labels[units.skip_back(before - 1, JOINTS, 1)] is not None:
+    if roles & (AND | OR) and labels[units.skip_back(before - 1, JOINTS, 1)] is not None:
         earlier = labels[max(before - _BACK, 0) : before]
         return before + 1 if labels[at] in earlier else None  # `between C and D, C is better`
     if roles & THAT and units.words[before - 1] in SENTENCE_ENDS:
         return None  # `That B is right cannot be said.`
-    if is_word(units, at + 1) and not units.gaps[at + 1] and not units.token(at + 1).isascii():
+    if not units.gaps[at + 1] and not units.token(at + 1).isascii():
         return at  # `거짓이므로 B가 정답입니다`
     if roles & _BEFORE_SUBJECT or word in _FREE or units.options.get(before) == labels[at]:
         return before + 1
@@ -757,7 +752,7 @@ def _read_verdict(units: Units, names: Named, *, has_verb: bool = False) -> _Ver
     end = min(at + _VERDICT_REACH, units.size)
     verdict = _Verdict(has_verb)
     is_it = not ~units.roles[at] & (BE | IT)
-    verdict.is_answer = at < end and is_it and is_followed(units, at)  # `B it is.`
+    verdict.is_answer = is_it and is_followed(units, at)  # `B it is.`
     while at < end and _add_to_verdict(units, at, verdict):
         at += 1
     verdict.end = at
@@ -791,6 +786,4 @@ def _add_to_verdict(units: Units, at: int, verdict: _Verdict) -> bool:
     if word in DASHES:
         verdict.has_verb = True
         return True
-    if word in WRAPPING:
-        return not verdict.is_right or bool(roles & _LIGHT_IN_VERDICT)
     return bool(roles & _LIGHT_IN_VERDICT)

@@ -71,6 +71,7 @@ _POINTERS = ARROWS | {"<", "\u2190", "\u21d0", "\u2b05", "\u2b05\ufe0f", "\U0001
 _INLINE_MARKS = (LABEL_MARKS - DASHES - COMMAS) | EQUALS | ARROWS | {"|", "\u3001"}
 _VERDICTS = RIGHT | WRONG | YES
 _AFTER_VERDICT = AFTER | ANSWER | OPTION | NOT
+_PLANS = frozenset({"let", "let's"})
 BOLD = frozenset({"**", "__", "***"})
 #: `A: T`, `B: F`; in Romance languages `V`.
 _INITIALS = frozenset("tfv")
@@ -123,8 +124,9 @@ def lay_out(units: Units) -> LineLayout:
     breaks = list(list_places(units.words, BREAK))
     for end in breaks[: 1 - MARGIN]:
         first = units.words[begin : begin + 2]
-        if first == ["a", mark] and end > begin + 2:
-            # `A:` only answers the `Q:` before it.
+        is_thought = first == ["a", ":"] and units.words[begin + 2] in _PLANS
+        if is_thought or (first == ["a", mark] and end > begin + 2):
+            # `A:` only answers the `Q:` before it: `A: Let's think step by step.`
             units.labels[begin] = None
             units.named.remove(begin)
             begin += 2
@@ -165,7 +167,7 @@ def _describe(units: Units, line: Line, names: Named) -> None:
     if is_over:
         line.is_echo = has_text
         line.is_bare = not has_text
-    is_part = position is not None and is_small(units, position) and not has_text
+    is_part = position is not None and is_small(units, position) and not line.is_echo
     if is_part and units.size > _SHORT_TEXT:
         line.is_bare = False
         return
@@ -491,7 +493,7 @@ def _state_first(units: Units, lines: Sequence[Line], findings: Findings) -> Non
         return
     is_repeated = len(distinct) < len(choices)
     if is_repeated or len(distinct) == len(lines[0].choices):
-        _state_line(lines[0], "first_label", Weight.TENTATIVE, findings)
+        _state_line(lines[0], "first_label", Weight.DEFINITE, findings)
         return
     statement = Statement(distinct, "first_label", Weight.DEFINITE, lines[0].begin, end)
     findings.statements.append(statement)

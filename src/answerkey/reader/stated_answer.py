@@ -665,7 +665,8 @@ def _is_contradicted(units: Units, decision: Decision, findings: Findings) -> bo
         if statement.begin >= decision.end:
             return True
         is_label = any(units.labels[statement.begin : statement.end])
-        is_firm = is_object(units) or (is_label and statement.weight is not Weight.TENTATIVE)
+        is_firm = is_label and statement.weight is not Weight.TENTATIVE
+        is_firm = is_firm or is_object(units) or _leads_from_text(units, statement, decision)
         if is_firm and not _is_turned(units, statement, decision):
             return True
     return False
@@ -676,6 +677,14 @@ def _is_turned(units: Units, statement: Statement, decision: Decision) -> bool:
     if units.plays(statement.begin, decision.end, MAYBE | BUT):
         return True
     return any(statement.end <= at < decision.end for at in _find_corrections(units))
+
+
+def _leads_from_text(units: Units, statement: Statement, decision: Decision) -> bool:
+    """Say whether an answer is what its own sentence concludes from another option's text."""
+    if statement.end > decision.begin or statement.end - 1 not in units.options:
+        return False
+    between = units.words[statement.end : decision.begin]
+    return len(between) <= 2 * WRAPS and SENTENCE_ENDS.isdisjoint(between)
 
 
 def _is_denied(units: Units, decision: Decision, findings: Findings) -> bool:

@@ -49,8 +49,6 @@ _BOXED_LETTERS = {
     for first in (0x1F150, 0x1F170, 0x1F1E6)
     for place in range(26)
 }
-#: Cyrillic capitals that look like Latin ones.
-_LATIN_TWINS = dict(zip("\u0410\u0412\u0421\u0415", "abce", strict=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,8 +72,7 @@ class Labels:
         if len(token) > _LONGEST_LABEL:
             return None
         if self.is_plain:
-            twin = _LATIN_TWINS.get(token, "")
-            return self.by_key.get(_strip_label(word).lower()) or self.by_key.get(twin)
+            return self.by_key.get(_strip_label(word).lower())
         return self.by_key.get(self.fold(token))
 
     def resembles(self, token: str) -> bool:

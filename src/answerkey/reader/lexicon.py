@@ -285,7 +285,7 @@ def normalize_word(token: str) -> str:
         return token.lower()
     if len(token) <= LONGEST_TOKEN:
         token = unicodedata.normalize("NFKC", token)
-    word = token.lower().replace("\u2019", "'")
+    word = token.lower().replace("\u2019", "'").replace("i\u0307", "i")  # Turkish dotted capital
     if max(word) < _FIRST_ARABIC:
         return word
     return word.translate(_ARABIC_FORMS) or word  # a word must not become empty

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
@@ -29,7 +29,6 @@ from answerkey.reader.lexicon import (
     MATHEMATICS,
     MAYBE,
     NOT,
-    NOT_AFTER,
     OPEN,
     OPTION,
     OR,
@@ -40,7 +39,6 @@ from answerkey.reader.lexicon import (
     QUOTES,
     RIGHT,
     ROUND_CLOSE,
-    ROUND_OPEN,
     SO,
     STOPS,
     WRONG,
@@ -73,6 +71,7 @@ _POINTERS = ARROWS | {"<", "\u2190", "\u21d0", "\u2b05", "\u2b05\ufe0f", "\U0001
 _INLINE_MARKS = (LABEL_MARKS - DASHES - COMMAS) | EQUALS | ARROWS | {"|", "\u3001"}
 _VERDICTS = RIGHT | WRONG | YES
 _AFTER_VERDICT = AFTER | ANSWER | OPTION | NOT
+_PLANS = frozenset({"let", "let's"})
 BOLD = frozenset({"**", "__", "***"})
 #: `A: T`, `B: F`; in Romance languages `V`.
 _INITIALS = frozenset("tfv")
@@ -85,7 +84,7 @@ class Line:
 
     `names` are the labels that it begins with. `is_bare`: there is nothing else on it. `is_echo`:
     there is the label with its own option's text and nothing else. `is_labelled`: the label is set
-    off from what follows. `is_maybe`: words before the label call it a guess. `sign`: a tick, a
+    off from what follows. `sign`: a tick, a
     cross or a check box before the label. `is_inline`: an item, not the whole line.
     """
 
@@ -95,7 +94,6 @@ class Line:
     is_bare: bool = False
     is_labelled: bool = False
     is_echo: bool = False
-    is_maybe: bool = False
     sign: str = ""
     is_inline: bool = False
 
@@ -126,8 +124,9 @@ def lay_out(units: Units) -> LineLayout:
     breaks = list(list_places(units.words, BREAK))
     for end in breaks[: 1 - MARGIN]:
         first = units.words[begin : begin + 2]
-        if first == ["a", mark] and end > begin + 2:
-            # `A:` only answers the `Q:` before it.
+        is_thought = first == ["a", ":"] and units.words[begin + 2] in _PLANS
+        if is_thought or (first == ["a", mark] and end > begin + 2):
+            # `A:` only answers the `Q:` before it: `A: Let's think step by step.`
             units.labels[begin] = None
             units.named.remove(begin)
             begin += 2
@@ -145,53 +144,36 @@ def _read_line(units: Units, begin: int, end: int) -> Line:
     if first == len(units.named) or units.named[first] >= min(end, begin + 2 * _LEAD):
         return line
     at = begin
-    lead = 0
-    leading = _LEADING_ROLES
-    if units.words[begin] == "|":
-        leading |= ANSWER
     while at < min(end, begin + _LEAD) and find_label(units, at) is None:
         if is_sign(units, at):
             line.sign = units.words[at]
-        elif not units.roles[at] & leading and not _may_lead(units, at):
+        elif not units.roles[at] & _LEADING_ROLES and not _may_lead(units, at):
             return line
-        lead |= units.roles[at]
         at += 1
     names = read_names(units, at)
     if names is not None and names.end <= end:
-        _describe(units, line, names, lead)
+        _describe(units, line, names)
     return line
 
 
-def _describe(units: Units, line: Line, names: Named, lead: int) -> None:
-    """Note what a line is that begins with these labels, after words with the roles `lead`."""
+def _describe(units: Units, line: Line, names: Named) -> None:
+    """Note what a line is that begins with these labels."""
     end = names.end
     if not BOXES.isdisjoint(units.words[line.begin : end]):
         return
-    if units.plays(end, min(end + 3, line.end), NOT_AFTER):
-        return
-    if end < line.end and units.roles[end] & OPTION and not units.gaps[end]:
-        names = replace(names, end=end + 1)  # `A项`
     is_over = all(_may_trail(units, at) for at in range(names.end, line.end))
     position = find_label(units, names.begin)
     has_text = position in units.text_ends
     if is_over:
         line.is_echo = has_text
-        line.is_bare = not has_text and not _is_cell(units, line, names, lead)
+        line.is_bare = not has_text
     is_part = position is not None and is_small(units, position) and not line.is_echo
     if is_part and units.size > _SHORT_TEXT:
         line.is_bare = False
         return
     line.names = names
-    line.is_maybe = bool(lead & MAYBE)
-    if not line.is_bare and not lead & (MAYBE | SO | OWN | FILL):
+    if not line.is_bare:
         line.is_labelled = has_text or _is_labelled(units, names)
-
-
-def _is_cell(units: Units, line: Line, names: Named, lead: int) -> bool:
-    """Say whether a label is a cell of a table, and not of the row that ends the text."""
-    if lead & (OPTION | ANSWER) or line.end == units.size:
-        return False
-    return "|" in units.words[line.begin : names.begin]
 
 
 def is_sign(units: Units, at: int) -> bool:
@@ -229,7 +211,7 @@ def _is_labelled(units: Units, names: Named) -> bool:
     word, roles = words[at], units.roles[at]
     if word == "|":  # a row of a table
         return False
-    if len(names.choices) > 1 or at == units.size or roles & AFTER:
+    if at == units.size or roles & AFTER:
         return True
     closing = words[at - 1]
     is_closed = closing in ROUND_CLOSE or words[names.begin] in OPEN
@@ -273,15 +255,12 @@ def _find_inline(units: Units, lines: Sequence[Line]) -> Iterator[list[Line]]:
     needed = max(min(_LISTED, len(choices)), _FEWEST)
     for line in lines:
         items: list[int] = []
-        first_mark = ""
         first = bisect_left(units.named, line.begin)
         for at in units.named[first : bisect_left(units.named, line.end)]:
             if len(items) == len(choices) or units.labels[at] != choices[len(items)]:
                 continue
-            mark = _find_mark(units, at)
-            if mark and mark == (first_mark or mark):
+            if _find_mark(units, at):
                 items.append(at)
-                first_mark = mark
         if len(items) >= needed:
             yield [_read_item(units, *span) for span in pairwise([*items, line.end])]
 
@@ -289,8 +268,7 @@ def _find_inline(units: Units, lines: Sequence[Line]) -> Iterator[list[Line]]:
 def _read_item(units: Units, begin: int, end: int) -> Line:
     text_end = units.text_ends.get(begin, begin + 1)
     names = Named((str(units.labels[begin]),), begin, text_end)
-    is_over = _AROUND_ITEM.issuperset(units.words[text_end:end])
-    is_echo = begin in units.text_ends and is_over
+    is_echo = _AROUND_ITEM.issuperset(units.words[text_end:end])
     return Line(begin, end, names, is_labelled=True, is_echo=is_echo, is_inline=True)
 
 
@@ -298,18 +276,14 @@ def _find_mark(units: Units, at: int) -> str:
     """Return the mark that sets a label off as the item of a list; nothing if there is none."""
     roles = units.roles
     at += 1
-    while not units.gaps[at] and (units.words[at] in DRESS or roles[at] & OPTION):
+    while units.words[at] in DRESS or roles[at] & OPTION:
         at += 1  # `A项:`
     word = units.words[at]
-    if is_sign(units, at):
-        return UNCHECKED
     if word in _INLINE_MARKS or (word in DASHES and units.gaps[at]):
         return word
-    if roles[at] & _VERDICTS and not units.token(at).isascii():
-        return UNCHECKED
-    if roles[at + 1] & _VERDICTS and (word in DASHES or word in ROUND_OPEN):
-        return word
-    return ""
+    if roles[at] & _VERDICTS:
+        return UNCHECKED  # `A ✓`
+    return word if roles[at + 1] & _VERDICTS else ""
 
 
 # Questions in a reply: a model may go on with one of its own, or repeat the one it was asked.
@@ -342,20 +316,15 @@ def _opens_question(units: Units, at: int) -> bool:
     word = words[at]
     after = words[at + 1 : at + 5]
     if after[0] == BREAK:
-        return words[at - 1][:1] == "#" or (at > 0 and word in SPEAKERS)
-    is_quantity = word == "q" and ":" not in after[:2] and after[1] not in {".", ")"}
-    if is_quantity:
-        return False
-    is_numbered = after[0].isdecimal() or (not word and after[0] == ".")
+        return at > 0 and (word in SPEAKERS or words[at - 1][:1] == "#")
+    is_numbered = after[0].isdecimal() or not word
     return is_numbered or not _AFTER_QUESTION.isdisjoint(after)
 
 
 def _find_question(units: Units, lines: Sequence[Line], items: Sequence[Line]) -> int | None:
     """Return where a question with these options begins; None if they are no question's options."""
     choices = units.choices.choices
-    if items[0].choices[0] != choices[0] or len(items) < min(_LISTED, len(choices)):
-        return None
-    if any(judge(units, item) is not None for item in items):
+    if items[0].choices[0] != choices[0] or any(judge(units, item) is not None for item in items):
         return None
     first = items[0].begin
     at = bisect_right(lines, first, key=lambda line: line.begin) - 1
@@ -383,10 +352,9 @@ def is_foreign(units: Units, items: Sequence[Line]) -> bool:
         options.setdefault(choice, set()).update(_list_content(words))
     compared = shared = remarks = 0
     for item in items:
-        begin = item.label_end
+        remarks += units.plays(item.label_end, item.label_end + 3, IT)
         here = _list_content(units.raw[units.places[item.begin] + 1 : units.places[item.end]])
         option = options.get(item.choices[0])
-        remarks += units.plays(begin, begin + 3, IT)
         if option and here:
             compared += 1
             shared += not option.isdisjoint(here)
@@ -415,25 +383,24 @@ def read_lines(units: Units, layout: LineLayout, findings: Findings) -> None:
 
 
 def _state_line(line: Line, part: str, weight: Weight, findings: Findings) -> None:
-    if line.is_maybe:
-        weight = max(weight, Weight.TENTATIVE)
     findings.state(line.names, part, weight, line.begin)
 
 
 def _read_bare(units: Units, layout: LineLayout, findings: Findings) -> None:
     """Note labels on lines of their own, if they are not the items of a list."""
-    bare = [line for line in layout.lines if line.is_bare]
-    if not bare:
-        return
     listed: set[int] = set()
     for items in layout.lists:
-        if len(items) >= _LISTED and not all(item.is_bare for item in items):
+        if len(items) >= _LISTED and not items[0].is_bare:
             listed.update(item.begin for item in items if not item.sign)
-    bare = [line for line in bare if line.begin not in listed]
-    bare = [line for line in bare if judge(units, line) is not False]
+    bare = []
+    for line in layout.lines:
+        if line.is_bare and line.begin not in listed and judge(units, line) is not False:
+            bare.append(line)
     if len({line.choices for line in bare}) < max(_LISTED, len(units.choices.choices)):
         for line in bare:
-            _state_line(line, "label_line", Weight.DEFINITE, findings)
+            is_asked = units.words[line.end - 1] in QUESTION_MARKS
+            weight = Weight.TENTATIVE if is_asked else Weight.DEFINITE
+            _state_line(line, "label_line", weight, findings)
 
 
 def _read_verdicts(units: Units, layout: LineLayout, findings: Findings) -> None:
@@ -455,7 +422,7 @@ def _read_verdicts(units: Units, layout: LineLayout, findings: Findings) -> None
     if len(choices) == count:
         for line in right:
             _state_line(line, "verdict_list", Weight.VERDICT, findings)
-    elif len(right) == 1 == len(choices) and is_marked and len(judged) >= min(_LISTED, count):
+    elif len(right) == 1 == len(choices) and is_marked and len(judged) > 1:
         _state_line(right[0], "marked_option", Weight.VERDICT, findings)
 
 
@@ -495,10 +462,10 @@ def _read_labelled(
         return
     if first.is_labelled and not _opens_list(units, labelled) and not _is_inline_list(units, first):
         _state_first(units, lines, findings)
-    elif last.is_labelled and last is not first and _is_only(units, layout.lists, labelled):
-        if not _is_inline_list(units, last) and units.words[units.size - 1] not in COLONS:
+    elif last.is_labelled and last is not first and is_alone:
+        if units.words[units.size - 1] not in COLONS:
             _state_line(last, "last_label", Weight.DEFINITE, findings)
-    elif is_alone and not first.is_labelled and _is_led(units, lines, labelled[0]):
+    elif is_alone and _is_led(units, lines, labelled[0]):
         _state_line(labelled[0], "after_colon", Weight.VERDICT, findings)
 
 
@@ -509,16 +476,6 @@ def _is_led(units: Units, lines: Sequence[Line], line: Line) -> bool:
     return bool(is_verb) and units.words[line.begin] not in MATHEMATICS
 
 
-def _is_only(units: Units, lists: Sequence[Sequence[Line]], labelled: Sequence[Line]) -> bool:
-    """Say whether the last label is the only one but for a list of all options."""
-    if len(labelled) == 1:
-        return True
-    full = [items for items in lists if len(items) == len(units.choices.choices)]
-    if len(full) != 1 or len(labelled) != len(full[0]) + 1:
-        return False
-    return labelled[-1] not in full[0] and judge(units, labelled[-1]) is not False
-
-
 def _state_first(units: Units, lines: Sequence[Line], findings: Findings) -> None:
     """Note a label that opens the text: several choices if others are listed right after it.
 
@@ -526,13 +483,8 @@ def _state_first(units: Units, lines: Sequence[Line], findings: Findings) -> Non
     """
     choices = list(lines[0].choices)
     end = lines[0].label_end
-    if not units.option_texts:
-        for at in range(end + 1, lines[0].end - 2):
-            if units.labels[at] and units.token(at).isupper() and _find_mark(units, at):
-                choices.append(str(units.labels[at]))  # `A) Paris B. Lyon`
-                end = at + 1
     for line in lines[1:]:
-        if not (line.is_labelled or line.is_bare) or not is_listed(units, line):
+        if not line.choices or not is_listed(units, line):
             break
         choices += line.choices
         end = line.end

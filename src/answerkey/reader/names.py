@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from answerkey.reader.lexicon import (
     AFTER,
@@ -103,6 +103,8 @@ def _begins_well(units: Units, position: int) -> bool:
         return True
     before = units.words[position - 1]
     if units.token(position).isdecimal():
+        if len(before) == 1 and before.isascii() and before.isalpha():
+            return False  # `x2`
         is_formula = "$" in units.words[position + 1 : position + 3]
         return before not in DASHES and (before != "$" or is_formula)
     if before not in HYPHENS or position == 1:
@@ -114,8 +116,6 @@ def stands(units: Units, position: int, at: int) -> bool:
     """Say whether a label is set off from what follows it and its wrapping, which is at `at`."""
     if is_end(units, at) or position in units.text_ends:
         return True
-    if _is_initial(units, position) or _is_initial(units, position - 2):
-        return False
     has_gap = bool(units.gaps[at])
     is_option = position > 0 and units.roles[position - 1] & OPTION
     if is_option and not units.token(position).islower():
@@ -136,14 +136,6 @@ def _ends_option(units: Units, position: int, at: int) -> bool:
     if units.gaps[at] or not is_word(units, at):
         return True
     return _may_touch(units, position, at)
-
-
-def _is_initial(units: Units, at: int) -> bool:
-    """Say whether a letter abbreviates, with another: `B. F. Skinner`, `500 B.C.`."""
-    words = units.words
-    if at < 0 or words[at + 1] != "." or words[at + 3] != ".":
-        return False
-    return units.token(at).isupper() and len(words[at + 2]) == 1
 
 
 def _spoils(units: Units, at: int) -> bool:
@@ -270,6 +262,10 @@ class Named:
     is_maybe: bool = False
     has_link: bool = False
 
+    def begin_at(self, begin: int) -> Named:
+        """Return the same choices with another beginning, as they are before any cue."""
+        return Named(self.choices, begin, self.end, self.is_wrapped, self.clashes)
+
 
 def read_names(units: Units, at: int) -> Named | None:
     """Return the labels named from here on, if they are set off from the words around them."""
@@ -281,7 +277,7 @@ def read_names(units: Units, at: int) -> Named | None:
     names = units.names[position]
     if not isinstance(names, Named):
         return None
-    return names if position == at else replace(names, begin=at)
+    return names if position == at else names.begin_at(at)
 
 
 def _read_names_at(units: Units, position: int) -> Named | None:
@@ -333,10 +329,11 @@ def _is_other(units: Units, position: int) -> bool:
     text = units.option_texts[units.choices.choices.index(owner)]
     if units.token(position) not in text:
         return False  # `C` is not the text `c`
-    before = units.skip_back(position - 1, DRESS)
-    if units.roles[before] & OPTION:
+    before = units.skip_back(position - 1, OPEN)
+    is_bracketed = not _BRACKETS.isdisjoint(units.words[before + 1 : position])
+    if units.roles[before] & (ANSWER | OPTION):
         return False
-    return units.words[before] not in _BRACKETS or units.words[position].isdecimal()
+    return not is_bracketed or units.words[position].isdecimal()
 
 
 def _is_all(units: Units, position: int) -> bool:

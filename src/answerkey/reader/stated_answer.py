@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -69,18 +69,19 @@ from answerkey.reader.lines import (
     read_lines,
 )
 from answerkey.reader.markup import MARKUP, find_parts, read_markup, simplify
-from answerkey.reader.names import is_object, is_small, is_word, read_names
+from answerkey.reader.names import close_label, is_object, is_small, is_word, read_names
 from answerkey.reader.statements import (
     REACH,
     SENTENCE_ENDS,
+    Context,
     Findings,
     Statement,
     Weight,
     is_inserted,
+    read_context,
     read_cue,
     read_subject,
     read_text,
-    skip_back,
 )
 from answerkey.reader.units import WRAPS, Labels, Units, read_labels, split_units
 
@@ -106,152 +107,159 @@ class Decision:
     doubt: str | None = None
 
 
-# Answers without a label: a text that asserts the full text of one option and of no other.
+# What a reply names where no words state it: first, last, or as the only one.
 
-#: A longer text argues; an option's text in it need not be its answer.
+#: A longer text argues; an option that it names need not be its answer.
 _MOST_ASSERTED = 60
 #: In a longer text, the answer that opens it begins within so many units.
 _LONGEST_OPENING = 8
 _LONGEST_DENIAL = 10
-_PAIR = 2
-
+_NEAR = 6
 _SENTENCE = 40
 _DENIAL = NOT | WRONG | DROP | NOT_AFTER | REFUSE
 _DOUBT = _DENIAL | IF | SAYS | NONE
-#: `Let me check the next: option D.`
-_PLANS = frozenset(
-    {
-        "let",
-        "let's",
-        "next",
-        "check",
-        "compare",
-        "consider",
-        "possible",
-        "examine",
-        "verify",
-        "mistake",
-    }
-)
 _SETTING_OFF = SENTENCE_ENDS | COMMAS | COLONS | DASHES
 _SAYING = COLONS | EQUALS | ARROWS | {"\u2208", "\u2248"}
 
 
-def _list_texts(
-    units: Units,
-    begin: int,
-    end: int,
-    *,
-    with_labels: bool = False,
-) -> Iterator[Statement]:
+def _list_texts(units: Units, begin: int, end: int) -> Iterator[Statement]:
     """Yield the option texts that have no label before them, as statements.
 
     One without choices is the text of several options. A label in brackets may follow a text; one
     of another option clashes with it, and so does a text that is another choice's label.
     """
-    attached = {text_end - 1: label for label, text_end in units.text_ends.items()}
+    attached = {text_end - 1 for text_end in units.text_ends.values()}
     for at, choice in units.options.items():
-        if not begin <= at < end or (at in attached and not with_labels):
+        if not begin <= at < end or at in attached:
             continue
         if not choice:
             yield Statement((), "option_text", Weight.TENTATIVE, at, at + 1)
             continue
         text = read_text(units, choice, at + 1)
         clashes = text.clashes or units.labels[at] not in {None, choice}
-        first = attached.get(at, at)
-        yield Statement(text.choices, "option_text", Weight.TENTATIVE, first, text.end, clashes)
+        yield Statement(text.choices, "option_text", Weight.TENTATIVE, at, text.end, clashes)
 
 
-def _read_assertion(units: Units) -> Statement | None:
-    """Return the only option whose text a reply asserts: first, last, or alone."""
-    options = units.options
-    in_order = tuple(options.values()) == units.choices.choices
-    if not options or (in_order and len(options) > _PAIR):
-        return None  # every option in its order is a list
-    if units.size > _MOST_ASSERTED:
-        texts = list(_list_texts(units, 0, _LONGEST_OPENING))
-        texts += _list_texts(units, units.size - _MOST_ASSERTED, units.size)
-        asserted = _filter_texts(units, texts, _opens, _concludes)
-    else:
-        texts = list(_list_texts(units, 0, units.size))
-        asserted = _filter_texts(units, texts, _opens, _concludes)
-        if not asserted and _is_undoubted(units, texts):
-            asserted = _filter_texts(units, texts, _is_asserted_alone)
-        if not asserted:
-            texts = list(_list_texts(units, 0, units.size, with_labels=True))
-            asserted = _filter_texts(units, texts, _concludes, _is_lone)
-    if len({text.choices for text in asserted}) != 1 or not asserted[0].choices:
+def _list_named(units: Units, excluded: Collection[str]) -> list[Statement]:
+    """Return the places that name a choice, by its label or its option's text, in their order.
+
+    Choices that the text excludes are left out, and the options as the text repeats them.
+    """
+    named = list(_list_texts(units, 0, units.size))
+    covered: set[int] = set()
+    for text in named:
+        covered.update(range(text.begin, text.end))
+    echo = list(units.text_ends)[: len(units.choices.choices)]
+    if tuple(units.labels[at] for at in echo) == units.choices.choices:
+        covered.update(echo)
+    for at in units.named:
+        if at not in covered and _is_mention(units, at):
+            choices = (str(units.labels[at]),)
+            end = close_label(units, at)
+            named.append(Statement(choices, "conclusion", Weight.VERDICT, at, end))
+    named = [place for place in named if not set(place.choices) & set(excluded)]
+    return sorted(named, key=lambda place: place.begin)
+
+
+def _read_named(units: Units, findings: Findings) -> Statement | None:
+    """Return the place that names the answer of a reply that states none in words."""
+    named = _list_named(units, findings.excluded)
+    if not named:
         return None
-    return asserted[-1]
+    answers = []
+    if _opens(units, named[0]):
+        answers.append(named[0])
+    if _concludes(units, named[-1]):
+        answers.append(named[-1])
+    if not answers and _is_only(units, named) and _is_clear(units, named):
+        answers.append(named[-1])
+    if len({place.choices for place in answers}) != 1 or not answers[0].choices:
+        return None
+    return answers[-1]
 
 
-def _filter_texts(
-    units: Units,
-    texts: Sequence[Statement],
-    *tests: Callable[[Units, Statement], bool],
-) -> list[Statement]:
-    """Return the texts that pass one of the tests."""
-    return [text for text in texts if any(test(units, text) for test in tests)]
+def _read_last(units: Units, findings: Findings) -> None:
+    """Note a label with which the text ends, after a verb, a colon or the like."""
+    last = units.skip_back(units.size - 1, _ENDINGS)
+    if not units.named or units.named[-1] != last:
+        return
+    names = read_names(units, last)
+    if names is None or is_small(units, last) or set(names.choices) & set(findings.excluded):
+        return
+    if any(statement.end > last for statement in findings.statements):
+        return
+    place = Statement(names.choices, "conclusion", Weight.VERDICT, last, names.end, names.clashes)
+    if _concludes(units, place):
+        before, _ = _skip_dress(units, place)
+        place.clashes |= units.options.get(before - 1, names.choices[0]) not in names.choices
+        findings.statements.append(place)
 
 
-def _is_undoubted(units: Units, texts: Sequence[Statement]) -> bool:
-    """Say whether one option is spoken of, and nothing in the reply denies or doubts anything."""
-    if len({text.choices for text in texts}) != 1:
-        return False
-    doubt = _DOUBT
-    if units.size <= _LONGEST_DENIAL and texts[0].begin == 0:
-        doubt &= ~NOT  # `No, it is not.`
-    inside = {text.begin for text in texts}
-    return not any(roles & doubt and at not in inside for at, roles in enumerate(units.roles))
+def _is_text(place: Statement) -> bool:
+    return place.part == "option_text"
 
 
-def _skip_dress(units: Units, text: Statement) -> tuple[int, int]:
-    """Return the unit before a text, its articles and what opens it, and the one after it."""
-    before = units.skip_back(skip_back(units, text.begin, FILL), OPEN)
-    return before, units.skip(text.end, CLOSE)
+def _skip_dress(units: Units, place: Statement) -> tuple[int, int]:
+    """Return the unit before a place, its articles and what opens it, and the one after it."""
+    light = FILL if _is_text(place) else FILL | OPTION | ANSWER
+    before = place.begin - 1
+    last = max(before - 2 * WRAPS, -1)
+    while before > last and (units.words[before] in OPEN or units.roles[before] & light):
+        before -= 1
+    return before, units.skip(place.end, CLOSE)
 
 
-def _opens(units: Units, text: Statement) -> bool:
+def _opens(units: Units, place: Statement) -> bool:
     """Say whether the reply begins with this text, set off from what follows: `Invalid: it …`."""
-    before, end = _skip_dress(units, text)
+    before, end = _skip_dress(units, place)
     mark, after = units.words[end], units.roles[end + 1]
-    if before >= 0 or len(units.text_ends) > 1 or mark not in _SETTING_OFF:
+    if before >= 0 or mark not in _SETTING_OFF or not _is_text(place) or len(units.text_ends) > 1:
         return False
-    if end >= units.size - 1:
+    if mark in QUESTION_MARKS or after & _DOUBT or units.words[place.begin].isdecimal():
+        return False
+    if mark not in COMMAS or after & AFTER:
         return True
-    if mark in QUESTION_MARKS or after & _DOUBT:
-        return False
-    return mark not in COMMAS or bool(after & AFTER)
+    return len(units.options) == 1 and _is_undoubted(units, [place])
 
 
-def _concludes(units: Units, text: Statement) -> bool:
-    """Say whether the last sentence says, with a verb or a mark, that it is this text."""
-    words = units.words
-    before, end = _skip_dress(units, text)
-    if before < 0 or not _is_last(units, end) or words[before] == "to":
+def _concludes(units: Units, place: Statement) -> bool:
+    """Say whether the last sentence says, with a verb or a mark, that it is this choice."""
+    before, end = _skip_dress(units, place)
+    if before < 0 or not _is_last(units, end) or _is_of_label(units, place):
         return False
-    is_said = words[before] in _SAYING or units.roles[before] & BE
-    if not is_said and words[text.begin - 1] not in BOLD:
-        return False
-    if _is_of_label(units, before):
+    is_led = _is_led_text if _is_text(place) else _is_led_label
+    return is_led(units, place, before) and read_context(units, place.begin) is Context.ASSERTED
+
+
+def _is_led_text(units: Units, place: Statement, before: int) -> bool:
+    """Say whether a verb, a colon or emphasis stands before an option's text."""
+    if units.words[before] == "to" or _has_alternative(units, before - _NEAR, before):
         return False
     # A longer text may be cut off if there is no full stop, and a number in it be any step.
-    is_stopped = not STOPS.isdisjoint(words[end : end + WRAPS])
+    is_stopped = not STOPS.isdisjoint(units.words[place.end : place.end + WRAPS])
     if units.size > _MOST_ASSERTED and not is_stopped:
         return False
-    return _is_plain_clause(units, before)
+    if units.words[before] in _SAYING or units.words[place.begin - 1] in BOLD:
+        return True
+    return bool(units.roles[before] & (BE | MATCH))
 
 
-def _is_plain_clause(units: Units, before: int, *, may_join: bool = False) -> bool:
-    """Say whether nothing in the sentence before a text denies it or makes it a condition."""
-    for at in range(before, max(before - _SENTENCE, -1), -1):
-        if units.words[at] in SENTENCE_ENDS:
-            break
-        roles = units.roles[at]
-        is_alternative = roles & (OR | PREP) == OR and not may_join
-        if roles & _DOUBT or is_alternative or units.words[at] in _PLANS:
-            return False
-    return True
+def _is_led_label(units: Units, place: Statement, before: int) -> bool:
+    """Say whether a verb, a colon or an option word stands before a label, or a sentence ends."""
+    word = units.words[before]
+    if word in COLONS and units.plays(before - _NEAR, before, WRONG | DROP | NONE):
+        return False  # `This one is wrong: option C.`
+    is_option = units.plays(before + 1, place.begin, OPTION | ANSWER)
+    if units.roles[before] & (BE | MATCH):
+        return before < place.begin - 1 or not (
+            word == "to" or units.token(place.begin).isdecimal()
+        )
+    if word in _POINTING:
+        return not _is_questioned(units, before, place.begin)
+    if word in STOPS and units.words[place.end] in STOPS:
+        is_numbered = units.words[before - 1].isdecimal() or units.labels[before - 1] is not None
+        return is_option or not is_numbered
+    return is_option and word in COMMAS | CLOSE
 
 
 def _is_last(units: Units, end: int) -> bool:
@@ -264,46 +272,52 @@ def _is_last(units: Units, end: int) -> bool:
     return following[0] in COMMAS and units.roles[end + 1] & (AFTER | SO) == AFTER
 
 
-def _is_asserted(units: Units, text: Statement) -> bool:
-    """Say whether a clause says that it is this text: after a verb, or as its first words."""
-    before, end = _skip_dress(units, text)
-    is_said = before < 0 or units.roles[before] & BE
-    return bool(is_said) and units.words[end] in _SETTING_OFF and _is_plain_clause(units, before)
+def _is_only(units: Units, named: Sequence[Statement]) -> bool:
+    """Say whether a short reply speaks of one choice only, by its text, and asks nothing."""
+    if units.size > _MOST_ASSERTED or not QUESTION_MARKS.isdisjoint(units.known):
+        return False
+    if len({place.choices for place in named}) > 1:
+        return False
+    has_text = any(_is_text(place) or place.begin in units.text_ends for place in named)
+    return has_text and not any(_is_of_label(units, place) for place in named)
 
 
-def _is_asserted_alone(units: Units, text: Statement) -> bool:
-    """Say whether a sentence is about this text, or ends with it."""
-    words = units.words
-    before, end = _skip_dress(units, text)
-    is_over = words[end] in _SETTING_OFF
-    if before < 0 or words[before] in SENTENCE_ENDS:
+def _is_clear(units: Units, named: Sequence[Statement]) -> bool:
+    """Say whether the only choice of a reply is named as its answer, and not in passing."""
+    place = named[-1]
+    before, end = _skip_dress(units, place)
+    if "to" in units.words[max(before - 1, 0) : before + 1]:
+        return False
+    is_labelled = not all(map(_is_text, named))
+    if _is_last(units, end):
+        return is_labelled or read_context(units, place.begin) is Context.ASSERTED
+    if not _is_undoubted(units, named):
+        return False
+    if is_labelled:
+        return True
+    is_over = units.words[end] in _SETTING_OFF
+    if before < 0 or units.words[before] in SENTENCE_ENDS:
         return is_over or bool(units.roles[end] & BE)
-    if not is_over or _is_of_label(units, before):
-        return False
-    if "to" in words[max(before - 1, 0) : before + 1]:
-        return False
-    return bool(units.roles[before] & BE) or words[before] in COLONS
+    return is_over and (bool(units.roles[before] & BE) or units.words[before] in COLONS)
 
 
-def _is_lone(units: Units, text: Statement) -> bool:
-    """Say whether a short reply names one option only, by its label and its text, and asks nothing.
-
-    `It was written by D. Mary Shelley.`
-    """
-    if units.size > _FIRST_WORDS or len(units.options) > 1 or not units.named:
-        return False
-    labels = {units.labels[at] for at in units.named}
-    if not labels.issubset(text.choices) or not QUESTION_MARKS.isdisjoint(units.known):
-        return False
-    before, end = _skip_dress(units, text)
-    if units.words[end] not in SENTENCE_ENDS or _is_of_label(units, before):
-        return False
-    is_plain = _is_plain_clause(units, before, may_join=True)
-    return is_plain and _is_undoubted(units, [text])
+def _is_undoubted(units: Units, named: Sequence[Statement]) -> bool:
+    """Say whether nothing in a reply denies or doubts anything, but for the texts of options."""
+    doubt = _DOUBT
+    if units.size <= _LONGEST_DENIAL and named[0].begin == 0:
+        doubt &= ~NOT  # `No, it is not.`
+    texts = {place.begin for place in named}
+    return not any(roles & doubt and at not in texts for at, roles in enumerate(units.roles))
 
 
-def _is_of_label(units: Units, verb: int) -> bool:
-    """Say whether the text is only what a label stands for: `B is Lyon`, `B: True`."""
+def _has_alternative(units: Units, begin: int, end: int) -> bool:
+    """Say whether a word for `or` stands between two units."""
+    return any(roles & (OR | PREP) == OR for roles in units.roles[max(begin, 0) : end])
+
+
+def _is_of_label(units: Units, place: Statement) -> bool:
+    """Say whether a text is only what a label stands for: `B is Lyon`, `B: True`."""
+    verb, _ = _skip_dress(units, place)
     is_said = units.roles[verb] & BE or units.words[verb] in _SAYING
     return verb > 0 and bool(is_said) and units.labels[verb - 1] is not None
 
@@ -312,7 +326,6 @@ def _is_of_label(units: Units, verb: int) -> bool:
 
 _ENDINGS = TRAILING_MARKS | {BREAK}
 _POINTING = COLONS | ARROWS
-_PAUSES = COMMAS | STOPS | CLOSE
 #: So many items are a list of the options.
 _LISTED = 3
 #: How far before and after a cue the choice may stand that it states.
@@ -366,28 +379,6 @@ def _drop_listed(
     return statements
 
 
-def _read_last(units: Units, findings: Findings) -> None:
-    """Note a label with which the text ends, after a colon, an arrow or `option`."""
-    words = units.words
-    last = units.skip_back(units.size - 1, _ENDINGS)
-    if last <= 0 or not units.named or units.named[-1] != last:
-        return
-    names = read_names(units, last)
-    if names is None or is_small(units, last):
-        return
-    begin = last - 1
-    light = OPTION | FILL | ANSWER
-    while begin > 0 and (words[begin] in OPEN or units.roles[begin] & light):
-        begin -= 1
-    # `Letter E.` is a sentence of its own.
-    is_option = units.plays(begin + 1, last, OPTION | ANSWER) and words[begin] in _PAUSES
-    if not is_option and words[begin] not in _POINTING:
-        return
-    is_plain = _is_plain_clause(units, begin - 1, may_join=True)
-    if is_plain and not _is_questioned(units, begin, last):
-        findings.state(names, "conclusion", Weight.VERDICT, begin + 1)
-
-
 def _is_questioned(units: Units, begin: int, last: int) -> bool:
     """Say whether a final label is one of several answers, or a question."""
     words = units.words
@@ -422,7 +413,7 @@ def decide(units: Units, layout: LineLayout) -> Decision:
     if choice is not None:
         places = findings.excluded.values()
         return Decision(choice, None, "elimination", min(places), max(places) + 1)
-    text = _read_assertion(units)
+    text = _read_named(units, findings)
     if text is None or text.choices[0] in findings.excluded:
         return _name_silence(units, findings)
     decision = Decision(text.choices[0], None, text.part, text.begin, text.end)
@@ -623,6 +614,17 @@ def _is_quoted(units: Units, decision: Decision, _findings: Findings) -> bool:
     return quote > 0 or is_word(units, end)
 
 
+def _is_asserted(units: Units, text: Statement) -> bool:
+    """Say whether a clause says that it is this text: after a verb, or as its first words."""
+    before, end = _skip_dress(units, text)
+    is_said = before < 0 or units.roles[before] & BE
+    return (
+        bool(is_said)
+        and units.words[end] in _SETTING_OFF
+        and read_context(units, text.begin) is Context.ASSERTED
+    )
+
+
 def _asserts_other(units: Units, decision: Decision, _findings: Findings) -> bool:
     """Say whether the text of another option is asserted right before the answer, or after it.
 
@@ -653,7 +655,7 @@ def _leads_on(units: Units, text: int, end: int) -> bool:
 
 
 def _is_contradicted(units: Units, decision: Decision, findings: Findings) -> bool:
-    """Say whether a weaker statement names another choice; before the answer, only a firm one."""
+    """Say whether a weaker statement names another choice, from which nothing turns."""
     for statement in findings.statements:
         if not statement.choices or decision.choice in statement.choices:
             continue
@@ -662,19 +664,12 @@ def _is_contradicted(units: Units, decision: Decision, findings: Findings) -> bo
             continue
         if statement.begin >= decision.end:
             return True
-        if _is_firm(units, statement, decision) and not _is_turned(units, statement, decision):
+        is_label = any(units.labels[statement.begin : statement.end])
+        is_firm = is_label and statement.weight is not Weight.TENTATIVE
+        is_firm = is_firm or is_object(units) or _leads_from_text(units, statement, decision)
+        if is_firm and not _is_turned(units, statement, decision):
             return True
     return False
-
-
-def _is_firm(units: Units, statement: Statement, decision: Decision) -> bool:
-    """Say whether a statement before the answer names a label, or a text that leads to it."""
-    if is_object(units):
-        return statement.part == "answer_cue"
-    is_labelled = any(units.labels[statement.begin : statement.end])
-    if is_labelled and statement.weight is not Weight.TENTATIVE:
-        return True
-    return _follows_text(units, statement, decision)
 
 
 def _is_turned(units: Units, statement: Statement, decision: Decision) -> bool:
@@ -684,7 +679,7 @@ def _is_turned(units: Units, statement: Statement, decision: Decision) -> bool:
     return any(statement.end <= at < decision.end for at in _find_corrections(units))
 
 
-def _follows_text(units: Units, statement: Statement, decision: Decision) -> bool:
+def _leads_from_text(units: Units, statement: Statement, decision: Decision) -> bool:
     """Say whether an answer is what its own sentence concludes from another option's text."""
     if statement.end > decision.begin or statement.end - 1 not in units.options:
         return False
@@ -712,13 +707,11 @@ def _is_rivalled(units: Units, decision: Decision, findings: Findings) -> bool:
     """Say whether its own sentence names a further choice, or a later one supports another."""
     if is_object(units):
         return False
-    if units.size > decision.end and units.roles[units.size - 1] & (OR | PREP) == OR:
+    if units.size > decision.end and _has_alternative(units, units.size - 1, units.size):
         return True  # a text that is cut off after `or`
     agreeing = [each.begin for each in findings.statements if each.choices == (decision.choice,)]
     for first, end in _list_sentences(units, decision.end):
-        rivals = [
-            at for at in _list_mentions(units, first, end) if units.labels[at] != decision.choice
-        ]
+        rivals = _list_rivals(units, first, end, decision.choice)
         if not rivals or any(first <= begin < end for begin in agreeing):
             continue
         if first == decision.end:
@@ -731,9 +724,9 @@ def _is_rivalled(units: Units, decision: Decision, findings: Findings) -> bool:
 
 def _is_alternative(units: Units, begin: int, at: int) -> bool:
     """Say whether the sentence of an answer offers a further choice: `or C`, not `because C`."""
-    if units.plays(max(at - _BACK, begin), at + _BACK, _DENIAL):
+    if units.plays(max(at - 2 * _BACK, begin), at + _BACK, _DENIAL):
         return False
-    if any(roles & (OR | PREP) == OR for roles in units.roles[max(at - _BACK, begin) : at]):
+    if _has_alternative(units, max(at - _BACK, begin), at):
         return True
     after = begin + (units.words[begin] in COMMAS)
     return units.roles[after] & (AFTER | PREP) != AFTER
@@ -748,12 +741,10 @@ def _list_sentences(units: Units, begin: int) -> Iterator[tuple[int, int]]:
             begin = at + 1
 
 
-def _list_mentions(units: Units, begin: int, end: int) -> Iterator[int]:
-    """Yield the labels that are spoken of from one unit to another."""
-    labels = units.named
-    for at in labels[bisect_left(labels, begin) : bisect_left(labels, end)]:
-        if _is_mention(units, at):
-            yield at
+def _list_rivals(units: Units, begin: int, end: int, choice: str | None) -> list[int]:
+    """Return the labels of other choices that are spoken of from one unit to another."""
+    labels = units.named[bisect_left(units.named, begin) : bisect_left(units.named, end)]
+    return [at for at in labels if units.labels[at] != choice and _is_mention(units, at)]
 
 
 def _is_mention(units: Units, at: int) -> bool:
@@ -799,10 +790,13 @@ def read_stated_answer(
     if bare in choices:
         begin = text.index(bare)
         return Reading(bare, None, (begin, begin + len(bare)), "label_line")
+    labels = read_labels(tuple(choices))
+    plain = _read_plain(bare, labels, options or (), text.index(bare))
+    if plain is not None:
+        return plain
     parts = find_parts(text)
     if parts is None:
         return Reading(reason=NOTHING, part="unclosed_thought")
-    labels = read_labels(tuple(choices))
     options = _simplify_options(tuple(options or ()))
     # What the first part states that states anything; what follows is another turn.
     reading = Reading(reason=NOTHING)
@@ -837,15 +831,43 @@ def _simplify_options(options: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(map(simplify, options))
 
 
+# The plainest replies, and the plainest last sentences: `B`, `B. Lyon`, `The answer is (B) Lyon.`
+
+_PLAIN = re.compile(
+    r"(?:(?:(?:So|Thus|Hence|Therefore),? )?(?:[Tt]he )?(?:correct |final |right )?"
+    r"(?P<cue>answer(?: is:?|:)|Answer:) ?)?(?P<wrap>\(?)(?P<label>[A-J])(?P<end>\)?)"
+    r"(?:[.:)]? (?P<text>[^ ].*?))?\.?\Z"
+)
+
+
+def _read_plain(
+    text: str,
+    labels: Labels,
+    options: Sequence[str],
+    offset: int,
+) -> Reading | None:
+    """Return the label that a text names and says no more than, but for its own option's text."""
+    plain = _PLAIN.match(text)
+    if plain is None or not labels.is_plain or plain["label"] not in labels.choices:
+        return None
+    label, begin, end = plain["label"], plain.start("wrap"), plain.end("end")
+    if label in options or (plain["end"] and not plain["wrap"]):
+        return None
+    part = "label_line"
+    if plain["text"]:
+        place = labels.choices.index(label)
+        if options[place : place + 1] != [plain["text"]]:
+            return None
+        part, end = "first_label", plain.end("text")
+    if plain["cue"]:
+        part, begin = "answer_cue", plain.start("cue")
+    return Reading(label, None, (offset + begin, offset + end), part)
+
+
 # Chains of thought: most end with `the answer is (B).`, and few of their sentences name a label.
 
 _CLOSING = re.compile(r"nswer is:? ?[(*]{0,3}[A-J][)*]{0,3}\.?\Z")
 _LONGEST_CLOSING = 26
-#: The last sentence as most chains have it.
-_LAST_SENTENCE = re.compile(
-    r"(?:(?:So|Thus|Hence|Therefore),? )?[Tt]he (?:correct |final )?"
-    r"(answer is:? ?[(*]{0,3}([A-J])[)*]{0,3})\.?\Z"
-)
 #: What may be a label in a sentence; the article and the pronoun are none, nor is a variable.
 _CAPITAL = re.compile(r"[A-J](?<!\w.)(?!\w| ?[=^+*/<>])(?!(?<=A) [a-z]|(?<=I)[ '][a-z])")
 _SMALL = re.compile(r"[(*\[\"'][a-j](?!\w)")
@@ -890,11 +912,10 @@ def _read_chain(
         lines = lines.replace(f"{mark} ", f"{mark}\n")
     *sentences, before, last = ["", *filter(None, lines.split("\n"))]
     kept = [*filter(_may_state, sentences), before, last]
-    closing = _LAST_SENTENCE.match(last)
-    is_plain = closing is not None and closing[2] in labels.choices
-    if closing and is_plain and len(kept) == _PAIR and not _may_support(before, options):
-        end = offset + len(text) - len(last) + closing.end(1)
-        return Reading(closing[2], None, (end - len(closing[1]), end), "answer_cue")
+    if kept == [before, last] and not _may_support(before, options):
+        plain = _read_plain(last, labels, options, offset + len(text) - len(last))
+        if plain is not None:
+            return plain
     condensed = "\n".join(kept)
     units = split_units(condensed, labels, options)
     decision = decide(units, lay_out(units))

@@ -20,10 +20,8 @@ from answerkey.reader.lexicon import (
     DRESS,
     DROP,
     ENDING,
-    EQUALS,
     FILL,
     FIX,
-    HYPHENS,
     IF,
     IT,
     JOINTS,
@@ -64,7 +62,6 @@ from answerkey.reader.names import (
     is_small,
     is_word,
     read_names,
-    stands,
 )
 from answerkey.reader.units import Units
 
@@ -160,7 +157,7 @@ def follow(
             if way.has_paused and not way.has_link and not _ends_clause(units, target):
                 return None
             target.is_negated = way.is_negated
-            target.is_maybe |= way.is_maybe
+            target.is_maybe = way.is_maybe
             target.has_link = way.has_link
             has_verb = way.cues > 0 or not way.has_link
             return _look_after(units, target, has_verb=has_verb)
@@ -178,7 +175,8 @@ def _step(units: Units, at: int, way: _Way) -> int | None:
         is_interjection = roles & WRONG and is_followed(units, at)  # `actually, no: it is B`
         way.is_negated |= not is_interjection
         return at + 1
-    if roles & PREP and not _is_article(units, at):
+    is_article = roles & (BE | FILL | OPTION) and read_names(units, at + 1)  # `odpowiedź to B`
+    if roles & PREP and not is_article:
         if not way.has_link:
             return _skip_preposition(units, at)
         return at + 1 if roles & _LIGHT_AFTER_CUE else None
@@ -190,18 +188,10 @@ def _step(units: Units, at: int, way: _Way) -> int | None:
     return at + 1 if is_passed else None
 
 
-def _is_article(units: Units, at: int) -> bool:
-    """Say whether a word that may be a preposition is none here: `odpowiedź to B`."""
-    if not units.roles[at] & (BE | FILL | OPTION):
-        return False
-    return read_names(units, at + 1) is not None
-
-
 def _pass_mark(word: str, way: _Way) -> bool:
     """Note what a mark means; say whether it may stand between a cue and what it leads to."""
     if word in LINKS:
-        way.has_link = way.may_pause = True
-        way.may_break |= word not in EQUALS
+        way.has_link = way.may_pause = way.may_break = True
         return True
     if word in COMMAS:
         way.has_paused = True
@@ -212,11 +202,10 @@ def _pass_mark(word: str, way: _Way) -> bool:
 def _pass_light_word(roles: int, way: _Way) -> bool:
     """Note what a verb or a light word means; say whether there are not too many of them."""
     is_verb = bool(roles & BE)
-    way.cues += is_verb or bool(roles & ANSWER)
+    way.cues += is_verb
     way.has_link |= is_verb
-    way.may_pause |= is_verb
-    way.may_break |= is_verb
     way.is_maybe |= bool(roles & MAYBE)
+    way.may_break |= is_verb
     return way.cues <= _CUES
 
 
@@ -227,11 +216,11 @@ def _read_target(units: Units, at: int, *, has_link: bool) -> Named | None:
     if text and names is None and _ends_answer(units, at + 1):
         return read_text(units, text, at + 1)
     if names is not None:
-        return replace(names)
+        return names.begin_at(names.begin)
     if not has_link or text:
         return None
     if units.roles[at] & NONE:
-        return Named((), at, at + 1, is_maybe=True)
+        return Named((), at, at + 1)
     return _read_foreign(units, at)
 
 
@@ -266,46 +255,48 @@ def _read_foreign(units: Units, at: int) -> Named | None:
     if not units.choices.resembles(units.token(position)):
         return None
     end = close_label(units, position)
-    if units.labels[position] or is_word(units, end) or not stands(units, position, end):
+    if units.labels[position] or is_word(units, end):
         return None
     return Named((), at, end)
 
 
 def _skip_preposition(units: Units, at: int) -> int | None:
-    """Return where the verb or the colon is after `to this question`; None when there is none."""
+    """Return where the verb is after `to this question`; None when there is none."""
     for further in range(at + 1, min(at + _LONGEST_REMARK, units.size)):
         if units.roles[further] & (BE | PREP) == BE:
             return further
-        if units.words[further] in LINKS and not units.gaps[further]:
-            return further
-        if units.words[further] == BREAK:
-            break
     return None
 
 
 def _look_after(units: Units, target: Named, *, has_verb: bool) -> Named | None:
     """Return the target, negated if a negation follows; None for a condition or a question."""
-    words = units.words
     begin = target.end
-    if words[begin] == _OF and is_word(units, begin + 1):
+    if units.words[begin] == _OF:
         return None
     if begin - 1 in units.options:
         return target  # `(B) Lyon. Lyon is not …` says more of the text
     is_judged = False
     for at in range(begin, begin + _NEGATION):
         roles = units.roles[at]
+        is_asked = units.words[at] in QUESTION_MARKS
         is_judged |= bool(roles & NOT and units.roles[at + 1] & BE)  # `B nie jest`
         if _denies(roles, is_judged=is_judged):
             return replace(target, is_negated=True, end=at + 1)
-        if roles & IF and not roles & AFTER:
-            return None
         is_judged |= roles & (BE | IT) == BE
-        if words[at] in QUESTION_MARKS:
-            return None if has_verb or is_judged else target
-        is_adverb = is_judged and not roles and is_word(units, at)
-        if not is_adverb and not roles & _LIGHT_AFTER_LABEL and words[at] not in CLOSE:
+        if roles & (IF | AFTER) == IF or (is_asked and (has_verb or is_judged)):
+            return None
+        if not _is_passed(units, at):
             break
     return target
+
+
+def _is_passed(units: Units, at: int) -> bool:
+    """Say whether more may be said of a label after this unit: `B, clearly, is wrong`."""
+    if units.roles[at] & _LIGHT_AFTER_LABEL or units.words[at] in CLOSE:
+        return True
+    if units.words[at] in COMMAS:
+        return bool(units.roles[at + 1] & BE)
+    return bool(units.roles[at - 1] & BE) and not units.roles[at] and is_word(units, at)
 
 
 def _denies(roles: int, *, is_judged: bool) -> bool:
@@ -377,16 +368,10 @@ def read_context(units: Units, at: int) -> Context:
             continue
         if word in COMMAS:
             depends = depends or _depends(units, before + 1)
-        elif not roles & AND and not _is_link(units, before):
+        elif not roles & AND and word not in LINKS:
             continue
         in_clause = in_clause and depends
     return context
-
-
-def _is_link(units: Units, at: int) -> bool:
-    """Say whether a colon or a dash parts two clauses here; a hyphen does not."""
-    word = units.words[at]
-    return word in LINKS and (word not in HYPHENS or bool(units.gaps[at]))
 
 
 def _is_unreal(units: Units, at: int, cue: int, *, in_clause: bool) -> bool:
@@ -447,18 +432,16 @@ def read_cue(units: Units, at: int, findings: Findings) -> None:
         _read_noun(units, at, findings)
     if roles & PICK:
         _note(units, at, _follow_pick(units, at), findings, "chosen")
-    elif roles & THINK and not roles & ANSWER:
+    elif roles & THINK:
         target = follow(units, at + 1, is_linked=True)
         _note(units, at, target, findings, "chosen", Weight.TENTATIVE)
     elif _is_correction(units, at):
         _note(units, at, _follow_hint(units, at), findings, "correction")
-    elif roles & (LEAVE | MATCH | SO | IT) or _is_contrast(units, at):
+    elif roles & (LEAVE | MATCH | SO | IT) or roles & NOT_AFTER:
         part = next((part for role, part in _HINTS.items() if roles & role), "conclusion")
         _note(units, at, _follow_hint(units, at), findings, part, Weight.VERDICT)
     elif roles & (NOT | DROP):
         _exclude(units, at, findings)
-    elif _is_lone_guess(units, at):
-        _note(units, at, _follow_hint(units, at), findings, "chosen", Weight.TENTATIVE)
 
 
 def _is_correction(units: Units, at: int) -> bool:
@@ -466,18 +449,6 @@ def _is_correction(units: Units, at: int) -> bool:
     if units.roles[at] & (FIX | MUTE) != FIX:
         return False
     return not units.roles[at] & UNDO or is_followed(units, at)
-
-
-def _is_contrast(units: Units, at: int) -> bool:
-    """Say whether a negation follows the label that it denies: `A가 아니라 B`, `A değil, B`."""
-    return bool(units.roles[at] & NOT_AFTER) and any(units.labels[max(at - _BACK, 0) : at])
-
-
-def _is_lone_guess(units: Units, at: int) -> bool:
-    """Say whether `probably` opens a clause."""
-    if units.roles[at] & ~(MAYBE | FILL):
-        return False
-    return at == 0 or units.words[at - 1] in BEFORE_INSERTION
 
 
 def _read_noun(units: Units, at: int, findings: Findings) -> None:
@@ -521,15 +492,14 @@ def _note(
         return
     if target.is_negated or context is Context.DENIED:
         findings.exclude(target.choices, at)
-        is_denied = context is Context.DENIED
         target = _follow_contrast(units, target.end)
-        if target is None or (is_denied and not _ends_clause(units, target)):
+        if target is None:
             return
     is_every = len(target.choices) == len(units.choices.choices) > 1
     if target.is_negated or is_every:
         return
     if target.is_maybe or not any(units.labels[at : target.end]):
-        weight = max(weight, Weight.TENTATIVE)  # also where a text is stated and no label
+        weight = max(weight, Weight.TENTATIVE)  # a text is stated and no label
     findings.state(target, part, weight, at)
 
 
@@ -561,7 +531,7 @@ def _is_apposed(units: Units, at: int, target: Named) -> bool:
 def _follow_option(units: Units, at: int) -> Named | None:
     """Return what an option word leads to, if it is `the correct option` or `my choice`."""
     roles = units.roles
-    if at > 0 and units.labels[at - 1] is not None and not units.gaps[at]:
+    if units.labels[at - 1] is not None and not units.gaps[at]:
         return None  # `A项`
     before = skip_back(units, at, FILL & ~(RIGHT | OWN))
     around = roles[at] | roles[before] | roles[at + 1] & RIGHT
@@ -649,10 +619,9 @@ def _follow_hint(units: Units, at: int) -> Named | None:
         return None
     if _is_asked(units, target):
         return None
-    is_text = target.end - 1 in units.options
-    if target.is_wrapped or is_text or units.plays(begin, target.end, OPTION):
-        return target
-    return None if roles & MATCH or is_small(units, target.end - 1) else target
+    if roles & MATCH and not target.is_wrapped and not units.plays(begin, target.end, OPTION):
+        return None
+    return target
 
 
 def _ends_clause(units: Units, target: Named) -> bool:
@@ -724,9 +693,9 @@ def read_subject(units: Units, at: int, findings: Findings) -> None:
     names = read_names(units, at)
     if names is None:
         return
-    is_inverted = begin > 0 and bool(units.roles[begin - 1] & (BE | LEAVE))
+    is_inverted = bool(units.roles[begin - 1] & (BE | LEAVE))
     verdict = _read_verdict(units, names, has_verb=is_inverted)
-    if verdict is None or (is_inverted and not verdict.is_full):
+    if verdict is None:
         return
     is_condition = units.roles[verdict.end] & (IF | AFTER) == IF
     if is_condition or units.words[verdict.end] in QUESTION_MARKS:
@@ -734,10 +703,7 @@ def read_subject(units: Units, at: int, findings: Findings) -> None:
     context = read_context(units, begin)
     if context is Context.HYPOTHETICAL:
         return
-    is_denied = context is Context.DENIED
-    if is_denied and verdict.is_wrong:
-        return
-    if verdict.is_wrong != (verdict.is_negated or is_denied):
+    if verdict.is_wrong != (verdict.is_negated or context is Context.DENIED):
         findings.exclude(names.choices, begin)
     elif not verdict.is_wrong:
         _state_subject(units, names, verdict, findings, begin)
@@ -768,13 +734,14 @@ def _find_begin(units: Units, at: int) -> int | None:
     word, roles = units.words[before], units.roles[before]
     if word == BREAK:
         return before + 1
-    is_joint = roles & (AND | OR) or word in JOINTS
-    if is_joint and labels[units.skip_back(before - 1, JOINTS, 1)] is not None:
+    if roles & (AND | OR) and labels[units.skip_back(before - 1, JOINTS, 1)] is not None:
         earlier = labels[max(before - _BACK, 0) : before]
         return before + 1 if labels[at] in earlier else None  # `between C and D, C is better`
     if roles & THAT and units.words[before - 1] in SENTENCE_ENDS:
         return None  # `That B is right cannot be said.`
-    if roles & _BEFORE_SUBJECT or word in _FREE:
+    if not units.gaps[at + 1] and not units.token(at + 1).isascii():
+        return at  # `거짓이므로 B가 정답입니다`
+    if roles & _BEFORE_SUBJECT or word in _FREE or units.options.get(before) == labels[at]:
         return before + 1
     return None
 
@@ -785,7 +752,7 @@ def _read_verdict(units: Units, names: Named, *, has_verb: bool = False) -> _Ver
     end = min(at + _VERDICT_REACH, units.size)
     verdict = _Verdict(has_verb)
     is_it = not ~units.roles[at] & (BE | IT)
-    verdict.is_answer = at < end and is_it and is_followed(units, at)  # `B it is.`
+    verdict.is_answer = is_it and is_followed(units, at)  # `B it is.`
     while at < end and _add_to_verdict(units, at, verdict):
         at += 1
     verdict.end = at
@@ -819,6 +786,4 @@ def _add_to_verdict(units: Units, at: int, verdict: _Verdict) -> bool:
     if word in DASHES:
         verdict.has_verb = True
         return True
-    if word in WRAPPING:
-        return not verdict.is_right or bool(roles & _LIGHT_IN_VERDICT)
     return bool(roles & _LIGHT_IN_VERDICT)

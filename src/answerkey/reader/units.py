@@ -390,15 +390,6 @@ class Units:
     #: What `read_names` found, by the place of the first label.
     names: dict[int, object] = field(default_factory=dict)
 
-    def add(self, token: int, at: int, role: int, label: str | None) -> None:
-        """Note the roles and the choice of a token, which becomes the unit at `at`."""
-        self.roles[token] = role
-        self.labels[token] = label
-        if label is not None:
-            self.named.append(at)
-        if label is not None or role & MARKED:
-            self.marked.append(at)
-
     def plays(self, begin: int, end: int, roles: int) -> bool:
         """Say whether a unit from `begin` to `end` plays one of these roles."""
         return any(role & roles for role in self.roles[max(begin, 0) : end])
@@ -485,13 +476,7 @@ def _list_odd(text: str, tokens: list[str], labels: Labels) -> Iterable[int]:
 def _join_tokens(units: Units, entries: list[_Entry | None], spans: Sequence[_Span]) -> None:
     """Note what the tokens are, and make one unit of each phrase and each option's text."""
     raw = [*units.raw, ""]  # no phrase goes on beyond the end
-    texts = {}
-    for begin, end, choice in spans:
-        texts[begin] = end, choice
-        if end > begin + 1:
-            raw[begin:end] = [""] * (end - begin)
-            entries[begin:end] = [None] * (end - begin)
-        entries[begin] = entries[begin] or _NO_ENTRY
+    texts = _mask_texts(raw, entries, spans)
     is_kept = [True] * units.size
     done = shift = 0
     for at in compress(range(units.size), entries):
@@ -500,15 +485,17 @@ def _join_tokens(units: Units, entries: list[_Entry | None], spans: Sequence[_Sp
         role, branch, label = entries[at] or _NO_ENTRY
         if at in texts:
             done, units.options[at - shift] = texts[at]
-        if branch is not None and raw[at + 1] in branch.roles:
-            end, phrase_role = _find_phrase(raw, at + 1, branch)
-            # `é A` is no phrase with an article.
-            last = (entries[end - 1] or _NO_ENTRY)[2]
-            if phrase_role and (last is None or not units.pieces[3 * end - 1].isupper()):
-                done = end
-                role, label = _read_phrase(phrase_role, units.choices)
-                units.options.pop(at - shift, None)
-        units.add(at, at - shift, role, label)
+        end, phrase_role = _find_phrase(raw, at + 1, branch)
+        if phrase_role and not _ends_with_label(units, entries, end):
+            done = end
+            role, label = _read_phrase(phrase_role, units.choices)
+            units.options.pop(at - shift, None)
+        units.roles[at] = role
+        units.labels[at] = label
+        if label is not None:
+            units.named.append(at - shift)
+        if label is not None or role & MARKED:
+            units.marked.append(at - shift)
         if done > at + 1:
             units.words[at] = ""
             is_kept[at + 1 : done] = [False] * (done - at - 1)
@@ -519,6 +506,26 @@ def _join_tokens(units: Units, entries: list[_Entry | None], spans: Sequence[_Sp
         units.labels = list(compress(units.labels, is_kept))
         units.gaps = list(compress(units.gaps, is_kept))
         units.places = [*compress(units.places, is_kept), units.size]
+
+
+def _mask_texts(
+    raw: list[str], entries: list[_Entry | None], spans: Sequence[_Span]
+) -> dict[int, tuple[int, str]]:
+    """Return where option texts end and their choices, by their begin; their words mean nothing."""
+    texts = {}
+    for begin, end, choice in spans:
+        texts[begin] = end, choice
+        if end > begin + 1:
+            raw[begin:end] = [""] * (end - begin)
+            entries[begin:end] = [None] * (end - begin)
+        entries[begin] = entries[begin] or _NO_ENTRY
+    return texts
+
+
+def _ends_with_label(units: Units, entries: list[_Entry | None], end: int) -> bool:
+    """Say whether a phrase ends with a capital label: `é A` is no phrase with an article."""
+    label = (entries[end - 1] or _NO_ENTRY)[2]
+    return label is not None and units.pieces[3 * end - 1].isupper()
 
 
 def _read_phrase(roles: int, labels: Labels) -> tuple[int, str | None]:

@@ -26,18 +26,14 @@ from answerkey.spec import load_plan
 from answerkey.testing import Behaviour, Reply, TestServer
 from answerkey.testing.replies import Messages
 
-SOLVER = {
-    "type": "single_turn_solver",
-    "input_builder": {
-        "type": "chat_completion",
-        "input_messages": [{"role": "user", "content": "ASKED {{ sample.question }}"}],
-    },
-}
+from . import projects
+from .projects import describe_live_task, describe_model, describe_solver, describe_task, write_rows
+
+SOLVER = describe_solver("ASKED {{ sample.question }}")
 EXTRACTION = {"rule": "stated_answer", "fallback": "small"}
 SCORER: dict[str, Any] = {
-    "type": "string_equals_mcqa",
+    **projects.SCORER,
     "key": "quiz",
-    "ground_truth_choice": "{{ sample.answer }}",
     "choices": ["A", "B", "C", "D"],
     "options": "{{ sample.options }}",
 }
@@ -97,47 +93,24 @@ def server() -> Iterator[TestServer]:
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder with sixteen rows; the call cache is a folder of its own."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def project(tmp_path: Path) -> Path:
+    """Return a folder with sixteen rows, and replies recorded for them."""
     folder = tmp_path / "project"
     folder.mkdir()
-    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
-    said = [{"completion": f"{TEXTS[n % 8]}{' ' * (n // 8)}"} for n in range(16)]
-    (folder / "said.jsonl").write_text("".join(json.dumps(row) + "\n" for row in said))
+    write_rows(folder / "rows.jsonl", ROWS)
+    replies = [f"{TEXTS[n % 8]}{' ' * (n // 8)}" for n in range(16)]
+    write_rows(folder / "said.jsonl", [{"completion": reply} for reply in replies])
     return folder
 
 
-def describe_model(key: str, url: str, **more: object) -> dict[str, Any]:
-    """Return a model of a run file, asked one question at a time."""
-    config = {
-        "connection_type": "custom_connection",
-        "url": f"{url}/chat/completions",
-        "model_key": f"m-{key}",
-        **more,
-    }
-    model = {"key": key, "display_name": key, "task": "chat_completion", "config": config}
-    return {**model, "max_concurrent_requests": 1}
-
-
 def write_run(folder: Path, url: str, extraction: object = None, **definition: object) -> Path:
-    """Write a run file with a model, a fallback and a task."""
+    """Write a run file with a model, a fallback and a task; models are asked one at a time."""
     scorer = {**SCORER, "extraction": extraction or EXTRACTION}
-    source = {"type": "local", "file_path": "rows.jsonl"}
-    stated = {"dataset": {"key": "rows"}, "solver": SOLVER, "scorers": [scorer], **definition}
-    plan = {
-        "models": [describe_model("mine", url), describe_model("small", url)],
-        "datasets": [{"key": "rows", "display_name": "Rows", "source": source}],
-        "tasks": [{"key": "quiz", "display_name": "Quiz", "description": "", "definition": stated}],
-        "evaluation": {
-            "key": "e",
-            "display_name": "E",
-            "description": "",
-            "task_specifications": [{"task_key": "quiz", "model_key": "mine"}],
-        },
-    }
-    (folder / "run.yaml").write_text(json.dumps(plan))
-    return folder / "run.yaml"
+    task = describe_live_task(**{"solver": SOLVER, "scorers": [scorer], **definition})
+    models = [describe_model(key, url) for key in ("mine", "small")]
+    for model in models:
+        model["max_concurrent_requests"] = 1
+    return projects.write_run(folder, models, task=task)
 
 
 def count_asked(server: TestServer) -> tuple[int, int]:
@@ -175,20 +148,11 @@ def test_fallback_reads_what_the_rule_cannot(server: TestServer, project: Path) 
     assert (run.status, count_asked(server)) == ("complete", (16, ASKED))
     assert list_found(run) == FOUND * 2
     bodies = [request.body or {} for request in server.asked.requests]
-    asked = [str(body["messages"]) for body in bodies if body["model"] == "m-small"]
-    assert [re.findall(r"A\. w(\d+)", one)[0] for one in asked] == [
-        "4",
-        "5",
-        "6",
-        "7",
-        "12",
-        "13",
-        "14",
-        "15",
-    ]
-    assert not any(
-        word in one for one in asked for word in ("ASKED", "answer is B", "00000", "truth")
-    )
+    prompts = [str(body["messages"]) for body in bodies if body["model"] == "m-small"]
+    questions = [int(re.findall(r"A\. w(\d+)", prompt)[0]) for prompt in prompts]
+    assert questions == [4, 5, 6, 7, 12, 13, 14, 15]
+    for word in ("ASKED", "answer is B", "00000", "truth"):
+        assert not any(word in prompt for prompt in prompts)
 
 
 def test_share_accuracy_and_the_number_without_it(
@@ -242,13 +206,9 @@ def test_options_are_shown_as_the_model_saw_them(server: TestServer, project: Pa
     file = write_run(project, server.url, choice_order=order)
     run = ak.run(file, out=project / "run", num_samples=5)
     bodies = [request.body or {} for request in server.asked.requests]
-    asked = [str(body["messages"][0]["content"]) for body in bodies if body["model"] == "m-small"]
-    assert {re.findall(r"^B\. (\w)4$", one, re.MULTILINE)[0] for one in asked} == {
-        "w",
-        "x",
-        "y",
-        "z",
-    }
+    prompts = [str(body["messages"][0]["content"]) for body in bodies if body["model"] == "m-small"]
+    second_options = {re.findall(r"^B\. (\w)4$", text, re.MULTILINE)[0] for text in prompts}
+    assert second_options == {*"wxyz"}
     results = [score["metadata"] for score in list_scores(run)[-4:]]
     assert {result["extraction_rule"] for result in results} == {"stated_answer/fallback"}
     assert {result["predicted_choice"] for result in results} == {"B"}
@@ -259,7 +219,7 @@ def test_options_are_shown_as_the_model_saw_them(server: TestServer, project: Pa
 def test_rows_that_are_wrong_are_asked_of_nobody(server: TestServer, project: Path) -> None:
     """A row that the dataset has wrong is FAILED, also where its completion is INVALID."""
     rows = [row | ({"answer": "E"} if row["question"] == "q4" else {}) for row in ROWS]
-    (project / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(project / "rows.jsonl", rows)
     file = write_run(project, server.url)
     options: dict[str, Any] = {"allow_failed": 1, "completions": str(project / "said.jsonl")}
     assert ak.plan_calls(file, **options).tasks[0].fallback_calls == 15
@@ -291,16 +251,9 @@ def test_live_recorded_and_in_memory_give_the_same(server: TestServer, project: 
     live = ak.run(file, out=project / "live")
     recorded = ak.run(file, out=project / "recorded", completions=str(project / "said.jsonl"))
     scorer = {**SCORER, "extraction": EXTRACTION | {"fallback": f"{server.url}#m-small"}}
-    task = {
-        "key": "quiz",
-        "display_name": "Q",
-        "description": "",
-        "definition": {"scorers": [scorer]},
-    }
-    said = [
-        json.loads(line)["completion"] for line in (project / "said.jsonl").read_text().splitlines()
-    ]
-    memory = ak.score(task, ROWS, said)
+    lines = (project / "said.jsonl").read_text().splitlines()
+    replies = [json.loads(line)["completion"] for line in lines]
+    memory = ak.score(describe_task(scorers=[scorer]), ROWS, replies)
     assert list_scores(recorded) == list_scores(memory) == list_scores(live)
 
 
@@ -602,25 +555,12 @@ def test_imported_completions_are_looked_at_again(
     """A log of another tool, imported and given a fallback: where they said right, we do now,
     too.
     """
+    shared = {"question": "?", "options": ["x", "yy"], "score": 1}
     rows = [
-        {
-            "id": "a",
-            "question": "?",
-            "options": ["x", "yy"],
-            "answer": "A",
-            "output": "A",
-            "score": 1,
-        },
-        {
-            "id": "b",
-            "question": "?",
-            "options": ["x", "yy"],
-            "answer": "B",
-            "output": "Hm [B].",
-            "score": 1,
-        },
+        {**shared, "id": "a", "answer": "A", "output": "A"},
+        {**shared, "id": "b", "answer": "B", "output": "Hm [B]."},
     ]
-    (project / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(project / "log.jsonl", rows)
     assert call("import", "plain", project / "log.jsonl", "--out", project / "mine").code == 0
     (file,) = [
         path for path in (project / "mine").glob("*.yaml") if "extraction:" in path.read_text()

@@ -16,13 +16,9 @@ from answerkey.models.store import CallStore
 from answerkey.testing import Reply, TestServer
 from answerkey.testing.replies import Messages
 
-SOLVER = {
-    "type": "single_turn_solver",
-    "input_builder": {
-        "type": "chat_completion",
-        "input_messages": [{"role": "user", "content": "{{ sample.question }}"}],
-    },
-}
+from . import projects
+from .projects import describe_live_task, describe_model, describe_task, write_rows
+
 JUDGE: dict[str, Any] = {
     "type": "model_as_a_judge_scorer",
     "key": "quality",
@@ -68,61 +64,21 @@ def server() -> Iterator[TestServer]:
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder with six rows; the call cache is a folder of its own."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def project(tmp_path: Path) -> Path:
+    """Return a folder with six rows."""
     folder = tmp_path / "project"
     folder.mkdir()
-    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    write_rows(folder / "rows.jsonl", ROWS)
     return folder
-
-
-def describe_model(key: str, url: str) -> dict[str, Any]:
-    """Return a model of a run file."""
-    config = {
-        "connection_type": "custom_connection",
-        "url": f"{url}/chat/completions",
-        "model_key": f"m-{key}",
-    }
-    return {"key": key, "display_name": key, "task": "chat_completion", "config": config}
 
 
 def write_run(
     folder: Path, url: str, scorers: list[dict[str, Any]] | None = None, **definition: object
 ) -> Path:
     """Write a run file with a model, a judge and a task."""
-    scorers = [EXACT, JUDGE] if scorers is None else scorers
-    plan = {
-        "models": [describe_model("mine", url), describe_model("judge", url)],
-        "datasets": [
-            {
-                "key": "rows",
-                "display_name": "Rows",
-                "source": {"type": "local", "file_path": "rows.jsonl"},
-            }
-        ],
-        "tasks": [
-            {
-                "key": "quiz",
-                "display_name": "Quiz",
-                "description": "",
-                "definition": {
-                    "dataset": {"key": "rows"},
-                    "solver": SOLVER,
-                    "scorers": scorers,
-                    **definition,
-                },
-            }
-        ],
-        "evaluation": {
-            "key": "e",
-            "display_name": "E",
-            "description": "",
-            "task_specifications": [{"task_key": "quiz", "model_key": "mine"}],
-        },
-    }
-    (folder / "run.yaml").write_text(json.dumps(plan))
-    return folder / "run.yaml"
+    models = [describe_model(key, url) for key in ("mine", "judge")]
+    task = describe_live_task(scorers=scorers or [EXACT, JUDGE], **definition)
+    return projects.write_run(folder, models, task=task)
 
 
 def read_judged(run: ak.Run) -> list[dict[str, Any]]:
@@ -141,14 +97,7 @@ def test_a_judge_scores_what_the_model_said(server: TestServer, project: Path) -
     run = ak.run(write_run(project, server.url), out=project / "run", allow_failed=1)
     result = read_judged(run)
     assert run.status == "complete"
-    assert [one["status"] for one in result] == [
-        "SCORED",
-        "SCORED",
-        "SCORED",
-        "FAILED",
-        "SCORED",
-        "SCORED",
-    ]
+    assert [one["status"] for one in result] == ["SCORED"] * 3 + ["FAILED"] + ["SCORED"] * 2
     assert [one["values"]["score"] for one in result] == [0.5, 1.0, 0.5, None, 0.5, 0.5]
     assert result[3]["reason"] == "JUDGE_UNREADABLE"
     assert result[3]["metadata"]["judge_text"] == write_verdict(11)
@@ -156,16 +105,9 @@ def test_a_judge_scores_what_the_model_said(server: TestServer, project: Path) -
         result[3]["metadata"]["judge_error"] == "the score is 11, and the scale goes from 0 to 10"
     )
     assert count_asked(server) == (6, 6)
-    shaped = [
-        str((request.body or {})["model"])
-        for request in server.asked.requests
-        if _has_shape(request.body)
-    ]
+    bodies = [request.body or {} for request in server.asked.requests]
+    shaped = [body["model"] for body in bodies if "response_format" in body]
     assert shaped == ["m-judge"] * 6
-
-
-def _has_shape(body: object) -> bool:
-    return isinstance(body, dict) and "response_format" in body
 
 
 def test_counts_add_up(server: TestServer, project: Path) -> None:
@@ -272,7 +214,7 @@ def test_failed_judge_call_makes_the_run_incomplete(
 def test_rows_that_are_failed_are_not_judged(server: TestServer, project: Path) -> None:
     """A row that the dataset has wrong is asked of nobody, and FAILED for the judge as well."""
     rows = [*ROWS[:5], {"question": "q5", "answer": None}]
-    (project / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(project / "rows.jsonl", rows)
     mcqa = {
         "type": "string_equals_mcqa",
         "ground_truth_choice": "{{ sample.answer[4] }}",
@@ -293,9 +235,7 @@ def test_each_trial_is_judged_for_itself(server: TestServer, project: Path) -> N
 
 def test_recorded_completions_are_judged(server: TestServer, project: Path) -> None:
     """`score` asks the judge, and no other model."""
-    (project / "said.jsonl").write_text(
-        "".join(json.dumps({"completion": "x"}) + "\n" for _ in ROWS)
-    )
+    write_rows(project / "said.jsonl", [{"completion": "x"}] * 6)
     file = write_run(project, server.url)
     run = ak.run(file, out=project / "run", allow_failed=1, completions=str(project / "said.jsonl"))
     assert run.status == "complete"
@@ -349,9 +289,7 @@ def test_check_looks_at_the_judge(server: TestServer, project: Path) -> None:
 
     A model that cannot judge is said.
     """
-    (project / "rows.jsonl").write_text(
-        json.dumps(ROWS[0]) + "\n" + json.dumps({"question": None}) + "\n"
-    )
+    write_rows(project / "rows.jsonl", [ROWS[0], {"question": None}])
     judge = JUDGE | {
         "model_key": "builtin/random",
         "user_prompt": "RATE {{ sample.question | length }}",
@@ -406,12 +344,7 @@ def test_snippet_that_judges_needs_trust(
 def test_judge_in_memory(server: TestServer) -> None:
     """`score` asks a judge that is named by its URL; a key means nothing without a run file."""
     judge = JUDGE | {"model_key": f"{server.url}#m-judge"}
-    task = {
-        "key": "quiz",
-        "display_name": "Q",
-        "description": "",
-        "definition": {"scorers": [judge]},
-    }
+    task = describe_task(scorers=[judge])
     run = ak.score(task, ROWS, ["x"] * 6, cache_policy="no-cache")
     assert [one["values"]["score"] for one in read_judged(run)] == [0.5, 1.0, 0.5, None, 0.5, 0.5]
     assert count_asked(server) == (0, 6)

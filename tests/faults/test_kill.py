@@ -21,6 +21,8 @@ import answerkey as ak
 from answerkey.evaluate import job
 from answerkey.testing import Behaviour, TestServer, answer_by_hash
 
+from .projects import SCORER, describe_solver, describe_task, write_rows
+
 IS_LONG = bool(os.environ.get("ANSWERKEY_LONG"))
 KILLS = 50 if IS_LONG else 4
 POLICIES = ["no-cache", "reuse"] if IS_LONG else ["no-cache"]
@@ -28,27 +30,8 @@ SAMPLES = 600 if IS_LONG else 240
 SEED = 20_260_102
 #: Seconds that no command takes.
 LONG_WAIT = 600.0
-TASK: dict[str, Any] = {
-    "key": "quiz",
-    "display_name": "Quiz",
-    "description": "Many questions.",
-    "definition": {
-        "solver": {
-            "type": "single_turn_solver",
-            "input_builder": {
-                "type": "chat_completion",
-                "input_messages": [{"role": "user", "content": "{{ sample.question }}"}],
-            },
-        },
-        "scorers": [
-            {
-                "type": "string_equals_mcqa",
-                "ground_truth_choice": "{{ sample.answer }}",
-                "choices": ["A", "B", "C", "D"],
-            }
-        ],
-    },
-}
+SCORERS = [{**SCORER, "choices": ["A", "B", "C", "D"]}]
+TASK = describe_task(solver=describe_solver(), scorers=SCORERS)
 #: A recorded run is several chunks.
 CHUNK_ROWS = SAMPLES // 6
 #: A process that begins so kills itself instead of giving the file with a number its name.
@@ -103,12 +86,11 @@ def die_writing(project: Path, rows: int, number: int, *words: str) -> int:
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder with a task file and its rows; the cache is a folder of its own."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def project(tmp_path: Path) -> Path:
+    """Return a folder with a task file and its rows."""
     (tmp_path / "task.yaml").write_text(json.dumps(TASK))
     rows = [{"question": f"question {n}", "answer": "ABCD"[n % 4]} for n in range(SAMPLES)]
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(tmp_path / "rows.jsonl", rows)
     return tmp_path
 
 
@@ -290,11 +272,9 @@ def test_a_recorded_run_that_is_killed_is_finished_by_resume(
     stopped.
     """
     task, rows = project / "scored.yaml", project / "rows.jsonl"
-    task.write_text(json.dumps(TASK | {"definition": {"scorers": TASK["definition"]["scorers"]}}))
+    task.write_text(json.dumps(describe_task(scorers=SCORERS)))
     said = project / "said.jsonl"
-    said.write_text(
-        "".join(json.dumps({"completion": "ABCDX"[n % 5]}) + "\n" for n in range(SAMPLES))
-    )
+    write_rows(said, [{"completion": "ABCDX"[n % 5]} for n in range(SAMPLES)])
     words = ["score", str(task), "--dataset", str(rows), "--completions", str(said), "--out"]
     monkeypatch.setattr(job, "CHUNK_ROWS", CHUNK_ROWS)
     whole = ak.run(task, dataset=str(rows), completions=str(said), out=project / "whole")

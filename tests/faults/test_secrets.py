@@ -17,6 +17,8 @@ from answerkey.models.model import LiveModel
 from answerkey.testing import Reply, TestServer
 from answerkey.testing.replies import Messages
 
+from .projects import describe_live_task, describe_model, write_rows, write_run
+
 KEY = "sk-canary-0123456789abcdef"
 HEADER = "hdr-canary-fedcba9876543210"
 PROJECT = "own-canary-5566778899aabbcc"
@@ -44,55 +46,10 @@ def tell_on_the_caller(messages: Messages) -> str | Reply:
 
 def write_project(folder: Path, url: str) -> None:
     """Write a project with a key of the caller, a secret header and a secret of its own."""
-    rows = [{"question": f"q{number}", "answer": "A"} for number in range(6)]
-    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    message = {"role": "user", "content": "{{ sample.question }}"}
-    solver = {"type": "single_turn_solver", "input_builder": {"type": "chat_completion"}}
-    solver["input_builder"] |= {"input_messages": [message]}  # type: ignore[operator]  # it is a mapping
-    scorer = {
-        "type": "string_equals_mcqa",
-        "ground_truth_choice": "{{ sample.answer }}",
-        "choices": ["A", "B"],
-    }
-    plan = {
-        "secrets": {"OWN": PROJECT},
-        "models": [
-            {
-                "key": "mine",
-                "display_name": "Mine",
-                "task": "chat_completion",
-                "config": {
-                    "connection_type": "custom_connection",
-                    "url": f"{url}/chat/completions",
-                    "model_key": "m",
-                    "api_key": "<< secrets.MY_KEY >>",
-                    "custom_headers": {"X-Extra": "$EXTRA_TOKEN", "X-Own": "<< secrets.OWN >>"},
-                },
-            }
-        ],
-        "datasets": [
-            {
-                "key": "rows",
-                "display_name": "Rows",
-                "source": {"type": "local", "file_path": "rows.jsonl"},
-            }
-        ],
-        "tasks": [
-            {
-                "key": "quiz",
-                "display_name": "Quiz",
-                "description": "",
-                "definition": {"dataset": {"key": "rows"}, "solver": solver, "scorers": [scorer]},
-            }
-        ],
-        "evaluation": {
-            "key": "e",
-            "display_name": "E",
-            "description": "",
-            "task_specifications": [{"task_key": "quiz", "model_key": "mine"}],
-        },
-    }
-    (folder / "run.yaml").write_text(json.dumps(plan))
+    write_rows(folder / "rows.jsonl", [{"question": f"q{n}", "answer": "A"} for n in range(6)])
+    headers = {"X-Extra": "$EXTRA_TOKEN", "X-Own": "<< secrets.OWN >>"}
+    model = describe_model("mine", url, api_key="<< secrets.MY_KEY >>", custom_headers=headers)
+    write_run(folder, [model], task=describe_live_task(), secrets={"OWN": PROJECT})
 
 
 @pytest.fixture
@@ -104,11 +61,7 @@ def server() -> Iterator[TestServer]:
 
 @pytest.fixture
 def project(tmp_path: Path, server: TestServer, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a project.
-
-    Keys of the caller are in the environment, the cache is a folder of its own.
-    """
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    """Return a project; keys of the caller are in the environment."""
     monkeypatch.setenv("MY_KEY", KEY)
     monkeypatch.setenv("EXTRA_TOKEN", HEADER)
     (tmp_path / "project").mkdir()

@@ -42,6 +42,18 @@ def list_stored(name: str) -> list[bytes]:
     return [path.read_bytes() for path in sorted((HERE / "seeds" / name).iterdir())]
 
 
+@cache
+def read_words() -> dict[str, list[str]]:
+    """Return the pieces that inputs are made of, by what they are pieces of."""
+    words: dict[str, list[str]] = json.loads((HERE / "words.json").read_text(encoding="utf-8"))
+    return words
+
+
+def list_words(*names: str) -> list[bytes]:
+    """Return the pieces of inputs of these kinds."""
+    return [word.encode() for name in names for word in read_words()[name]]
+
+
 def decode(raw: bytes) -> str:
     """Return bytes as text that any table can hold."""
     return raw.decode("utf-8", "replace")

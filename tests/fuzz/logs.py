@@ -15,21 +15,12 @@ from answerkey.importers.imports import detect_kind
 from answerkey.importers.json_values import DamagedError
 from answerkey.spec import load_plan
 
-from .law import Law, list_stored, open_folder, refusing, require_error
+from .law import Law, list_stored, list_words, open_folder, refusing, require_error
 from .replies import JSON_WORDS
 
 #: Begins a file of a log: `=== its/name`, then its bytes up to the next such line.
 _FILE = re.compile(rb"(?:\A|\n)=== ([a-zA-Z0-9_./-]{1,120})\n")
 _MOST_FILES = 8
-LOG_WORDS = (
-    b'"custom_id": ', b'"response": ', b'"body": ', b'"result": ', b'"succeeded"', b'"samples": ',
-    b'"scores": ', b'"target": ', b'"doc": ', b'"resps": ', b'"filtered_resps": ', b'"arguments": ',
-    b'"question": ', b'"options": ', b'"answer": ', b'"pred": ', b'"model_outputs": ',
-    b'"metadata": ',
-    b'"epoch": ', b'"id": ', b'"results": ', b'"prompt": ', b'"vars": ', b'"score": ',
-    b'"gold_index": ',
-    b'"predictions": ', b'"evaluation": ', b'"input": ', b"\n=== ",
-)  # fmt: skip
 
 
 def unfold(raw: bytes, folder: Path) -> Path:
@@ -86,7 +77,7 @@ def _list_archives() -> list[bytes]:
 
 def make_laws() -> dict[str, Law]:
     """Return the laws of this module by name."""
-    words = (*JSON_WORDS, *LOG_WORDS)
+    words = [*JSON_WORDS, *list_words("log")]
     kinds = [kind for kind in READERS if READERS[kind].__module__.startswith("answerkey.")]
     laws = {
         f"log_{kind}": Law(partial(check_log, kind), partial(list_stored, f"log_{kind}"), words, 25)

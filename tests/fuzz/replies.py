@@ -40,33 +40,13 @@ from answerkey.models.retry import (
 from answerkey.scorers.choice_probabilities import ChoiceProbabilities, Normalise
 from answerkey.types import Completion, Completions, CompletionStatus
 
-from .law import Law, decode, list_stored, read_value
+from .law import Law, decode, list_stored, list_words, read_value
 
 #: The most bytes of a body here.
 MOST = 4_096
 CONNECTION = Connection("m", APIS["chat"], "http://127.0.0.1:9/v1/chat/completions", "m")
 Take = Callable[[Mapping[str, object]], Completion]
-JSON_WORDS = (
-    b'{"', b'": ', b'", "', b"[", b"]", b"}", b"null", b"true", b"NaN", b"1e999", b"-1", b"9" * 400,
-    b"\\ud800", b'"choices": ', b'"message": ', b'"content": ', b'"role": ', b'"assistant"',
-    b'"refusal": ',
-    b'"tool_calls": ', b'"finish_reason": ', b'"usage": ', b'"prompt_tokens": ', b'"logprobs": ',
-    b'"error": ', b'"type": ', b'"text"', b'"thinking"', b'"stop_reason": ', b'"candidates": ',
-    b'"parts": ',
-    b'"promptFeedback": ', b'"blockReason": ', b'"top_logprobs": ', b'"token": ', b'"logprob": ',
-    b'"tokens": ', b'"token_logprobs": ', b'"text_offset": ', b'"usageMetadata": ', b'"output": ',
-    b'"messages": ', b'"reasoning_content": ', b'"ranking": ', b"[" * 50,
-)  # fmt: skip
-HTTP_WORDS = (
-    b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 204 No Content\r\n",
-    b"HTTP/1.0 200\r\n", b"Content-Length: ", b"Transfer-Encoding: chunked\r\n",
-    b"Connection: close\r\n",
-    b"Upgrade: h2c\r\n", b"Content-Encoding: gzip\r\n", b"Retry-After: ",
-    b"Mon, 16 Nov 2026 00:00:00 GMT",
-    b"retry-after-ms: ", b"\r\n", b"\r\n\r\n", b"0\r\n\r\n", b"ffffffffffffffff\r\n",
-    b"5\r\nhello\r\n",
-    b"99999999999999999999", b"\0", b"1e999",
-)  # fmt: skip
+JSON_WORDS = [*list_words("reply"), b"9" * 400, b"[" * 50]
 
 
 def require_completion(one: Completion) -> None:
@@ -199,5 +179,5 @@ def make_laws() -> dict[str, Law]:
             check_message, partial(list_stored, "recorded_reply"), JSON_WORDS, 100
         ),
         "batch_output": Law(check_batch, partial(list_stored, "batch_output"), JSON_WORDS, 80),
-        "http_reply": Law(check_http, _list_http, HTTP_WORDS, 120),
+        "http_reply": Law(check_http, _list_http, list_words("http"), 120),
     }

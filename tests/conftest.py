@@ -72,7 +72,9 @@ class ByFolder(LoadFileScheduling):  # type: ignore[misc]  # without types
     """Hands out files, and all of a folder at once where its files share what is dear to make."""
 
     def _split_scope(self, nodeid: str) -> str:
-        folder = next((one for one in TOGETHER if nodeid.startswith(one)), None)
+        folder = next(
+            (shared_folder for shared_folder in TOGETHER if nodeid.startswith(shared_folder)), None
+        )
         return folder or str(super()._split_scope(nodeid))
 
 
@@ -203,7 +205,7 @@ def run_tool(foreign: dict[str, Any]) -> Callable[..., str]:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print the lines that tests recorded as `table`, below their heading."""
     passed = terminalreporter.getreports("passed")
-    lines = {line for one in passed for name, line in one.user_properties if name == "table"}
+    lines = {line for report in passed for name, line in report.user_properties if name == "table"}
     if lines:
         terminalreporter.section("other tools")
         terminalreporter.write_line("\n".join(sorted(lines)))

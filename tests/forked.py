@@ -78,7 +78,8 @@ class Forked(subprocess.Popen[Any]):
             "is_leader": bool(is_leader),
         }
         streams = [
-            own if pipe == -1 else pipe for own, pipe in enumerate((pipes[0], pipes[3], pipes[5]))
+            number if pipe == -1 else pipe
+            for number, pipe in enumerate((pipes[0], pipes[3], pipes[5]))
         ]
         self._told, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
@@ -159,8 +160,8 @@ def serve(requests: socket.socket) -> tuple[list[int], dict[str, Any]] | None:
                 pid = os.fork()
                 if pid == 0:
                     signal.set_wakeup_fd(-1)
-                    for one in (files[3], *running.values()):
-                        os.close(one)
+                    for descriptor in (files[3], *running.values()):
+                        os.close(descriptor)
                     return files[:3], json.loads(body)
                 for file in files[:3]:
                     os.close(file)
@@ -168,11 +169,11 @@ def serve(requests: socket.socket) -> tuple[list[int], dict[str, Any]] | None:
                 running[pid] = files[3]
 
 
-def report(told: int, status: int) -> None:
+def report(receiver: int, status: int) -> None:
     """Write how a process ended."""
     with suppress(BrokenPipeError):  # who asked is gone
-        os.write(told, str(status).encode())
-    os.close(told)
+        os.write(receiver, str(status).encode())
+    os.close(receiver)
 
 
 def become(
@@ -185,8 +186,8 @@ def become(
     is_leader: bool,
 ) -> None:
     """Be the process of a command: its streams, folder, environment and signals."""
-    for one in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(one, signal.SIG_DFL)
+    for stop in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(stop, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number, file in enumerate(files):
         os.dup2(file, number)
@@ -237,5 +238,5 @@ def load() -> None:
 if __name__ == "server":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # for whom it is meant has it from the terminal
     load()
-    if (asked := serve(socket.socket(fileno=int(sys.argv[1])))) is not None:
-        become(asked[0], **asked[1])
+    if (request := serve(socket.socket(fileno=int(sys.argv[1])))) is not None:
+        become(request[0], **request[1])

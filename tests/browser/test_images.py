@@ -68,7 +68,7 @@ def test_the_viewer_shows_the_images_of_prompts(
 ) -> None:
     """They come with the sample; nothing else is asked for."""
     address = view(runs)
-    stage = open_stage(address, own=(address.partition("?")[0], "about:", "data:"))
+    stage = open_stage(address)
     stage.go()
     stage.find("a", has_text="pictures").first.click()
     stage.settle()

@@ -34,7 +34,9 @@ def write_lines(text: str) -> str:
     """Return a text as a block on a page shows it: hidden characters written out, lines and tabs
     kept.
     """
-    return "".join(one if one in "\t\n" else make_visible(one) for one in text)
+    return "".join(
+        character if character in "\t\n" else make_visible(character) for character in text
+    )
 
 
 def address_sample(task: str, row: dict[str, object]) -> str:
@@ -51,7 +53,7 @@ def describe_page(row: dict[str, object]) -> dict[str, list[str]]:
         "question": [write_lines(str(row["question"]))],
         "options": [make_visible(option) for option in options],
         "completion": [write_lines(str(row["completion"]))],
-        "columns": [make_visible(one) for one in row],
+        "columns": [make_visible(name) for name in row],
         "foreign": [],
     }
 
@@ -82,7 +84,7 @@ def stage(texts: str, open_stage: OpenStage) -> Stage:
 def viewer(hostile_runs: Path, view: Callable[[Path], str], open_stage: OpenStage) -> Stage:
     """Return the list of the hostile runs."""
     address = view(hostile_runs)
-    stage = open_stage(address, own=(address.partition("?")[0], "about:", "data:"))
+    stage = open_stage(address)
     stage.go()
     return stage
 
@@ -104,8 +106,8 @@ def test_names_of_tasks_and_models_stay_text(names: str, open_stage: OpenStage) 
     shown = [make_visible(name) for name in NAMES]
     routes = [f"#/run/r0/{number}" for number in range(len(NAMES))]
     seen = stage.walk(routes, {"task": "h1", "model": ".subtitle bdi:first-child"})
-    assert seen == [{"task": [one], "model": [one], "foreign": []} for one in shown]
-    turned = next(number for number, one in enumerate(NAMES) if "\u202e" in one)
+    assert seen == [{"task": [name], "model": [name], "foreign": []} for name in shown]
+    turned = next(number for number, name in enumerate(NAMES) if "\u202e" in name)
     stage.turn(f"#/run/r0/{turned}")
     assert stage.page.title() == f"{shown[turned]}, {shown[turned]} · answerkey"
     stage.photograph("task", whole=True)
@@ -223,6 +225,8 @@ def test_the_viewer_shows_texts_as_texts(viewer: Stage) -> None:
         [f"{route}/{number}/samples" for number in numbers], {"names": "header .dim"}
     )
     shown = [make_visible(name) for name in NAMES]
-    assert seen == [{"names": [f"{shown[one]} · {shown[one]}"], "foreign": []} for one in numbers]
+    assert seen == [
+        {"names": [f"{shown[number]} · {shown[number]}"], "foreign": []} for number in numbers
+    ]
     seen = viewer.walk([f"{route}/{number}" for number in (0, len(NAMES) - 1)], {"task": "h1"})
-    assert seen == [{"task": [one], "foreign": []} for one in (shown[0], shown[-1])]
+    assert seen == [{"task": [name], "foreign": []} for name in (shown[0], shown[-1])]

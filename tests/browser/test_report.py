@@ -268,9 +268,9 @@ def test_without_scripts_the_page_says_what_to_do(report: str, open_stage: OpenS
     """A reader who allows no scripts is told, and told of `answerkey show`."""
     stage = open_stage(report, java_script_enabled=False)
     stage.page.goto(stage.address)
-    told = stage.page.locator("noscript code")
-    expect(told).to_be_visible()
-    assert told.inner_html() == "answerkey show RUN"
+    hint = stage.page.locator("noscript code")
+    expect(hint).to_be_visible()
+    assert hint.inner_html() == "answerkey show RUN"
 
 
 def test_completions_of_trials_are_not_called_samples(
@@ -292,6 +292,6 @@ def test_completions_of_trials_are_not_called_samples(
     )
     letters = stage.find(".panel", has_text="Confusion matrix")
     expect(letters).to_contain_text("Which letter was read, of the completions with each truth.")
-    own = stage.find(".panel", has_text="By extraction rule").locator("tbody tr").first
-    expect(own).to_contain_text("first_character")
-    expect(own).to_contain_text(str(stage.find(".headline .value").text_content()))
+    first_row = stage.find(".panel", has_text="By extraction rule").locator("tbody tr").first
+    expect(first_row).to_contain_text("first_character")
+    expect(first_row).to_contain_text(str(stage.find(".headline .value").text_content()))

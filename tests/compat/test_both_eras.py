@@ -125,10 +125,10 @@ def write_task(words: dict[str, str], url: str) -> dict[str, Any]:
 
 def reply(messages: Sequence[Mapping[str, object]]) -> str:
     """Answer the question; as a judge, say how long the prompt is."""
-    asked = str(messages[-1]["content"])
-    if asked in SAID:
-        return SAID[asked]
-    judged = asked.partition("\n\nAnswer with")[0]
+    prompt = str(messages[-1]["content"])
+    if prompt in SAID:
+        return SAID[prompt]
+    judged = prompt.partition("\n\nAnswer with")[0]
     return json.dumps({"score": len(judged) / 100, "reasoning": judged, "confidence": 1})
 
 
@@ -138,7 +138,9 @@ def run_era(words: dict[str, str], folder: Path) -> tuple[list[dict[str, Any]], 
     with TestServer(reply) as server:
         (folder / "run.yaml").write_text(json.dumps(write_task(words, server.url)))
         (task,) = answerkey.run(folder, out=folder / "out", trust_code=True).tasks.values()
-    measured = {name: (one.value, one.n, one.n_excluded) for name, one in task.metrics.items()}
+    measured = {
+        name: (metric.value, metric.n, metric.n_excluded) for name, metric in task.metrics.items()
+    }
     return task.scores.to_dicts(), measured
 
 
@@ -154,7 +156,7 @@ def test_both_eras_give_the_same_numbers(tmp_path: Path) -> None:
     assert [row["string_equals"]["excluded_by"] for row in rows] == [None, None, "long"]
     assert [row["python"]["status"] for row in rows] == ["SCORED"] * 3
     assert [row["model_as_a_judge_scorer"]["metadata"]["reasoning"] for row in rows] == [
-        f"{asked} {said}" for asked, said in SAID.items()
+        f"{question} {reply}" for question, reply in SAID.items()
     ]
     assert {name: value[0] for name, value in metrics.items()} == {
         "good_mean": 0.5,
@@ -300,11 +302,11 @@ def write_inference(folder: Path, config: dict[str, object]) -> Path:
     ],
 )
 def test_custom_inference_that_cannot_run_is_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], config: dict[str, object], told: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], config: dict[str, object], message: str
 ) -> None:
     """Before anything runs."""
     assert main(["check", str(write_inference(tmp_path, config))]) == 2
-    assert told in capsys.readouterr().out
+    assert message in capsys.readouterr().out
 
 
 def test_an_adapter_reads_the_generation_as_kwargs(tmp_path: Path) -> None:
@@ -350,6 +352,6 @@ def test_scorers_of_the_original_are_refused_by_name(
     """With what to do instead, and the types there are."""
     file = write_recorded(tmp_path, scorers=[{"type": name, "ground_truth": "A"}])
     assert main(["check", str(file)]) == 2
-    told = capsys.readouterr().out
-    assert f"error[E116]: scorer type `{name}` of the original platform is not done" in told
-    assert "`string_equals_mcqa`" in told
+    printed = capsys.readouterr().out
+    assert f"error[E116]: scorer type `{name}` of the original platform is not done" in printed
+    assert "`string_equals_mcqa`" in printed

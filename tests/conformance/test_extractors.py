@@ -80,9 +80,9 @@ def make_rows() -> list[dict[str, Any]]:
         size, text = drawn.choice((2, 4, 4, 4, 5, 10)), ""
         options = drawn.sample(OPTIONS, size)
         for _ in range(drawn.choice((1, 1, 2))):
-            place, other = drawn.randrange(size), drawn.randrange(size)
+            place, second = drawn.randrange(size), drawn.randrange(size)
             part = "".join(map(drawn.choice, (OPENINGS, CUES, LABELS, ENDINGS)))
-            for mark, name in (("@X", LETTERS[place]), ("@Y", LETTERS[other])):
+            for mark, name in (("@X", LETTERS[place]), ("@Y", LETTERS[second])):
                 part = part.replace(mark, name).replace(mark.lower(), name.lower())
             text += part.replace("@T", options[place])
         rows.append({"text": text, "choices": LETTERS[:size], "options": options})
@@ -180,16 +180,16 @@ def test_an_extractor_reads_what_its_harness_reads(tool: str) -> None:
         tool,
     ]
     for rows in (make_rows(), read_rows()):
-        given = "".join(json.dumps(row) + "\n" for row in rows)
-        done = subprocess.run(words, input=given, check=True, capture_output=True, text=True)
+        lines = "".join(json.dumps(row) + "\n" for row in rows)
+        done = subprocess.run(words, input=lines, check=True, capture_output=True, text=True)
         differ = []
         for row, line in zip(rows, done.stdout.splitlines(), strict=True):
-            said, read = (
+            theirs, read = (
                 json.loads(line),
                 EXTRACTORS[tool].read(row["text"], row["choices"], row["options"]),
             )
-            if read != (said if said in row["choices"] else None):
-                differ.append(f"{said} there, {read} here: {row['text'][-200:]!r}")
+            if read != (theirs if theirs in row["choices"] else None):
+                differ.append(f"{theirs} there, {read} here: {row['text'][-200:]!r}")
         assert len(differ) <= len(rows) * 0.005, "\n".join(
             [f"{len(differ)} of {len(rows)}:", *differ[:20]]
         )

@@ -215,8 +215,8 @@ def test_completions_of_another_file_give_the_same_numbers(
 ) -> None:
     """Whether the file has the order of the dataset or another."""
     monkeypatch.setattr(job, "CHUNK_ROWS", size)
-    said = [{name: row[name] for name in ("sample_id", "completion")} for row in ROWS]
-    WRITERS["rows.jsonl"](tmp_path / "said.jsonl", said[::-1] if turned else said)
+    recorded = [{name: row[name] for name in ("sample_id", "completion")} for row in ROWS]
+    WRITERS["rows.jsonl"](tmp_path / "said.jsonl", recorded[::-1] if turned else recorded)
     questions = [
         {name: value for name, value in row.items() if name != "completion"} for row in ROWS
     ]

@@ -108,13 +108,15 @@ def _lay_out_tables(rows: Rows) -> None:
     answers = [
         {"sample_id": f"{n:06}", "completion": row["answer"]} for n, row in enumerate(rows, 1)
     ]
-    both = [{**row, "completion": "A", "completions": {"my-model": "B"}} for row in rows]
+    with_completions = [
+        {**row, "completion": "A", "completions": {"my-model": "B"}} for row in rows
+    ]
     write_lines("questions.jsonl", rows)
     write_lines("answers.jsonl", answers)
     write_lines("replies.jsonl", answers)
     pl.DataFrame(answers).write_parquet("completions.parquet")
-    write_lines("both.jsonl", both)
-    pl.DataFrame(both).write_parquet("rows.parquet")
+    write_lines("both.jsonl", with_completions)
+    pl.DataFrame(with_completions).write_parquet("rows.parquet")
     flat = pl.DataFrame(
         [[row["question"], *row["options"], row["answer"]] for row in rows], orient="row"
     )
@@ -141,8 +143,8 @@ def _lay_out_tables(rows: Rows) -> None:
     write_lines(
         "said.jsonl",
         [
-            {"sample_id": one["id"], "completion": row["answer"]}
-            for one, row in zip(arc, rows, strict=True)
+            {"sample_id": question["id"], "completion": row["answer"]}
+            for question, row in zip(arc, rows, strict=True)
         ],
     )
 
@@ -205,13 +207,13 @@ def _lay_out_runs(call: Callable[..., Any]) -> None:
         (1, ("b", "B", "other")),
         (0, ("a", "A", "c", "released", "my-run", "zz-latest")),
     ):
-        first, *others = (f"runs/{name}" for name in names)
+        first, *copies = (f"runs/{name}" for name in names)
         done = call(
             "run", "my-project", "--model", f"builtin/simulated?seed={seed}", "--out", first, "-q"
         )
         assert done.code == 0, done.err
-        for other in others:
-            shutil.copytree(first, other)
+        for copy in copies:
+            shutil.copytree(first, copy)
     shutil.copytree("runs/my-run", "my-project/runs/my-run")
 
 
@@ -227,18 +229,18 @@ class Hub(BaseHTTPRequestHandler):
             "choices": [list("abcd")] * 2,
         }
         pl.DataFrame({**columns, "answer": [0, 1]}).write_parquet(out)
-        told: dict[str, Any] = {
+        description: dict[str, Any] = {
             "id": "x/y",
             "sha": "a" * 40,
             "siblings": [{"rfilename": "all/test-0.parquet"}],
         }
-        told["cardData"] = {
+        description["cardData"] = {
             "configs": [
                 {"config_name": "all", "data_files": [{"split": "test", "path": "all/test-*"}]}
             ]
         }
         is_table = "/resolve/" in self.path
-        body = out.getvalue() if is_table else json.dumps(told).encode()
+        body = out.getvalue() if is_table else json.dumps(description).encode()
         digest = hashlib.sha256(body).hexdigest()
         self.send_response(200)
         self.send_header(

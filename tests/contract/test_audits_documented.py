@@ -35,7 +35,7 @@ def test_every_extractor_says_what_it_reads() -> None:
     table = dict(
         re.findall(r"^\| `([^`]+)` \| (.+) \|$", RUNS.partition("## Findings")[0], re.MULTILINE)
     )
-    assert table == {name: one.about for name, one in EXTRACTORS.items()}
+    assert table == {name: extractor.about for name, extractor in EXTRACTORS.items()}
 
 
 def test_every_finding_of_a_run_is_explained() -> None:

@@ -92,8 +92,8 @@ class Model(TestServer):
 @pytest.fixture
 def server() -> Iterator[Model]:
     """Serve a model that is slow enough to be interrupted."""
-    with Model() as one:
-        yield one
+    with Model() as model:
+        yield model
 
 
 @pytest.fixture

@@ -69,7 +69,7 @@ def test_every_page_of_the_project_is_in_the_navigation() -> None:
     No page is left out or twice.
     """
     site = read_site(ROOT)
-    titles = [title for one in site.navigation() for title in one]
+    titles = [title for section in site.navigation() for title in section]
     assert titles == ["Home", "Tutorial", "How-to guides", "Reference", "Explanation", "Project"]
     files = [page.file for page in site.pages]
     assert len(files) == len(set(files))
@@ -126,8 +126,8 @@ def test_links_to_files_of_the_repository_work_on_the_site(small: Path, tmp_path
     To a file: a copy; to an example: the examples; to the README: the first page.
     """
     site = read_site(small)
-    (one,) = [page for page in site.pages if page.place == "guide/one.md"]
-    assert one.text == (
+    (page,) = [page for page in site.pages if page.place == "guide/one.md"]
+    assert page.text == (
         "# One\n\n[B](../reference/b.md), [task](../files/examples/seed/task.yaml.txt), "
         "[seed](../project/examples/readme.md), [home](../index.md)\n\n```md\n[no](link)\n```\n"
     )

@@ -32,9 +32,9 @@ def run_command(folder: Path, *words: str) -> str:
     with Forked(
         words, cwd=folder, env=environment, encoding="utf-8", stdout=out, stderr=err
     ) as process:
-        said, _ = process.communicate()
-    assert process.returncode == 0, said
-    return str(said)
+        printed, _ = process.communicate()
+    assert process.returncode == 0, printed
+    return str(printed)
 
 
 @pytest.fixture
@@ -85,8 +85,8 @@ def test_a_page_that_changed_makes_its_pictures_old(
     )
     assert SCRIPT.list_problems(changed, images) == [
         f"{name}.png shows what answerkey no longer shows: `make pictures`"
-        for name, one in SCRIPT.PICTURES.items()
-        if one.kind == "report"
+        for name, picture in SCRIPT.PICTURES.items()
+        if picture.kind == "report"
     ]
 
 

@@ -68,7 +68,9 @@ def test_a_plug_in_of_each_kind_works(tmp_path: Path, monkeypatch: pytest.Monkey
     Path("log.kept").write_text('{"id": "1", "q": "Q?", "t": "A", "c": "A"}\n', encoding="utf-8")
     run = carry_out("run", "run.yaml", "--out", "r")
     values = {
-        (task["key"], one["name"]): one["value"] for task in run["tasks"] for one in task["metrics"]
+        (task["key"], metric["name"]): metric["value"]
+        for task in run["tasks"]
+        for metric in task["metrics"]
     }
     assert values == {
         ("plug", "count"): 3.0,

@@ -47,7 +47,9 @@ def test_every_kind_has_its_section_and_an_example() -> None:
     """The sections are the kinds, in their order."""
     assert list(SECTIONS) == list(RULES)
     policies = [
-        one for example in EXAMPLES for one in (example if isinstance(example, list) else [example])
+        policy
+        for example in EXAMPLES
+        for policy in (example if isinstance(example, list) else [example])
     ]
     assert {rule["definition"]["type"] for policy in policies for rule in policy["rules"]} == set(
         RULES

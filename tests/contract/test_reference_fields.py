@@ -102,5 +102,5 @@ def test_every_type_is_named(page: str) -> None:
 
 def test_every_old_name_is_named() -> None:
     """The pages name every entry of the table of old names."""
-    known = set().union(*(words_of(page) for page in MODELS))
-    assert {entry.value or entry.name for entry in DEPRECATIONS} - known == set()
+    words = set().union(*(words_of(page) for page in MODELS))
+    assert {entry.value or entry.name for entry in DEPRECATIONS} - words == set()

@@ -71,14 +71,14 @@ def test_a_fifth_of_faults_changes_nothing_in_the_answers() -> None:
         connection = connect(server)
         with ModelClient(connection, CallSettings(limits=QUICK)) as asker:
             completions = asker.complete(make_calls(connection, COUNT))
-        asked = server.asked
+        requests = server.asked
     assert [completion.text for completion in completions] == [
         f"question {number}" for number in range(COUNT)
     ]
-    assert asked.answered == COUNT
-    assert asked.total == COUNT + sum(asked.faults.values())
-    assert sum(completion.attempts or 0 for completion in completions) == asked.total
-    assert sum(asked.faults.values()) > 0.15 * COUNT
+    assert requests.answered == COUNT
+    assert requests.total == COUNT + sum(requests.faults.values())
+    assert sum(completion.attempts or 0 for completion in completions) == requests.total
+    assert sum(requests.faults.values()) > 0.15 * COUNT
 
 
 @pytest.mark.parametrize("fault", ["429", "reset", "cut", "bad_json", "empty"])
@@ -254,7 +254,7 @@ def test_a_server_that_goes_away_is_given_up() -> None:
         ),
     ):
         asker.complete(make_calls(connection, 5000))
-    kept = [one.status for one in ledger.kept.values()]
+    kept = [completion.status for completion in ledger.kept.values()]
     assert kept.count(CompletionStatus.OK) >= 100
     assert kept.count(CompletionStatus.ERROR) < 300
 

@@ -239,9 +239,9 @@ def test_a_disk_that_fails_at_any_operation_costs_nothing_twice(
     more.
     """
     kinds, error, lasts = KINDS[kind]
-    asked = SAMPLES if source == "live" else 0
+    calls = SAMPLES if source == "live" else 0
     cache = "other" if number % 2 else "disk"
-    place = make_place(tmp_path, server.url if asked else None)
+    place = make_place(tmp_path, server.url if calls else None)
     server.forget()
     fault = Fault(kinds, number, error, lasts)
     done = call(process, place, *place.words, fault=fault, cache=cache)
@@ -250,7 +250,7 @@ def test_a_disk_that_fails_at_any_operation_costs_nothing_twice(
     finish(process, place, cache)
     assert read_numbers(place) == expected[source]
     lost = CONCURRENT if lasts and cache == "disk" else 0
-    assert asked <= server.asked.total <= asked + lost
+    assert calls <= server.asked.total <= calls + lost
 
 
 @pytest.mark.parametrize(

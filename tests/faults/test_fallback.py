@@ -166,8 +166,8 @@ def test_share_accuracy_and_the_number_without_it(
     alone = ak.run(write_run(project, server.url, "stated_answer"), out=project / "alone")
     assert alone.metrics["Accuracy"].value == 6 / 16
     assert "fallback" not in alone.tasks["quiz"].totals
-    (told,) = call("show", project / "run", "--json").json["tasks"]
-    result = told["fallback"]["quiz"]
+    (task,) = call("show", project / "run", "--json").json["tasks"]
+    result = task["fallback"]["quiz"]
     assert (result["model"], result["share"], result["accuracy"]) == ("small", 0.5, 0.5)
     assert (result["with_it"]["accuracy"], result["without_it"]["accuracy"]) == (0.5, 6 / 16)
     assert (result["with_it"]["invalid"], result["without_it"]["invalid"]) == (6, 10)
@@ -278,7 +278,7 @@ def test_resumed_run_asks_nothing_twice(server: TestServer, project: Path) -> No
         ak.run(file, out=project / "stopped", cache_policy="no-cache", max_calls=19)
     assert (caught.value.code, count_asked(server)) == ("E305", (16, 3))
     journal = CallStore(project / "stopped" / "calls.sqlite")
-    purposes = {one.purpose: one.calls for one in journal.sum_usage("quiz")}
+    purposes = {usage.purpose: usage.calls for usage in journal.sum_usage("quiz")}
     journal.close()
     assert purposes == {"solve": 16, "fallback:quiz": 3}
     resumed = ak.resume(project / "stopped")
@@ -318,8 +318,8 @@ def test_killed_amid_the_second_look(project: Path) -> None:
         for left in (2, 2, 3):
             with Forked(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
                 killer.pid, killer.left = process.pid, left
-                _, told = process.communicate(timeout=300)
-            assert process.returncode == -signal.SIGKILL, told
+                _, err = process.communicate(timeout=300)
+            assert process.returncode == -signal.SIGKILL, err
             words = ["resume", str(project / "killed")]
         killer.pid = 0
         resumed = ak.resume(project / "killed")
@@ -358,12 +358,13 @@ def test_fingerprint_has_the_fallback_and_its_prompt(
         return str(loaded.specifications[0].task.fingerprint)
 
     results = [
-        print_task(one) for one in ("stated_answer", EXTRACTION, EXTRACTION | {"fallback": "mine"})
+        print_task(extraction)
+        for extraction in ("stated_answer", EXTRACTION, EXTRACTION | {"fallback": "mine"})
     ]
     monkeypatch.setattr(
         "answerkey.scorers.mcqa.StringEqualsMcqa.model_prompt", "Which one? {reply}"
     )
-    changed = [print_task(one) for one in ("stated_answer", EXTRACTION)]
+    changed = [print_task(extraction) for extraction in ("stated_answer", EXTRACTION)]
     assert len({*results, *changed}) == 4
     assert changed[0] == results[0]
 
@@ -467,7 +468,7 @@ def test_dry_run_counts_it(server: TestServer, project: Path, call: Call) -> Non
 
 def test_commands_say_first_who_is_asked(server: TestServer, project: Path, call: Call) -> None:
     """`run`, `score` and `rescore` name the model before they ask it."""
-    told = (
+    notice = (
         "fallback: `small` is asked about completions of `quiz` in which no choice is "
         "read, at most 16\n"
     )
@@ -476,11 +477,11 @@ def test_commands_say_first_who_is_asked(server: TestServer, project: Path, call
     done = call(
         "score", file, "--completions", project / "said.jsonl", "--out", project / "run", *reuse
     )
-    assert done.err.startswith(told)
+    assert done.err.startswith(notice)
     assert "  fallback     small\n" in done.out
     assert "Calls of the fallback quiz\n  calls    8 = 8 sent" in done.out
     again = call("rescore", project / "run", "--out", project / "again", "--max-calls", 0, *reuse)
-    assert (again.code, again.err.startswith(told)) == (0, True)
+    assert (again.code, again.err.startswith(notice)) == (0, True)
     quiet = call("rescore", project / "run", "--out", project / "quiet", "--quiet")
     assert quiet.err == ""
 
@@ -522,7 +523,9 @@ def test_rescore_asks_the_fallback_alone(server: TestServer, project: Path) -> N
 def test_cost_counts(server: TestServer, project: Path) -> None:
     """Its tokens are paid for out of the same purse, and stated apart."""
     run = ak.run(write_run(project, server.url), out=project / "run", price="1:1")
-    costs = {purpose: one["cost"] for purpose, one in run.tasks["quiz"].manifest["calls"].items()}
+    costs = {
+        purpose: usage["cost"] for purpose, usage in run.tasks["quiz"].manifest["calls"].items()
+    }
     assert set(costs) == {"solve", "fallback:quiz"}
     assert all(cost > 0 for cost in costs.values())
 
@@ -535,11 +538,11 @@ def test_audit_and_report_hold_it_against_the_rule(
     """
     ak.run(write_run(project, server.url), out=project / "run")
     result = call("audit", project / "run", "--json").json["audit"]["tasks"][0]
-    rules = {one["name"]: (one["kind"], one["correct"]) for one in result["readers"]}
+    rules = {reader["name"]: (reader["kind"], reader["correct"]) for reader in result["readers"]}
     assert (rules["stated_answer/fallback"], rules["stated_answer"]) == (("own", 8), ("rule", 6))
     assert call("report", project / "run", "-o", project / "run.html").code == 0
     (task,) = dump(build_overview(ak.load_run(project / "run")))["tasks"]
-    lines = {one["name"]: (one["kind"], one["value"]) for one in task["plots"]["rules"]}
+    lines = {line["name"]: (line["kind"], line["value"]) for line in task["plots"]["rules"]}
     assert lines["stated_answer/fallback"] == ("own", 0.5)
     assert lines["stated_answer"] == ("rule", 0.375)
     assert (task["rule"], task["scorer"]) == (
@@ -569,6 +572,7 @@ def test_imported_completions_are_looked_at_again(
     fallback = f'extraction: {{rule: stated_answer, fallback: "{server.url}#m-small"}}'
     file.write_text(file.read_text().replace("extraction: stated_answer", fallback))
     run = ak.run(project / "mine", out=project / "run")
-    ((before,), (after,)) = (list(one.tasks.values()) for one in (alone, run))
+    (before,) = alone.tasks.values()
+    (after,) = run.tasks.values()
     assert (before.totals["theirs"]["both_right"], after.totals["theirs"]["both_right"]) == (1, 2)
     assert count_asked(server) == (0, 1)

@@ -29,6 +29,8 @@ JUDGE: dict[str, Any] = {
 }
 EXACT = {"type": "string_equals", "key": "exact", "ground_truth": "{{ sample.answer }}"}
 ROWS = [{"question": f"q{number}", "answer": f"say q{number}"} for number in range(6)]
+#: What the judge gives; it is off the scale for one row.
+SCORES = [0.5, 1.0, 0.5, None, 0.5, 0.5]
 INFER = "def infer(messages):\n    return '{\"score\": 5}'\n"
 
 
@@ -97,8 +99,8 @@ def test_a_judge_scores_what_the_model_said(server: TestServer, project: Path) -
     run = ak.run(write_run(project, server.url), out=project / "run", allow_failed=1)
     result = read_judged(run)
     assert run.status == "complete"
-    assert [one["status"] for one in result] == ["SCORED"] * 3 + ["FAILED"] + ["SCORED"] * 2
-    assert [one["values"]["score"] for one in result] == [0.5, 1.0, 0.5, None, 0.5, 0.5]
+    assert [score["status"] for score in result] == ["SCORED"] * 3 + ["FAILED"] + ["SCORED"] * 2
+    assert [score["values"]["score"] for score in result] == SCORES
     assert result[3]["reason"] == "JUDGE_UNREADABLE"
     assert result[3]["metadata"]["judge_text"] == write_verdict(11)
     assert (
@@ -122,7 +124,7 @@ def test_counts_add_up(server: TestServer, project: Path) -> None:
     assert run.metrics["Mean Score"].n == 5
     assert run.metrics["Mean Score"].value == pytest.approx(0.6)
     calls = task.manifest["calls"]
-    assert {purpose: (one["calls"], one["failed"]) for purpose, one in calls.items()} == {
+    assert {purpose: (usage["calls"], usage["failed"]) for purpose, usage in calls.items()} == {
         "solve": (6, 0),
         "judge:quality": (6, 0),
     }
@@ -230,7 +232,7 @@ def test_each_trial_is_judged_for_itself(server: TestServer, project: Path) -> N
     trials = {"num_trials": 2}
     run = ak.run(write_run(project, server.url, [JUDGE], trials=trials), out=project / "run")
     assert count_asked(server) == (12, 12)
-    assert [one["status"] for one in read_judged(run)].count("FAILED") == 2
+    assert [score["status"] for score in read_judged(run)].count("FAILED") == 2
 
 
 def test_recorded_completions_are_judged(server: TestServer, project: Path) -> None:
@@ -316,7 +318,9 @@ def test_key_of_a_judge_is_only_needed_to_ask(
 def test_cost_of_a_judge_counts(server: TestServer, project: Path) -> None:
     """The judge's tokens are paid for out of the same purse, and stated apart."""
     run = ak.run(write_run(project, server.url), out=project / "run", price="1:1")
-    costs = {purpose: one["cost"] for purpose, one in run.tasks["quiz"].manifest["calls"].items()}
+    costs = {
+        purpose: usage["cost"] for purpose, usage in run.tasks["quiz"].manifest["calls"].items()
+    }
     assert set(costs) == {"solve", "judge:quality"}
     assert all(cost > 0 for cost in costs.values())
     with pytest.raises(ak.AnswerkeyError, match="what `judge` costs is not known"):
@@ -336,7 +340,7 @@ def test_snippet_that_judges_needs_trust(
         ak.run(file, out=project / "run")
     assert caught.value.code == "E118"
     run = ak.run(file, out=project / "run", trust_code=True)
-    assert {one["values"]["score"] for one in read_judged(run)} == {0.5}
+    assert {score["values"]["score"] for score in read_judged(run)} == {0.5}
     assert run.tasks["quiz"].manifest["calls"]["judge:quality"]["calls"] == 6
     assert count_asked(server) == (6, 0)
 
@@ -346,7 +350,7 @@ def test_judge_in_memory(server: TestServer) -> None:
     judge = JUDGE | {"model_key": f"{server.url}#m-judge"}
     task = describe_task(scorers=[judge])
     run = ak.score(task, ROWS, ["x"] * 6, cache_policy="no-cache")
-    assert [one["values"]["score"] for one in read_judged(run)] == [0.5, 1.0, 0.5, None, 0.5, 0.5]
+    assert [score["values"]["score"] for score in read_judged(run)] == SCORES
     assert count_asked(server) == (0, 6)
     task["definition"] = {"scorers": [JUDGE]}
     with pytest.raises(
@@ -363,7 +367,7 @@ def test_calls_of_a_judge_are_in_the_journal(server: TestServer, project: Path) 
     with pytest.raises(ak.SolverError):
         ak.run(write_run(project, server.url), out=project / "run", max_calls=9)
     journal = CallStore(project / "run" / "calls.sqlite")
-    purposes = {one.purpose: one.calls for one in journal.sum_usage("quiz")}
+    purposes = {usage.purpose: usage.calls for usage in journal.sum_usage("quiz")}
     journal.close()
     assert purposes == {"solve": 6, "judge:quality": 3}
 

@@ -120,14 +120,14 @@ def drop_times(value: Any) -> Any:  # noqa: ANN401  # whatever stands in a JSON 
     """Return JSON without what a clock says, and without the folder's name."""
     if isinstance(value, dict):
         clock = {"started_at", "ended_at", "latency"}
-        return {name: drop_times(one) for name, one in value.items() if name not in clock}
-    return [drop_times(one) for one in value] if isinstance(value, list) else value
+        return {name: drop_times(item) for name, item in value.items() if name not in clock}
+    return [drop_times(item) for item in value] if isinstance(value, list) else value
 
 
 def read_results(folder: Path) -> dict[str, object]:
     """Return every file of a run: scores as bytes, the others without times."""
     results: dict[str, object] = {}
-    for path in sorted(one for one in folder.rglob("*") if one.is_file()):
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         name = path.relative_to(folder).as_posix()
         if "/completions/" in name:
             results[name] = pl.read_parquet(path).drop("latency").to_dicts()
@@ -136,7 +136,7 @@ def read_results(folder: Path) -> dict[str, object]:
         else:
             results[name] = path.read_bytes()
     listed = results["run.json"]["files"]  # type: ignore[index]  # a JSON object
-    for name in [one for one in listed if "/completions/" in one]:
+    for name in [path for path in listed if "/completions/" in path]:
         listed[name] = None  # latencies are in the bytes
     return results
 
@@ -273,11 +273,11 @@ def test_a_recorded_run_that_is_killed_is_finished_by_resume(
     """
     task, rows = project / "scored.yaml", project / "rows.jsonl"
     task.write_text(json.dumps(describe_task(scorers=SCORERS)))
-    said = project / "said.jsonl"
-    write_rows(said, [{"completion": "ABCDX"[n % 5]} for n in range(SAMPLES)])
-    words = ["score", str(task), "--dataset", str(rows), "--completions", str(said), "--out"]
+    replies = project / "said.jsonl"
+    write_rows(replies, [{"completion": "ABCDX"[n % 5]} for n in range(SAMPLES)])
+    words = ["score", str(task), "--dataset", str(rows), "--completions", str(replies), "--out"]
     monkeypatch.setattr(job, "CHUNK_ROWS", CHUNK_ROWS)
-    whole = ak.run(task, dataset=str(rows), completions=str(said), out=project / "whole")
+    whole = ak.run(task, dataset=str(rows), completions=str(replies), out=project / "whole")
     assert die_writing(project, CHUNK_ROWS, number, *words, str(project / "half")) == -9
     cut_off = ak.load_run(project / "half")
     assert cut_off.status == "running"
@@ -302,9 +302,9 @@ def test_a_second_process_on_the_same_run_is_refused(
             with Forked(
                 ["resume", str(project / "shared"), "--json"], stdout=subprocess.PIPE
             ) as process:
-                told, _ = process.communicate()
+                printed, _ = process.communicate()
             refusals.append(process.returncode)
-            refusals.append(int(json.loads(told)["errors"][0]["code"][1:]))
+            refusals.append(int(json.loads(printed)["errors"][0]["code"][1:]))
         return killer(messages)
 
     server.change(answers=resume_too)

@@ -75,17 +75,17 @@ def test_a_model_that_is_not_the_same_any_more_is_refused(
 ) -> None:
     """Half of the answers from another endpoint is no result."""
     monkeypatch.setenv("MY_KEY", KEY)
-    with TestServer("A") as server, TestServer("B") as other:
+    with TestServer("A") as server, TestServer("B") as elsewhere:
         write_keyed_run(project, server.url)
         with pytest.raises(KeyboardInterrupt):
             ak.run(project, out=project / "run", progress=stop)
-        write_keyed_run(project, other.url)
+        write_keyed_run(project, elsewhere.url)
         with pytest.raises(
             ak.RunError, match="its model `mine` is not the same any more"
         ) as caught:
             ak.resume(project / "run")
         assert caught.value.code == "E507"
-        assert other.asked.total == 0
+        assert elsewhere.asked.total == 0
 
 
 def tamper(project: Path, old: str, new: str) -> None:

@@ -29,12 +29,12 @@ Call = Callable[..., Any]
 def tell_on_the_caller(messages: Messages) -> str | Reply:
     """Send the keys back in every way that a reply has."""
     question = str(messages[-1]["content"])
-    said = json.dumps(
+    body = json.dumps(
         {"choices": [{"message": {"role": "assistant", "content": f"A {' '.join(CANARIES)}"}}]}
     )
     raws = {
-        "q0": Reply(body=said.encode()),
-        "q1": Reply(body=said.replace("-", "\\u002d").encode()),
+        "q0": Reply(body=body.encode()),
+        "q1": Reply(body=body.replace("-", "\\u002d").encode()),
         "q2": Reply(body=f"<html>{KEY} {HEADER} {PROJECT}".encode()),
         "q3": Reply(
             body=json.dumps({"error": {"message": f"bad key {KEY}"}, "h": HEADER}).encode(),
@@ -116,8 +116,8 @@ def test_keys_are_in_no_sink_of_a_run(
     ]
     server.change(answers="A")
     done += [call("-v", "resume", run)]
-    assert [(one.code, one.err) for one in done[2:] if one.code] == []
-    require_hidden(caplog.text, *(one.out + one.err for one in done))
+    assert [(command.code, command.err) for command in done[2:] if command.code] == []
+    require_hidden(caplog.text, *(command.out + command.err for command in done))
     require_hidden_files(project.parent)
 
 
@@ -129,7 +129,7 @@ def test_keys_are_in_no_error_whoever_words_it(
     """
     server.change(api_key="another")
     refused = [call("-v", "run", project, "--out", project / name, "--json") for name in "ab"]
-    assert [one.json["errors"][0]["code"] for one in refused] == ["E304", "E304"]
+    assert [command.json["errors"][0]["code"] for command in refused] == ["E304", "E304"]
 
     def fail(self: LiveModel, *_: object, **__: object) -> NoReturn:
         sent = self.connection.reveal_headers()
@@ -141,7 +141,7 @@ def test_keys_are_in_no_error_whoever_words_it(
         "Traceback" in bug.err and "cannot send" in bug.err and "***" in bug.err for bug in bugs
     )
     assert [bug.code for bug in bugs] == [70, 70]
-    require_hidden(*(one.out + one.err for one in (*refused, *bugs)))
+    require_hidden(*(command.out + command.err for command in (*refused, *bugs)))
     require_hidden_files(project.parent)
 
 
@@ -161,8 +161,8 @@ def test_an_address_with_a_key_is_refused_and_not_shown(
     ]
     done += [call("-v", "run", project, "--model", f"{url}#m", "--out", project / "run", "--json")]
     assert "E117" in done[0].out
-    assert all(one.code == 2 for one in done)
-    require_hidden(*(one.out + one.err for one in done))
+    assert all(command.code == 2 for command in done)
+    require_hidden(*(command.out + command.err for command in done))
     assert not (project / "run").exists()
 
 
@@ -171,12 +171,12 @@ def test_a_redirect_to_another_host_carries_no_key(
     project: Path, server: TestServer, call: Call, status: str
 ) -> None:
     """The other host is never asked at all, by calls, and the reason is told."""
-    with TestServer("A") as other:
-        elsewhere = f"{other.url}/chat/completions"
+    with TestServer("A") as stranger:
+        elsewhere = f"{stranger.url}/chat/completions"
         server.change(faults={status: 1.0}, faulty_attempts=None, redirect_to=elsewhere)
         done = call("run", project, "--out", project / "run")
-        assert other.asked.total == 0
-        assert not find_places(other.asked, KEY)
+        assert stranger.asked.total == 0
+        assert not find_places(stranger.asked, KEY)
     assert done.code != 0
     assert "redirects to another" in done.out + done.err  # the table is as wide as the terminal
 
@@ -263,8 +263,8 @@ def test_a_secret_of_an_address_is_in_no_sink(
         pytest.skip("it is the name of a folder")
     words = [word.format(at(secret)[position]) for word in command.split()]
     done = [call("-v", *words), call(*words, "--json")]
-    assert [one.code for one in done] == [2, 2]
-    assert [one.err for one in done if secret in one.out + one.err] == []
+    assert [called.code for called in done] == [2, 2]
+    assert [called.err for called in done if secret in called.out + called.err] == []
     assert find_in_files(project.parent, secret) == []
 
 
@@ -311,10 +311,10 @@ def test_a_secret_of_an_address_in_a_file_is_in_no_sink(
     }
     (project / "run.yaml").write_text(json.dumps(plan))
     done = [call("-v", "run", project, "--out", project / "run"), call("check", project, "--json")]
-    assert [one.code for one in done] == [2, 2]
+    assert [called.code for called in done] == [2, 2]
     assert "E117" in done[0].err
     assert "E117" in done[1].out
-    assert [one.err for one in done if secret in one.out + one.err] == []
+    assert [called.err for called in done if secret in called.out + called.err] == []
     assert not (project / "run").exists()
 
 
@@ -365,8 +365,8 @@ def test_a_presigned_dataset_is_used_and_its_signature_stored_nowhere(
         call("export", "run", "--to", "jsonl", "-o", "rows-out.jsonl"),
     ]
     done += [call("rescore", "run", "--out", "again"), call("runs", ".", "--json")]
-    assert [(one.code, one.err) for one in done if one.code] == []
-    assert [one.err for one in done if secret in one.out + one.err] == []
+    assert [(called.code, called.err) for called in done if called.code] == []
+    assert [called.err for called in done if secret in called.out + called.err] == []
     assert find_in_files(project.parent, secret) == []
 
 
@@ -397,8 +397,8 @@ def test_an_exception_of_a_library_shows_no_secret(
     """A bug whose words hold addresses: not on stderr, in JSON, or in the traceback of `-v`."""
 
     def fail(*_: object, **__: object) -> NoReturn:
-        said = "GET http://me:{0}@host/x?a=1&sas_token={0} refused", "me:{0}@host"
-        raise RuntimeError(said[0].format("zQbugX")) from KeyError(said[1].format("zQbugX"))
+        texts = "GET http://me:{0}@host/x?a=1&sas_token={0} refused", "me:{0}@host"
+        raise RuntimeError(texts[0].format("zQbugX")) from KeyError(texts[1].format("zQbugX"))
 
     monkeypatch.setattr(LiveModel, "complete", fail)
     done = call("-v", "run", project, "--out", project / "run", "--json")
@@ -407,5 +407,5 @@ def test_an_exception_of_a_library_shows_no_secret(
     assert "KeyError: '***@host'" in done.err
     shown = [line for line in (done.out + done.err).splitlines() if "zQbugX" in line]
     assert [
-        line for line in shown if "said[0].format" not in line
+        line for line in shown if "texts[0].format" not in line
     ] == []  # the line of source that raised

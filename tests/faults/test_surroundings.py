@@ -129,9 +129,9 @@ def test_a_file_without_room_is_told_and_not_left_behind(
     Path("asked.yaml").write_text(task)
     assert call(*words(project, "--out", "done")).code == 0
     before = sorted(path.name for path in project.iterdir())
-    asked = command.replace("FILE", file).split()
+    arguments = command.replace("FILE", file).split()
     with Forked(
-        asked, first=NO_ROOM, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        arguments, first=NO_ROOM, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         _, err = process.communicate()
     assert process.returncode == 2

@@ -96,9 +96,9 @@ def refusing(*codes: str) -> Iterator[None]:
 
 def require_error(error: AnswerkeyError) -> None:
     """Require that an error says what happened, and is no bug."""
-    for one in error.errors if isinstance(error, Problems) else (error,):
-        assert one.code in CODES
-        assert one.code != "E901", str(one)
-        assert one.message
-        json.dumps(one.describe(), allow_nan=False)
-        str(one).encode("utf-8", "backslashreplace")
+    for cause in error.errors if isinstance(error, Problems) else (error,):
+        assert cause.code in CODES
+        assert cause.code != "E901", str(cause)
+        assert cause.message
+        json.dumps(cause.describe(), allow_nan=False)
+        str(cause).encode("utf-8", "backslashreplace")

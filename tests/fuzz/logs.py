@@ -26,7 +26,7 @@ _MOST_FILES = 8
 def unfold(raw: bytes, folder: Path) -> Path:
     """Write the files of an input below a folder; return the only one, or the folder of all."""
     begins = list(_FILE.finditer(raw))[:_MOST_FILES]
-    ends = [one.start() for one in begins[1:]] + [len(raw)]
+    ends = [begin.start() for begin in begins[1:]] + [len(raw)]
     written: list[Path] = []
     for begin, end in zip(begins, ends, strict=False):
         path = folder / Path(begin[1].decode().replace("..", "_").strip("/"))
@@ -50,10 +50,10 @@ def check_log(kind: str, raw: bytes) -> None:
         result = import_log(kind, path, out=out, allow_failed="100%")
     except AnswerkeyError as error:
         require_error(error)
-        assert [one.name for one in desk.iterdir()] == ["log"]
+        assert [path.name for path in desk.iterdir()] == ["log"]
         return
     assert result.samples >= 0
-    assert sorted(one.name for one in desk.iterdir()) == ["log", "out"]
+    assert sorted(path.name for path in desk.iterdir()) == ["log", "out"]
     if result.has_questions:
         plan = load_plan(out)
         assert plan.value is not None, plan.errors

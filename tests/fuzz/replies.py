@@ -49,21 +49,25 @@ Take = Callable[[Mapping[str, object]], Completion]
 JSON_WORDS = [*list_words("reply"), b"9" * 400, b"[" * 50]
 
 
-def require_completion(one: Completion) -> None:
+def require_completion(completion: Completion) -> None:
     """Require that a completion is one that every table and file can hold, with text if it is
     OK.
     """
-    assert (one.text is not None) == (one.status is CompletionStatus.OK)
-    assert (one.error is not None) == (one.status is CompletionStatus.ERROR)
-    for count in (one.prompt_tokens, one.completion_tokens):
+    assert (completion.text is not None) == (completion.status is CompletionStatus.OK)
+    assert (completion.error is not None) == (completion.status is CompletionStatus.ERROR)
+    for count in (completion.prompt_tokens, completion.completion_tokens):
         assert count is None or 0 <= count < 1 << 63
-    json.dumps([one.reply, one.logprobs, one.prompt], allow_nan=False)
-    table = Completions.build(["x"], [one], source="live")
+    json.dumps([completion.reply, completion.logprobs, completion.prompt], allow_nan=False)
+    table = Completions.build(["x"], [completion], source="live")
     (again,) = table.rows()
-    assert (again.text, again.status, again.reply) == (one.text, one.status, one.reply)
-    for place in read_positions(one.logprobs):
+    assert (again.text, again.status, again.reply) == (
+        completion.text,
+        completion.status,
+        completion.reply,
+    )
+    for place in read_positions(completion.logprobs):
         assert place.logprob is None or place.logprob <= 0
-    if one.logprobs is not None:
+    if completion.logprobs is not None:
         check_probabilities(table)
 
 
@@ -92,17 +96,17 @@ def check_reply(take: Take, raw: bytes) -> None:
 
 def check_batch(raw: bytes) -> None:
     """Require that each line of a batch's output that names a call is a completion."""
-    for key, one in read_lines(raw, CONNECTION):
+    for key, completion in read_lines(raw, CONNECTION):
         assert isinstance(key, str)
-        require_completion(one)
+        require_completion(completion)
 
 
 def check_message(raw: bytes) -> None:
     """Require that what a file holds as a reply is a completion, whatever its shape."""
     value = read_value(decode(raw))
-    one = read_message(value)
-    assert one.status is not CompletionStatus.ERROR
-    require_completion(one)
+    completion = read_message(value)
+    assert completion.status is not CompletionStatus.ERROR
+    require_completion(completion)
     is_trace(value)
 
 

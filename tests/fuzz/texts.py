@@ -59,8 +59,8 @@ ROWS = (
 def check_judge(extraction: str | dict[str, str], raw: bytes) -> None:
     """Require a verdict on every completion, the same row by row and for all rows together."""
     choices = list(LISTS[raw[0] % len(LISTS)]) if raw else ["A", "B"]
-    told, *parts = decode(raw[1:]).split(PART, 8)
-    texts, options = parts or [told], told.split(ENTRY)
+    head, *parts = decode(raw[1:]).split(PART, 8)
+    texts, options = parts or [head], head.split(ENTRY)
     expected = [judge(text, choices, choices[0], extraction, options) for text in texts]
     rule = find_rule(extraction)
     for score in expected:
@@ -155,7 +155,7 @@ def check_template(raw: bytes) -> None:
         for row in rows:
             _attempt(partial(template.render, sample=row))
         samples = _make_samples(rows)
-        assert [_describe(one) for one in template.values(samples)] == by_row
+        assert [_describe(value) for value in template.values(samples)] == by_row
 
 
 def check_filter(raw: bytes) -> None:
@@ -168,9 +168,9 @@ def check_filter(raw: bytes) -> None:
     held = read_value(value)
     values = (*held,) if isinstance(held, list) and op in {"in", "not_in"} else None
     with refusing("E108", "E110", "E112", "E120"):
-        one = RowFilter(op, expression or "sample.a", held, values)
-        by_row = [_attempt(partial(one.matches, sample=row)) for row in rows]
-        assert [_describe(verdict) for verdict in one.sift(_make_samples(rows))] == by_row
+        row_filter = RowFilter(op, expression or "sample.a", held, values)
+        by_row = [_attempt(partial(row_filter.matches, sample=row)) for row in rows]
+        assert [_describe(verdict) for verdict in row_filter.sift(_make_samples(rows))] == by_row
 
 
 def _attempt(evaluate: Callable[[], object]) -> str:
@@ -225,7 +225,7 @@ def check_shown(raw: bytes) -> None:
     """
     text = raw.decode("utf-8", "surrogateescape")
     for shown in (make_visible(text), shorten(text, 40)):
-        assert shown.isprintable() or all(_is_harmless(one) for one in shown)
+        assert shown.isprintable() or all(_is_harmless(character) for character in shown)
         assert "\x1b" not in shown
         assert "\n" not in shown
     assert make_visible(make_visible(text)) == make_visible(text)

@@ -103,7 +103,8 @@ def make_cases(templates: Mapping[str, str]) -> list[dict[str, object]]:
     task.
     """
     return [
-        {"name": name, "files": {"evil.yaml": write_evil(one)}} for name, one in templates.items()
+        {"name": name, "files": {"evil.yaml": write_evil(template)}}
+        for name, template in templates.items()
     ]
 
 

@@ -136,9 +136,9 @@ FORMATS: dict[str, Callable[[Path], None]] = {
 
 def answer(messages: Sequence[Mapping[str, object]]) -> Reply:
     """Say A, then a hostile text; by another way, think one."""
-    asked = str(messages[0]["content"])
-    said = TEXTS[(TEXTS.index(asked) + 5) % len(TEXTS)]
-    return Reply(f"A\n{said}", kind="reasoning", reasoning=asked)
+    question = str(messages[0]["content"])
+    reply = TEXTS[(TEXTS.index(question) + 5) % len(TEXTS)]
+    return Reply(f"A\n{reply}", kind="reasoning", reasoning=question)
 
 
 @dataclass(frozen=True)
@@ -292,9 +292,9 @@ def test_every_sample_is_explained_harmlessly(ran: Ran, call: Callable[..., Any]
         shown = call("explain", ran.run, row["sample_id"])
         assert shown.code == 0, shown.err
         assert ACTIVE.findall(shown.out + shown.err) == []
-        (told,) = call("explain", ran.run, row["sample_id"], "--json").json["samples"]
-        assert told["sample"]["question"].encode() == row["question"].encode()
-        assert told["prompt"][0]["content"].encode() == row["question"].encode()
+        (sample,) = call("explain", ran.run, row["sample_id"], "--json").json["samples"]
+        assert sample["sample"]["question"].encode() == row["question"].encode()
+        assert sample["prompt"][0]["content"].encode() == row["question"].encode()
 
 
 def test_bad_rows_are_reported_harmlessly(tmp_path: Path, call: Callable[..., Any]) -> None:
@@ -318,8 +318,8 @@ def test_errors_of_an_endpoint_are_reported_harmlessly(
     """What an endpoint says of its trouble is a text of a stranger, too."""
     write_jsonl(tmp_path / "rows.jsonl")
     (tmp_path / "task.yaml").write_text(TASK, encoding="utf-8")
-    said = json.dumps({"error": {"message": "".join(TERMINAL + TURNED)}}).encode()
-    with TestServer(Reply(status=400, body=said)) as server:
+    body = json.dumps({"error": {"message": "".join(TERMINAL + TURNED)}}).encode()
+    with TestServer(Reply(status=400, body=body)) as server:
         words = (
             "--dataset",
             tmp_path / "rows.jsonl",
@@ -357,7 +357,7 @@ def test_no_cell_of_csv_is_a_formula(ran: Ran, call: Callable[..., Any]) -> None
     heading, *lines = read_cells((ran.folder / "rows.csv").read_bytes().decode())
     assert [cell for line in (heading, *lines) for cell in line if FORMULA.search(cell)] == []
     at = heading.index("question")
-    assert [one[at].replace("'", "") for one in lines] == [
+    assert [line[at].replace("'", "") for line in lines] == [
         row["question"].replace("'", "") for row in ROWS
     ]
 
@@ -366,14 +366,14 @@ def test_raw_csv_jsonl_and_parquet_have_the_texts_byte_for_byte(
     ran: Ran, call: Callable[..., Any]
 ) -> None:
     """Files for programs hold questions and completions as they are."""
-    said = [f"A\n{TEXTS[(number + 5) % len(TEXTS)]}" for number in range(len(ROWS))]
-    asked = [row["question"] for row in ROWS]
+    replies = [f"A\n{TEXTS[(number + 5) % len(TEXTS)]}" for number in range(len(ROWS))]
+    questions = [row["question"] for row in ROWS]
     for form, more in {"csv": ["--raw"], "jsonl": [], "parquet": []}.items():
         assert (
             call("export", ran.run, "--to", form, "-o", ran.folder / f"out.{form}", *more).code == 0
         )
     heading, *lines = read_cells((ran.folder / "out.csv").read_bytes().decode())
-    for name, texts in {"question": asked, "completion": said}.items():
+    for name, texts in {"question": questions, "completion": replies}.items():
         assert [line[heading.index(name)].encode() for line in lines] == [
             text.encode() for text in texts
         ]
@@ -382,10 +382,12 @@ def test_raw_csv_jsonl_and_parquet_have_the_texts_byte_for_byte(
         for line in (ran.folder / "out.jsonl").read_bytes().decode().split("\n")
         if line
     ]
-    assert [row["sample"]["question"].encode() for row in rows] == [text.encode() for text in asked]
-    assert [row["completion"].encode() for row in rows] == [text.encode() for text in said]
+    assert [row["sample"]["question"].encode() for row in rows] == [
+        text.encode() for text in questions
+    ]
+    assert [row["completion"].encode() for row in rows] == [text.encode() for text in replies]
     table = pl.read_parquet(ran.folder / "out.parquet")
-    assert table["completion"].to_list() == said
+    assert table["completion"].to_list() == replies
 
 
 class Page(HTMLParser):
@@ -443,9 +445,9 @@ def parse_page(path: Path) -> Page:
 
 def iterate_texts(element: ET.Element) -> Iterator[str]:
     """Yield every text of an XML document: contents and attributes."""
-    for one in element.iter():
-        yield one.text or ""
-        yield from one.attrib.values()
+    for node in element.iter():
+        yield node.text or ""
+        yield from node.attrib.values()
 
 
 def test_junit_and_the_summary_of_a_job_hold_texts_as_texts(ran: Ran) -> None:
@@ -454,7 +456,7 @@ def test_junit_and_the_summary_of_a_job_hold_texts_as_texts(ran: Ran) -> None:
     Markdown has no markup of a stranger.
     """
     root = ET.fromstring((ran.folder / "gates.xml").read_text(encoding="utf-8"))  # noqa: S314 - of our own making
-    assert {one.tag for one in root.iter()} == {
+    assert {node.tag for node in root.iter()} == {
         "testsuites", "testsuite", "testcase", "failure",
     }  # fmt: skip
     assert any("<i>" in text for text in iterate_texts(root))

@@ -6,12 +6,16 @@ Other tools, run in their environments; how Hypothesis draws.
 from __future__ import annotations
 
 import gc
+import importlib.util
 import io
 import json
 import multiprocessing
 import os
 import runpy
+import socket
 import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -165,6 +169,33 @@ def forking() -> BaseContext:
 def quick_workers(forking: BaseContext, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fork worker processes: how they start is tested elsewhere."""
     monkeypatch.setattr(multiprocessing, "get_context", lambda _: forking)
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[str]:
+    """Return the endpoint of an S3 server on this machine, which is started once."""
+    for name in ("moto", "s3fs", "flask"):
+        if importlib.util.find_spec(name) is None:
+            pytest.skip(f"`{name}` is not installed")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    code = "import sys; from moto.server import main; main(sys.argv[1:])"
+    command = [sys.executable, "-W", "ignore", "-c", code, "-H", "127.0.0.1", "-p", str(port)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+        try:
+            while not is_listening(port):
+                assert server.poll() is None
+                time.sleep(0.05)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            server.terminate()
+
+
+def is_listening(port: int) -> bool:
+    """Return whether somebody accepts connections at a port of this machine."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 @pytest.fixture(scope="session")

@@ -166,6 +166,24 @@ def open_stage(
     assert [problem for tab, _ in opened for problem in tab.watch.problems] == []
 
 
+@pytest.fixture
+def open_first(open_stage: OpenStage) -> OpenStage:
+    """Return a function that opens the first page at an address."""
+
+    def open_page(address: str, **settings: Any) -> Stage:  # noqa: ANN401  # of a context
+        stage = open_stage(address, **settings)
+        stage.go()
+        return stage
+
+    return open_page
+
+
+@pytest.fixture
+def stage(report: str, open_first: OpenStage) -> Stage:
+    """Return the first page of the report of one run."""
+    return open_first(report, offline=True)
+
+
 @pytest.fixture(scope="session")
 def plain_runs(tmp_path_factory: pytest.TempPathFactory, call: Call) -> Path:
     """Return a folder with the runs `first`, `second` and `asked`, all of the same 125 samples."""

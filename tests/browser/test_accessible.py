@@ -53,10 +53,9 @@ def describe_barrier(barrier: dict[str, Any]) -> str:
     return f"{barrier['id']} ({len(nodes)}): {first}"
 
 
-def test_the_report_has_no_barriers(comparison: str, open_stage: OpenStage) -> None:
+def test_the_report_has_no_barriers(comparison: str, open_first: OpenStage) -> None:
     """No page of a report has a serious or critical finding, in either scheme of colours."""
-    stage = open_stage(comparison)
-    stage.go()
+    stage = open_first(comparison)
     results = {}
     for name, route in REPORT_PAGES.items():
         stage.turn(route)
@@ -68,12 +67,10 @@ def test_the_report_has_no_barriers(comparison: str, open_stage: OpenStage) -> N
 
 
 def test_the_viewer_has_no_barriers(
-    plain_runs: Path, view: Callable[[Path], str], open_stage: OpenStage
+    plain_runs: Path, view: Callable[[Path], str], open_first: OpenStage
 ) -> None:
     """The list of runs, and a sample."""
-    address = view(plain_runs)
-    stage = open_stage(address)
-    stage.go()
+    stage = open_first(view(plain_runs))
     stage.photograph("runs", whole=True)
     result = list_barriers(stage)
     stage.find("table.runs tbody th a").first.click()

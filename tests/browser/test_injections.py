@@ -73,20 +73,15 @@ def names(hostile_runs: Path, call: Call) -> str:
 
 
 @pytest.fixture
-def stage(texts: str, open_stage: OpenStage) -> Stage:
+def stage(texts: str, open_first: OpenStage) -> Stage:
     """Return the first page of the report of hostile texts."""
-    stage = open_stage(texts, offline=True)
-    stage.go()
-    return stage
+    return open_first(texts, offline=True)
 
 
 @pytest.fixture
-def viewer(hostile_runs: Path, view: Callable[[Path], str], open_stage: OpenStage) -> Stage:
+def viewer(hostile_runs: Path, view: Callable[[Path], str], open_first: OpenStage) -> Stage:
     """Return the list of the hostile runs."""
-    address = view(hostile_runs)
-    stage = open_stage(address)
-    stage.go()
-    return stage
+    return open_first(view(hostile_runs))
 
 
 def test_there_are_enough_of_them() -> None:
@@ -94,12 +89,11 @@ def test_there_are_enough_of_them() -> None:
     assert len(set(INJECTIONS)) == len(INJECTIONS) >= 60
 
 
-def test_names_of_tasks_and_models_stay_text(names: str, open_stage: OpenStage) -> None:
+def test_names_of_tasks_and_models_stay_text(names: str, open_first: OpenStage) -> None:
     """Each of them is shown to the letter as a task's name and as a model's among the others, and
     alone.
     """
-    stage = open_stage(names, offline=True)
-    stage.go()
+    stage = open_first(names, offline=True)
     assert stage.find("tbody th a").all_text_contents() == [make_visible(name) for name in NAMES]
     assert stage.list_foreign_markup() == []
     stage.photograph("contents")

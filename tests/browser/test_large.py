@@ -51,12 +51,11 @@ def measure_around(page: bytes) -> int:
     return len(page) - sum(len(block.partition(b"</script>")[0]) for block in blocks)
 
 
-def test_many_samples_stay_fluid(large: Path, open_stage: OpenStage) -> None:
+def test_many_samples_stay_fluid(large: Path, open_first: OpenStage) -> None:
     """The page around them takes at most 2 MB, and it opens, filters, sorts and searches."""
     assert measure_around(large.read_bytes()) <= MOST_AROUND
     total, number = f"{NUM_REPORTED:,} samples", NUM_REPORTED - 42
-    stage = open_stage(large.as_uri(), offline=True)
-    stage.go()
+    stage = open_first(large.as_uri(), offline=True)
     stage.photograph("overview")
     totals = stage.find(".tally")
     stage.turn("#/run/r0/0/samples")

@@ -17,14 +17,6 @@ SAMPLES = "#/run/r0/0/samples"
 SLIPS = re.compile(r"\b(null|undefined|NaN|false|Infinity)\b|\[object ")
 
 
-@pytest.fixture
-def stage(report: str, open_stage: OpenStage) -> Stage:
-    """Return the first page of the report of one run."""
-    stage = open_stage(report, offline=True)
-    stage.go()
-    return stage
-
-
 def test_the_first_screen_answers_what_a_reader_asks_first(stage: Stage) -> None:
     """Task, model, number with interval against chance, counts and a finding are in sight at
     once.
@@ -200,11 +192,10 @@ def test_the_whole_page_prints(stage: Stage) -> None:
 
 
 def test_the_colours_follow_the_system_until_one_chooses(
-    report: str, open_stage: OpenStage
+    report: str, open_first: OpenStage
 ) -> None:
     """Dark where the system is dark, and as chosen from then on."""
-    stage = open_stage(report, color_scheme="dark")
-    stage.go()
+    stage = open_first(report, color_scheme="dark")
     ground = (
         "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, "
         "3).every(one => one < 80)"
@@ -274,7 +265,7 @@ def test_without_scripts_the_page_says_what_to_do(report: str, open_stage: OpenS
 
 
 def test_completions_of_trials_are_not_called_samples(
-    tmp_path: Path, call: Call, open_stage: OpenStage
+    tmp_path: Path, call: Call, open_first: OpenStage
 ) -> None:
     """Counts of samples say how their trials make one verdict.
 
@@ -284,8 +275,7 @@ def test_completions_of_trials_are_not_called_samples(
     with (project / "task.yaml").open("a", encoding="utf-8") as task:
         task.write("  trials: {num_trials: 2}\n")
     carry_out(call, "run", project, "--num-samples", 30, "--out", tmp_path / "run")
-    stage = open_stage(write_report(call, tmp_path / "page.html", tmp_path / "run"), offline=True)
-    stage.go()
+    stage = open_first(write_report(call, tmp_path / "page.html", tmp_path / "run"), offline=True)
     expect(stage.find(".counts tfoot")).to_contain_text("30")
     expect(stage.find(".counts")).to_contain_text(
         "A sample counts as the worst of its completions."

@@ -27,14 +27,6 @@ PRECISIONS: list[tuple[float, list[float] | None, int, str]] = [
 ]
 
 
-@pytest.fixture
-def stage(report: str, open_stage: OpenStage) -> Stage:
-    """Return the first page of the report of one run."""
-    stage = open_stage(report, offline=True)
-    stage.go()
-    return stage
-
-
 @pytest.fixture(scope="session")
 def pair(plain_runs: Path, call: Call) -> str:
     """Return the address of a report file of two runs."""
@@ -44,19 +36,15 @@ def pair(plain_runs: Path, call: Call) -> str:
 
 
 @pytest.fixture
-def two(pair: str, open_stage: OpenStage) -> Stage:
+def two(pair: str, open_first: OpenStage) -> Stage:
     """Return the first page of the report of two runs."""
-    stage = open_stage(pair, offline=True)
-    stage.go()
-    return stage
+    return open_first(pair, offline=True)
 
 
 @pytest.fixture
-def many(comparison: str, open_stage: OpenStage) -> Stage:
+def many(comparison: str, open_first: OpenStage) -> Stage:
     """Return the first page of the report of three runs."""
-    stage = open_stage(comparison, offline=True)
-    stage.go()
-    return stage
+    return open_first(comparison, offline=True)
 
 
 # ── numbers and axes
@@ -233,12 +221,10 @@ def test_a_pair_of_the_leaderboard_opens_its_comparison(many: Stage) -> None:
 
 
 def test_the_viewer_ranks_the_runs_that_are_selected(
-    plain_runs: Path, view: Callable[[Path], str], open_stage: OpenStage
+    plain_runs: Path, view: Callable[[Path], str], open_first: OpenStage
 ) -> None:
     """All complete runs at one press, then the same table as in a report."""
-    address = view(plain_runs)
-    stage = open_stage(address)
-    stage.go()
+    stage = open_first(view(plain_runs))
     stage.page.get_by_role("button", name="Select 3 runs").click()
     stage.page.get_by_role("link", name="Leaderboard of 3 runs").click()
     expect(stage.find("h1")).to_have_text("Leaderboard")
@@ -248,10 +234,9 @@ def test_the_viewer_ranks_the_runs_that_are_selected(
 # ── figures to take along, phones, paper
 
 
-def test_a_figure_is_copied_as_markdown(report: str, open_stage: OpenStage) -> None:
+def test_a_figure_is_copied_as_markdown(report: str, open_first: OpenStage) -> None:
     """The clipboard holds its title and its table, without what is only drawn."""
-    stage = open_stage(report, permissions=["clipboard-read", "clipboard-write"])
-    stage.go()
+    stage = open_first(report, permissions=["clipboard-read", "clipboard-write"])
     panel = stage.find(".panel", has_text="By category")
     panel.locator(".copy summary").click()
     panel.get_by_role("button", name="as Markdown").click()

@@ -48,17 +48,10 @@ evaluation:
 """
 
 
-def open_viewer(address: str, open_stage: OpenStage) -> Stage:
-    """Return the list of runs of a viewer, which may ask its own address and no other."""
-    stage = open_stage(address)
-    stage.go()
-    return stage
-
-
 @pytest.fixture
-def stage(plain_runs: Path, view: View, open_stage: OpenStage) -> Stage:
+def stage(plain_runs: Path, view: View, open_first: OpenStage) -> Stage:
     """Return the list of the three ordinary runs."""
-    return open_viewer(view(plain_runs), open_stage)
+    return open_first(view(plain_runs))
 
 
 def open_run(stage: Stage, name: str) -> str:
@@ -81,7 +74,7 @@ def test_the_list_has_every_run_with_its_number(stage: Stage) -> None:
 
 
 def test_a_line_over_time_is_of_one_task_model_and_dataset(
-    tmp_path: Path, call: Call, view: View, open_stage: OpenStage
+    tmp_path: Path, call: Call, view: View, open_first: OpenStage
 ) -> None:
     """Another model or other samples make another line; one run alone makes none."""
     project = make_project(tmp_path / "project")
@@ -90,7 +83,7 @@ def test_a_line_over_time_is_of_one_task_model_and_dataset(
         out = tmp_path / "runs" / f"run-{number}"
         words = ("run", project, "--model", MODELS[name], "--num-samples", samples, "--out", out)
         carry_out(call, *words)
-    stage = open_viewer(view(tmp_path / "runs"), open_stage)
+    stage = open_first(view(tmp_path / "runs"))
     expect(stage.find(".trends svg.sparkline")).to_have_count(2)
     for of, share in (("125", "70\u00a0%"), ("40", "65\u00a0%")):
         line = stage.find(".trends tbody tr", has_text=share)
@@ -200,14 +193,14 @@ def slow_project(tmp_path: Path) -> Iterator[SlowProject]:
 
 
 def test_a_run_under_way_shows_how_far_it_is(
-    slow_project: SlowProject, view: View, open_stage: OpenStage
+    slow_project: SlowProject, view: View, open_first: OpenStage
 ) -> None:
     """It appears when one looks, its progress grows by itself, and at the end its number is
     there.
     """
     runs = slow_project.folder.parent / "runs"
     runs.mkdir()
-    stage = open_viewer(view(runs), open_stage)
+    stage = open_first(view(runs))
     expect(stage.find(".runs-sum")).to_contain_text("no runs here yet")
     # As if one came back to the page again and again: it then looks for news at once.
     stage.page.evaluate(
@@ -281,7 +274,7 @@ LONG_COMPLETION = (
 
 
 def test_a_long_completion_shows_every_answer_it_states(
-    tmp_path: Path, call: Call, view: View, open_stage: OpenStage
+    tmp_path: Path, call: Call, view: View, open_first: OpenStage
 ) -> None:
     """The deciding one is marked strongly, the others dotted.
 
@@ -295,7 +288,7 @@ def test_a_long_completion_shows_every_answer_it_states(
     }
     (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
     carry_out(call, "score", tmp_path / "rows.jsonl", "--out", tmp_path / "runs" / "long")
-    stage = open_viewer(view(tmp_path / "runs"), open_stage)
+    stage = open_first(view(tmp_path / "runs"))
     stage.turn(f"{open_run(stage, 'long')}/samples")
     expect(stage.find("td.col-said")).to_have_text("… the year does not fit. The answer is (A).")
     stage.find("tr[data-index='0'] a").click()

@@ -13,150 +13,45 @@ import answerkey
 from answerkey.cli import main
 from answerkey.testing import TestServer
 
-ROWS = [
-    {"question": "Largest planet?", "answer": "B"},
-    {"question": "A metal?", "answer": "A"},
-    {"question": "Too long a story?", "answer": "A"},
-]
+BUNDLES = Path(__file__).parent / "bundles"
 #: By question, what the model says.
-SAID = {"Largest planet?": "B", "A metal?": "B", "Too long a story?": "A"}
-SEED = {
-    "snippet": "def compute_scores(sample, solver_output):\n"
-    "    text = solver_output.output.choices[0].message.content\n"
-    "    asked = solver_output.messages[-2].content\n"
-    "    system = solver_output.messages[0].content\n"
-    "    return {'scores': {'good': float(text == sample.answer)},\n"
-    "            'metadata': {'asked': asked, 'system': system, 'length': "
-    "len(solver_output.messages)}}\n",
-    "value": "{{ solver_output.output.choices[0].message.content }}",
-    "prompt": "{{ messages[-2].content }} {{ model_output.choices[0].message.content }}",
-    "filter": "solver_output.messages[-2].content",
-}
-LATER = {
-    "snippet": "import copy, json\n"
-    "def compute_scores(sample, solver_output):\n"
-    "    trace = solver_output.trace\n"
-    "    assert solver_output.raw_outputs[-1] == solver_output['model_outputs'][-1] == "
-    "solver_output.output\n"
-    "    assert trace.items == trace['items'] and trace.turns[0].user_message == "
-    "trace.user_messages[0]\n"
-    "    assert trace.turns[-1].assistant_items == trace.assistant_messages == [trace.items[-1]]\n"
-    "    assert json.loads(json.dumps(copy.deepcopy(trace))) == trace\n"
-    "    asked, system = trace.get_last_user_text(), trace.get_first_system_prompt()\n"
-    "    assert system == trace.system_messages[0].content\n"
-    "    return {'scores': {'good': float(trace.get_last_assistant_text() == sample.answer)},\n"
-    "            'metadata': {'asked': asked, 'system': system, 'length': len(trace.items)}}\n",
-    "value": "{{ solver_output.trace.get_last_assistant_text() }}",
-    "prompt": "{{ trace.user_messages[-1].content }} {{ "
-    "model_outputs[-1].choices[0].message.content }}",
-    "filter": "solver_output.trace.turns[-1].user_message.content",
-}
-
-
-def write_task(words: dict[str, str], url: str) -> dict[str, Any]:
-    """Return a run file in one era's words."""
-    later: dict[str, Any] = {"source": "dataset"} if words is LATER else {}
-    return {
-        "models": [
-            {
-                "key": name,
-                "display_name": name,
-                "config": {"url": f"{url}/chat/completions", "model_key": name},
-            }
-            for name in ("solver", "judge")
-        ],
-        "datasets": [{"key": "q", "display_name": "Q", "source": {"type": "inline", "rows": ROWS}}],
-        "tasks": [
-            {
-                "key": "t",
-                "display_name": "T",
-                "description": "One task.",
-                "definition": {
-                    "dataset": {"key": "q", **later},
-                    "solver": {
-                        "type": "single_turn_solver",
-                        "input_builder": {
-                            "type": "chat_completion",
-                            "input_messages": [
-                                {"role": "system", "content": "One letter."},
-                                {"role": "user", "content": "{{ sample.question }}"},
-                            ],
-                        },
-                    },
-                    "scorers": [
-                        {
-                            "type": "python",
-                            "compute_scores_snippet": words["snippet"],
-                            "metrics": [{"type": "mean", "field": "good"}],
-                        },
-                        {
-                            "type": "string_equals",
-                            "ground_truth": "{{ sample.answer }}",
-                            "value": words["value"],
-                        },
-                        {
-                            "type": "model_as_a_judge_scorer",
-                            "model_key": "judge",
-                            "user_prompt": words["prompt"],
-                        },
-                    ],
-                    "actions": [
-                        {
-                            "key": "long",
-                            "filter": {
-                                "op": "equals",
-                                "expression": words["filter"],
-                                "value": "Too long a story?",
-                            },
-                        }
-                    ],
-                },
-            }
-        ],
-        "evaluation": {
-            "key": "e",
-            "task_specifications": [
-                {"task_key": "t", "model_key": "solver", **({"type": "standard"} if later else {})}
-            ],
-        },
-        "run_config": {"cache_policy": "no-cache"},
-    }
+REPLIES = {"Largest planet?": "B", "A metal?": "B", "Too long a story?": "A"}
 
 
 def reply(messages: Sequence[Mapping[str, object]]) -> str:
     """Answer the question; as a judge, say how long the prompt is."""
     prompt = str(messages[-1]["content"])
-    if prompt in SAID:
-        return SAID[prompt]
+    if prompt in REPLIES:
+        return REPLIES[prompt]
     judged = prompt.partition("\n\nAnswer with")[0]
     return json.dumps({"score": len(judged) / 100, "reasoning": judged, "confidence": 1})
 
 
-def run_era(words: dict[str, str], folder: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+def run_era(
+    era: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Return the rows of scores, and the metrics by name."""
-    folder.mkdir()
     with TestServer(reply) as server:
-        (folder / "run.yaml").write_text(json.dumps(write_task(words, server.url)))
-        (task,) = answerkey.run(folder, out=folder / "out", trust_code=True).tasks.values()
-    measured = {
-        name: (metric.value, metric.n, metric.n_excluded) for name, metric in task.metrics.items()
-    }
-    return task.scores.to_dicts(), measured
+        monkeypatch.setenv("ENDPOINT", f"{server.url}/chat/completions")
+        run = answerkey.run(BUNDLES / f"both-eras-{era}", out=folder / era, trust_code=True)
+    task = run.tasks["t"]
+    metrics = task.metrics.items()
+    values = {name: (metric.value, metric.n, metric.n_excluded) for name, metric in metrics}
+    return task.scores.to_dicts(), values
 
 
-def test_both_eras_give_the_same_numbers(tmp_path: Path) -> None:
+def test_both_eras_give_the_same_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A snippet, `string_equals.value`, a judge's prompt and an action's filter, in the names of
     each era.
     """
-    seed, later = (
-        run_era(words, tmp_path / str(place)) for place, words in enumerate((SEED, LATER))
-    )
+    seed = run_era("seed", tmp_path, monkeypatch)
+    later = run_era("later", tmp_path, monkeypatch)
     assert seed == later
     rows, metrics = seed
     assert [row["string_equals"]["excluded_by"] for row in rows] == [None, None, "long"]
     assert [row["python"]["status"] for row in rows] == ["SCORED"] * 3
     assert [row["model_as_a_judge_scorer"]["metadata"]["reasoning"] for row in rows] == [
-        f"{question} {reply}" for question, reply in SAID.items()
+        f"{question} {reply}" for question, reply in REPLIES.items()
     ]
     assert {name: value[0] for name, value in metrics.items()} == {
         "good_mean": 0.5,

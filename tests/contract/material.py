@@ -7,12 +7,7 @@ import importlib
 import io
 import json
 import shutil
-import socket
-import subprocess
-import sys
 import threading
-import time
-import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -270,36 +265,11 @@ def serve_hub() -> Iterator[str]:
     server.server_close()
 
 
-@contextmanager
-def serve_store() -> Iterator[str]:
-    """Serve an object store with the bucket `evals`, and give its address."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    code = "import sys; from moto.server import main; main(sys.argv[1:])"
-    command = [sys.executable, "-W", "ignore", "-c", code, "-H", "127.0.0.1", "-p", str(port)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
-        try:
-            store = f"http://127.0.0.1:{port}"
-            while not _put(f"{store}/evals"):
-                assert server.poll() is None
-                time.sleep(0.05)
-            yield store
-        finally:
-            server.terminate()
-
-
-def _put(address: str, content: bytes = b"") -> bool:
-    """Put a bucket or an object; False when nobody listens there yet."""
-    headers = {"Content-Type": "application/octet-stream", "Authorization": "AWS test:test"}
-    request = urllib.request.Request(address, content, headers, method="PUT")  # noqa: S310 - loopback
-    try:
-        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60):
-            return True
-    except (urllib.error.URLError, ConnectionError):
-        return False
-
-
 def fill_store(store: str, table: Path) -> None:
-    """Put a table into the bucket `evals`."""
-    assert _put(f"{store}/evals/{table.name}", table.read_bytes())
+    """Put a table into the bucket `evals` of an object store."""
+    headers = {"Content-Type": "application/octet-stream", "Authorization": "AWS test:test"}
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    for address, content in (("evals", b""), (f"evals/{table.name}", table.read_bytes())):
+        url = f"{store}/{address}"
+        request = urllib.request.Request(url, content, headers, method="PUT")  # noqa: S310 - loopback
+        opener.open(request, timeout=60).close()

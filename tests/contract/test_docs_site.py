@@ -4,6 +4,7 @@ needed.
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -12,48 +13,16 @@ import pytest
 
 from .scripts import ROOT, load_script
 
-CONFIG = """\
-site_name: small
-site_description: A small site.
-markdown_extensions:
-  - toc: {slugify: !!python/object/apply:pymdownx.slugs.slugify {kwds: {case: lower}}}
-
-nav:
-  - Home: index.md
-  - How-to guides: [guide/, ../examples/README.md]
-  - Reference: [reference/]
-  - Project: ["*.md", ../SECURITY.md, decisions/]
-"""
-PAGES = {
-    "docs/index.md": "# Small\n\n## Guides\n\nFirst steps:\n[one](guide/one.md)\n\n## Reference\n\n"
-    "- **Files**: [B](reference/b.md)\n- **Models**: [A](reference/a.md#models)\n\n## More\n\n"
-    "[T](testing.md)\n",
-    "docs/guide/one.md": "# One\n\n<!-- made -->\n"
-    "[B](../reference/b.md), [task](../../examples/seed/task.yaml), "
-    "[seed](../../examples/seed), [home](../../README.md)\n\n```md\n[no](link)\n```\n",
-    "docs/reference/a.md": "# A\n\nAll about [models](#models). More.\n\n## Models\n\n"
-    "[S](../../SECURITY.md#keys)\n",
-    "docs/reference/b.md": "# The scorer `b`\n\nB is a scorer.\n",
-    "docs/decisions/README.md": "# Decisions\n\nWhy.\n",
-    "docs/decisions/0001.md": "# 0001: First\n\nBecause.\n",
-    "docs/testing.md": "# Testing\n\nHow.\n",
-    "examples/README.md": "# Examples\n\n[One](../docs/guide/one.md)\n",
-    "examples/seed/task.yaml": "key: seed\n",
-    "README.md": "# Small\n",
-    "SECURITY.md": "# Security\n\n## Keys\n\nSafe.\n",
-}
-
-
+#: A small repository with pages of every kind.
+SMALL = Path(__file__).parent / "small_site"
+CONFIG = (SMALL / "mkdocs.yml").read_text(encoding="utf-8")
 SCRIPT = load_script("docs_site")
 
 
 @pytest.fixture
 def small(tmp_path: Path) -> Path:
-    """Return a small repository with pages of every kind."""
-    for name, text in {"mkdocs.yml": CONFIG, **PAGES}.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text, encoding="utf-8")
-    return tmp_path
+    """Return a copy of the small repository."""
+    return Path(shutil.copytree(SMALL, tmp_path / "small"))
 
 
 def read_site(root: Path) -> Any:  # noqa: ANN401  # of the script

@@ -19,7 +19,7 @@ from answerkey.spec.ready_made import list_ready_made
 from answerkey.testing import answer_by_hash
 
 from .documents import CI_FILES, PAGES, ROOT, Block, Desk, collect_blocks, list_unlabelled
-from .material import fill_store, lay_out, serve_hub, serve_store
+from .material import fill_store, lay_out, serve_hub
 from .scripts import load_script
 
 #: Commands and Python that are not run here, by how they begin or what they contain, and why.
@@ -97,17 +97,15 @@ def desk(tmp_path_factory: pytest.TempPathFactory, call: Callable[..., Any]) -> 
 
 
 @pytest.fixture(scope="module")
-def store(desk: Desk, call: Callable[..., Any]) -> Iterator[None]:
-    """Serve an object store that the environment names, with a table and a run in the bucket
-    `evals`.
-    """
-    with pytest.MonkeyPatch.context() as patch, serve_store() as address:
-        patch.setenv("AWS_ENDPOINT_URL", address)
+def store(desk: Desk, call: Callable[..., Any], s3_server: str) -> Iterator[None]:
+    """Let the environment name an object store with a table and a run in the bucket `evals`."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ENDPOINT_URL", s3_server)
         patch.setenv("AWS_ACCESS_KEY_ID", "somebody")
         patch.setenv("AWS_SECRET_ACCESS_KEY", "not-a-key")
         patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
         desk.restore()
-        fill_store(address, Path("rows.parquet"))
+        fill_store(s3_server, Path("rows.parquet"))
         words = (
             "task.yaml",
             "--dataset",
@@ -117,7 +115,7 @@ def store(desk: Desk, call: Callable[..., Any]) -> Iterator[None]:
         )
         done = call("score", *words, "--out", "s3://evals/runs/released")
         assert done.code == 0, done.err
-        desk.stand_ins["127.0.0.1:9000"] = address.removeprefix("http://")
+        desk.stand_ins["127.0.0.1:9000"] = s3_server.removeprefix("http://")
         yield
 
 

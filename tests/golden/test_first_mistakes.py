@@ -52,6 +52,7 @@ policies:
 """
 SCORE = "score task.yaml --dataset rows.jsonl"
 RUN = "run live.yaml --dataset rows.jsonl"
+RUN_FILE = "run q.jsonl --model builtin/random"
 RUN_SERVED = f"{RUN} --model {{server}}/v1#m"
 FOLDER = Path(__file__).parent
 
@@ -68,18 +69,15 @@ def write_rows(answers: Iterable[object] = "ABCDABCDABCD", **more: object) -> st
 
 def write_inspect_log(*targets: str, size: int | None = None) -> str:
     """Return a log of Inspect with a sample for each target; `size` is what its header states."""
+    reply = {"choices": [], "completion": "A"}
+    shared = {
+        "epoch": 1,
+        "choices": ["red", "green"],
+        "output": reply,
+        "scores": {"choice": {"value": "C", "answer": "A"}},
+    }
     samples = [
-        {
-            "id": number,
-            "epoch": 1,
-            "input": f"q{number}?",
-            "choices": ["red", "green"],
-            "target": target,
-        }
-        | {
-            "output": {"choices": [], "completion": "A"},
-            "scores": {"choice": {"value": "C", "answer": "A"}},
-        }
+        {"id": number, "input": f"q{number}?", "target": target, **shared}
         for number, target in enumerate(targets, start=1)
     ]
     head = {"task": "quiz", "task_id": "t", "run_id": "r", "eval_id": "e", "model": "m"}
@@ -99,6 +97,16 @@ def change(old: str, new: str, text: str = TASK) -> dict[str, str | bytes]:
     """Return the task file with a mistake in it."""
     assert old in text
     return {"task.yaml" if text == TASK else "live.yaml": text.replace(old, new, 1)}
+
+
+def measure(metric: str) -> dict[str, str | bytes]:
+    """Return the task file with a metric."""
+    return change("      choices", f"      metrics: [{metric}]\n      choices")
+
+
+def always(fault: str) -> Behaviour:
+    """Return how a server behaves that never does anything else."""
+    return Behaviour(faults={fault: 1.0}, faulty_attempts=None)
 
 
 def fill(
@@ -202,34 +210,12 @@ MISTAKES = [
     Mistake("a text is read as true", SCORE, change("display_name: Quiz", "display_name: true")),
     Mistake("a list lacks its dash", SCORE, change("    - type", "      type")),
     Mistake("a scorer is misspelt", SCORE, change("string_equals_mcqa", "string_equal_mcqa")),
+    Mistake("a metric is called f1", SCORE, measure("{type: f1, field: is_correct}")),
+    Mistake("a metric is called accuracy", SCORE, measure("{type: accuracy, field: is_correct}")),
+    Mistake("a metric is called binary", SCORE, measure("{type: binary, field: is_correct}")),
+    Mistake("a metric is called avg", SCORE, measure("{type: avg, field: is_correct}")),
     Mistake(
-        "a metric is called f1",
-        SCORE,
-        change("      choices", "      metrics: [{type: f1, field: is_correct}]\n      choices"),
-    ),
-    Mistake(
-        "a metric is called accuracy",
-        SCORE,
-        change(
-            "      choices", "      metrics: [{type: accuracy, field: is_correct}]\n      choices"
-        ),
-    ),
-    Mistake(
-        "a metric is called binary",
-        SCORE,
-        change(
-            "      choices", "      metrics: [{type: binary, field: is_correct}]\n      choices"
-        ),
-    ),
-    Mistake(
-        "a metric is called avg",
-        SCORE,
-        change("      choices", "      metrics: [{type: avg, field: is_correct}]\n      choices"),
-    ),
-    Mistake(
-        "a metric reads a field that is not there",
-        SCORE,
-        change("      choices", "      metrics: [{type: mean, field: accuracy}]\n      choices"),
+        "a metric reads a field that is not there", SCORE, measure("{type: mean, field: accuracy}")
     ),
     Mistake(
         "a solver is shortened",
@@ -327,23 +313,21 @@ MISTAKES = [
     ),
     Mistake(
         "every question has several truths",
-        "run q.jsonl --model builtin/random",
+        RUN_FILE,
         {"q.jsonl": write_questions(answer=[["A", "C"]] * 12)},
     ),
     Mistake(
         "some truths are two labels",
-        "run q.jsonl --model builtin/random",
+        RUN_FILE,
         {"q.jsonl": write_questions(answer=["AB", "CD", *"ABCDABCDAB"])},
     ),
     Mistake(
         "truths are numbers with a dot",
-        "run q.jsonl --model builtin/random",
+        RUN_FILE,
         {"q.jsonl": write_questions(answer=["1.", "2."] * 6)},
     ),
     Mistake(
-        "the lists of options are empty",
-        "run q.jsonl --model builtin/random",
-        {"q.jsonl": write_questions(options=[[]] * 12)},
+        "the lists of options are empty", RUN_FILE, {"q.jsonl": write_questions(options=[[]] * 12)}
     ),
     Mistake(
         "one list of options is empty",
@@ -362,7 +346,7 @@ MISTAKES = [
     ),
     Mistake(
         "several columns are renamed",
-        "run q.jsonl --model builtin/random",
+        RUN_FILE,
         {
             "q.jsonl": write_questions()
             .replace('"question"', '"frage"')
@@ -372,12 +356,12 @@ MISTAKES = [
     ),
     Mistake(
         "ids of a data file are used twice",
-        "run q.jsonl --model builtin/random",
+        RUN_FILE,
         {"q.jsonl": write_questions(id=[1, 1, *range(3, 13)])},
     ),
     Mistake(
         "a question has too many options",
-        "run q.jsonl --model builtin/random",
+        RUN_FILE,
         {"q.jsonl": write_questions(options=[[str(number) for number in range(1_001)]] * 12)},
     ),
     Mistake(
@@ -413,71 +397,35 @@ MISTAKES = [
     Mistake("the address names no model", f"{RUN} --model http://127.0.0.1:9/v1", {}),
     Mistake("no server is running", f"{RUN} --model http://127.0.0.1:9/v1#m", {}, code=3),
     Mistake("the host is not known", f"{RUN} --model http://nobody.invalid/v1#m", {}, code=3),
-    Mistake(
-        "a key is wanted (401)",
-        RUN_SERVED,
-        {},
-        server=Behaviour(api_key="right"),
-        code=3,
-    ),
-    Mistake(
-        "a call is forbidden (403)",
-        RUN_SERVED,
-        {},
-        server=Behaviour(faults={"403": 1.0}, faulty_attempts=None),
-        code=3,
-    ),
-    Mistake(
-        "the model is not known (404)",
-        RUN_SERVED,
-        {},
-        server=Behaviour(faults={"404": 1.0}, faulty_attempts=None),
-        code=3,
-    ),
-    Mistake(
-        "the address lacks /v1",
-        f"{RUN} --model {{server}}#m",
-        {},
-        server=Behaviour(faults={"404": 1.0}, faulty_attempts=None),
-        code=3,
-    ),
+    Mistake("a key is wanted (401)", RUN_SERVED, {}, Behaviour(api_key="right"), code=3),
+    Mistake("a call is forbidden (403)", RUN_SERVED, {}, always("403"), code=3),
+    Mistake("the model is not known (404)", RUN_SERVED, {}, always("404"), code=3),
+    Mistake("the address lacks /v1", f"{RUN} --model {{server}}#m", {}, always("404"), code=3),
     Mistake(
         "the quota is used up",
         RUN_SERVED,
         {},
-        server=Reply(
+        Reply(
             status=429, body=b'{"error": {"message": "No credit.", "code": "insufficient_quota"}}'
         ),
         code=3,
     ),
-    Mistake(
-        "the address is that of a web page",
-        RUN_SERVED,
-        {},
-        server=Behaviour(faults={"html": 1.0}, faulty_attempts=None),
-        code=3,
-    ),
+    Mistake("the address is that of a web page", RUN_SERVED, {}, always("html"), code=3),
     Mistake(
         "https is asked of an http port",
         f"{RUN} --model https{{server}}/v1#m",
         {},
-        server=Behaviour(),
+        Behaviour(),
         code=3,
     ),
     Mistake(
         "the server fails at everything",
         RUN_SERVED,
         {},
-        server=Reply(status=500, body=b'{"error": {"message": "CUDA out of memory"}}'),
+        Reply(status=500, body=b'{"error": {"message": "CUDA out of memory"}}'),
         code=3,
     ),
-    Mistake(
-        "the server never answers",
-        RUN_SERVED,
-        {},
-        server=Behaviour(faults={"hang": 1.0}, faulty_attempts=None),
-        code=3,
-    ),
+    Mistake("the server never answers", RUN_SERVED, {}, always("hang"), code=3),
     Mistake("a run is not there", "show latest", {}),
     Mistake("`latest` is misspelt", "show lates", {"runs/one/run.json": "{}"}),
     Mistake(
@@ -529,9 +477,7 @@ MISTAKES = [
         {"logs/": "", "logs/a.json": PROMPTFOO, "logs/b.json": PROMPTFOO},
     ),
     Mistake(
-        "a batch output has no questions",
-        "score output.jsonl",
-        {"output.jsonl": BATCH_OUTPUT},
+        "a batch output has no questions", "score output.jsonl", {"output.jsonl": BATCH_OUTPUT}
     ),
     Mistake(
         "a log has no such score",
@@ -564,16 +510,13 @@ def write_files(files: Mapping[str, str | bytes]) -> None:
 @pytest.mark.parametrize("mistake", MISTAKES, ids=[mistake.name for mistake in MISTAKES])
 def test_a_mistake_is_explained(
     mistake: Mistake,
-    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     call: Callable[..., Any],
     compare: Callable[[str, str], None],
 ) -> None:
     """The message is the stored one, word for word; besides it only `resume` is suggested."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    for name in ("OPENAI_API_KEY", "ANSWERKEY_API_KEY", "FORCE_COLOR"):
+    for name in ("OPENAI_API_KEY", "ANSWERKEY_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     limit_attempts(monkeypatch)
     write_files({"task.yaml": TASK, "live.yaml": LIVE, "rows.jsonl": write_rows(), **mistake.files})
@@ -602,11 +545,8 @@ def test_a_mistake_is_explained(
         "choices are a mapping",
     ],
 )
-def test_the_suggested_command_works(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Callable[..., Any]
-) -> None:
+def test_the_suggested_command_works(name: str, call: Callable[..., Any]) -> None:
     """The project that `init` writes reads every row."""
-    monkeypatch.chdir(tmp_path)
     mistake = next(mistake for mistake in MISTAKES if mistake.name == name)
     assert "`answerkey init DIR --dataset rows.jsonl`" in mistake.message
     Path("rows.jsonl").write_text(str(mistake.files["rows.jsonl"]))

@@ -190,11 +190,8 @@ def test_session(
     """A session gives what is stored."""
     monkeypatch.setattr("answerkey.errors._KNOWN", set())  # of tests that ran before
     monkeypatch.chdir(folder)
-    monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder / ".cache"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(folder / ".config"))
-    for name in ("NO_COLOR", "FORCE_COLOR"):
-        monkeypatch.delenv(name, raising=False)
     stored = file.read_text(encoding="utf-8")
     lines = [line for line in stored.splitlines() if line.startswith(("# ", "$ "))]
     text = "\n".join(_play(lines, call, folder, monkeypatch)) + "\n"

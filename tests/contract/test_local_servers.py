@@ -75,7 +75,7 @@ def test_recipe_gives_a_run(
 
 
 @pytest.mark.parametrize("name", SERVERS)
-def test_unknown_model_is_told_in_the_server_s_words(
+def test_an_unknown_model_is_reported_in_the_server_s_words(
     tmp_path: Path, call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """A model that was not started or pulled stops the run at once, with what the server says."""

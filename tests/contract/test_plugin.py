@@ -1,4 +1,4 @@
-"""A package of somebody else that adds a kind of everything, found by its entry points."""
+"""A third-party package that adds one kind of everything, found through entry points."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def test_a_line_that_is_no_pin_is_refused(tmp_path: Path, line: str) -> None:
     assert error.startswith("run.lock:4: not a pinned version with hashes")
 
 
-def test_what_is_missing_or_twice_is_told(tmp_path: Path) -> None:
+def test_missing_and_repeated_packages_are_reported(tmp_path: Path) -> None:
     """A package without a hash, one that is locked twice, and one that is not locked at all."""
     lock = tmp_path / "run.lock"
     lock.write_text(

@@ -142,7 +142,7 @@ def test_the_sdist_is_built_by_the_standard_hook(
     assert SUPPLY.list_sdist_errors(tmp_path / build_sdist(str(tmp_path))) == []
 
 
-def test_what_is_missing_in_an_sdist_is_told(tmp_path: Path) -> None:
+def test_files_missing_from_an_sdist_are_reported(tmp_path: Path) -> None:
     """Each missing file, and each that does not belong there, is named."""
     sdist = tmp_path / "answerkey-1.tar.gz"
     with tarfile.open(sdist, "w:gz") as archive:
@@ -168,7 +168,7 @@ def test_what_is_missing_in_an_sdist_is_told(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_metadata_that_an_index_refuses_is_told(
+def test_metadata_that_an_index_would_refuse_is_reported(
     wheel: Path, change: tuple[str, str], error: str
 ) -> None:
     """A licence that is none, fields that do not exist, a description that would be shown as plain

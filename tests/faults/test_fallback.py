@@ -216,7 +216,7 @@ def test_options_are_shown_as_the_model_saw_them(server: TestServer, project: Pa
     assert run.tasks["quiz"].totals["fallback"]["quiz"]["n"] == 20
 
 
-def test_rows_that_are_wrong_are_asked_of_nobody(server: TestServer, project: Path) -> None:
+def test_wrong_rows_cause_no_calls(server: TestServer, project: Path) -> None:
     """A row that the dataset has wrong is FAILED, also where its completion is INVALID."""
     rows = [row | ({"answer": "E"} if row["question"] == "q4" else {}) for row in ROWS]
     write_rows(project / "rows.jsonl", rows)
@@ -296,7 +296,7 @@ class Killer:
         self.pid, self.left = 0, 0
 
     def __call__(self, messages: Messages) -> str | Reply:
-        """Kill before the reply is sent, so that nobody has paid for it."""
+        """Kill before the reply is sent, so that the call is not paid for."""
         if not str(messages[0]["content"]).startswith("ASKED") and self.pid:
             self.left -= 1
             if self.left == 0:
@@ -304,7 +304,7 @@ class Killer:
         return say(messages)
 
 
-def test_killed_amid_the_second_look(project: Path) -> None:
+def test_a_run_killed_during_fallback_calls_can_be_resumed(project: Path) -> None:
     """After three kills the tables are those of a run that was never killed.
 
     Calls are made one at a time: what is asked twice is the one call that each kill cut off.
@@ -398,7 +398,7 @@ def test_failed_call_makes_the_run_incomplete(
     assert count_asked(server) == (0, 1)
 
 
-def test_check_looks_at_the_model(server: TestServer, project: Path) -> None:
+def test_check_validates_the_fallback(server: TestServer, project: Path) -> None:
     """A model that is not defined, and one that reads nothing, are told at the place of
     `fallback`.
     """
@@ -413,7 +413,7 @@ def test_check_looks_at_the_model(server: TestServer, project: Path) -> None:
     assert server.asked.total == 0
 
 
-def test_key_is_needed_before_anything_is_asked(
+def test_the_key_is_required_before_the_first_call(
     server: TestServer, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`check` does without it; `run` says so before the model is asked."""
@@ -466,7 +466,9 @@ def test_dry_run_counts_it(server: TestServer, project: Path, call: Call) -> Non
     assert server.asked.total == 0
 
 
-def test_commands_say_first_who_is_asked(server: TestServer, project: Path, call: Call) -> None:
+def test_commands_name_the_fallback_before_calling_it(
+    server: TestServer, project: Path, call: Call
+) -> None:
     """`run`, `score` and `rescore` name the model before they ask it."""
     notice = (
         "fallback: `small` is asked about completions of `quiz` in which no choice is "
@@ -530,7 +532,7 @@ def test_cost_counts(server: TestServer, project: Path) -> None:
     assert all(cost > 0 for cost in costs.values())
 
 
-def test_audit_and_report_hold_it_against_the_rule(
+def test_audit_and_report_compare_it_with_the_rule(
     server: TestServer, project: Path, call: Call
 ) -> None:
     """The rule by itself is a line among the other rules, with what it reads without the
@@ -552,7 +554,7 @@ def test_audit_and_report_hold_it_against_the_rule(
     assert task["headline"]["note"].endswith("50.00 % with it and 37.50 % without it.")
 
 
-def test_imported_completions_are_looked_at_again(
+def test_the_fallback_reads_imported_completions(
     server: TestServer, project: Path, call: Call
 ) -> None:
     """A log of another tool, imported and given a fallback: where they said right, we do now,

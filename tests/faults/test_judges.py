@@ -214,7 +214,7 @@ def test_failed_judge_call_makes_the_run_incomplete(
 
 
 def test_rows_that_are_failed_are_not_judged(server: TestServer, project: Path) -> None:
-    """A row that the dataset has wrong is asked of nobody, and FAILED for the judge as well."""
+    """A row with an error in the dataset causes no call, and is FAILED for the judge as well."""
     rows = [*ROWS[:5], {"question": "q5", "answer": None}]
     write_rows(project / "rows.jsonl", rows)
     mcqa = {
@@ -286,7 +286,7 @@ def test_dry_run_counts_the_judges(server: TestServer, project: Path) -> None:
     assert server.asked.total == 0
 
 
-def test_check_looks_at_the_judge(server: TestServer, project: Path) -> None:
+def test_check_validates_the_judge(server: TestServer, project: Path) -> None:
     """Prompts that read the sample alone are rendered on every row.
 
     A model that cannot judge is said.

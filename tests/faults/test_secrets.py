@@ -121,7 +121,7 @@ def test_keys_are_in_no_sink_of_a_run(
     require_hidden_files(project.parent)
 
 
-def test_keys_are_in_no_error_whoever_words_it(
+def test_keys_are_in_no_error_message(
     project: Path, server: TestServer, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A refused key, and a bug that puts a key into its exception: not on stderr, in JSON or a
@@ -170,7 +170,7 @@ def test_an_address_with_a_key_is_refused_and_not_shown(
 def test_a_redirect_to_another_host_carries_no_key(
     project: Path, server: TestServer, call: Call, status: str
 ) -> None:
-    """The other host is never asked at all, by calls, and the reason is told."""
+    """The other host receives no request at all, and the reason is reported."""
     with TestServer("A") as stranger:
         elsewhere = f"{stranger.url}/chat/completions"
         server.change(faults={status: 1.0}, faulty_attempts=None, redirect_to=elsewhere)

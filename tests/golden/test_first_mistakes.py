@@ -89,6 +89,11 @@ def write_inspect_log(*targets: str, size: int | None = None) -> str:
     return json.dumps(log)
 
 
+def log(*targets: str, size: int | None = None) -> dict[str, str | bytes]:
+    """Return a log of Inspect as a file."""
+    return {"log.json": write_inspect_log(*targets, size=size)}
+
+
 BATCH_OUTPUT = '{"custom_id": "1", "response": {"body": {"choices": []}}, "error": null}\n'
 PROMPTFOO = '{"evalId": "e", "results": {"version": 3, "results": []}}'
 
@@ -117,15 +122,24 @@ def fill(
     return {"task.yaml": task, "rows.jsonl": write_rows(answers, **more)}
 
 
-def write_questions(**columns: Iterable[object]) -> str:
-    """Return twelve rows of a data file; a column is given by the values of its rows."""
-    sound: dict[str, Iterable[object]] = {"question": (f"q{number}?" for number in range(12))}
-    sound |= {"options": [["red", "green", "blue", "grey"]] * 12, "answer": [*"ABCD"] * 3}
-    table = {name: list(values) for name, values in (sound | columns).items()}
-    return "".join(
-        f"{json.dumps(dict(zip(table, row, strict=True)))}\n"
-        for row in zip(*table.values(), strict=True)
-    )
+def questions(**columns: list[Any]) -> dict[str, str | bytes]:
+    """Return a data file of twelve rows; a column is given by the values of its rows."""
+    table: dict[str, list[Any]] = {
+        "question": [f"q{number}?" for number in range(12)],
+        "options": [["red", "green", "blue", "grey"]] * 12,
+        "answer": [*"ABCD"] * 3,
+        **columns,
+    }
+    rows = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
+    return {"q.jsonl": "".join(f"{json.dumps(row)}\n" for row in rows)}
+
+
+RENAMED = {
+    "q.jsonl": str(questions()["q.jsonl"])
+    .replace('"question"', '"frage"')
+    .replace('"options"', '"auswahl"')
+    .replace('"answer"', '"l\u00f6sung"')
+}
 
 
 class Mistake(NamedTuple):
@@ -309,30 +323,16 @@ MISTAKES = [
     Mistake(
         "images without a task file",
         "run q.jsonl -q --model builtin/random",
-        {"q.jsonl": write_questions(image=["a.png"] * 12)},
+        questions(image=["a.png"] * 12),
     ),
-    Mistake(
-        "every question has several truths",
-        RUN_FILE,
-        {"q.jsonl": write_questions(answer=[["A", "C"]] * 12)},
-    ),
-    Mistake(
-        "some truths are two labels",
-        RUN_FILE,
-        {"q.jsonl": write_questions(answer=["AB", "CD", *"ABCDABCDAB"])},
-    ),
-    Mistake(
-        "truths are numbers with a dot",
-        RUN_FILE,
-        {"q.jsonl": write_questions(answer=["1.", "2."] * 6)},
-    ),
-    Mistake(
-        "the lists of options are empty", RUN_FILE, {"q.jsonl": write_questions(options=[[]] * 12)}
-    ),
+    Mistake("every question has several truths", RUN_FILE, questions(answer=[["A", "C"]] * 12)),
+    Mistake("some truths are two labels", RUN_FILE, questions(answer=["AB", "CD", *"ABCDABCDAB"])),
+    Mistake("truths are numbers with a dot", RUN_FILE, questions(answer=["1.", "2."] * 6)),
+    Mistake("the lists of options are empty", RUN_FILE, questions(options=[[]] * 12)),
     Mistake(
         "one list of options is empty",
         "run q.jsonl -q --model builtin/random",
-        {"q.jsonl": write_questions(options=[["red", "green", "blue", "grey"]] * 11 + [[]])},
+        questions(options=[["red", "green", "blue", "grey"]] * 11 + [[]]),
     ),
     Mistake(
         "options are one text",
@@ -344,25 +344,12 @@ MISTAKES = [
         "run q.csv --model builtin/random",
         {"q.csv": "1,who?,red|green|blue,A\n" * 12},
     ),
-    Mistake(
-        "several columns are renamed",
-        RUN_FILE,
-        {
-            "q.jsonl": write_questions()
-            .replace('"question"', '"frage"')
-            .replace('"options"', '"auswahl"')
-            .replace('"answer"', '"l\u00f6sung"')
-        },
-    ),
-    Mistake(
-        "ids of a data file are used twice",
-        RUN_FILE,
-        {"q.jsonl": write_questions(id=[1, 1, *range(3, 13)])},
-    ),
+    Mistake("several columns are renamed", RUN_FILE, RENAMED),
+    Mistake("ids of a data file are used twice", RUN_FILE, questions(id=[1, 1, *range(3, 13)])),
     Mistake(
         "a question has too many options",
         RUN_FILE,
-        {"q.jsonl": write_questions(options=[[str(number) for number in range(1_001)]] * 12)},
+        questions(options=[[str(number) for number in range(1_001)]] * 12),
     ),
     Mistake(
         "the rows are in an object",
@@ -372,7 +359,7 @@ MISTAKES = [
     Mistake(
         "a folder of data files is named",
         "run folder --model builtin/random",
-        {"folder/": "", "folder/q.jsonl": write_questions()},
+        {"folder/": "", "folder/q.jsonl": questions()["q.jsonl"]},
     ),
     Mistake(
         "a column is named without its part",
@@ -451,21 +438,13 @@ MISTAKES = [
     Mistake("a number is none", f"{SCORE} --allow-failed many", {}),
     Mistake("a config value is not declared", f"{SCORE} --config k=1", {}),
     Mistake("a kind of log is misspelt", "import inspekt log.json", {"log.json": "{}"}),
-    Mistake(
-        "questions of a log have several right letters",
-        "score log.json",
-        {"log.json": write_inspect_log("A,B", "B")},
-    ),
+    Mistake("questions of a log have several right letters", "score log.json", log("A,B", "B")),
     Mistake(
         "all questions of a log have several right letters",
         "score log.json --single-answers",
-        {"log.json": write_inspect_log("A,B", "A,B")},
+        log("A,B", "A,B"),
     ),
-    Mistake(
-        "a log has fewer samples than it states",
-        "score log.json",
-        {"log.json": write_inspect_log("A", "B", size=3)},
-    ),
+    Mistake("a log has fewer samples than it states", "score log.json", log("A", "B", size=3)),
     Mistake(
         "a folder holds several logs",
         "score logs",
@@ -479,11 +458,7 @@ MISTAKES = [
     Mistake(
         "a batch output has no questions", "score output.jsonl", {"output.jsonl": BATCH_OUTPUT}
     ),
-    Mistake(
-        "a log has no such score",
-        "score log.json --score nonsense",
-        {"log.json": write_inspect_log("A", "B")},
-    ),
+    Mistake("a log has no such score", "score log.json --score nonsense", log("A", "B")),
     Mistake("an option of logs is given for a task", f"{SCORE} --score choice", {}),
 ]
 

@@ -158,7 +158,7 @@ def test_a_pipe_in_place_of_the_file_itself_is_refused(tmp_path: Path) -> None:
 
 @pytest.fixture
 def soon() -> Iterator[None]:
-    """End a test that waits for a pipe, which nobody writes to, with an error."""
+    """Fail a test that blocks on a pipe without a writer."""
 
     def give_up(*_: object) -> None:
         raise TimeoutError("still waiting for the pipe")

@@ -242,7 +242,7 @@ def test_what_is_printed_obeys_nothing(name: str, ran: Ran, call: Callable[..., 
 
 
 class Terminal(io.StringIO):
-    """A stream at which somebody looks."""
+    """A stream that claims to be a terminal."""
 
     def isatty(self) -> bool:
         """Return that it is one."""
@@ -383,7 +383,7 @@ class Page(HTMLParser):
                 self.active.append(f"{tag} {name}={value}")
 
 
-def test_the_report_holds_no_element_but_ours(
+def test_the_report_has_only_our_elements(
     ran: Ran, tmp_path: Path, call: Callable[..., Any]
 ) -> None:
     """The page of hostile rows has the elements of the page of a harmless run, in the same
@@ -424,7 +424,7 @@ def iterate_texts(element: ET.Element) -> Iterator[str]:
         yield from node.attrib.values()
 
 
-def test_junit_and_the_summary_of_a_job_hold_texts_as_texts(ran: Ran) -> None:
+def test_junit_and_the_job_summary_escape_texts(ran: Ran) -> None:
     """JUnit is well-formed XML with elements of its own alone.
 
     Markdown has no markup of a stranger.

@@ -166,7 +166,7 @@ SPOILED: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("name", SPOILED)
-def test_a_run_folder_that_is_spoiled_is_told(name: str, finished: Path, tmp_path: Path) -> None:
+def test_a_damaged_run_folder_is_refused(name: str, finished: Path, tmp_path: Path) -> None:
     """E503, or E501 for what is no run at all; never a traceback, never an endless wait."""
     folder = copy_killed(finished, tmp_path / "run")
     SPOILED[name](folder)

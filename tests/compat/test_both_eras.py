@@ -181,7 +181,7 @@ def write_inference(folder: Path, config: dict[str, object]) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("config", "told"),
+    ("config", "message"),
     [
         ({"timeout": 0.5, "snippet": "x"}, "error[E108]: `timeout`"),
         ({}, "error[E108]: `custom_inference` needs `snippet`"),

@@ -169,16 +169,17 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
         yield Stage(tmp_path, servers)
 
 
-def start(words: list[str]) -> subprocess.Popen[Any]:
-    """Start a command of which nothing is shown."""
-    return Forked(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+def start(words: list[str], log: Path) -> subprocess.Popen[Any]:
+    """Start a command that adds what it prints to a file."""
+    with log.open("ab") as stream:
+        return Forked(words, stdout=stream, stderr=stream)
 
 
-def finish(words: list[str], out: Path) -> int:
+def finish(words: list[str], out: Path, log: Path) -> int:
     """Resume a killed run; start it again where nothing says yet what was to be run."""
-    code = start(["resume", str(out)]).wait(LONG_WAIT)
+    code = start(["resume", str(out)], log).wait(LONG_WAIT)
     if code == 2 and not list(out.rglob("run.json")):
-        code = start([*words, "--out", str(out)]).wait(LONG_WAIT)
+        code = start([*words, "--out", str(out)], log).wait(LONG_WAIT)
     return code
 
 
@@ -198,9 +199,10 @@ def test_a_run_of_any_kind_is_finished_after_a_kill_at_any_moment(stage: Stage, 
     """The numbers are those of a run without a kill, and only calls in flight are repeated."""
     prepare, calls = KINDS[kind]
     words = [*prepare(stage), "--cache-policy", "no-cache"]
-    start(["--version"]).wait(LONG_WAIT)  # the first command waits for the imports
+    log = stage.folder / "log.txt"
+    start(["--version"], log).wait(LONG_WAIT)  # the first command waits for the imports
     began = time.monotonic()
-    assert start([*words, "--out", str(stage.folder / "whole")]).wait(LONG_WAIT) == 0
+    assert start([*words, "--out", str(stage.folder / "whole")], log).wait(LONG_WAIT) == 0
     seconds = time.monotonic() - began
     assert stage.count_asked() == calls
     expected = read_tables(stage.folder / "whole")
@@ -209,7 +211,7 @@ def test_a_run_of_any_kind_is_finished_after_a_kill_at_any_moment(stage: Stage, 
     while killed < KILLS:
         before = stage.count_asked()
         out = stage.folder / f"killed-{killed}"
-        process = start([*words, "--out", str(out)])
+        process = start([*words, "--out", str(out)], log)
         try:
             process.wait(draws.uniform(0, seconds))
         except subprocess.TimeoutExpired:
@@ -218,7 +220,7 @@ def test_a_run_of_any_kind_is_finished_after_a_kill_at_any_moment(stage: Stage, 
             seconds *= 0.9
             shutil.rmtree(out)
             continue
-        assert finish(words, out) == 0
+        assert finish(words, out, log) == 0, log.read_text()[-3000:]
         assert read_tables(out) == expected
         repeated = stage.count_asked() - before - calls
         assert 0 <= repeated <= ENDPOINTS * IN_FLIGHT * (kind != "batch")

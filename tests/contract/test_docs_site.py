@@ -98,7 +98,8 @@ def test_links_to_files_of_the_repository_work_on_the_site(small: Path, tmp_path
     (page,) = [page for page in site.pages if page.place == "guide/one.md"]
     assert page.text == (
         "# One\n\n[B](../reference/b.md), [task](../files/examples/seed/task.yaml.txt), "
-        "[seed](../project/examples/readme.md), [home](../index.md)\n\n```md\n[no](link)\n```\n"
+        "[seed](../project/examples/readme.md), [home](../index.md)\n\n"
+        "```md\n[no](../../README.md)\n```\n"
     )
     site.stage(tmp_path / "staged")
     assert (tmp_path / "staged/files/examples/seed/task.yaml.txt").read_text() == "key: seed\n"

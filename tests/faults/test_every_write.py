@@ -162,19 +162,14 @@ def finish(process: FaultyProcess, place: Place, cache: str) -> None:
 
     One that had not begun is started anew, in the same folder.
     """
-    if (place.run / "run.json").exists():
-        done = call(process, place, "resume", place.run, cache=cache)
-    else:
-        done = call(process, place, "resume", place.run, cache=cache)
-        if done.code == 0:
-            return
+    has_begun = (place.run / "run.json").exists()
+    done = call(process, place, "resume", place.run, cache=cache)
+    if done.code and not has_begun:
         done = call(process, place, *place.words, cache=cache)
         if "is there already and not empty" in done.err:  # what had been begun could not be removed
-            done = call(
-                process, place, "run", place.folder, "--out", place.disk / "again", cache=cache
-            )
+            words = ("run", place.folder, "--out", place.disk / "again")
+            done = call(process, place, *words, cache=cache)
             (place.disk / "again").rename(place.run.with_name("whole"))
-            return
     assert done.code == 0, done.err
 
 

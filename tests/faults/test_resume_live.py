@@ -38,6 +38,12 @@ def write_keyed_run(folder: Path, url: str) -> None:
     write_run(folder, [model], task=TASK)
 
 
+def run_task(project: Path, url: str, out: str = "run", **options: Any) -> ak.Run:  # noqa: ANN401  # of `run`
+    """Run the task file over the questions, against the model `m` of an endpoint."""
+    options |= {"dataset": str(project / "rows.jsonl"), "model": f"{url}#m"}
+    return ak.run(project / "task.yaml", out=project / out, **options)
+
+
 def stop(stage: str, done: int, total: int) -> None:
     """Interrupt a run when everything is asked and scored, but not finished."""
     del done, total
@@ -109,15 +115,8 @@ def test_a_run_folder_cannot_send_a_key_to_a_host_of_its_choice(
     neither.
     """
     with TestServer("A") as server:
-        model, dataset = f"{server.url}#m", str(project / "rows.jsonl")
         with pytest.raises(KeyboardInterrupt):
-            ak.run(
-                project / "task.yaml",
-                dataset=dataset,
-                model=model,
-                out=project / "run",
-                progress=stop,
-            )
+            run_task(project, server.url, progress=stop)
         tamper(project, server.url, "https://collector.example/v1")
     manifest = json.loads((project / "run" / "run.json").read_text())
     source = json.loads((project / "run" / "tasks" / "quiz" / "task.json").read_text())
@@ -157,8 +156,7 @@ def test_calls_that_failed_are_asked_again_and_no_others(project: Path) -> None:
     answers: dict[str, str | Reply] = {f"q{n}": "A" for n in range(10)}
     broken = {**answers, "q3": Reply(status=400), "q7": Reply(status=400)}
     with TestServer(broken) as server:
-        model, dataset = f"{server.url}#m", str(project / "rows.jsonl")
-        first = ak.run(project / "task.yaml", dataset=dataset, model=model, out=project / "run")
+        first = run_task(project, server.url)
         assert first.status == "incomplete"
         assert first.tasks["quiz"].counts["errors"] == 2
         server.forget()
@@ -174,25 +172,16 @@ def test_a_change_of_scorers_alone_asks_nothing(project: Path) -> None:
     """Under `reuse`, the next run with the same prompts is answered from the cache, whatever scores
     it.
     """
-    dataset = str(project / "rows.jsonl")
     with TestServer("A") as server:
-        model = f"{server.url}#m"
-        file = project / "task.yaml"
-        reuse: dict[str, Any] = {"dataset": dataset, "model": model, "cache_policy": "reuse"}
-        ak.run(file, out=project / "one", **reuse)
+        run_task(project, server.url, "one", cache_policy="reuse")
         scorer = {**SCORER, "ground_truth_choice": "B", "key": "other"}
-        file.write_text(json.dumps(describe_live_task(scorers=[scorer])))
-        second = ak.run(file, out=project / "two", **reuse)
+        changed = describe_live_task(scorers=[scorer])
+        (project / "task.yaml").write_text(json.dumps(changed))
+        second = run_task(project, server.url, "two", cache_policy="reuse")
         assert server.asked.total == 10
         assert set(second.tasks["quiz"].completions["source"]) == {"cache"}
         assert second.metrics["Accuracy"].value == 0.0
-        ak.run(
-            project / "task.yaml",
-            dataset=dataset,
-            model=model,
-            out=project / "three",
-            cache_policy="update",
-        )
+        run_task(project, server.url, "three", cache_policy="update")
         assert server.asked.total == 20
 
 
@@ -203,12 +192,6 @@ def test_a_cache_that_cannot_be_used_is_a_notice_of_the_run(
     (project / "file").write_text("in the way")
     monkeypatch.setenv("XDG_CACHE_HOME", str(project / "file"))
     with TestServer("A") as server:
-        run = ak.run(
-            project / "task.yaml",
-            dataset=str(project / "rows.jsonl"),
-            model=f"{server.url}#m",
-            out=project / "run",
-            cache_policy="update",
-        )
+        run = run_task(project, server.url, cache_policy="update")
     assert run.status == "complete"
     assert any("the call cache" in notice for notice in run.manifest["notices"])

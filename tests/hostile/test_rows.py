@@ -52,23 +52,9 @@ definition:
   scorers:
     - {type: string_equals_mcqa, ground_truth_choice: "{{ sample.answer }}", choices: "{{ sample.choices }}"}
 """  # noqa: E501 - the text as it is written
-POLICIES = [
-    {
-        "key": "gate",
-        "rules": [
-            {
-                "key": "accurate",
-                "display_name": "<i>\u202e\x1b[1m</i>",
-                "definition": {
-                    "type": "threshold",
-                    "metric": "Accuracy",
-                    "operator": ">=",
-                    "threshold": 0.99,
-                },
-            }
-        ],
-    }
-]
+THRESHOLD = {"type": "threshold", "metric": "Accuracy", "operator": ">=", "threshold": 0.99}
+RULE = {"key": "accurate", "display_name": "<i>\u202e\x1b[1m</i>", "definition": THRESHOLD}
+POLICIES = [{"key": "gate", "rules": [RULE]}]
 ROWS: list[dict[str, Any]] = [
     {
         "sample_id": f"row-{number} {text}" if number % 2 else f"row-{number}",
@@ -133,14 +119,9 @@ def run_rows(folder: Path, form: str, call: Callable[..., Any]) -> Ran:
     """Run the rows, written in one format, against a model that answers with such texts, too."""
     FORMATS[form](folder / f"rows.{form}")
     (folder / "task.yaml").write_text(TASK, encoding="utf-8")
+    source = {"type": "local", "file_path": f"rows.{form}"}
     plan = {
-        "datasets": [
-            {
-                "key": "rows",
-                "display_name": TERMINAL[0],
-                "source": {"type": "local", "file_path": f"rows.{form}"},
-            }
-        ],
+        "datasets": [{"key": "rows", "display_name": TERMINAL[0], "source": source}],
         "tasks": [{"$ref": "task.yaml"}],
         "policies": POLICIES,
         "evaluation": {

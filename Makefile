@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # Hundreds of tests start the command as a process of its own: it is compiled once, not each time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test coverage test-long fuzz check-style lint types imports docs docs-site pictures build bench lock supply sbom clean chromium
+.PHONY: help demo test coverage test-uncovered test-long fuzz check-style lint types imports docs docs-site pictures build bench lock supply sbom clean chromium
 
 help:
 	@echo "make demo       run the example project, offline"
@@ -39,14 +39,19 @@ test: $(VENV)/dev-ready chromium
 	$(IN_MEMORY) $(BIN)/python -m $(PYTEST) --dist loadfile -o tmp_path_retention_policy=failed tests
 
 # Without what is drawn at random, and without what takes long: it covers nothing more.
-COVERED := reader runs scorers templates models/test_store.py models/test_cache.py
+COVERED := tests/cases $(addprefix tests/unit/,reader runs scorers templates models/test_store.py models/test_cache.py)
+UNTRACED := hypothesis or linear_time or test_linear_work or test_real_completions
 coverage: $(VENV)/dev-ready
 	@rm -rf build/coverage
-	$(BIN)/coverage run -m $(PYTEST) --dist loadfile $(COVERED:%=tests/unit/%) tests/cases \
-	  -m "not hypothesis" -k "not linear_time" \
-	  --ignore=tests/unit/reader/test_linear_work.py --ignore=tests/unit/scorers/test_real_completions.py
+	$(BIN)/coverage run -m $(PYTEST) --dist loadfile $(COVERED) -k "not ($(UNTRACED))"
 	@$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
+
+# What `make coverage` leaves: the two together are `make test`, and .ci/run runs nothing twice.
+test-uncovered: $(VENV)/dev-ready chromium
+	$(BIN)/python -m $(PYTEST) --dist loadfile $(COVERED) -k "$(UNTRACED)"
+	$(IN_MEMORY) $(BIN)/python -m $(PYTEST) --dist loadfile -o tmp_path_retention_policy=failed \
+	  tests $(COVERED:%=--ignore=%)
 
 test-long: $(VENV)/dev-ready chromium
 	ANSWERKEY_LONG=1 $(BIN)/python -m $(PYTEST) tests

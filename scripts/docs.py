@@ -78,12 +78,17 @@ def make_command(name: str) -> str:
         r"[ \n]*\n[ \n]*\n[ \n]*", "\n\n", (command.help or "").strip().replace("\b\n", "")
     )
     shared = {} if name == "run" else {describe(option): option for option in list_options(run)}
-    own = [option for option in list_options(command) if describe(option) not in shared]
-    lines = [f"- {spell(one)}: {(one.help or '').strip().rstrip('.')}" for one in own]
-    others = [
-        form for option in list_options(command) if option not in own for form in list_forms(option)
+    own_options = [option for option in list_options(command) if describe(option) not in shared]
+    lines = [
+        f"- {spell(option)}: {(option.help or '').strip().rstrip('.')}" for option in own_options
     ]
-    names = ", ".join(f"`{form}`" for form in others)
+    shared_forms = [
+        form
+        for option in list_options(command)
+        if option not in own_options
+        for form in list_forms(option)
+    ]
+    names = ", ".join(f"`{form}`" for form in shared_forms)
     return "\n\n".join(
         [
             "```sh\n" + "\n".join(example.split(" && ")[0] for example in examples) + "\n```",
@@ -99,22 +104,22 @@ def make_names() -> str:
     names = [name for name in answerkey.__all__ if name[0] != "_"]
     commands = app.list_commands(click.Context(app))
     alike = [name for name in names if name.replace("_", "-") in commands]
-    others = [name for name in names if name.islower() and name not in alike]
+    functions = [name for name in names if name.islower() and name not in alike]
     types = [name for name in names if not name.islower()]
     listed = {"As the commands": alike, "Types": types}
     lines = [
-        f"- {title}: {', '.join(f'`ak.{name}`' for name in those)}"
-        for title, those in listed.items()
+        f"- {title}: {', '.join(f'`ak.{name}`' for name in members)}"
+        for title, members in listed.items()
     ]
     return "\n".join(
-        [*lines, *(f"- `ak.{name}`: {summarise(getattr(answerkey, name))}" for name in others)]
+        [*lines, *(f"- `ak.{name}`: {summarise(getattr(answerkey, name))}" for name in functions)]
     )
 
 
-def summarise(named: object) -> str:
+def summarise(documented: object) -> str:
     """Return the first sentence of a docstring."""
-    said = (inspect.getdoc(named) or "").partition("\n\n")[0].replace("\n", " ")
-    return re.split(r"(?<=[.;:]) ", said)[0].rstrip(".;:")
+    summary = (inspect.getdoc(documented) or "").partition("\n\n")[0].replace("\n", " ")
+    return re.split(r"(?<=[.;:]) ", summary)[0].rstrip(".;:")
 
 
 def load_command(name: str) -> click.Command:

@@ -69,9 +69,13 @@ class Page:
     def summary(self) -> str:
         """The first sentence of the first paragraph, as plain text."""
         for part in FENCE.sub("", self.text).split("\n\n"):
-            said = " ".join(part.split())
-            if said and not re.match(r"[#>|!<\-*\d]", said) and not part.startswith("    "):
-                plain = LINK.sub("]", said).replace("[", "").replace("]", "")
+            text_block = " ".join(part.split())
+            if (
+                text_block
+                and not re.match(r"[#>|!<\-*\d]", text_block)
+                and not part.startswith("    ")
+            ):
+                plain = LINK.sub("]", text_block).replace("[", "").replace("]", "")
                 return re.split(r"(?<=[.:;?!]) (?=[A-Z`*])", plain)[0].rstrip(":;")
         return ""
 
@@ -92,10 +96,12 @@ class Site:
     def read(self) -> None:
         """Find every page, give it its section, and turn its links into links of the site."""
         present = sorted(self.docs.rglob("*.md"))
-        named = [one for _, entries in self._sections() for one in entries if one.endswith(".md")]
+        listed = [
+            entry for _, entries in self._sections() for entry in entries if entry.endswith(".md")
+        ]
         for section, entries in self._sections():
             for entry in entries:
-                for file in self._expand(entry, present, named):
+                for file in self._expand(entry, present, listed):
                     place = (
                         file.relative_to(self.docs)
                         if self.docs in file.parents
@@ -104,7 +110,7 @@ class Site:
                     self.pages.append(Page(file, str(place), section, self._group(entry, file)))
         if lost := sorted(set(present) - {page.file for page in self.pages}):
             raise SiteError(
-                "\n".join(f"{self._name(one)} is in no section of mkdocs.yml" for one in lost)
+                "\n".join(f"{self._name(page)} is in no section of mkdocs.yml" for page in lost)
             )
         places = {page.file: page.place for page in self.pages}
         for page in self.pages:
@@ -117,15 +123,18 @@ class Site:
 
     def _sections(self) -> list[tuple[str, list[str]]]:
         nav = YAML(typ="safe").load(split_config(self.root)[1])
-        sections = [next(iter(one.items())) for one in nav]
-        return [(title, [said] if isinstance(said, str) else said) for title, said in sections]
+        sections = [next(iter(section.items())) for section in nav]
+        return [
+            (title, [entries] if isinstance(entries, str) else entries)
+            for title, entries in sections
+        ]
 
-    def _expand(self, entry: str, present: Sequence[Path], named: Sequence[str]) -> list[Path]:
+    def _expand(self, entry: str, present: Sequence[Path], listed: Sequence[str]) -> list[Path]:
         if entry.endswith("/"):
             results = [file for file in present if file.is_relative_to(self.docs / entry)]
         elif entry == "*.md":
             results = [
-                file for file in present if file.parent == self.docs and file.name not in named
+                file for file in present if file.parent == self.docs and file.name not in listed
             ]
         else:
             results = [file for file in [(self.docs / entry).resolve()] if file.exists()]
@@ -169,17 +178,17 @@ class Site:
         return Path("project", *[part.lower() for part in (name.parent / f"{name.stem}.md").parts])
 
     def _turn_links(self, text: str, page: Page, places: dict[Path, str]) -> str:
-        def turn(found: re.Match[str]) -> str:
-            target, mark, anchor = found[2].partition("#")
+        def turn(link: re.Match[str]) -> str:
+            target, mark, anchor = link[2].partition("#")
             if not target or REMOTE.match(target) or ":" in target:
-                return found[0]
+                return link[0]
             file = (page.file.parent / unquote(target)).resolve()
             if file.is_dir() and file.parent == self.root / "examples":
                 file, mark, anchor = self.root / "examples" / "README.md", "", ""
             if file == self.root / "README.md":
                 file = self.docs / "index.md"
             if not file.is_file():
-                raise SiteError(f"{self._name(page.file)}: dead link {found[2]}")
+                raise SiteError(f"{self._name(page.file)}: dead link {link[2]}")
             if file in places:
                 place = places[file]
             elif file.is_relative_to(self.docs):
@@ -190,11 +199,7 @@ class Site:
                 place = self.files.setdefault(file, f"files/{self._name(file)}{suffix}")
                 mark, anchor = "", ""
             return (
-                found[1]
-                + os.path.relpath(place, Path(page.place).parent)
-                + mark
-                + anchor
-                + found[3]
+                link[1] + os.path.relpath(place, Path(page.place).parent) + mark + anchor + link[3]
             )
 
         return LINK.sub(turn, text)
@@ -233,10 +238,10 @@ class Site:
         """Write `llms.txt` (the list of pages), `llms-full.txt` (all of them) and each page as
         Markdown.
         """
-        name, said = re.findall(
+        name, description = re.findall(
             r"^site_(?:name|description): (.+)$", split_config(self.root)[0], re.MULTILINE
         )
-        whole = [f"# {name}\n\n> {said}"]
+        whole = [f"# {name}\n\n> {description}"]
         listed = [*whole, "All pages in one file: [llms-full.txt](llms-full.txt)"]
         for section, pages in groupby(self.pages, key=lambda page: page.section):
             lines = []
@@ -301,15 +306,15 @@ def build(root: Path, out: Path) -> Site:
         check=False,
     )
     if done.returncode:
-        said = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)
-        raise SiteError(said.partition("Traceback (most recent call last)")[0].strip())
+        output = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)
+        raise SiteError(output.partition("Traceback (most recent call last)")[0].strip())
     shutil.rmtree(out, ignore_errors=True)
     (staged / "site").rename(out)
     shutil.copyfile(Path(__file__).with_name(Path(WORKER).name), out / WORKER)
     for file in out.rglob("*.html"):
-        own = os.path.relpath(out / WORKER, file.parent)
+        worker = os.path.relpath(out / WORKER, file.parent)
         file.write_text(
-            file.read_text(encoding="utf-8").replace(REMOTE_WORKER, own), encoding="utf-8"
+            file.read_text(encoding="utf-8").replace(REMOTE_WORKER, worker), encoding="utf-8"
         )
     site.write_for_assistants(out)
     return site
@@ -328,13 +333,13 @@ class _Reader(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Note ids, links, and what is loaded."""
-        said = {name: value or "" for name, value in attrs}
-        self.ids |= {said[name] for name in ("id", "name") if said.get(name)}
-        self.loaded += [said[name] for name in LOADS & said.keys() if said[name]]
-        if tag == "link" and said.get("rel") not in {"canonical", "next", "prev"}:
-            self.loaded.append(said.get("href", ""))
-        elif tag in {"a", "area"} and "href" in said:
-            self.links.append(said["href"])
+        attributes = {name: value or "" for name, value in attrs}
+        self.ids |= {attributes[name] for name in ("id", "name") if attributes.get(name)}
+        self.loaded += [attributes[name] for name in LOADS & attributes.keys() if attributes[name]]
+        if tag == "link" and attributes.get("rel") not in {"canonical", "next", "prev"}:
+            self.loaded.append(attributes.get("href", ""))
+        elif tag in {"a", "area"} and "href" in attributes:
+            self.links.append(attributes["href"])
         if tag in {"p", "pre"}:
             self._inside.append(tag)
             self.texts.append("")
@@ -377,10 +382,12 @@ def check(site: Path) -> Iterator[str]:
             ):
                 yield f"{name}: dead anchor {link}"
         yield from (
-            f"{name}: loads {one} from another host" for one in page.loaded if REMOTE.match(one)
+            f"{name}: loads {address} from another host"
+            for address in page.loaded
+            if REMOTE.match(address)
         )
         left = [text[:60] for text in page.texts if LEFT_OVER.search(text)]
-        yield from (f"{name}: Markdown left as text: {one!r}" for one in left)
+        yield from (f"{name}: Markdown left as text: {line!r}" for line in left)
     for style in sorted(site.rglob("*.css")):
         for result in STYLE_LOADS.findall(style.read_text(encoding="utf-8")):
             yield f"{style.relative_to(site).as_posix()}: loads {result} from another host"
@@ -395,19 +402,18 @@ def main() -> int:
         "--out", type=Path, default=ROOT / "build" / "site", help="folder of the site"
     )
     parser.add_argument("--check", action="store_true", help="build nothing")
-    given = parser.parse_args()
+    options = parser.parse_args()
     try:
-        pages = [] if given.check else build(ROOT, given.out.resolve()).pages
+        pages = [] if options.check else build(ROOT, options.out.resolve()).pages
     except SiteError as error:
         print(error, file=sys.stderr)
         return 1
-    problems = list(check(given.out))
+    problems = list(check(options.out))
     print("\n".join(problems), file=sys.stderr, end="\n" if problems else "")
     words = sum(len(page.text.split()) for page in pages)
     if not problems:
-        print(
-            f"site: {len(pages)} pages, {words:,} words, every link leads somewhere; in {given.out}"
-        )
+        size = f"{len(pages)} pages, {words:,} words"
+        print(f"site: {size}, every link leads somewhere; in {options.out}")
     return 1 if problems else 0
 
 

@@ -49,8 +49,14 @@ def list_names() -> Iterator[tuple[str, str]]:
     tasks = list_ready_made()
     yield "tasks", write_names(tasks)
     yield "task-count", str(len(tasks))
-    yield "providers", write_names([name for name, one in PROVIDERS.items() if not one.is_local])
-    yield "local-servers", write_names([name for name, one in PROVIDERS.items() if one.is_local])
+    yield (
+        "providers",
+        write_names([name for name, provider in PROVIDERS.items() if not provider.is_local]),
+    )
+    yield (
+        "local-servers",
+        write_names([name for name, provider in PROVIDERS.items() if provider.is_local]),
+    )
 
 
 def write_names(names: list[str]) -> str:

@@ -46,7 +46,7 @@ OTHER_MODELS = {
 VOLATILE: dict[str, str | Callable[[re.Match[str]], str]] = {
     r'"(made|started_at|finished_at|version)":"[^"]*"': r'"\1":""',
     r'"(seconds|duration)":[0-9.]+': r'"\1":0',
-    r"\d\.\d{7,}": lambda found: f"{float(found[0]):.6f}",
+    r"\d\.\d{7,}": lambda number: f"{float(number[0]):.6f}",
 }
 
 
@@ -146,7 +146,7 @@ def settle(page: str) -> str:
     next.
     """
     unpack = re.compile(r'data-packed="gzip">([A-Za-z0-9+/=]+)<')
-    page = unpack.sub(lambda found: gzip.decompress(base64.b64decode(found[1])).decode(), page)
+    page = unpack.sub(lambda packed: gzip.decompress(base64.b64decode(packed[1])).decode(), page)
     for pattern, settled in VOLATILE.items():
         page = re.sub(pattern, settled, page)
     return page
@@ -154,7 +154,7 @@ def settle(page: str) -> str:
 
 def describe(sources: dict[str, str]) -> dict[str, str]:
     """Return for each picture a hash of what it shows and how it is taken."""
-    shown = {name: f"{sources[one.kind]} {one}" for name, one in PICTURES.items()}
+    shown = {name: f"{sources[picture.kind]} {picture}" for name, picture in PICTURES.items()}
     return {name: hashlib.sha256(text.encode()).hexdigest() for name, text in shown.items()}
 
 
@@ -201,8 +201,8 @@ def take_pictures(material: Material, images: Path = IMAGES) -> None:
             "viewer": viewer,
             "terminal": write_terminal(material).as_uri(),
         }
-        for name, one in PICTURES.items():
-            take_picture(browser, one, addresses[one.kind], images / f"{name}.png")
+        for name, picture in PICTURES.items():
+            take_picture(browser, picture, addresses[picture.kind], images / f"{name}.png")
         browser.close()
     record = {
         name: {
@@ -279,10 +279,10 @@ def serve(material: Material) -> Iterator[str]:
 
 def find_chromium() -> str:
     """Return the path of Chromium, or of the program that `ANSWERKEY_CHROMIUM` names."""
-    named = os.environ.get("ANSWERKEY_CHROMIUM")
+    program = os.environ.get("ANSWERKEY_CHROMIUM")
     names = (
-        [named]
-        if named
+        [program]
+        if program
         else ["chromium", "chromium-browser", "google-chrome", "chromium-headless-shell"]
     )
     path = next(filter(None, map(shutil.which, names)), None)
@@ -297,10 +297,10 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--check", action="store_true", help="make nothing")
-    given = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         material = make_material(Path(folder))
-        if not given.check:
+        if not options.check:
             take_pictures(material)
         problems = list_problems(material)
     sizes = ", ".join(

@@ -87,8 +87,8 @@ def read_lock(path: Path) -> list[Part]:
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         if pin := _PIN.fullmatch(line):
             parts.append(Part(*pin.groups()))
-        elif parts and (one := _HASH.fullmatch(line)):
-            parts[-1].hashes.append(one[1])
+        elif parts and (digest := _HASH.fullmatch(line)):
+            parts[-1].hashes.append(digest[1])
         elif parts and (reason := _VIA.fullmatch(line)):
             parts[-1].users.extend([reason[1].strip()] if reason[1].strip() else [])
         else:
@@ -98,7 +98,7 @@ def read_lock(path: Path) -> list[Part]:
     return parts
 
 
-def list_lock_errors(path: Path, wanted: Sequence[str]) -> list[str]:
+def list_lock_errors(path: Path, required: Sequence[str]) -> list[str]:
     """Return what is wrong with a lock file; `wanted` are packages that must be in it."""
     try:
         parts = read_lock(path)
@@ -110,15 +110,19 @@ def list_lock_errors(path: Path, wanted: Sequence[str]) -> list[str]:
         f"{path.name}: `{name}` is locked twice" for (name, _), count in pins.items() if count > 1
     ]
     names = {part.name for part in parts}
-    return errors + [f"{path.name}: `{name}` is not locked" for name in wanted if name not in names]
+    return errors + [
+        f"{path.name}: `{name}` is not locked" for name in required if name not in names
+    ]
 
 
 def list_direct(project: dict[str, object], group: str | None = None) -> list[str]:
     """Return the names of what `pyproject.toml` asks for, in a group or for every user."""
     groups: dict[str, list[str]] = project["dependency-groups"]  # type: ignore[assignment]  # of TOML
     table: dict[str, list[str]] = project["project"]  # type: ignore[assignment]  # of TOML
-    stated = table["dependencies"] if group is None else groups[group]
-    return [re.sub(r"[._]", "-", _NAME.match(one)[0]).lower() for one in stated]  # type: ignore[index]  # names
+    requirements = table["dependencies"] if group is None else groups[group]
+    return [
+        re.sub(r"[._]", "-", _NAME.match(requirement)[0]).lower() for requirement in requirements
+    ]  # type: ignore[index]  # names
 
 
 def build_package(folder: Path, *kinds: str) -> list[Path]:
@@ -173,7 +177,7 @@ def list_package_files(package: Path = ROOT / "src" / "answerkey") -> set[str]:
 
 
 def list_metadata_errors(
-    text: bytes, wanted: Sequence[str] = ("summary", "description", "license_expression")
+    text: bytes, required: Sequence[str] = ("summary", "description", "license_expression")
 ) -> list[str]:
     """Return what a package index would refuse in the metadata, or show as empty."""
     from packaging.metadata import Metadata  # a part of the build tool
@@ -182,7 +186,7 @@ def list_metadata_errors(
         metadata = Metadata.from_email(text)
     except ExceptionGroup as group:
         return [f"METADATA: {error}" for error in group.exceptions]
-    errors = [f"METADATA: there is no {name}" for name in wanted if not getattr(metadata, name)]
+    errors = [f"METADATA: there is no {name}" for name in required if not getattr(metadata, name)]
     if metadata.description_content_type != "text/markdown":
         errors.append(
             f"METADATA: the description is {metadata.description_content_type}, not text/markdown"
@@ -196,8 +200,8 @@ def list_sdist_errors(sdist: Path) -> list[str]:
     """
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    wanted = {f"src/{name}" for name in list_package_files()} | NEEDED_IN_SDIST
-    missing = [f"{sdist.name}: `{name}` is missing" for name in sorted(wanted - names)]
+    required = {f"src/{name}" for name in list_package_files()} | NEEDED_IN_SDIST
+    missing = [f"{sdist.name}: `{name}` is missing" for name in sorted(required - names)]
     strange = [
         name for name in sorted(names) if re.search(r"\.pyc$|^(\.venv|build|dist|runs)/", name)
     ]
@@ -224,15 +228,15 @@ def build(folder: Path = ROOT / "dist") -> list[str]:
 
 def make_sbom(parts: Sequence[Part], version: str) -> dict[str, object]:
     """Return the list of parts as CycloneDX; the same lock gives the same list."""
-    own = f"pkg:pypi/answerkey@{version}"
+    reference = f"pkg:pypi/answerkey@{version}"
     refs = {part.name: part.purl for part in parts}
-    needs: dict[str, list[str]] = {ref: [] for ref in (own, *refs.values())}
+    needs: dict[str, list[str]] = {ref: [] for ref in (reference, *refs.values())}
     for part in parts:
         for user in part.users:
-            ref = own if user == _OWN or user.startswith("-r ") else refs.get(user)
+            ref = reference if user == _OWN or user.startswith("-r ") else refs.get(user)
             if ref is not None:
                 needs[ref].append(part.purl)
-    print_of = json.dumps([own, *(f"{part.purl} {sorted(part.hashes)}" for part in parts)])
+    print_of = json.dumps([reference, *(f"{part.purl} {sorted(part.hashes)}" for part in parts)])
     return {
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",
@@ -241,15 +245,17 @@ def make_sbom(parts: Sequence[Part], version: str) -> dict[str, object]:
         "metadata": {
             "component": {
                 "type": "application",
-                "bom-ref": own,
+                "bom-ref": reference,
                 "name": "answerkey",
                 "version": version,
-                "purl": own,
+                "purl": reference,
                 "licenses": [{"license": {"id": "Apache-2.0"}}],
             }
         },
         "components": [_describe_part(part) for part in parts],
-        "dependencies": [{"ref": ref, "dependsOn": sorted(one)} for ref, one in needs.items()],
+        "dependencies": [
+            {"ref": ref, "dependsOn": sorted(targets)} for ref, targets in needs.items()
+        ],
     }
 
 
@@ -298,8 +304,8 @@ def _list_weaknesses(
     parts: Sequence[Part], answers: Sequence[dict[str, list[dict[str, str]]]]
 ) -> Iterator[str]:
     for part, answer in zip(parts, answers, strict=True):
-        for one in answer.get("vulns") or ():
-            yield f"{part.name} {part.version}: {one['id']}"
+        for weakness in answer.get("vulns") or ():
+            yield f"{part.name} {part.version}: {weakness['id']}"
 
 
 def list_parts() -> list[Part]:
@@ -324,8 +330,8 @@ def main() -> int:
             file=sys.stderr,
         )
         return 0
-    for one in results:
-        print(one, file=sys.stderr)
+    for problem in results:
+        print(problem, file=sys.stderr)
     if what == "build":
         sizes = [
             f"{file.name} {file.stat().st_size // 1000:,} kB"

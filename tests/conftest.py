@@ -1,17 +1,18 @@
-"""The command line, called as a function.
-
-Other tools, run in their environments; how Hypothesis draws.
-"""
+"""The command line called as a function, other tools in their environments, and test settings."""
 
 from __future__ import annotations
 
 import gc
+import importlib.util
 import io
 import json
 import multiprocessing
 import os
 import runpy
+import socket
 import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -41,10 +42,7 @@ settings.load_profile("any-machine")
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """Search less often for garbage: a part of the time of all tests went into it.
-
-    What is there when the tests begin stays until they end, and is never searched.
-    """
+    """Collect garbage less often, and never what exists when the tests begin."""
     gc.disable()
     yield
     gc.freeze()
@@ -54,11 +52,7 @@ def pytest_collection() -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-    """Tell the process that counts only what it counts: neither fixtures that were made nor their
-    end.
-
-    For each test there would be six messages, which took a part of the time of all tests.
-    """
+    """Send xdist's controller only the reports that it counts: six messages a test take time."""
     if not hasattr(item.config, "workerinput") or item.config.getoption("durations") is not None:
         return None
     for report in runtestprotocol(item, log=False, nextitem=nextitem):
@@ -69,26 +63,28 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 
 class ByFolder(LoadFileScheduling):  # type: ignore[misc]  # without types
-    """Hands out files, and all of a folder at once where its files share what is dear to make."""
+    """Hands out files one by one, and a whole folder where its files share expensive fixtures."""
 
     def _split_scope(self, nodeid: str) -> str:
-        folder = next((one for one in TOGETHER if nodeid.startswith(one)), None)
+        folder = next(
+            (shared_folder for shared_folder in TOGETHER if nodeid.startswith(shared_folder)), None
+        )
         return folder or str(super()._split_scope(nodeid))
 
 
-#: They share a browser, and runs and reports to look at; and a library for statistics.
+#: They share a browser with its runs and reports, and SciPy.
 TOGETHER = ("tests/browser/", "tests/unit/metrics/")
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFolder | None:  # noqa: ANN401  # of xdist
-    """Return who hands out the tests where files are handed out."""
+    """Return the scheduler of `--dist loadfile`."""
     return ByFolder(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @dataclass(frozen=True)
 class Called:
-    """What a command line did: its exit code, what it printed, what it said."""
+    """The result of a command: its exit code and both streams."""
 
     code: int
     out: str
@@ -96,13 +92,13 @@ class Called:
 
     @property
     def json(self) -> Any:  # noqa: ANN401  # whatever the command printed
-        """What `--json` printed; stdout holds exactly one object."""
+        """The one object that `--json` printed on stdout."""
         return json.loads(self.out)
 
 
 @pytest.fixture(autouse=True, scope="session")
 def _own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep trust, caches, keys and servers of the user away from the tests."""
+    """Keep the user's trust, caches, keys and servers away from the tests."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ("XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
             patch.setenv(name, str(tmp_path_factory.mktemp(name)))
@@ -115,14 +111,12 @@ def _own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         for name in map(str.upper, LOCAL):
             patch.setenv(f"{name}_BASE_URL", "http://127.0.0.1:9/v1")
         if not os.environ.get("ANSWERKEY_LONG"):  # which reaches hosts of the network
-            trust_next_to_nobody(patch, tmp_path_factory.mktemp("trusted"))
+            trust_one_certificate(patch, tmp_path_factory.mktemp("trusted"))
         yield
 
 
-def trust_next_to_nobody(patch: pytest.MonkeyPatch, folder: Path) -> None:
-    """Let TLS trust one certificate: to read those of the system takes as long as a whole small
-    run.
-    """
+def trust_one_certificate(patch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Let TLS trust one certificate: reading the system's takes as long as a small run."""
     first, end, _ = (
         Path(certifi.where()).read_text(encoding="utf-8").partition("-----END CERTIFICATE-----\n")
     )
@@ -135,7 +129,7 @@ def trust_next_to_nobody(patch: pytest.MonkeyPatch, folder: Path) -> None:
 
 @pytest.fixture(scope="session")
 def call() -> Callable[..., Called]:
-    """Return a function that carries out a command line: `call("run", "project")`."""
+    """Return a function that runs a command: `call("run", "project")`."""
 
     def call_main(*words: object) -> Called:
         out, err = io.StringIO(), io.StringIO()
@@ -152,7 +146,7 @@ WORK = ("answerkey.dataset_audit.audit", "answerkey.evaluate.run", "answerkey.ru
 
 @pytest.fixture(scope="session")
 def forking() -> BaseContext:
-    """Return how processes are forked from one that has imported what workers need."""
+    """Return a context that forks processes from one in which workers' imports are done."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(WORK))
     forkserver.ensure_running()
@@ -161,13 +155,40 @@ def forking() -> BaseContext:
 
 @pytest.fixture
 def quick_workers(forking: BaseContext, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fork worker processes: how they start is tested elsewhere."""
+    """Fork worker processes instead of starting them."""
     monkeypatch.setattr(multiprocessing, "get_context", lambda _: forking)
 
 
 @pytest.fixture(scope="session")
+def s3_server() -> Iterator[str]:
+    """Return the endpoint of an S3 server on this machine, which is started once."""
+    for name in ("moto", "s3fs", "flask"):
+        if importlib.util.find_spec(name) is None:
+            pytest.skip(f"`{name}` is not installed")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    code = "import sys; from moto.server import main; main(sys.argv[1:])"
+    command = [sys.executable, "-W", "ignore", "-c", code, "-H", "127.0.0.1", "-p", str(port)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+        try:
+            while not is_listening(port):
+                assert server.poll() is None
+                time.sleep(0.05)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            server.terminate()
+
+
+def is_listening(port: int) -> bool:
+    """Return whether a port of this machine accepts connections."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.fixture(scope="session")
 def foreign() -> dict[str, Any]:
-    """Return what `bench/foreign.py` knows of other tools."""
+    """Return the names that `bench/foreign.py` defines."""
     return runpy.run_path(str(Path(__file__).parents[1] / "bench" / "foreign.py"))
 
 
@@ -201,9 +222,9 @@ def run_tool(foreign: dict[str, Any]) -> Callable[..., str]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the lines that tests recorded as `table`, below their heading."""
+    """Print the lines that tests recorded as the property `table`."""
     passed = terminalreporter.getreports("passed")
-    lines = {line for one in passed for name, line in one.user_properties if name == "table"}
+    lines = {line for report in passed for name, line in report.user_properties if name == "table"}
     if lines:
         terminalreporter.section("other tools")
         terminalreporter.write_line("\n".join(sorted(lines)))

@@ -1,4 +1,4 @@
-"""The command as a process of its own, without the work of importing it each time.
+"""The command as a process of its own, without importing it each time.
 
 `Forked(["run", "project"], stdout=PIPE)` is a `subprocess.Popen` of `python -m answerkey run
 project`. One process imports everything once and forks for each command, which then has folder,
@@ -41,7 +41,7 @@ theirs.close()
 told.recv(20)
 sys.exit(os.waitstatus_to_exitcode(int(told.recv(20))))
 """  # noqa: E501 - the text as it is written
-#: Those that import much more, or that do something when they are imported.
+#: Modules that import much more, or that act when they are imported.
 LEFT_OUT = (
     "answerkey.testing",
     "answerkey.__main__",
@@ -52,7 +52,7 @@ MOST = 1_000_000  # bytes of a request
 
 
 class Forked(subprocess.Popen[Any]):
-    """A command that was forked; its words are the arguments of `answerkey`."""
+    """A forked command; its words are the arguments of `answerkey`."""
 
     _server: tuple[subprocess.Popen[bytes], socket.socket] | None = None
 
@@ -78,7 +78,8 @@ class Forked(subprocess.Popen[Any]):
             "is_leader": bool(is_leader),
         }
         streams = [
-            own if pipe == -1 else pipe for own, pipe in enumerate((pipes[0], pipes[3], pipes[5]))
+            number if pipe == -1 else pipe
+            for number, pipe in enumerate((pipes[0], pipes[3], pipes[5]))
         ]
         self._told, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
@@ -135,10 +136,9 @@ class Forked(subprocess.Popen[Any]):
 
 
 def serve(requests: socket.socket) -> tuple[list[int], dict[str, Any]] | None:
-    """Fork for each request, and tell whoever asked which process it is and how it ended.
+    """Fork for each request, and report the child's process id and how it ended.
 
-    Return in each fork what it is asked to be; in the process itself None, when nobody is there any
-    more.
+    Return the request in each child; return None in this process when all clients are gone.
     """
     running: dict[int, int] = {}
     woken, wakes = socket.socketpair()
@@ -159,8 +159,8 @@ def serve(requests: socket.socket) -> tuple[list[int], dict[str, Any]] | None:
                 pid = os.fork()
                 if pid == 0:
                     signal.set_wakeup_fd(-1)
-                    for one in (files[3], *running.values()):
-                        os.close(one)
+                    for descriptor in (files[3], *running.values()):
+                        os.close(descriptor)
                     return files[:3], json.loads(body)
                 for file in files[:3]:
                     os.close(file)
@@ -168,11 +168,11 @@ def serve(requests: socket.socket) -> tuple[list[int], dict[str, Any]] | None:
                 running[pid] = files[3]
 
 
-def report(told: int, status: int) -> None:
-    """Write how a process ended."""
+def report(receiver: int, status: int) -> None:
+    """Report how a process ended."""
     with suppress(BrokenPipeError):  # who asked is gone
-        os.write(told, str(status).encode())
-    os.close(told)
+        os.write(receiver, str(status).encode())
+    os.close(receiver)
 
 
 def become(
@@ -184,9 +184,9 @@ def become(
     environment: dict[str, str],
     is_leader: bool,
 ) -> None:
-    """Be the process of a command: its streams, folder, environment and signals."""
-    for one in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(one, signal.SIG_DFL)
+    """Become the process of a command: set streams, folder, environment and signals, and run."""
+    for stop in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(stop, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number, file in enumerate(files):
         os.dup2(file, number)
@@ -237,5 +237,5 @@ def load() -> None:
 if __name__ == "server":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # for whom it is meant has it from the terminal
     load()
-    if (asked := serve(socket.socket(fileno=int(sys.argv[1])))) is not None:
-        become(asked[0], **asked[1])
+    if (request := serve(socket.socket(fileno=int(sys.argv[1])))) is not None:
+        become(request[0], **request[1])

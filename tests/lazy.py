@@ -1,4 +1,4 @@
-"""Libraries that take long to import, for tests that only one of the processes runs."""
+"""Libraries that are slow to import, loaded by the worker whose tests use them."""
 
 from __future__ import annotations
 

@@ -292,10 +292,10 @@ class BatchServer(TestServer):
     behaviour_class: ClassVar = BatchBehaviour
 
 
-def find_places(asked: Asked, text: str) -> Counter[str]:
+def find_places(log: Asked, text: str) -> Counter[str]:
     """Return where a text is in what was asked: `header NAME`, `path`, `body`."""
     places: Counter[str] = Counter()
-    for request in asked.requests:
+    for request in log.requests:
         texts = {f"header {name}": value for name, value in request.headers.items()}
         texts |= {"path": request.path, "body": json.dumps(request.body)}
         places.update(place for place, content in texts.items() if text in content)

@@ -39,8 +39,8 @@ def chromium() -> str:
     """Return the path of an installed Chromium, or of the program that `ANSWERKEY_CHROMIUM`
     names.
     """
-    named = os.environ.get("ANSWERKEY_CHROMIUM")
-    path = next(filter(None, map(shutil.which, [named] if named else NAMES)), None)
+    program = os.environ.get("ANSWERKEY_CHROMIUM")
+    path = next(filter(None, map(shutil.which, [program] if program else NAMES)), None)
     if path is None:
         pytest.skip(
             "no Chromium: `make test` installs it as root; elsewhere "
@@ -112,7 +112,7 @@ def idle() -> dict[bool, list[Tab]]:
 def open_stage(
     browser: Browser, idle: dict[bool, list[Tab]], request: pytest.FixtureRequest
 ) -> Iterator[OpenStage]:
-    """Return a function that opens a page: `open_stage(address, own=(…))`.
+    """Return a function that opens a page: `open_stage(address)`.
 
     After the test nothing must have been seen that does not belong: no error or warning in the
     console, no dialog, no request but to what is its own. Only a page with settings of its own, or
@@ -129,7 +129,6 @@ def open_stage(
 
     def open_page(
         address: str,
-        own: tuple[str, ...] = (),
         *,
         width: int = 1280,
         color_scheme: Literal["light", "dark"] = "light",
@@ -150,7 +149,7 @@ def open_stage(
             watch.follow(context)
             tab = Tab(context.new_page(), watch)
         opened.append((tab, kind))
-        tab.watch.own = own or (address, "about:", "data:")
+        tab.watch.allowed = (address.partition("?")[0], "about:", "data:")
         tab.page.emulate_media(media="screen", color_scheme=color_scheme, reduced_motion="reduce")
         tab.page.set_viewport_size({"width": width, "height": 900})
         return Stage(tab.page, tab.watch, address, folder)
@@ -165,6 +164,24 @@ def open_stage(
             tab.empty()
             idle[kind].append(tab)
     assert [problem for tab, _ in opened for problem in tab.watch.problems] == []
+
+
+@pytest.fixture
+def open_first(open_stage: OpenStage) -> OpenStage:
+    """Return a function that opens the first page at an address."""
+
+    def open_page(address: str, **settings: Any) -> Stage:  # noqa: ANN401  # of a context
+        stage = open_stage(address, **settings)
+        stage.go()
+        return stage
+
+    return open_page
+
+
+@pytest.fixture
+def stage(report: str, open_first: OpenStage) -> Stage:
+    """Return the first page of the report of one run."""
+    return open_first(report, offline=True)
 
 
 @pytest.fixture(scope="session")

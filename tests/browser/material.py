@@ -91,9 +91,9 @@ def answer_from(questions: Path) -> Callable[[Sequence[Mapping[str, object]]], R
         sureness, is_right = 0.3 + 0.65 * first / 255, second / 255 < 0.2 + 0.65 * first / 255
         place = LETTERS.index(truths[question])
         letter = LETTERS[place if is_right else (place + 1) % 4]
-        others = [one for one in LETTERS if one != letter]
-        rest = {other: log((1 - sureness) / 3) for other in others}
-        return Reply(letter, logprobs={letter: log(sureness), **rest})
+        wrong = [label for label in LETTERS if label != letter]
+        logprobs = {label: log((1 - sureness) / 3) for label in wrong}
+        return Reply(letter, logprobs={letter: log(sureness), **logprobs})
 
     return answer
 
@@ -151,12 +151,12 @@ def list_hostile_rows(shift: int) -> Iterator[dict[str, object]]:
     """Yield one row for each injection; the columns have their names too."""
     columns = dict(zip(INJECTIONS, islice(cycle(INJECTIONS), 1, None), strict=False))
     for number, text in enumerate(INJECTIONS):
-        others = [INJECTIONS[(number + step) % len(INJECTIONS)] for step in range(1, 4)]
+        neighbours = [INJECTIONS[(number + step) % len(INJECTIONS)] for step in range(1, 4)]
         starts = ("B. ", "", "The answer is B: ", "C\n")
         yield {
             "sample_id": text if number % 3 == 0 else f"row-{number}",
             "question": text,
-            "options": [text, *others],
+            "options": [text, *neighbours],
             "choices": list(LETTERS),
             "answer": "ABC"[number % 3],
             "category": INJECTIONS[number % 7],
@@ -197,18 +197,18 @@ def make_large_run(folder: Path, call: Call, num_samples: int) -> Path:
 def invent_row(number: int) -> dict[str, object]:
     """Return a row with about 500 characters of question and options, in one of 57 categories."""
     draw = hashlib.sha256(str(number).encode()).digest()
-    truth, said = draw[0] % 4, draw[0] % 4 if draw[1] < 180 else draw[2] % 4
-    letter, style = LETTERS[said], draw[3] % 8
+    truth, reply = draw[0] % 4, draw[0] % 4 if draw[1] < 180 else draw[2] % 4
+    letter, style = LETTERS[reply], draw[3] % 8
     said_forms = (
         letter,
         f"{letter}.",
         f"({letter})",
-        f"{letter}. Option {said}",
+        f"{letter}. Option {reply}",
         f"Answer: {letter}",
     )
     return {
-        "question": f"Question {number}: " + " ".join(f"word{one}" for one in draw) + "?",
-        "options": [f"Option {one}: " + draw[one : one + 12].hex() for one in range(4)],
+        "question": f"Question {number}: " + " ".join(f"word{byte}" for byte in draw) + "?",
+        "options": [f"Option {start}: " + draw[start : start + 12].hex() for start in range(4)],
         "choices": list(LETTERS),
         "answer": LETTERS[truth],
         "category": f"category {draw[4] % 57:02d}",

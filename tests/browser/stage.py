@@ -63,7 +63,7 @@ WALK = """async routes => {
 class Watch:
     """What was seen of pages that should not be there: errors, dialogs, requests to others."""
 
-    own: tuple[str, ...] = ()
+    allowed: tuple[str, ...] = ()
     problems: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
 
@@ -91,7 +91,7 @@ class Watch:
 
     def _note(self, request: Request) -> None:
         self.requests.append(request.url)
-        if not request.url.startswith(self.own):
+        if not request.url.startswith(self.allowed):
             self.problems.append(f"request: {request.url}")
 
 

@@ -66,7 +66,7 @@ def test_no_page_requests_anything_from_another_host(site: Path, open_stage: Ope
     The long series opens every page, `make test` every sixteenth; the script has checked the HTML
     of all.
     """
-    stage = open_stage(f"{site.as_uri()}/", (f"{site.as_uri()}/",))
+    stage = open_stage(f"{site.as_uri()}/")
     pages = sorted(
         file for file in site.rglob("*.html") if file.name != "404.html"
     )  # which servers show
@@ -87,13 +87,13 @@ def test_the_search_works_without_a_network(
     Nothing else is requested.
     """
     address = served if is_served else f"{site.as_uri()}/"
-    stage = open_stage(address, (address,), offline=not is_served)
+    stage = open_stage(address, offline=not is_served)
     stage.page.goto(f"{address}reference/commands.html")
     search(stage.page, "McNemar")
-    found = stage.page.locator("a", has_text="McNemar").filter(has_text="Statistics")
-    expect(found.first).to_be_visible()
+    links = stage.page.locator("a", has_text="McNemar").filter(has_text="Statistics")
+    expect(links.first).to_be_visible()
     stage.photograph("search")
-    found.first.click()
+    links.first.click()
     expect(stage.page.locator("h1")).to_contain_text("Statistics")
 
 
@@ -102,7 +102,7 @@ def test_a_page_fits_its_screen_in_both_colour_schemes(
     site: Path, open_stage: OpenStage, scheme: Literal["light", "dark"]
 ) -> None:
     """Wide tables and code scroll in their place, the page itself does not; dark is dark."""
-    stage = open_stage(f"{site.as_uri()}/", (f"{site.as_uri()}/",), color_scheme=scheme)
+    stage = open_stage(f"{site.as_uri()}/", color_scheme=scheme)
     wide = (
         ("performance", "reference/commands") if scheme == "light" else ()
     )  # which colours do not change

@@ -54,22 +54,20 @@ def look(stage: Stage, base: str) -> None:
 
 
 def test_the_report_shows_the_images_of_prompts(
-    runs: Path, open_stage: OpenStage, call: Call
+    runs: Path, open_first: OpenStage, call: Call
 ) -> None:
     """They are in the file; an address stays text."""
-    address = write_report(call, runs.parent / "images.html", runs / "pictures")
-    stage = open_stage(address, offline=True)
-    stage.go()
+    stage = open_first(
+        write_report(call, runs.parent / "images.html", runs / "pictures"), offline=True
+    )
     look(stage, "#/run/r0/0")
 
 
 def test_the_viewer_shows_the_images_of_prompts(
-    runs: Path, view: Callable[[Path], str], open_stage: OpenStage
+    runs: Path, view: Callable[[Path], str], open_first: OpenStage
 ) -> None:
     """They come with the sample; nothing else is asked for."""
-    address = view(runs)
-    stage = open_stage(address, own=(address.partition("?")[0], "about:", "data:"))
-    stage.go()
+    stage = open_first(view(runs))
     stage.find("a", has_text="pictures").first.click()
     stage.settle()
     look(stage, "#" + stage.page.url.partition("#")[2].rpartition("/")[0] + "/0")

@@ -34,7 +34,9 @@ def write_lines(text: str) -> str:
     """Return a text as a block on a page shows it: hidden characters written out, lines and tabs
     kept.
     """
-    return "".join(one if one in "\t\n" else make_visible(one) for one in text)
+    return "".join(
+        character if character in "\t\n" else make_visible(character) for character in text
+    )
 
 
 def address_sample(task: str, row: dict[str, object]) -> str:
@@ -51,7 +53,7 @@ def describe_page(row: dict[str, object]) -> dict[str, list[str]]:
         "question": [write_lines(str(row["question"]))],
         "options": [make_visible(option) for option in options],
         "completion": [write_lines(str(row["completion"]))],
-        "columns": [make_visible(one) for one in row],
+        "columns": [make_visible(name) for name in row],
         "foreign": [],
     }
 
@@ -71,20 +73,15 @@ def names(hostile_runs: Path, call: Call) -> str:
 
 
 @pytest.fixture
-def stage(texts: str, open_stage: OpenStage) -> Stage:
+def stage(texts: str, open_first: OpenStage) -> Stage:
     """Return the first page of the report of hostile texts."""
-    stage = open_stage(texts, offline=True)
-    stage.go()
-    return stage
+    return open_first(texts, offline=True)
 
 
 @pytest.fixture
-def viewer(hostile_runs: Path, view: Callable[[Path], str], open_stage: OpenStage) -> Stage:
+def viewer(hostile_runs: Path, view: Callable[[Path], str], open_first: OpenStage) -> Stage:
     """Return the list of the hostile runs."""
-    address = view(hostile_runs)
-    stage = open_stage(address, own=(address.partition("?")[0], "about:", "data:"))
-    stage.go()
-    return stage
+    return open_first(view(hostile_runs))
 
 
 def test_there_are_enough_of_them() -> None:
@@ -92,20 +89,19 @@ def test_there_are_enough_of_them() -> None:
     assert len(set(INJECTIONS)) == len(INJECTIONS) >= 60
 
 
-def test_names_of_tasks_and_models_stay_text(names: str, open_stage: OpenStage) -> None:
+def test_names_of_tasks_and_models_stay_text(names: str, open_first: OpenStage) -> None:
     """Each of them is shown to the letter as a task's name and as a model's among the others, and
     alone.
     """
-    stage = open_stage(names, offline=True)
-    stage.go()
+    stage = open_first(names, offline=True)
     assert stage.find("tbody th a").all_text_contents() == [make_visible(name) for name in NAMES]
     assert stage.list_foreign_markup() == []
     stage.photograph("contents")
     shown = [make_visible(name) for name in NAMES]
     routes = [f"#/run/r0/{number}" for number in range(len(NAMES))]
     seen = stage.walk(routes, {"task": "h1", "model": ".subtitle bdi:first-child"})
-    assert seen == [{"task": [one], "model": [one], "foreign": []} for one in shown]
-    turned = next(number for number, one in enumerate(NAMES) if "\u202e" in one)
+    assert seen == [{"task": [name], "model": [name], "foreign": []} for name in shown]
+    turned = next(number for number, name in enumerate(NAMES) if "\u202e" in name)
     stage.turn(f"#/run/r0/{turned}")
     assert stage.page.title() == f"{shown[turned]}, {shown[turned]} · answerkey"
     stage.photograph("task", whole=True)
@@ -223,6 +219,8 @@ def test_the_viewer_shows_texts_as_texts(viewer: Stage) -> None:
         [f"{route}/{number}/samples" for number in numbers], {"names": "header .dim"}
     )
     shown = [make_visible(name) for name in NAMES]
-    assert seen == [{"names": [f"{shown[one]} · {shown[one]}"], "foreign": []} for one in numbers]
+    assert seen == [
+        {"names": [f"{shown[number]} · {shown[number]}"], "foreign": []} for number in numbers
+    ]
     seen = viewer.walk([f"{route}/{number}" for number in (0, len(NAMES) - 1)], {"task": "h1"})
-    assert seen == [{"task": [one], "foreign": []} for one in (shown[0], shown[-1])]
+    assert seen == [{"task": [name], "foreign": []} for name in (shown[0], shown[-1])]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from playwright.sync_api import expect
 
 from .conftest import OpenStage
@@ -23,14 +22,6 @@ DESCRIBE_FOCUS = """() => {
 PRESS_FAST = """keys => {
     for (const key of keys) document.body.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true}));
 }"""  # noqa: E501 - the text as it is written
-
-
-@pytest.fixture
-def stage(report: str, open_stage: OpenStage) -> Stage:
-    """Return the first page of the report of one run."""
-    stage = open_stage(report, offline=True)
-    stage.go()
-    return stage
 
 
 def expect_focus(stage: Stage, text: str) -> None:

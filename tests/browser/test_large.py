@@ -40,8 +40,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory, call: Call) -> Path:
 def list_asked(requests: list[str]) -> list[tuple[int, int]]:
     """Return where each request for rows begins, and how many it asks for."""
     addresses = [urlsplit(request) for request in requests]
-    asked = [parse_qs(address.query) for address in addresses if address.path.endswith("/rows")]
-    return [(int(one["offset"][0]), int(one["limit"][0])) for one in asked]
+    queries = [parse_qs(address.query) for address in addresses if address.path.endswith("/rows")]
+    return [(int(query["offset"][0]), int(query["limit"][0])) for query in queries]
 
 
 def measure_around(page: bytes) -> int:
@@ -51,12 +51,11 @@ def measure_around(page: bytes) -> int:
     return len(page) - sum(len(block.partition(b"</script>")[0]) for block in blocks)
 
 
-def test_many_samples_stay_fluid(large: Path, open_stage: OpenStage) -> None:
+def test_many_samples_stay_fluid(large: Path, open_first: OpenStage) -> None:
     """The page around them takes at most 2 MB, and it opens, filters, sorts and searches."""
     assert measure_around(large.read_bytes()) <= MOST_AROUND
-    total, found = f"{NUM_REPORTED:,} samples", NUM_REPORTED - 42
-    stage = open_stage(large.as_uri(), offline=True)
-    stage.go()
+    total, number = f"{NUM_REPORTED:,} samples", NUM_REPORTED - 42
+    stage = open_first(large.as_uri(), offline=True)
     stage.photograph("overview")
     totals = stage.find(".tally")
     stage.turn("#/run/r0/0/samples")
@@ -66,10 +65,10 @@ def test_many_samples_stay_fluid(large: Path, open_stage: OpenStage) -> None:
     stage.find("th.col-id button").click()
     expect(stage.find("thead th.col-id")).to_have_attribute("aria-sort", "ascending")
     stage.choose("All")
-    stage.page.get_by_label("Search").fill(f"question {found}:")
+    stage.page.get_by_label("Search").fill(f"question {number}:")
     expect(totals).to_have_text(f"1 of {total}")
     stage.find("tr[data-index='0'] a").click()
-    expect(stage.find(".pane h2")).to_have_text(f"{found + 1:06}")
+    expect(stage.find(".pane h2")).to_have_text(f"{number + 1:06}")
     stage.photograph("sample")
 
 
@@ -81,7 +80,7 @@ def test_a_large_run_is_shown_before_its_audit_is_made(
     What the audit finds takes its place later.
     """
     address = view(runs)
-    stage = open_stage(address, own=(address.partition("?")[0], "about:", "data:"))
+    stage = open_stage(address)
     held: list[Route] = []
     stage.page.route(re.compile(r"/api/runs/r\w+$"), lambda route: held.append(route))  # noqa: PLW0108 - no builtin
     stage.go()
@@ -100,8 +99,8 @@ def test_the_viewer_reads_the_rows_in_sight_alone(
 ) -> None:
     """Opening, the last row, a filter, a search and an open sample ask for a page of rows each."""
     address = view(runs)
-    stage = open_stage(address, own=(address.partition("?")[0], "about:", "data:"))
-    total, found = f"{NUM_SAMPLES:,} samples", NUM_SAMPLES - 42
+    stage = open_stage(address)
+    total, number = f"{NUM_SAMPLES:,} samples", NUM_SAMPLES - 42
     stage.go()
     stage.find("table.runs tbody th a").click()
     stage.page.locator("main .headline").wait_for()
@@ -112,11 +111,11 @@ def test_the_viewer_reads_the_rows_in_sight_alone(
     stage.choose("Wrong")
     expect(stage.find(".tally")).to_contain_text(f" of {total}")
     stage.choose("All")
-    stage.page.get_by_label("Search").fill(f"question {found}:")
+    stage.page.get_by_label("Search").fill(f"question {number}:")
     expect(stage.find(".tally")).to_have_text(f"1 of {total}")
     stage.find("tr[data-index='0'] a").click()
-    expect(stage.find(".pane h2")).to_have_text(f"{found + 1:06}")
-    asked = list_asked(stage.watch.requests)
-    assert max(limit for _, limit in asked) <= MOST_ASKED
-    assert max(offset for offset, _ in asked) == NUM_SAMPLES // MOST_ASKED * MOST_ASKED
-    assert sum(limit for _, limit in asked) <= 10 * MOST_ASKED
+    expect(stage.find(".pane h2")).to_have_text(f"{number + 1:06}")
+    requests = list_asked(stage.watch.requests)
+    assert max(limit for _, limit in requests) <= MOST_ASKED
+    assert max(offset for offset, _ in requests) == NUM_SAMPLES // MOST_ASKED * MOST_ASKED
+    assert sum(limit for _, limit in requests) <= 10 * MOST_ASKED

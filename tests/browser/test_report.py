@@ -17,14 +17,6 @@ SAMPLES = "#/run/r0/0/samples"
 SLIPS = re.compile(r"\b(null|undefined|NaN|false|Infinity)\b|\[object ")
 
 
-@pytest.fixture
-def stage(report: str, open_stage: OpenStage) -> Stage:
-    """Return the first page of the report of one run."""
-    stage = open_stage(report, offline=True)
-    stage.go()
-    return stage
-
-
 def test_the_first_screen_answers_what_a_reader_asks_first(stage: Stage) -> None:
     """Task, model, number with interval against chance, counts and a finding are in sight at
     once.
@@ -155,7 +147,7 @@ def test_an_invalid_completion_says_why_nothing_was_read(stage: Stage) -> None:
     stage.photograph("invalid-sample")
 
 
-def test_going_on_stays_within_the_selection(stage: Stage) -> None:
+def test_stepping_stays_within_the_selection(stage: Stage) -> None:
     """Next and previous walk through what was filtered, and the way back leads there."""
     stage.turn(f"{SAMPLES}?show=invalid&category=biology")
     stage.find("tr[data-index='0'] a").click()
@@ -200,11 +192,10 @@ def test_the_whole_page_prints(stage: Stage) -> None:
 
 
 def test_the_colours_follow_the_system_until_one_chooses(
-    report: str, open_stage: OpenStage
+    report: str, open_first: OpenStage
 ) -> None:
     """Dark where the system is dark, and as chosen from then on."""
-    stage = open_stage(report, color_scheme="dark")
-    stage.go()
+    stage = open_first(report, color_scheme="dark")
     ground = (
         "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, "
         "3).every(one => one < 80)"
@@ -268,13 +259,13 @@ def test_without_scripts_the_page_says_what_to_do(report: str, open_stage: OpenS
     """A reader who allows no scripts is told, and told of `answerkey show`."""
     stage = open_stage(report, java_script_enabled=False)
     stage.page.goto(stage.address)
-    told = stage.page.locator("noscript code")
-    expect(told).to_be_visible()
-    assert told.inner_html() == "answerkey show RUN"
+    hint = stage.page.locator("noscript code")
+    expect(hint).to_be_visible()
+    assert hint.inner_html() == "answerkey show RUN"
 
 
 def test_completions_of_trials_are_not_called_samples(
-    tmp_path: Path, call: Call, open_stage: OpenStage
+    tmp_path: Path, call: Call, open_first: OpenStage
 ) -> None:
     """Counts of samples say how their trials make one verdict.
 
@@ -284,14 +275,13 @@ def test_completions_of_trials_are_not_called_samples(
     with (project / "task.yaml").open("a", encoding="utf-8") as task:
         task.write("  trials: {num_trials: 2}\n")
     carry_out(call, "run", project, "--num-samples", 30, "--out", tmp_path / "run")
-    stage = open_stage(write_report(call, tmp_path / "page.html", tmp_path / "run"), offline=True)
-    stage.go()
+    stage = open_first(write_report(call, tmp_path / "page.html", tmp_path / "run"), offline=True)
     expect(stage.find(".counts tfoot")).to_contain_text("30")
     expect(stage.find(".counts")).to_contain_text(
         "A sample counts as the worst of its completions."
     )
     letters = stage.find(".panel", has_text="Confusion matrix")
     expect(letters).to_contain_text("Which letter was read, of the completions with each truth.")
-    own = stage.find(".panel", has_text="By extraction rule").locator("tbody tr").first
-    expect(own).to_contain_text("first_character")
-    expect(own).to_contain_text(str(stage.find(".headline .value").text_content()))
+    first_row = stage.find(".panel", has_text="By extraction rule").locator("tbody tr").first
+    expect(first_row).to_contain_text("first_character")
+    expect(first_row).to_contain_text(str(stage.find(".headline .value").text_content()))

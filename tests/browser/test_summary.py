@@ -27,14 +27,6 @@ PRECISIONS: list[tuple[float, list[float] | None, int, str]] = [
 ]
 
 
-@pytest.fixture
-def stage(report: str, open_stage: OpenStage) -> Stage:
-    """Return the first page of the report of one run."""
-    stage = open_stage(report, offline=True)
-    stage.go()
-    return stage
-
-
 @pytest.fixture(scope="session")
 def pair(plain_runs: Path, call: Call) -> str:
     """Return the address of a report file of two runs."""
@@ -44,25 +36,21 @@ def pair(plain_runs: Path, call: Call) -> str:
 
 
 @pytest.fixture
-def two(pair: str, open_stage: OpenStage) -> Stage:
+def two(pair: str, open_first: OpenStage) -> Stage:
     """Return the first page of the report of two runs."""
-    stage = open_stage(pair, offline=True)
-    stage.go()
-    return stage
+    return open_first(pair, offline=True)
 
 
 @pytest.fixture
-def many(comparison: str, open_stage: OpenStage) -> Stage:
+def many(comparison: str, open_first: OpenStage) -> Stage:
     """Return the first page of the report of three runs."""
-    stage = open_stage(comparison, offline=True)
-    stage.go()
-    return stage
+    return open_first(comparison, offline=True)
 
 
 # ── numbers and axes
 
 
-def test_no_digit_stands_beyond_what_the_interval_supports(stage: Stage) -> None:
+def test_numbers_have_no_more_digits_than_the_interval_supports(stage: Stage) -> None:
     """The last decimal is the first digit of the half-width.
 
     Without an interval, of the largest one.
@@ -71,8 +59,8 @@ def test_no_digit_stands_beyond_what_the_interval_supports(stage: Stage) -> None
         const digits = ak.core.precision(reach, n);
         return `${ak.core.figure(value, true, digits)} ${ak.core.interval(reach, true, digits)}`;
     }"""
-    told = [stage.page.evaluate(write, [value, reach, n]) for value, reach, n, _ in PRECISIONS]
-    assert told == [text for *_, text in PRECISIONS]
+    texts = [stage.page.evaluate(write, [value, reach, n]) for value, reach, n, _ in PRECISIONS]
+    assert texts == [text for *_, text in PRECISIONS]
 
 
 def test_an_interval_that_excludes_zero_does_not_read_as_if_it_held_it(stage: Stage) -> None:
@@ -203,8 +191,8 @@ def test_a_leaderboard_ranks_models_with_ties(many: Stage) -> None:
     ranks = rows.locator("td.rank").all_inner_texts()
     assert ranks == sorted(ranks)
     assert all(re.fullmatch(r"[1-3](–[1-3])?", rank) for rank in ranks)
-    asked = many.find(".leaderboard tbody tr", has_text="small-model")
-    assert int(asked.locator("td.number").nth(-2).inner_text().replace(",", "")) > 125
+    row = many.find(".leaderboard tbody tr", has_text="small-model")
+    assert int(row.locator("td.number").nth(-2).inner_text().replace(",", "")) > 125
     many.photograph("leaderboard", whole=True)
 
 
@@ -233,12 +221,10 @@ def test_a_pair_of_the_leaderboard_opens_its_comparison(many: Stage) -> None:
 
 
 def test_the_viewer_ranks_the_runs_that_are_selected(
-    plain_runs: Path, view: Callable[[Path], str], open_stage: OpenStage
+    plain_runs: Path, view: Callable[[Path], str], open_first: OpenStage
 ) -> None:
     """All complete runs at one press, then the same table as in a report."""
-    address = view(plain_runs)
-    stage = open_stage(address, own=(address.partition("?")[0], "about:", "data:"))
-    stage.go()
+    stage = open_first(view(plain_runs))
     stage.page.get_by_role("button", name="Select 3 runs").click()
     stage.page.get_by_role("link", name="Leaderboard of 3 runs").click()
     expect(stage.find("h1")).to_have_text("Leaderboard")
@@ -248,10 +234,9 @@ def test_the_viewer_ranks_the_runs_that_are_selected(
 # ── figures to take along, phones, paper
 
 
-def test_a_figure_is_copied_as_markdown(report: str, open_stage: OpenStage) -> None:
+def test_a_figure_is_copied_as_markdown(report: str, open_first: OpenStage) -> None:
     """The clipboard holds its title and its table, without what is only drawn."""
-    stage = open_stage(report, permissions=["clipboard-read", "clipboard-write"])
-    stage.go()
+    stage = open_first(report, permissions=["clipboard-read", "clipboard-write"])
     panel = stage.find(".panel", has_text="By category")
     panel.locator(".copy summary").click()
     panel.get_by_role("button", name="as Markdown").click()
@@ -274,7 +259,7 @@ def test_every_figure_becomes_a_drawing_and_a_picture(
     stage = open_stage(comparison, offline=True)
     for route in ("#/", "#/run/r2/0", "#/compare/r0,r1"):
         stage.go(route)
-        told: list[dict[str, Any]] = stage.page.evaluate(
+        figures: list[dict[str, Any]] = stage.page.evaluate(
             """async () => {
                 const found = [];
                 for (const panel of document.querySelectorAll(".panel:has(.copy)")) {
@@ -291,13 +276,15 @@ def test_every_figure_becomes_a_drawing_and_a_picture(
                 return found;
             }"""  # noqa: E501 - the text as it is written
         )
-        assert told, route
-        for one in told:
-            assert (one["isWhole"], one["start"], one["links"]) == (True, [80, 78, 71], False), one[
-                "title"
-            ]
-            assert one["title"] in one["texts"]
-            assert one["size"] > 2_000
+        assert figures, route
+        for figure in figures:
+            assert (figure["isWhole"], figure["start"], figure["links"]) == (
+                True,
+                [80, 78, 71],
+                False,
+            ), figure["title"]
+            assert figure["title"] in figure["texts"]
+            assert figure["size"] > 2_000
 
 
 def test_without_a_clipboard_a_figure_is_saved(stage: Stage) -> None:

@@ -48,17 +48,10 @@ evaluation:
 """
 
 
-def open_viewer(address: str, open_stage: OpenStage) -> Stage:
-    """Return the list of runs of a viewer, which may ask its own address and no other."""
-    stage = open_stage(address, own=(address.partition("?")[0], "about:", "data:"))
-    stage.go()
-    return stage
-
-
 @pytest.fixture
-def stage(plain_runs: Path, view: View, open_stage: OpenStage) -> Stage:
+def stage(plain_runs: Path, view: View, open_first: OpenStage) -> Stage:
     """Return the list of the three ordinary runs."""
-    return open_viewer(view(plain_runs), open_stage)
+    return open_first(view(plain_runs))
 
 
 def open_run(stage: Stage, name: str) -> str:
@@ -81,16 +74,16 @@ def test_the_list_has_every_run_with_its_number(stage: Stage) -> None:
 
 
 def test_a_line_over_time_is_of_one_task_model_and_dataset(
-    tmp_path: Path, call: Call, view: View, open_stage: OpenStage
+    tmp_path: Path, call: Call, view: View, open_first: OpenStage
 ) -> None:
     """Another model or other samples make another line; one run alone makes none."""
     project = make_project(tmp_path / "project")
-    wanted = [("first", 125), ("second", 125), ("first", 40), ("first", 125), ("first", 40)]
-    for number, (name, samples) in enumerate(wanted):
+    planned = [("first", 125), ("second", 125), ("first", 40), ("first", 125), ("first", 40)]
+    for number, (name, samples) in enumerate(planned):
         out = tmp_path / "runs" / f"run-{number}"
         words = ("run", project, "--model", MODELS[name], "--num-samples", samples, "--out", out)
         carry_out(call, *words)
-    stage = open_viewer(view(tmp_path / "runs"), open_stage)
+    stage = open_first(view(tmp_path / "runs"))
     expect(stage.find(".trends svg.sparkline")).to_have_count(2)
     for of, share in (("125", "70\u00a0%"), ("40", "65\u00a0%")):
         line = stage.find(".trends tbody tr", has_text=share)
@@ -129,8 +122,8 @@ def test_the_server_and_the_report_find_the_same_rows(
         stage.turn(f"{route}/samples{query}")
         page.turn(f"#/run/r0/0/samples{query}")
         expect(stage.find("tr[data-index='0'] a")).to_have_text(first)
-        for one in (stage, page):
-            expect(one.find("table.rows")).to_have_attribute("aria-rowcount", str(number + 1))
+        for shown in (stage, page):
+            expect(shown.find("table.rows")).to_have_attribute("aria-rowcount", str(number + 1))
         assert stage.list_ids() == page.list_ids()
 
 
@@ -155,11 +148,11 @@ def test_a_deep_link_opens_its_sample(
 ) -> None:
     """The printed address with a route behind it is enough, in a browser that was never here."""
     route = open_run(stage, "second")
-    other = open_stage(view(plain_runs), own=stage.watch.own, is_new=True)
-    other.go(f"{route}/sample/000077")
-    expect(other.find(".pane h2")).to_have_text("000077")
-    other.go(f"{route}/sample/999999")
-    expect(other.find("[role=alert]")).to_contain_text("no sample with this id")
+    fresh = open_stage(view(plain_runs), is_new=True)
+    fresh.go(f"{route}/sample/000077")
+    expect(fresh.find(".pane h2")).to_have_text("000077")
+    fresh.go(f"{route}/sample/999999")
+    expect(fresh.find("[role=alert]")).to_contain_text("no sample with this id")
 
 
 def test_the_list_works_by_keyboard(stage: Stage) -> None:
@@ -200,14 +193,14 @@ def slow_project(tmp_path: Path) -> Iterator[SlowProject]:
 
 
 def test_a_run_under_way_shows_how_far_it_is(
-    slow_project: SlowProject, view: View, open_stage: OpenStage
+    slow_project: SlowProject, view: View, open_first: OpenStage
 ) -> None:
     """It appears when one looks, its progress grows by itself, and at the end its number is
     there.
     """
     runs = slow_project.folder.parent / "runs"
     runs.mkdir()
-    stage = open_viewer(view(runs), open_stage)
+    stage = open_first(view(runs))
     expect(stage.find(".runs-sum")).to_contain_text("no runs here yet")
     # As if one came back to the page again and again: it then looks for news at once.
     stage.page.evaluate(
@@ -281,7 +274,7 @@ LONG_COMPLETION = (
 
 
 def test_a_long_completion_shows_every_answer_it_states(
-    tmp_path: Path, call: Call, view: View, open_stage: OpenStage
+    tmp_path: Path, call: Call, view: View, open_first: OpenStage
 ) -> None:
     """The deciding one is marked strongly, the others dotted.
 
@@ -295,7 +288,7 @@ def test_a_long_completion_shows_every_answer_it_states(
     }
     (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
     carry_out(call, "score", tmp_path / "rows.jsonl", "--out", tmp_path / "runs" / "long")
-    stage = open_viewer(view(tmp_path / "runs"), open_stage)
+    stage = open_first(view(tmp_path / "runs"))
     stage.turn(f"{open_run(stage, 'long')}/samples")
     expect(stage.find("td.col-said")).to_have_text("… the year does not fit. The answer is (A).")
     stage.find("tr[data-index='0'] a").click()

@@ -13,148 +13,45 @@ import answerkey
 from answerkey.cli import main
 from answerkey.testing import TestServer
 
-ROWS = [
-    {"question": "Largest planet?", "answer": "B"},
-    {"question": "A metal?", "answer": "A"},
-    {"question": "Too long a story?", "answer": "A"},
-]
+BUNDLES = Path(__file__).parent / "bundles"
 #: By question, what the model says.
-SAID = {"Largest planet?": "B", "A metal?": "B", "Too long a story?": "A"}
-SEED = {
-    "snippet": "def compute_scores(sample, solver_output):\n"
-    "    text = solver_output.output.choices[0].message.content\n"
-    "    asked = solver_output.messages[-2].content\n"
-    "    system = solver_output.messages[0].content\n"
-    "    return {'scores': {'good': float(text == sample.answer)},\n"
-    "            'metadata': {'asked': asked, 'system': system, 'length': "
-    "len(solver_output.messages)}}\n",
-    "value": "{{ solver_output.output.choices[0].message.content }}",
-    "prompt": "{{ messages[-2].content }} {{ model_output.choices[0].message.content }}",
-    "filter": "solver_output.messages[-2].content",
-}
-LATER = {
-    "snippet": "import copy, json\n"
-    "def compute_scores(sample, solver_output):\n"
-    "    trace = solver_output.trace\n"
-    "    assert solver_output.raw_outputs[-1] == solver_output['model_outputs'][-1] == "
-    "solver_output.output\n"
-    "    assert trace.items == trace['items'] and trace.turns[0].user_message == "
-    "trace.user_messages[0]\n"
-    "    assert trace.turns[-1].assistant_items == trace.assistant_messages == [trace.items[-1]]\n"
-    "    assert json.loads(json.dumps(copy.deepcopy(trace))) == trace\n"
-    "    asked, system = trace.get_last_user_text(), trace.get_first_system_prompt()\n"
-    "    assert system == trace.system_messages[0].content\n"
-    "    return {'scores': {'good': float(trace.get_last_assistant_text() == sample.answer)},\n"
-    "            'metadata': {'asked': asked, 'system': system, 'length': len(trace.items)}}\n",
-    "value": "{{ solver_output.trace.get_last_assistant_text() }}",
-    "prompt": "{{ trace.user_messages[-1].content }} {{ "
-    "model_outputs[-1].choices[0].message.content }}",
-    "filter": "solver_output.trace.turns[-1].user_message.content",
-}
-
-
-def write_task(words: dict[str, str], url: str) -> dict[str, Any]:
-    """Return a run file in one era's words."""
-    later: dict[str, Any] = {"source": "dataset"} if words is LATER else {}
-    return {
-        "models": [
-            {
-                "key": name,
-                "display_name": name,
-                "config": {"url": f"{url}/chat/completions", "model_key": name},
-            }
-            for name in ("solver", "judge")
-        ],
-        "datasets": [{"key": "q", "display_name": "Q", "source": {"type": "inline", "rows": ROWS}}],
-        "tasks": [
-            {
-                "key": "t",
-                "display_name": "T",
-                "description": "One task.",
-                "definition": {
-                    "dataset": {"key": "q", **later},
-                    "solver": {
-                        "type": "single_turn_solver",
-                        "input_builder": {
-                            "type": "chat_completion",
-                            "input_messages": [
-                                {"role": "system", "content": "One letter."},
-                                {"role": "user", "content": "{{ sample.question }}"},
-                            ],
-                        },
-                    },
-                    "scorers": [
-                        {
-                            "type": "python",
-                            "compute_scores_snippet": words["snippet"],
-                            "metrics": [{"type": "mean", "field": "good"}],
-                        },
-                        {
-                            "type": "string_equals",
-                            "ground_truth": "{{ sample.answer }}",
-                            "value": words["value"],
-                        },
-                        {
-                            "type": "model_as_a_judge_scorer",
-                            "model_key": "judge",
-                            "user_prompt": words["prompt"],
-                        },
-                    ],
-                    "actions": [
-                        {
-                            "key": "long",
-                            "filter": {
-                                "op": "equals",
-                                "expression": words["filter"],
-                                "value": "Too long a story?",
-                            },
-                        }
-                    ],
-                },
-            }
-        ],
-        "evaluation": {
-            "key": "e",
-            "task_specifications": [
-                {"task_key": "t", "model_key": "solver", **({"type": "standard"} if later else {})}
-            ],
-        },
-        "run_config": {"cache_policy": "no-cache"},
-    }
+REPLIES = {"Largest planet?": "B", "A metal?": "B", "Too long a story?": "A"}
 
 
 def reply(messages: Sequence[Mapping[str, object]]) -> str:
     """Answer the question; as a judge, say how long the prompt is."""
-    asked = str(messages[-1]["content"])
-    if asked in SAID:
-        return SAID[asked]
-    judged = asked.partition("\n\nAnswer with")[0]
+    prompt = str(messages[-1]["content"])
+    if prompt in REPLIES:
+        return REPLIES[prompt]
+    judged = prompt.partition("\n\nAnswer with")[0]
     return json.dumps({"score": len(judged) / 100, "reasoning": judged, "confidence": 1})
 
 
-def run_era(words: dict[str, str], folder: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+def run_era(
+    era: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Return the rows of scores, and the metrics by name."""
-    folder.mkdir()
     with TestServer(reply) as server:
-        (folder / "run.yaml").write_text(json.dumps(write_task(words, server.url)))
-        (task,) = answerkey.run(folder, out=folder / "out", trust_code=True).tasks.values()
-    measured = {name: (one.value, one.n, one.n_excluded) for name, one in task.metrics.items()}
-    return task.scores.to_dicts(), measured
+        monkeypatch.setenv("ENDPOINT", f"{server.url}/chat/completions")
+        run = answerkey.run(BUNDLES / f"both-eras-{era}", out=folder / era, trust_code=True)
+    task = run.tasks["t"]
+    metrics = task.metrics.items()
+    values = {name: (metric.value, metric.n, metric.n_excluded) for name, metric in metrics}
+    return task.scores.to_dicts(), values
 
 
-def test_both_eras_give_the_same_numbers(tmp_path: Path) -> None:
+def test_both_eras_give_the_same_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A snippet, `string_equals.value`, a judge's prompt and an action's filter, in the names of
     each era.
     """
-    seed, later = (
-        run_era(words, tmp_path / str(place)) for place, words in enumerate((SEED, LATER))
-    )
+    seed = run_era("seed", tmp_path, monkeypatch)
+    later = run_era("later", tmp_path, monkeypatch)
     assert seed == later
     rows, metrics = seed
     assert [row["string_equals"]["excluded_by"] for row in rows] == [None, None, "long"]
     assert [row["python"]["status"] for row in rows] == ["SCORED"] * 3
     assert [row["model_as_a_judge_scorer"]["metadata"]["reasoning"] for row in rows] == [
-        f"{asked} {said}" for asked, said in SAID.items()
+        f"{question} {reply}" for question, reply in REPLIES.items()
     ]
     assert {name: value[0] for name, value in metrics.items()} == {
         "good_mean": 0.5,
@@ -216,7 +113,7 @@ def test_later_names_are_there_without_a_prompt(
     assert run.tasks["t"].metrics["Accuracy"].value == accuracy
 
 
-def test_a_name_that_a_trace_does_not_have_is_told(
+def test_a_name_that_a_trace_does_not_have_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """After a dot in a snippet, with the names there are; no sample is scored by it."""
@@ -284,7 +181,7 @@ def write_inference(folder: Path, config: dict[str, object]) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("config", "told"),
+    ("config", "message"),
     [
         ({"timeout": 0.5, "snippet": "x"}, "error[E108]: `timeout`"),
         ({}, "error[E108]: `custom_inference` needs `snippet`"),
@@ -299,12 +196,12 @@ def write_inference(folder: Path, config: dict[str, object]) -> Path:
         ),
     ],
 )
-def test_custom_inference_that_cannot_run_is_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], config: dict[str, object], told: str
+def test_custom_inference_that_cannot_run_is_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], config: dict[str, object], message: str
 ) -> None:
     """Before anything runs."""
     assert main(["check", str(write_inference(tmp_path, config))]) == 2
-    assert told in capsys.readouterr().out
+    assert message in capsys.readouterr().out
 
 
 def test_an_adapter_reads_the_generation_as_kwargs(tmp_path: Path) -> None:
@@ -350,6 +247,6 @@ def test_scorers_of_the_original_are_refused_by_name(
     """With what to do instead, and the types there are."""
     file = write_recorded(tmp_path, scorers=[{"type": name, "ground_truth": "A"}])
     assert main(["check", str(file)]) == 2
-    told = capsys.readouterr().out
-    assert f"error[E116]: scorer type `{name}` of the original platform is not done" in told
-    assert "`string_equals_mcqa`" in told
+    printed = capsys.readouterr().out
+    assert f"error[E116]: scorer type `{name}` of the original platform is not done" in printed
+    assert "`string_equals_mcqa`" in printed

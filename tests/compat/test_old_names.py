@@ -183,8 +183,8 @@ def only(
 
 def test_file_path_at_the_top_of_a_dataset(tmp_path: Path) -> None:
     """A dataset's `file_path` is a local source, relative to its file."""
-    one, notices = only(tmp_path, "")
-    assert getattr(one.dataset_spec.source, "file_path", None) == str(tmp_path / "q.jsonl")
+    job, notices = only(tmp_path, "")
+    assert getattr(job.dataset_spec.source, "file_path", None) == str(tmp_path / "q.jsonl")
     assert notices == [("file_path", "write `source: {type: local, file_path: q.jsonl}`")]
 
 
@@ -206,15 +206,15 @@ def test_sizes_of_the_seed_era(
     `num_samples` of the evaluation yields to `run_config`.
     """
     lines = extra.strip("{}").replace(", ", "\n  ")
-    one, notices = only(tmp_path, lines, run_config)
-    assert one.selection.num_samples == num_samples
+    specification, notices = only(tmp_path, lines, run_config)
+    assert specification.selection.num_samples == num_samples
     assert name in [heard_name for heard_name, _ in notices]
 
 
 def test_subsampling_and_cache_policy_of_the_seed_era(tmp_path: Path) -> None:
     """Both still work in the evaluation, and say where they belong."""
-    one, notices = only(tmp_path, "subsampling: random\n  cache_policy: no-cache")
-    assert one.selection.subsampling == "random"
+    specification, notices = only(tmp_path, "subsampling: random\n  cache_policy: no-cache")
+    assert specification.selection.subsampling == "random"
     hints = dict(notices)
     assert hints["subsampling"] == "write `run_config: {subsampling: random}`"
     assert hints["cache_policy"] == "write `run_config: {cache_policy: no-cache}`"

@@ -41,48 +41,20 @@ LETTERS = list("ABCDEFGHIJ")
 
 # What made completions are put together from: @X is a label, @T its text, @Y another label, @x, @y
 # the same in lower case.
-OPTIONS = (
-    "Sydney", "Canberra", "Guilty", "Guilty of Romance", "not guilty", "5", "-5", "1.5 m/s", "the answer",  # noqa: E501 - one case a line
-    "None of the above", "A dog", "vitamin C", "…", "悉尼", "I", "New York", "York", "Both A and B", "x - y",  # noqa: E501 - one case a line
-)  # fmt: skip
-OPENINGS = (
-    "", "", "", "Sure! ", "Let me think. A good question.\n", "I looked at A and C first.\n\n",
-    "<think>B?</think>\n", "1. First, Dobson's rule.\n2. Then the rest.\n", "分析：@Y不对。\n",
-    "Sorry, I can't help with images of people yet. ", "Both (A) and (@Y) look right, but ",
-    "**Step 1:** Consider X.\n\n", "@Y is wrong. ",
-)  # fmt: skip
-CUES = (
-    "", "", "ANSWER: ", "Answer: ", "**Answer:** ", "answer : ", "**ANSWER: ", "Final answer: ",
-    "The answer is ", "the answer is: ", "The correct answer is ", "the correct answer is option ",
-    "The correct option is ", "The final answer is ", "My final answer to this is ", "Therefore, ",
-    "So the answer would be option ", "I choose ", "The answer to the question is ", "答案：", "答案是",  # noqa: E501 - one case a line
-    "答案: ", "答案选项为 ", "答案应该是", "答案为 ", "故选", "选择", "所以", "因此", "显然", "只有选项",  # noqa: E501 - one case a line
-    "说法不正确的是", "所以答案是", "Réponse : ", "Antwort: ", "The correct answer is: $\\boxed{",
-    "Answer:\n", "\n", ": ", "1. ",
-)  # fmt: skip
-LABELS = (
-    "@X", "@X", "@X", "(@X)", "**@X**", "[@X]", "@X.", "@X)", "@X: @T", "@X. @T", "(@X) @T", "$ @X $", "$@X$",  # noqa: E501 - one case a line
-    "\\boxed{@X}", "@x", "(@x)", "@T", "**@X.** @T", "@X and @Y", "@X, @Y", "@X,", "@X or @Y", "`@X`",  # noqa: E501 - one case a line
-    '"@X"', "@X@Y", "**(@X)**", "** @X **", "@X。", "@X，", "@X项", "@X 是正确的", "@X正确", "[LETTER]", "Z",  # noqa: E501 - one case a line
-)  # fmt: skip
-ENDINGS = (
-    "", "", "", "", ".", "**", "\n", ".\n\nExplanation: A is too large.", " because B is wrong.",
-    " is correct.", " I hope it is correct.", ". I hope it is correct.", "\n\nANSWER: @Y", ", not @Y",  # noqa: E501 - one case a line
-    " 。", "}", "}$", " é", "\nAnswer: @y", "\n**@Y** was close.", " (see above)",
-    " is the only one of these that is true for all of them, as far as I know",
-)  # fmt: skip
+PIECES: dict[str, list[str]] = json.loads((HERE / "pieces.json").read_text(encoding="utf-8"))
 
 
 def make_rows() -> list[dict[str, Any]]:
     """Make completions in which marks, cues, case, order and several letters meet at random."""
     drawn, rows = random.Random(17), []
+    kinds = ("openings", "cues", "labels", "endings")
     for _ in range(COUNT):
         size, text = drawn.choice((2, 4, 4, 4, 5, 10)), ""
-        options = drawn.sample(OPTIONS, size)
+        options = drawn.sample(PIECES["options"], size)
         for _ in range(drawn.choice((1, 1, 2))):
-            place, other = drawn.randrange(size), drawn.randrange(size)
-            part = "".join(map(drawn.choice, (OPENINGS, CUES, LABELS, ENDINGS)))
-            for mark, name in (("@X", LETTERS[place]), ("@Y", LETTERS[other])):
+            place, second = drawn.randrange(size), drawn.randrange(size)
+            part = "".join(drawn.choice(PIECES[kind]) for kind in kinds)
+            for mark, name in (("@X", LETTERS[place]), ("@Y", LETTERS[second])):
                 part = part.replace(mark, name).replace(mark.lower(), name.lower())
             text += part.replace("@T", options[place])
         rows.append({"text": text, "choices": LETTERS[:size], "options": options})
@@ -180,16 +152,16 @@ def test_an_extractor_reads_what_its_harness_reads(tool: str) -> None:
         tool,
     ]
     for rows in (make_rows(), read_rows()):
-        given = "".join(json.dumps(row) + "\n" for row in rows)
-        done = subprocess.run(words, input=given, check=True, capture_output=True, text=True)
+        lines = "".join(json.dumps(row) + "\n" for row in rows)
+        done = subprocess.run(words, input=lines, check=True, capture_output=True, text=True)
         differ = []
         for row, line in zip(rows, done.stdout.splitlines(), strict=True):
-            said, read = (
+            theirs, read = (
                 json.loads(line),
                 EXTRACTORS[tool].read(row["text"], row["choices"], row["options"]),
             )
-            if read != (said if said in row["choices"] else None):
-                differ.append(f"{said} there, {read} here: {row['text'][-200:]!r}")
+            if read != (theirs if theirs in row["choices"] else None):
+                differ.append(f"{theirs} there, {read} here: {row['text'][-200:]!r}")
         assert len(differ) <= len(rows) * 0.005, "\n".join(
             [f"{len(differ)} of {len(rows)}:", *differ[:20]]
         )

@@ -61,7 +61,9 @@ def write_delimited(separator: str) -> bytes:
     writer = csv.writer(buffer, delimiter=separator)
     writer.writerow(ROWS[0])
     for row in ROWS:
-        writer.writerow([one if isinstance(one, str) else json.dumps(one) for one in row.values()])
+        writer.writerow(
+            [cell if isinstance(cell, str) else json.dumps(cell) for cell in row.values()]
+        )
     return buffer.getvalue().encode()
 
 

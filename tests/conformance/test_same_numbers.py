@@ -15,6 +15,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from ruamel.yaml import YAML
 
 import answerkey as ak
 from answerkey.datasets import tables
@@ -35,39 +36,7 @@ TEXTS = [
     "1",
 ]
 CHOICES = ["A", "B", "C", "D"]
-TASK: dict[str, Any] = {
-    "key": "same",
-    "display_name": "Same",
-    "description": "Every metric over one scorer.",
-    "definition": {
-        "dataset": {"key": "rows"},
-        "scorers": [
-            {
-                "type": "string_equals_mcqa",
-                "ground_truth_choice": "{{ sample.answer | upper }}",
-                "choices": "{{ sample.choices }}",
-                "metrics": [
-                    {"type": "mean", "field": "is_correct", "name": "MCQA Accuracy"},
-                    {"type": "std_dev", "field": "is_correct"},
-                    {"type": "max", "field": "is_correct"},
-                    {"type": "min", "field": "is_correct"},
-                    {"type": "frequency", "field": "validity_reason"},
-                    {
-                        "type": "weighted_average",
-                        "field": "predicted_choice",
-                        "weights": {"A": 0.1, "B": 0.2, "C": 0.3},
-                    },
-                    {
-                        "type": "multiclass-classification",
-                        "field_gt": "ground_truth_choice",
-                        "field_pred": "predicted_choice",
-                    },
-                ],
-            },
-            {"type": "string_equals", "ground_truth": "{{ sample.answer }}"},
-        ],
-    },
-}
+TASK: dict[str, Any] = YAML(typ="safe").load(Path(__file__).with_name("task.yaml"))
 
 
 def build_rows() -> list[dict[str, Any]]:
@@ -214,8 +183,8 @@ def test_completions_of_another_file_give_the_same_numbers(
 ) -> None:
     """Whether the file has the order of the dataset or another."""
     monkeypatch.setattr(job, "CHUNK_ROWS", size)
-    said = [{name: row[name] for name in ("sample_id", "completion")} for row in ROWS]
-    WRITERS["rows.jsonl"](tmp_path / "said.jsonl", said[::-1] if turned else said)
+    recorded = [{name: row[name] for name in ("sample_id", "completion")} for row in ROWS]
+    WRITERS["rows.jsonl"](tmp_path / "said.jsonl", recorded[::-1] if turned else recorded)
     questions = [
         {name: value for name, value in row.items() if name != "completion"} for row in ROWS
     ]

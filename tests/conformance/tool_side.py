@@ -35,10 +35,14 @@ class _Nothing(type):
             raise AttributeError(name)
         return Nothing
 
-    def __call__(cls, *given: object, **named: object) -> object:
+    def __call__(cls, *arguments: object, **keywords: object) -> object:
         if cls is not Nothing:
-            return super().__call__(*given, **named)
-        return given[0] if given and isinstance(given[0], types.FunctionType | type) else cls
+            return super().__call__(*arguments, **keywords)
+        return (
+            arguments[0]
+            if arguments and isinstance(arguments[0], types.FunctionType | type)
+            else cls
+        )
 
     def __getitem__(cls, _: object) -> type:
         return cls
@@ -63,8 +67,8 @@ class Imports(MetaPathFinder, Loader):
     others.
     """
 
-    def __init__(self, folder: Path, wanted: Sequence[str]) -> None:
-        self.folder, self.wanted = folder, wanted
+    def __init__(self, folder: Path, modules: Sequence[str]) -> None:
+        self.folder, self.wanted = folder, modules
 
     def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
         """Say where a module is."""
@@ -110,10 +114,10 @@ def read_lm_eval(module: Any, rows: Sequence[Row]) -> Iterable[str]:  # noqa: AN
 
 def read_lighteval(module: Any, rows: Sequence[Row]) -> Iterable[str]:  # noqa: ANN401 - the tool's
     """Read as its metric for GPQA does."""
-    wanted = module.IndicesExtractionConfig("NativeLetters", try_extract_without_anchor=True)
+    extraction = module.IndicesExtractionConfig("NativeLetters", try_extract_without_anchor=True)
     for row in rows:
         patterns = module.get_extraction_regexes(
-            SimpleNamespace(choices=row["choices"]), [wanted], module.Language.ENGLISH
+            SimpleNamespace(choices=row["choices"]), [extraction], module.Language.ENGLISH
         )
         yield "".join(module.extract_target_from_pred(row["text"], patterns))
 
@@ -155,9 +159,9 @@ TOOLS: dict[str, tuple[tuple[str, ...], Callable[[Any, Sequence[Row]], Iterable[
 def main(folder: str, tool: str) -> None:
     """Read every line of stdin, then print one line for each."""
     rows = [json.loads(line) for line in sys.stdin]
-    wanted, read = TOOLS[tool]
-    sys.meta_path.insert(0, Imports(Path(folder), wanted))
-    for result in read(importlib.import_module(wanted[-1]), rows):
+    modules, read = TOOLS[tool]
+    sys.meta_path.insert(0, Imports(Path(folder), modules))
+    for result in read(importlib.import_module(modules[-1]), rows):
         print(json.dumps(result))  # noqa: T201 - the other side reads it
 
 

@@ -145,8 +145,8 @@ def _read_table(name: str, text: str) -> Iterator[Block]:
 
 
 def _read_code(text: str) -> int:
-    stated = STATED_CODE.search(text)
-    return int(stated[1]) if stated else 0
+    match = STATED_CODE.search(text)
+    return int(match[1]) if match else 0
 
 
 def _read_shell(text: str) -> tuple[Command, ...]:
@@ -163,7 +163,7 @@ def _read_console(text: str) -> tuple[Command, ...]:
     _, *parts = re.split(r"^\$ ", text, flags=re.MULTILINE)
     pieces = [part.splitlines() for part in parts]
     commands = [(_read_command(first), tuple(shown)) for first, *shown in pieces]
-    return tuple(Command(one.text, one.code, shown) for one, shown in commands)
+    return tuple(Command(command.text, command.code, shown) for command, shown in commands)
 
 
 def _read_ci(name: str, text: str, line: int = 1) -> Iterator[Block]:
@@ -175,7 +175,7 @@ def _read_ci(name: str, text: str, line: int = 1) -> Iterator[Block]:
     except Exception:  # noqa: BLE001  # a part of a file with `…` in it is no workflow
         return
     for steps in _list_scripts(content):
-        yield Block(name, line, tuple(one for step in steps for one in _read_shell(step)))
+        yield Block(name, line, tuple(command for step in steps for command in _read_shell(step)))
 
 
 def _list_scripts(content: Any) -> Iterator[list[str]]:  # noqa: ANN401  # whatever a YAML file holds
@@ -187,7 +187,7 @@ def _list_scripts(content: Any) -> Iterator[list[str]]:  # noqa: ANN401  # whate
             yield job["script"]
     hooks = content if isinstance(content, list) else jobs.get("repos", [])
     for hook in (
-        one for repo in hooks if isinstance(repo, dict) for one in repo.get("hooks", [repo])
+        hook for repo in hooks if isinstance(repo, dict) for hook in repo.get("hooks", [repo])
     ):
         if "entry" in hook and re.search(hook["files"], "evals/capitals/run.yaml"):
             yield [f"{hook['entry']} evals/capitals/run.yaml"]
@@ -241,33 +241,39 @@ class Desk:
             Path("runs/before").rename("runs/released")
         if block.source:
             return [] if skipped(block.source) else self._carry_out_python(block)
-        told = [one for command in block.commands for one in self._carry_out(command, skipped)]
-        return [f"{block.place}: {one}" for one in told]
+        problems = [
+            problem for command in block.commands for problem in self._carry_out(command, skipped)
+        ]
+        return [f"{block.place}: {problem}" for problem in problems]
 
     def _carry_out(self, command: Command, skipped: Callable[[str], bool]) -> list[str]:
         return [] if skipped(command.text) else self._expect(command)
 
     def _expect(self, command: Command) -> list[str]:
         code, out, err = self._run(command.text)
-        told = (
+        problems = (
             []
             if code == command.code
             else [f"`{command.text}` exits {code}, not {command.code}:\n{out[-2000:]}{err}"]
         )
         lines = [ADDRESS.sub("ADDRESS", line.split("  ")[0].strip()) for line in out.splitlines()]
-        missing = [one for one in command.shown if ADDRESS.sub("ADDRESS", one.strip()) not in lines]
-        return told + [f"`{command.text}` does not print {one!r}:\n{out}{err}" for one in missing]
+        missing = [
+            line for line in command.shown if ADDRESS.sub("ADDRESS", line.strip()) not in lines
+        ]
+        return problems + [
+            f"`{command.text}` does not print {line!r}:\n{out}{err}" for line in missing
+        ]
 
     def _run(self, text: str) -> tuple[int, str, str]:
         for written, meant in self.stand_ins.items():
             text = text.replace(written, meant)
-        for found in re.findall(
+        for created in re.findall(
             r"(?:^answerkey init|--out) (\S+)", text
         ):  # what is written is not there before
-            shutil.rmtree(found, ignore_errors=True)
+            shutil.rmtree(created, ignore_errors=True)
         if SERVES.match(text):
             return self._serve(text)
-        plain = VARIABLE.sub(lambda found: os.environ[found[1]], text)
+        plain = VARIABLE.sub(lambda variable: os.environ[variable[1]], text)
         if text.startswith("answerkey ") and not SHELL_SIGNS.search(QUOTED.sub("", plain)):
             return self._call(plain)
         done = subprocess.run(
@@ -319,14 +325,14 @@ class Desk:
         if re.search(r"^def test_", block.source, re.MULTILINE):
             Path("test_of_the_page.py").write_text(block.source, encoding="utf-8")
             return [
-                f"{block.place}: {one}"
-                for one in self._expect(Command("python -m pytest -q test_of_the_page.py"))
+                f"{block.place}: {problem}"
+                for problem in self._expect(Command("python -m pytest -q test_of_the_page.py"))
             ]
         names: dict[str, object] = {"__name__": "page"}
         with contextlib.redirect_stdout(io.StringIO()):
             exec(compile(block.above, block.page, "exec", dont_inherit=True), names)  # noqa: S102  # our own pages
         try:
-            return [f"{block.place}: {one}" for one in follow_python(block.source, names)]
+            return [f"{block.place}: {problem}" for problem in follow_python(block.source, names)]
         except Exception:  # noqa: BLE001  # whatever it is, the page is wrong
             return [f"{block.place}:\n{traceback.format_exc()}"]
 
@@ -336,13 +342,13 @@ def _list_files(folder: Path) -> dict[str, tuple[int, int] | None]:
     results: dict[str, tuple[int, int] | None] = {}
     waiting = [folder]
     while waiting:
-        for one in os.scandir(waiting.pop()):
-            is_folder = one.is_dir(follow_symlinks=False)
-            seen = one.stat(follow_symlinks=False)
-            results[os.path.relpath(one.path, folder)] = (
+        for entry in os.scandir(waiting.pop()):
+            is_folder = entry.is_dir(follow_symlinks=False)
+            seen = entry.stat(follow_symlinks=False)
+            results[os.path.relpath(entry.path, folder)] = (
                 None if is_folder else (seen.st_size, seen.st_mtime_ns)
             )
-            waiting += [Path(one.path)] if is_folder else []
+            waiting += [Path(entry.path)] if is_folder else []
     return results
 
 
@@ -362,9 +368,9 @@ def follow_python(source: str, names: dict[str, object]) -> Iterator[str]:
             value = eval(compile(ast.Expression(statement.value), "page", "eval"), names)  # noqa: S307  # same
         if comment is None:
             continue
-        said = comment[1].strip()
-        if out.getvalue() and " " not in said and out.getvalue().strip() != said:
-            yield f"`{ast.unparse(statement)}` prints {out.getvalue().strip()!r}, not {said!r}"
+        expected = comment[1].strip()
+        if out.getvalue() and " " not in expected and out.getvalue().strip() != expected:
+            yield f"`{ast.unparse(statement)}` prints {out.getvalue().strip()!r}, not {expected!r}"
         with contextlib.suppress(ValueError, SyntaxError):
-            if not out.getvalue() and ast.literal_eval(said) != value:
-                yield f"`{ast.unparse(statement)}` is {value!r}, not {said}"
+            if not out.getvalue() and ast.literal_eval(expected) != value:
+                yield f"`{ast.unparse(statement)}` is {value!r}, not {expected}"

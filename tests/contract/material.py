@@ -7,12 +7,7 @@ import importlib
 import io
 import json
 import shutil
-import socket
-import subprocess
-import sys
 import threading
-import time
-import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -108,13 +103,15 @@ def _lay_out_tables(rows: Rows) -> None:
     answers = [
         {"sample_id": f"{n:06}", "completion": row["answer"]} for n, row in enumerate(rows, 1)
     ]
-    both = [{**row, "completion": "A", "completions": {"my-model": "B"}} for row in rows]
+    with_completions = [
+        {**row, "completion": "A", "completions": {"my-model": "B"}} for row in rows
+    ]
     write_lines("questions.jsonl", rows)
     write_lines("answers.jsonl", answers)
     write_lines("replies.jsonl", answers)
     pl.DataFrame(answers).write_parquet("completions.parquet")
-    write_lines("both.jsonl", both)
-    pl.DataFrame(both).write_parquet("rows.parquet")
+    write_lines("both.jsonl", with_completions)
+    pl.DataFrame(with_completions).write_parquet("rows.parquet")
     flat = pl.DataFrame(
         [[row["question"], *row["options"], row["answer"]] for row in rows], orient="row"
     )
@@ -141,8 +138,8 @@ def _lay_out_tables(rows: Rows) -> None:
     write_lines(
         "said.jsonl",
         [
-            {"sample_id": one["id"], "completion": row["answer"]}
-            for one, row in zip(arc, rows, strict=True)
+            {"sample_id": question["id"], "completion": row["answer"]}
+            for question, row in zip(arc, rows, strict=True)
         ],
     )
 
@@ -205,13 +202,13 @@ def _lay_out_runs(call: Callable[..., Any]) -> None:
         (1, ("b", "B", "other")),
         (0, ("a", "A", "c", "released", "my-run", "zz-latest")),
     ):
-        first, *others = (f"runs/{name}" for name in names)
+        first, *copies = (f"runs/{name}" for name in names)
         done = call(
             "run", "my-project", "--model", f"builtin/simulated?seed={seed}", "--out", first, "-q"
         )
         assert done.code == 0, done.err
-        for other in others:
-            shutil.copytree(first, other)
+        for copy in copies:
+            shutil.copytree(first, copy)
     shutil.copytree("runs/my-run", "my-project/runs/my-run")
 
 
@@ -227,18 +224,18 @@ class Hub(BaseHTTPRequestHandler):
             "choices": [list("abcd")] * 2,
         }
         pl.DataFrame({**columns, "answer": [0, 1]}).write_parquet(out)
-        told: dict[str, Any] = {
+        description: dict[str, Any] = {
             "id": "x/y",
             "sha": "a" * 40,
             "siblings": [{"rfilename": "all/test-0.parquet"}],
         }
-        told["cardData"] = {
+        description["cardData"] = {
             "configs": [
                 {"config_name": "all", "data_files": [{"split": "test", "path": "all/test-*"}]}
             ]
         }
         is_table = "/resolve/" in self.path
-        body = out.getvalue() if is_table else json.dumps(told).encode()
+        body = out.getvalue() if is_table else json.dumps(description).encode()
         digest = hashlib.sha256(body).hexdigest()
         self.send_response(200)
         self.send_header(
@@ -268,36 +265,11 @@ def serve_hub() -> Iterator[str]:
     server.server_close()
 
 
-@contextmanager
-def serve_store() -> Iterator[str]:
-    """Serve an object store with the bucket `evals`, and give its address."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    code = "import sys; from moto.server import main; main(sys.argv[1:])"
-    command = [sys.executable, "-W", "ignore", "-c", code, "-H", "127.0.0.1", "-p", str(port)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
-        try:
-            store = f"http://127.0.0.1:{port}"
-            while not _put(f"{store}/evals"):
-                assert server.poll() is None
-                time.sleep(0.05)
-            yield store
-        finally:
-            server.terminate()
-
-
-def _put(address: str, content: bytes = b"") -> bool:
-    """Put a bucket or an object; False when nobody listens there yet."""
-    headers = {"Content-Type": "application/octet-stream", "Authorization": "AWS test:test"}
-    request = urllib.request.Request(address, content, headers, method="PUT")  # noqa: S310 - loopback
-    try:
-        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60):
-            return True
-    except (urllib.error.URLError, ConnectionError):
-        return False
-
-
 def fill_store(store: str, table: Path) -> None:
-    """Put a table into the bucket `evals`."""
-    assert _put(f"{store}/evals/{table.name}", table.read_bytes())
+    """Put a table into the bucket `evals` of an object store."""
+    headers = {"Content-Type": "application/octet-stream", "Authorization": "AWS test:test"}
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    for address, content in (("evals", b""), (f"evals/{table.name}", table.read_bytes())):
+        url = f"{store}/{address}"
+        request = urllib.request.Request(url, content, headers, method="PUT")  # noqa: S310 - loopback
+        opener.open(request, timeout=60).close()

@@ -34,7 +34,7 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Fresh:
     offline = (
         {} if INSTALLS else {"PIP_NO_BUILD_ISOLATION": "0", "PIP_NO_DEPS": "1", "PIP_NO_INDEX": "1"}
     )
-    assert job.run_step("install", **offline) == 0, job.said
+    assert job.run_step("install", **offline) == 0, job.printed
     return made
 
 
@@ -47,11 +47,11 @@ class Job:
     fresh: Fresh
     folder: Path
     inputs: dict[str, str]
-    said: str = ""
+    printed: str = ""
 
     def run_step(self, name: str, **variables: str) -> int:
         """Run the shell of a step and return its exit code."""
-        (step,) = [one for one in STEPS if one.get("id") == name]
+        (step,) = [step for step in STEPS if step.get("id") == name]
         assert step["shell"] == "bash"
         environment = {key: self.fill(value) for key, value in step["env"].items()}
         files = {
@@ -59,16 +59,16 @@ class Job:
             for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")
         }
         done = self.fresh.run(step["run"], self.folder, environment | files | variables, shell=BASH)
-        self.said = done.stdout + done.stderr
+        self.printed = done.stdout + done.stderr
         return done.returncode
 
     def fill(self, text: str) -> str:
         """Return a text with its expressions filled in, as GitHub does it."""
-        defaults = {name: one.get("default", "") for name, one in ACTION["inputs"].items()}
+        defaults = {name: entry.get("default", "") for name, entry in ACTION["inputs"].items()}
         values = {f"inputs.{name}": value for name, value in {**defaults, **self.inputs}.items()}
         values["github.action_path"] = str(self.fresh.folder / "checkout")
         values |= {f"steps.run.outputs.{name}": value for name, value in self.outputs.items()}
-        return EXPRESSION.sub(lambda found: values[found[1]], text)
+        return EXPRESSION.sub(lambda expression: values[expression[1]], text)
 
     @property
     def outputs(self) -> dict[str, str]:
@@ -89,8 +89,8 @@ def folder(tmp_path: Path) -> Path:
 def test_a_job_passes_and_leaves_run_gates_and_report(fresh: Fresh, folder: Path) -> None:
     """The outputs lead to what was written, and the summary of the job has the numbers."""
     job = Job(fresh, folder, {"file": "evals/my gates"})
-    assert job.run_step("run") == 0, job.said
-    assert job.run_step("report") == 0, job.said
+    assert job.run_step("run") == 0, job.printed
+    assert job.run_step("report") == 0, job.printed
     assert job.outputs == {
         "run": "answerkey-run",
         "junit": "answerkey-run.xml",
@@ -115,8 +115,8 @@ def test_a_gate_that_fails_fails_the_job_and_still_leaves_the_report(
         "out": "runs/new one",
     }
     job = Job(fresh, folder, inputs)
-    assert job.run_step("run") == 1, job.said
-    assert job.run_step("report") == 0, job.said
+    assert job.run_step("run") == 1, job.printed
+    assert job.run_step("report") == 0, job.printed
     assert job.outputs["report"] == "runs/new one.html"
     assert (folder / "runs/new one.html").exists()
     assert "FAIL" in (folder / "github_step_summary").read_text(encoding="utf-8")
@@ -125,7 +125,7 @@ def test_a_gate_that_fails_fails_the_job_and_still_leaves_the_report(
 def test_every_input_reaches_the_command(fresh: Fresh, folder: Path) -> None:
     """Dataset, recorded completions, a baseline, and further options, one per line."""
     first = Job(fresh, folder, {"file": "evals/my gates", "out": "released"})
-    assert first.run_step("run") == 0, first.said
+    assert first.run_step("run") == 0, first.printed
     inputs = {
         "file": "evals/my gates",
         "not-worse-than": "released",
@@ -134,8 +134,8 @@ def test_every_input_reaches_the_command(fresh: Fresh, folder: Path) -> None:
     }
     second = Job(fresh, folder, inputs)
     second.run_step("run")
-    assert "baseline" in second.said
-    assert "40" in second.said
+    assert "baseline" in second.printed
+    assert "40" in second.printed
     seed = ROOT / "examples" / "seed"
     inputs = {
         "file": str(seed / "task.yaml"),
@@ -144,7 +144,7 @@ def test_every_input_reaches_the_command(fresh: Fresh, folder: Path) -> None:
         "out": "recorded",
     }
     third = Job(fresh, folder, inputs)
-    assert third.run_step("run") == 0, third.said
+    assert third.run_step("run") == 0, third.printed
 
 
 def test_an_input_is_never_run_by_the_shell(fresh: Fresh, folder: Path) -> None:
@@ -153,14 +153,14 @@ def test_an_input_is_never_run_by_the_shell(fresh: Fresh, folder: Path) -> None:
     A broken file leaves no report.
     """
     job = Job(fresh, folder, {"file": '"; touch stolen; $(touch stolen) `touch stolen`'})
-    assert job.run_step("run") == 2, job.said
-    assert job.run_step("report") == 0, job.said
+    assert job.run_step("run") == 2, job.printed
+    assert job.run_step("report") == 0, job.printed
     assert not (folder / "stolen").exists()
     assert "report" not in job.outputs
     assert [step for step in STEPS if "${{" in step.get("run", "")] == []
 
 
-def test_steps_and_outputs_name_what_is_there() -> None:
+def test_steps_and_outputs_refer_to_what_exists() -> None:
     """Every input is used and described, every expression leads to an input, a step or its
     output.
     """
@@ -168,18 +168,18 @@ def test_steps_and_outputs_name_what_is_there() -> None:
     used = set(re.findall(r"inputs\.([\w-]+)", text))
     assert used == ACTION["inputs"].keys()
     assert all(
-        one["description"] for one in (*ACTION["inputs"].values(), *ACTION["outputs"].values())
+        entry["description"] for entry in (*ACTION["inputs"].values(), *ACTION["outputs"].values())
     )
     written = {
         step["id"]: set(re.findall(r"echo \"(\w+)=", step["run"]))
         for step in STEPS
         if step.get("id") != "install" and "run" in step
     }
-    named = [
-        re.fullmatch(r"\$\{\{ steps\.(\w+)\.outputs\.(\w+) \}\}", one["value"])
-        for one in ACTION["outputs"].values()
+    outputs = [
+        re.fullmatch(r"\$\{\{ steps\.(\w+)\.outputs\.(\w+) \}\}", entry["value"])
+        for entry in ACTION["outputs"].values()
     ]
-    assert all(one and one[2] in written[one[1]] for one in named)
+    assert all(output and output[2] in written[output[1]] for output in outputs)
     assert [step["uses"] for step in STEPS if "uses" in step] == ["actions/setup-python@v5"]
 
 
@@ -187,6 +187,6 @@ def test_the_page_has_every_input_and_output() -> None:
     """The reference lists them with their defaults."""
     page = (ROOT / "docs" / "reference" / "github-action.md").read_text(encoding="utf-8")
     rows = dict(re.findall(r"^\| `([\w-]+)` \| (?:`([^`]*)`)? *\|", page, re.MULTILINE))
-    wanted = {name: one.get("default", "") for name, one in ACTION["inputs"].items()}
-    assert {name: rows.get(name) for name in wanted} == wanted
+    defaults = {name: entry.get("default", "") for name, entry in ACTION["inputs"].items()}
+    assert {name: rows.get(name) for name in defaults} == defaults
     assert [name for name in ACTION["outputs"] if f"`{name}`" not in page] == []

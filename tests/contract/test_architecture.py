@@ -79,10 +79,10 @@ def test_every_file_and_name_of_the_walk_exists() -> None:
     for file, name in NAMED:
         path = ROOT / "src" / "answerkey" / file
         source = path.read_text(encoding="utf-8") if path.exists() else ""
-        wanted = [
+        patterns = [
             rf"^ *(?:async )?(?:def|class) {part}\b|^{part}\b.* = " for part in name.split(".")
         ]
-        if not all(re.search(one, source, re.MULTILINE) for one in wanted):
+        if not all(re.search(pattern, source, re.MULTILINE) for pattern in patterns):
             missing.append(f"{file}: {name}")
     assert missing == []
 
@@ -140,10 +140,12 @@ def test_every_reference_page_is_linked_from_the_index() -> None:
 def test_every_core_type_lives_where_the_table_says() -> None:
     """The package that the table names has the type among its names."""
     rows = re.findall(r"^\| (`[A-Z][^|]+) \| (\w+) \|", TEXT, re.MULTILINE)
-    named = [(package, name) for names, package in rows for name in re.findall(r"`(\w+)`", names)]
-    assert len(named) >= 10
+    types = [(package, name) for names, package in rows for name in re.findall(r"`(\w+)`", names)]
+    assert len(types) >= 10
     assert [
-        one for one in named if not hasattr(importlib.import_module(f"answerkey.{one[0]}"), one[1])
+        (package, name)
+        for package, name in types
+        if not hasattr(importlib.import_module(f"answerkey.{package}"), name)
     ] == []
 
 
@@ -182,11 +184,11 @@ def test_every_library_is_imported_where_the_decision_says() -> None:
         }
         for name in (library.partition(".")[0] for library, _ in rows)
     }
-    said = {
+    documented = {
         library.partition(".")[0]: set(re.findall(r"`(\w+)`", where)) for library, where in rows
     }
     assert len(rows) >= 8
-    assert there == said
+    assert there == documented
 
 
 def test_every_folder_of_tests_is_described() -> None:

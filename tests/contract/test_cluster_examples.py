@@ -92,8 +92,8 @@ class Model(TestServer):
 @pytest.fixture
 def server() -> Iterator[Model]:
     """Serve a model that is slow enough to be interrupted."""
-    with Model() as one:
-        yield one
+    with Model() as model:
+        yield model
 
 
 @pytest.fixture
@@ -116,12 +116,21 @@ def put(commands: dict[str, str]) -> None:
         path.chmod(0o755)
 
 
-def interrupt(words: list[str], server: Model, number: int = signal.SIGTERM) -> int:
-    """Start a command, send a signal when the model is called, and return its exit code."""
+def interrupt(words: list[str], run: Path, server: Model, number: int = signal.SIGTERM) -> None:
+    """Start a command and send a signal when the model is called: it ends its run incomplete."""
     with subprocess.Popen(words, stdout=subprocess.DEVNULL) as process:
         assert server.called.wait(300)
         process.send_signal(number)
-        return process.wait(timeout=300)
+        assert process.wait(timeout=300) == 128 + signal.SIGTERM
+    assert read_status(run) == "incomplete"
+
+
+def go_on(words: list[str], run: Path, server: Model) -> None:
+    """Start a command again: it completes its run, and no call has been made twice."""
+    server.change(delay=0.0)
+    subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+    assert read_status(run) == "complete"
+    assert set(server.asked.by_prompt.values()) == {1}
 
 
 def read_lines(path: str) -> list[str]:
@@ -147,9 +156,8 @@ def ray_job(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]
         monkeypatch.setenv(name, value)
     put({"ray": REAL_RAY} if IS_LONG else {"ray": RAY, "answerkey": HERE})
     script = EXAMPLES / "slurm" / "ray.sbatch"
-    with socket.create_server(
-        ("127.0.0.1", 0)
-    ) as free:  # else that of another test, or its own of a minute ago
+    # A free port: that of the script may be another test's, or its own of a minute ago.
+    with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     text = script.read_text(encoding="utf-8")
     chosen = "port=$((20000 + SLURM_JOB_ID % 10000))"
@@ -172,14 +180,11 @@ def test_a_slurm_job_with_ray_is_queued_again_and_continues(
     SIGUSR1 stops the run too, and the next job continues it on a Ray of its own.
     """
     script = [*ray_job, "run", "my-project", "--model", f"{server.url}#some-model"]
-    assert interrupt(script, server, signal.SIGUSR1) == 128 + signal.SIGTERM
+    run = folder / "runs" / "slurm-8"
+    interrupt(script, run, server, signal.SIGUSR1)
     assert read_lines("scontrol.log") == ["requeue 8"]
-    assert read_status(folder / "runs" / "slurm-8") == "incomplete"
-    server.change(delay=0.0)
-    subprocess.run(script, check=True, stdout=subprocess.DEVNULL)
+    go_on(script, run, server)
     assert read_lines("scontrol.log") == ["requeue 8"]
-    assert read_status(folder / "runs" / "slurm-8") == "complete"
-    assert set(server.asked.by_prompt.values()) == {1}
     starts = [
         line.split(" ray start ")[0] for line in read_lines("srun.log") if " ray start " in line
     ]
@@ -217,21 +222,13 @@ def test_the_slurm_job_is_queued_again_and_continues(
     twice.
     """
     monkeypatch.setenv("SLURM_JOB_ID", "7")
-    script = [
-        "bash",
-        str(EXAMPLES / "slurm" / "eval.sbatch"),
-        "my-project",
-        "--model",
-        f"{server.url}#some-model",
-    ]
-    assert interrupt(script, server) == 128 + signal.SIGTERM
-    assert Path("scontrol.log").read_text(encoding="utf-8") == "requeue 7\n"
-    assert read_status(folder / "runs" / "slurm-7") == "incomplete"
-    server.change(delay=0.0)
-    subprocess.run(script, check=True, stdout=subprocess.DEVNULL)
-    assert Path("scontrol.log").read_text(encoding="utf-8") == "requeue 7\n"
-    assert read_status(folder / "runs" / "slurm-7") == "complete"
-    assert set(server.asked.by_prompt.values()) == {1}
+    run = folder / "runs" / "slurm-7"
+    script = ["bash", str(EXAMPLES / "slurm" / "eval.sbatch"), "my-project"]
+    script += ["--model", f"{server.url}#some-model"]
+    interrupt(script, run, server)
+    assert read_lines("scontrol.log") == ["requeue 7"]
+    go_on(script, run, server)
+    assert read_lines("scontrol.log") == ["requeue 7"]
 
 
 def test_the_pod_of_the_job_continues_when_it_is_started_again(
@@ -245,12 +242,9 @@ def test_the_pod_of_the_job_continues_when_it_is_started_again(
     monkeypatch.setenv("OPENAI_BASE_URL", server.url)
     monkeypatch.setenv("OPENAI_API_KEY", "not-a-key")
     words = [*container["command"], *container["args"]]
-    assert interrupt(words, server) == 128 + signal.SIGTERM
-    assert read_status(folder / "runs" / "eval") == "incomplete"
-    server.change(delay=0.0)
-    subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
-    assert read_status(folder / "runs" / "eval") == "complete"
-    assert set(server.asked.by_prompt.values()) == {1}
+    run = folder / "runs" / "eval"
+    interrupt(words, run, server)
+    go_on(words, run, server)
 
 
 def test_the_commands_of_the_ray_job_are_ones_that_answerkey_reads() -> None:

@@ -57,10 +57,12 @@ def test_every_option_is_in_the_section_of_its_command(name: str) -> None:
 @pytest.mark.parametrize("name", command_names())
 def test_no_section_invents_an_option(name: str) -> None:
     """Each option that a section shows in code is an option of some command."""
-    options = [parameter for other in command_names() for parameter in load_command(other).params]
-    known = {form for option in options for form in (*option.opts, *option.secondary_opts)}
+    options = [
+        parameter for command in command_names() for parameter in load_command(command).params
+    ]
+    forms = {form for option in options for form in (*option.opts, *option.secondary_opts)}
     shown = set(re.findall(r"`(--[a-z0-9-]+)", read_sections()[f"answerkey {name}"]))
-    assert shown <= known | set(COMMON)
+    assert shown <= forms | set(COMMON)
 
 
 @pytest.mark.parametrize("option", COMMON)

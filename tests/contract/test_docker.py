@@ -57,15 +57,15 @@ def carry_out(fresh: Fresh, image: Path) -> str:
     here = image
     entry: list[str] = []
     variables: dict[str, str] = {}
-    for instruction, said in read_lines():
-        inside = re.sub(r"(?<![\w/.])/(?=\w)", f"{image}/", said)
+    for instruction, argument in read_lines():
+        inside = re.sub(r"(?<![\w/.])/(?=\w)", f"{image}/", argument)
         if instruction == "FROM":
-            assert re.fullmatch(r"python:3\.1[1-9]-slim", said)
+            assert re.fullmatch(r"python:3\.1[1-9]-slim", argument)
         elif instruction == "WORKDIR":
             here = Path(inside)
             here.mkdir(parents=True, exist_ok=True)
         elif instruction == "COPY":
-            *names, target = said.split()
+            *names, target = argument.split()
             for name in names:
                 assert is_sent(name)
                 place = here / target / (Path(name).name if target == "./" else "")
@@ -76,12 +76,12 @@ def carry_out(fresh: Fresh, image: Path) -> str:
             name, _, value = inside.partition("=")
             variables[name] = value
         elif instruction == "RUN":
-            if LOCKED in said and not INSTALLS:
+            if LOCKED in argument and not INSTALLS:
                 continue
             done = fresh.run(inside, here, variables)
             assert done.returncode == 0, done.stderr
         elif instruction in {"ENTRYPOINT", "CMD"}:
-            entry += json.loads(said)
+            entry += json.loads(argument)
         else:
             assert instruction == "USER"
     done = fresh.run(" ".join(entry), here, variables)
@@ -103,7 +103,9 @@ def test_the_image_runs_the_demo(fresh: Fresh) -> None:
 
 def test_only_what_is_copied_is_sent_to_the_build() -> None:
     """Keys in `.env`, runs, and the repository's history stay outside of the image."""
-    copied = [name for kind, said in read_lines() if kind == "COPY" for name in said.split()[:-1]]
+    copied = [
+        name for kind, argument in read_lines() if kind == "COPY" for name in argument.split()[:-1]
+    ]
     assert all((ROOT / name).exists() and is_sent(name) for name in copied)
     outside = [
         ".env",
@@ -119,6 +121,6 @@ def test_only_what_is_copied_is_sent_to_the_build() -> None:
 def test_the_image_does_not_run_as_root() -> None:
     """The last user is not root, and the lock is installed with hashes."""
     lines = read_lines()
-    (user,) = [said for kind, said in lines if kind == "USER"]
+    (user,) = [argument for kind, argument in lines if kind == "USER"]
     assert user.split(":")[0] not in {"root", "0"}
-    assert any(kind == "RUN" and LOCKED in said for kind, said in lines)
+    assert any(kind == "RUN" and LOCKED in argument for kind, argument in lines)

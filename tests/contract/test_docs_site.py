@@ -4,6 +4,7 @@ needed.
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -12,48 +13,16 @@ import pytest
 
 from .scripts import ROOT, load_script
 
-CONFIG = """\
-site_name: small
-site_description: A small site.
-markdown_extensions:
-  - toc: {slugify: !!python/object/apply:pymdownx.slugs.slugify {kwds: {case: lower}}}
-
-nav:
-  - Home: index.md
-  - How-to guides: [guide/, ../examples/README.md]
-  - Reference: [reference/]
-  - Project: ["*.md", ../SECURITY.md, decisions/]
-"""
-PAGES = {
-    "docs/index.md": "# Small\n\n## Guides\n\nFirst steps:\n[one](guide/one.md)\n\n## Reference\n\n"
-    "- **Files**: [B](reference/b.md)\n- **Models**: [A](reference/a.md#models)\n\n## More\n\n"
-    "[T](testing.md)\n",
-    "docs/guide/one.md": "# One\n\n<!-- made -->\n"
-    "[B](../reference/b.md), [task](../../examples/seed/task.yaml), "
-    "[seed](../../examples/seed), [home](../../README.md)\n\n```md\n[no](link)\n```\n",
-    "docs/reference/a.md": "# A\n\nAll about [models](#models). More.\n\n## Models\n\n"
-    "[S](../../SECURITY.md#keys)\n",
-    "docs/reference/b.md": "# The scorer `b`\n\nB is a scorer.\n",
-    "docs/decisions/README.md": "# Decisions\n\nWhy.\n",
-    "docs/decisions/0001.md": "# 0001: First\n\nBecause.\n",
-    "docs/testing.md": "# Testing\n\nHow.\n",
-    "examples/README.md": "# Examples\n\n[One](../docs/guide/one.md)\n",
-    "examples/seed/task.yaml": "key: seed\n",
-    "README.md": "# Small\n",
-    "SECURITY.md": "# Security\n\n## Keys\n\nSafe.\n",
-}
-
-
+#: A small repository with pages of every kind.
+SMALL = Path(__file__).parent / "small_site"
+CONFIG = (SMALL / "mkdocs.yml").read_text(encoding="utf-8")
 SCRIPT = load_script("docs_site")
 
 
 @pytest.fixture
 def small(tmp_path: Path) -> Path:
-    """Return a small repository with pages of every kind."""
-    for name, text in {"mkdocs.yml": CONFIG, **PAGES}.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text, encoding="utf-8")
-    return tmp_path
+    """Return a copy of the small repository."""
+    return Path(shutil.copytree(SMALL, tmp_path / "small"))
 
 
 def read_site(root: Path) -> Any:  # noqa: ANN401  # of the script
@@ -69,7 +38,7 @@ def test_every_page_of_the_project_is_in_the_navigation() -> None:
     No page is left out or twice.
     """
     site = read_site(ROOT)
-    titles = [title for one in site.navigation() for title in one]
+    titles = [title for section in site.navigation() for title in section]
     assert titles == ["Home", "Tutorial", "How-to guides", "Reference", "Explanation", "Project"]
     files = [page.file for page in site.pages]
     assert len(files) == len(set(files))
@@ -126,10 +95,11 @@ def test_links_to_files_of_the_repository_work_on_the_site(small: Path, tmp_path
     To a file: a copy; to an example: the examples; to the README: the first page.
     """
     site = read_site(small)
-    (one,) = [page for page in site.pages if page.place == "guide/one.md"]
-    assert one.text == (
+    (page,) = [page for page in site.pages if page.place == "guide/one.md"]
+    assert page.text == (
         "# One\n\n[B](../reference/b.md), [task](../files/examples/seed/task.yaml.txt), "
-        "[seed](../project/examples/readme.md), [home](../index.md)\n\n```md\n[no](link)\n```\n"
+        "[seed](../project/examples/readme.md), [home](../index.md)\n\n"
+        "```md\n[no](../../README.md)\n```\n"
     )
     site.stage(tmp_path / "staged")
     assert (tmp_path / "staged/files/examples/seed/task.yaml.txt").read_text() == "key: seed\n"

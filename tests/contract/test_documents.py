@@ -19,7 +19,7 @@ from answerkey.spec.ready_made import list_ready_made
 from answerkey.testing import answer_by_hash
 
 from .documents import CI_FILES, PAGES, ROOT, Block, Desk, collect_blocks, list_unlabelled
-from .material import fill_store, lay_out, serve_hub, serve_store
+from .material import fill_store, lay_out, serve_hub
 from .scripts import load_script
 
 #: Commands and Python that are not run here, by how they begin or what they contain, and why.
@@ -97,17 +97,15 @@ def desk(tmp_path_factory: pytest.TempPathFactory, call: Callable[..., Any]) -> 
 
 
 @pytest.fixture(scope="module")
-def store(desk: Desk, call: Callable[..., Any]) -> Iterator[None]:
-    """Serve an object store that the environment names, with a table and a run in the bucket
-    `evals`.
-    """
-    with pytest.MonkeyPatch.context() as patch, serve_store() as address:
-        patch.setenv("AWS_ENDPOINT_URL", address)
+def store(desk: Desk, call: Callable[..., Any], s3_server: str) -> Iterator[None]:
+    """Let the environment name an object store with a table and a run in the bucket `evals`."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ENDPOINT_URL", s3_server)
         patch.setenv("AWS_ACCESS_KEY_ID", "somebody")
         patch.setenv("AWS_SECRET_ACCESS_KEY", "not-a-key")
         patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
         desk.restore()
-        fill_store(address, Path("rows.parquet"))
+        fill_store(s3_server, Path("rows.parquet"))
         words = (
             "task.yaml",
             "--dataset",
@@ -117,7 +115,7 @@ def store(desk: Desk, call: Callable[..., Any]) -> Iterator[None]:
         )
         done = call("score", *words, "--out", "s3://evals/runs/released")
         assert done.code == 0, done.err
-        desk.stand_ins["127.0.0.1:9000"] = address.removeprefix("http://")
+        desk.stand_ins["127.0.0.1:9000"] = s3_server.removeprefix("http://")
         yield
 
 
@@ -130,8 +128,8 @@ def test_every_block_does_what_its_page_says(
     """
     if any("s3://" in command.text and not is_not_run(command.text) for command in block.commands):
         request.getfixturevalue("store")
-    if told := desk.carry_out(block, is_not_run):
-        pytest.fail("\n".join(told), pytrace=False)
+    if problems := desk.carry_out(block, is_not_run):
+        pytest.fail("\n".join(problems), pytrace=False)
 
 
 def test_what_is_not_run_is_still_there() -> None:
@@ -141,7 +139,9 @@ def test_what_is_not_run_is_still_there() -> None:
         for block in BLOCKS
         for text in (block.source, *(command.text for command in block.commands))
     ]
-    assert [one for one in NOT_RUN if not any(re.search(one, text) for text in texts)] == []
+    assert [
+        pattern for pattern in NOT_RUN if not any(re.search(pattern, text) for text in texts)
+    ] == []
 
 
 #: Examples that are no project, and the tests that run them.
@@ -164,11 +164,11 @@ def test_every_example_is_run() -> None:
         if block.page == "examples/README.md"
         for command in block.commands
     ]
-    named = {
+    run_folders = {
         name for text in commands for name in re.findall(r"^answerkey \w+ examples/(\w+)", text)
     }
     folders = {path.name for path in (ROOT / "examples").iterdir() if path.is_dir()}
-    assert folders == named | OTHER_EXAMPLES.keys()
+    assert folders == run_folders | OTHER_EXAMPLES.keys()
     assert not any(is_not_run(text) for text in commands)
     lost = [
         name
@@ -185,7 +185,7 @@ def test_commands_stand_in_blocks_that_say_so() -> None:
 
 def test_every_target_of_make_is_there() -> None:
     """What the pages make, the Makefile knows."""
-    known = set(
+    targets = set(
         re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     )
     commands = [
@@ -195,9 +195,11 @@ def test_every_target_of_make_is_there() -> None:
         if command.text.startswith("make ")
     ]
     inline = re.findall(r"`make ([a-z -]+)`", "\n".join(page.read_text("utf-8") for page in PAGES))
-    named = {word for text in commands for word in text.split()[1:]} | set(" ".join(inline).split())
-    assert named
-    assert named - known == set()
+    mentioned = {word for text in commands for word in text.split()[1:]} | set(
+        " ".join(inline).split()
+    )
+    assert mentioned
+    assert mentioned - targets == set()
 
 
 def test_nothing_is_promised_that_is_not_released() -> None:
@@ -211,15 +213,17 @@ def test_nothing_is_promised_that_is_not_released() -> None:
         r"\buvx\b|\bpipx\b|pip install [^`\n]*?(?<![/.\w])'?answerkey|uv add|conda install"
     )
     assert [path.name for path, text in texts.items() if promised.search(text)] == []
-    named = {
+    mentioned = {
         name for text in texts.values() for name in re.findall(r"pip install ([\w=.-]+)[`\"]", text)
     }
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"][
         "optional-dependencies"
     ]
-    wanted = {one for extra in extras.values() for one in extra}
-    assert {"s3fs", "ray==2.60.0"} <= named
-    assert named <= wanted | {re.split(r"[>=]=", one)[0] for one in wanted}
+    requirements = {requirement for extra in extras.values() for requirement in extra}
+    assert {"s3fs", "ray==2.60.0"} <= mentioned
+    assert mentioned <= requirements | {
+        re.split(r"[>=]=", requirement)[0] for requirement in requirements
+    }
 
 
 @pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md", "docs/testing.md"])
@@ -233,25 +237,25 @@ def test_every_file_that_is_named_is_there(page: str) -> None:
         r"`((?:\.?[\w<>.*-]+/)+[\w<>.*-]*)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL)
     )
     tree = re.findall(r"^[├└]── ([\w<>.*/-]+)", text, re.MULTILINE)
-    wanted = {*spans, *(f"tests/{one}" for one in tree)} - MADE
-    patterns = {one: re.sub(r"<[^>]+>", "*", one).rstrip("/") for one in wanted}
-    missing = [one for one, pattern in patterns.items() if not any(find_paths(pattern))]
-    assert wanted
+    paths = {*spans, *(f"tests/{path}" for path in tree)} - MADE
+    patterns = {path: re.sub(r"<[^>]+>", "*", path).rstrip("/") for path in paths}
+    missing = [path for path, pattern in patterns.items() if not any(find_paths(pattern))]
+    assert paths
     assert missing == []
 
 
 def test_every_file_of_the_repository_that_a_page_names_is_there() -> None:
     """A path in code form that begins with a folder of the repository leads to something in it."""
     folders = r"src|tests|docs|bench|scripts|examples|requirements|\.ci"
-    named = {
+    pages = {
         path: page.name
         for page in PAGES
         for path in re.findall(rf"`((?:{folders})/[\w<>.*/-]+)", page.read_text(encoding="utf-8"))
         if path not in MADE
     }
-    patterns = {path: re.sub(r"<[^>]+>", "*", path).rstrip("/") for path in named}
-    assert len(named) > 20
-    assert {path: named[path] for path in named if not any(find_paths(patterns[path]))} == {}
+    patterns = {path: re.sub(r"<[^>]+>", "*", path).rstrip("/") for path in pages}
+    assert len(pages) > 20
+    assert {path: pages[path] for path in pages if not any(find_paths(patterns[path]))} == {}
 
 
 def test_every_module_that_a_page_names_is_there() -> None:
@@ -262,9 +266,9 @@ def test_every_module_that_a_page_names_is_there() -> None:
     }
     pages = [page for page in PAGES if page.name != "CHANGELOG.md"]  # it names what is gone
     texts = "\n".join(page.read_text(encoding="utf-8") for page in pages)
-    named = set(re.findall(r"(?<![\w/])(answerkey(?:\.[A-Za-z_]+)+)", texts)) - groups
-    assert "answerkey.testing" in named
-    assert [name for name in sorted(named) if not is_there(name)] == []
+    modules = set(re.findall(r"(?<![\w/])(answerkey(?:\.[A-Za-z_]+)+)", texts)) - groups
+    assert "answerkey.testing" in modules
+    assert [name for name in sorted(modules) if not is_there(name)] == []
 
 
 def is_there(name: str) -> bool:
@@ -315,7 +319,7 @@ def test_the_limits_of_calls_are_those_of_the_code() -> None:
     """The page about calling models states the numbers that the client uses."""
     page = (ROOT / "docs" / "reference" / "calling-models.md").read_text(encoding="utf-8")
     limits = Limits()
-    told = (
+    sentences = (
         f"at most {limits.attempts} attempts",
         f"up to {limits.unreadable_attempts} attempts",
         f"between 0 and {limits.first_wait} s",
@@ -326,7 +330,7 @@ def test_the_limits_of_calls_are_those_of_the_code() -> None:
         f"or {limits.max_concurrent}, and fewer",
         f"more than {limits.max_bytes // 2**20} MB",
     )
-    assert [one for one in told if one not in page] == []
+    assert [sentence for sentence in sentences if sentence not in page] == []
 
 
 def test_every_link_leads_somewhere() -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from ruamel.yaml import YAML
 
 from answerkey.models.names import PROVIDERS
 from answerkey.testing import Reply, TestServer
@@ -24,59 +25,18 @@ GUIDE = ROOT / "docs" / "guide" / "local-models.md"
 USAGE = {"prompt_tokens": 30, "completion_tokens": 7, "total_tokens": 37}
 #: By provider: a name as the server knows it, what its messages have beside the content, what is on
 #: top, and how it says that it does not know a model.
-SERVERS: dict[str, tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]] = {
-    "vllm": (
-        "Qwen/Qwen3-8B",
-        {"reasoning_content": "B it is.", "tool_calls": [], "refusal": None},
-        {"prompt_logprobs": None, "kv_transfer_params": None, "system_fingerprint": None},
-        {
-            "error": {
-                "message": "The model `x` does not exist.",
-                "type": "NotFoundError",
-                "code": 404,
-            }
-        },
-    ),
-    "sglang": (
-        "Qwen/Qwen3-8B",
-        {"reasoning_content": "B it is.", "tool_calls": None},
-        {"metadata": {"weight_version": "default"}},
-        {
-            "object": "error",
-            "message": "The model `x` does not exist.",
-            "type": "NotFoundError",
-            "code": 404,
-        },
-    ),
-    "llamacpp": (
-        "model.gguf",
-        {"reasoning_content": "B it is."},
-        {"timings": {"prompt_n": 30, "predicted_n": 7}, "system_fingerprint": "b6000-abc"},
-        {"error": {"code": 404, "message": "model `x` not found", "type": "not_found_error"}},
-    ),
-    "ollama": (
-        "qwen3:8b",
-        {"reasoning": "B it is."},
-        {"system_fingerprint": "fp_ollama"},
-        {
-            "error": {
-                "message": 'model "x" not found, try pulling it first',
-                "type": "not_found_error",
-                "param": None,
-                "code": None,
-            }
-        },
-    ),
-}
+SERVERS: dict[str, dict[str, Any]] = YAML(typ="safe").load(
+    Path(__file__).with_name("local_servers.yaml")
+)
 
 
 def write_body(name: str) -> bytes:
     """Return a chat completion as the server of this provider writes it."""
-    model, beside, on_top, _ = SERVERS[name]
-    message = {"role": "assistant", "content": "B", **beside}
+    server = SERVERS[name]
+    message = {"role": "assistant", "content": "B", **server["message"]}
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
-    head = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": model}
-    return json.dumps({**head, "choices": [choice], "usage": USAGE, **on_top}).encode()
+    head = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": server["model"]}
+    return json.dumps({**head, "choices": [choice], "usage": USAGE, **server["body"]}).encode()
 
 
 @pytest.mark.parametrize("name", SERVERS)
@@ -87,7 +47,7 @@ def test_recipe_gives_a_run(
     apart.
     """
     monkeypatch.chdir(tmp_path)
-    model = SERVERS[name][0]
+    model = SERVERS[name]["model"]
     with TestServer(Reply(body=write_body(name))) as server:
         monkeypatch.setenv(f"{name.upper()}_BASE_URL", server.url)
         words = ("--model", f"{name}/{model}", "--num-samples", 4, "--cache-policy", "no-cache")
@@ -115,12 +75,12 @@ def test_recipe_gives_a_run(
 
 
 @pytest.mark.parametrize("name", SERVERS)
-def test_unknown_model_is_told_in_the_server_s_words(
+def test_an_unknown_model_is_reported_in_the_server_s_words(
     tmp_path: Path, call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """A model that was not started or pulled stops the run at once, with what the server says."""
     monkeypatch.chdir(tmp_path)
-    refusal = SERVERS[name][3]
+    refusal = SERVERS[name]["refusal"]
     with TestServer(Reply(status=404, body=json.dumps(refusal).encode())) as server:
         monkeypatch.setenv(f"{name.upper()}_BASE_URL", server.url)
         done = call(

@@ -93,8 +93,8 @@ def test_prompts_become_scores_without_a_server(
         25,
     )
     live = call("run", str(PROJECT), "--model", "builtin/constant?choice=B", "--out", "b", "--json")
-    values = [one["value"] for one in live.json["tasks"][0]["metrics"]]
-    assert [one["value"] for one in task["metrics"]] == values
+    values = [metric["value"] for metric in live.json["tasks"][0]["metrics"]]
+    assert [metric["value"] for metric in task["metrics"]] == values
     assert folder.exists()
 
 

@@ -75,9 +75,9 @@ def test_the_tutorial(folder: Path) -> None:
     (shown,) = [text for kind, text in blocks if kind == "json"]
     assert (folder / "my-project" / "replies.jsonl").read_text(encoding="utf-8").startswith(shown)
     page = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
-    named = re.findall(r"^\| `([\w.]+)` \|", page, re.MULTILINE)
-    assert len(named) == 5
-    assert [name for name in named if not (folder / "my-project" / name).is_file()] == []
+    files = re.findall(r"^\| `([\w.]+)` \|", page, re.MULTILINE)
+    assert len(files) == 5
+    assert [name for name in files if not (folder / "my-project" / name).is_file()] == []
 
 
 def test_the_comparison_of_two_models() -> None:

@@ -15,10 +15,12 @@ from tests.forked import Forked
 from .scripts import ROOT, load_script
 
 SCRIPT = load_script("pictures")
+#: A class of the script, which mypy does not know.
+Material = Any
 
 
 @pytest.fixture(scope="module")
-def material(tmp_path_factory: pytest.TempPathFactory) -> Any:  # noqa: ANN401  # of the script
+def material(tmp_path_factory: pytest.TempPathFactory) -> Material:
     """Return the demo, its reports and what it prints."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SCRIPT, "run_command", run_command)
@@ -32,13 +34,13 @@ def run_command(folder: Path, *words: str) -> str:
     with Forked(
         words, cwd=folder, env=environment, encoding="utf-8", stdout=out, stderr=err
     ) as process:
-        said, _ = process.communicate()
-    assert process.returncode == 0, said
-    return str(said)
+        printed, _ = process.communicate()
+    assert process.returncode == 0, printed
+    return str(printed)
 
 
 @pytest.fixture
-def images(tmp_path: Path, material: Any) -> Path:  # noqa: ANN401  # of the script
+def images(tmp_path: Path, material: Material) -> Path:
     """Return a folder with pictures and a record that fits them."""
     shown = SCRIPT.describe(SCRIPT.compute_sources(material))
     record = {}
@@ -50,7 +52,7 @@ def images(tmp_path: Path, material: Any) -> Path:  # noqa: ANN401  # of the scr
     return tmp_path
 
 
-def test_the_pictures_are_up_to_date(material: Any) -> None:  # noqa: ANN401  # of the script
+def test_the_pictures_are_up_to_date(material: Material) -> None:
     """Report, viewer and terminal look as when the pictures were made; else run `make pictures`."""
     assert SCRIPT.list_problems(material) == []
 
@@ -62,13 +64,13 @@ def test_every_picture_is_shown_on_a_page() -> None:
     assert [name for name in SCRIPT.PICTURES if f"img/{name}.png" not in texts] == []
 
 
-def test_pictures_that_fit_their_record_pass(material: Any, images: Path) -> None:  # noqa: ANN401  # same
+def test_pictures_that_fit_their_record_pass(material: Material, images: Path) -> None:
     """The record and the files are all that is compared."""
     assert SCRIPT.list_problems(material, images) == []
 
 
 def test_a_page_that_changed_makes_its_pictures_old(
-    material: Any,  # noqa: ANN401  # of the script
+    material: Material,
     images: Path,
     tmp_path: Path,
 ) -> None:
@@ -85,12 +87,12 @@ def test_a_page_that_changed_makes_its_pictures_old(
     )
     assert SCRIPT.list_problems(changed, images) == [
         f"{name}.png shows what answerkey no longer shows: `make pictures`"
-        for name, one in SCRIPT.PICTURES.items()
-        if one.kind == "report"
+        for name, picture in SCRIPT.PICTURES.items()
+        if picture.kind == "report"
     ]
 
 
-def test_a_summary_that_changed_makes_the_terminal_old(material: Any, images: Path) -> None:  # noqa: ANN401  # same
+def test_a_summary_that_changed_makes_the_terminal_old(material: Material, images: Path) -> None:
     """One colour is enough."""
     changed = replace(material, text=material.text.replace("\x1b[32m", "\x1b[31m"))
     assert changed != material
@@ -99,7 +101,9 @@ def test_a_summary_that_changed_makes_the_terminal_old(material: Any, images: Pa
     ]
 
 
-def test_a_picture_that_is_missing_large_or_another_is_told(material: Any, images: Path) -> None:  # noqa: ANN401  # same
+def test_a_picture_that_is_missing_large_or_replaced_is_reported(
+    material: Material, images: Path
+) -> None:
     """Nobody can renew the record alone, or the picture alone."""
     (images / "viewer.png").unlink()
     (images / "samples.png").write_bytes(b"another")

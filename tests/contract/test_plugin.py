@@ -1,74 +1,38 @@
-"""A package of somebody else that adds a kind of everything, found by its entry points."""
+"""A third-party package that adds one kind of everything, found through entry points."""
 
 from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.forked import Forked
 
 PLUGIN = Path(__file__).with_name("plugin")
-MESSAGES = [{"role": "user", "content": "{{ sample.question }}"}]
 
 
 def carry_out(*words: str) -> dict[str, Any]:
-    """Carry out a command in a process that finds the package, and return what it printed as
-    JSON.
-    """
-    command = [sys.executable, "-m", "answerkey", *words, "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    printed: dict[str, Any] = json.loads(done.stdout)
+    """Return what a command prints as JSON, in a process that finds the package."""
+    find = f"import sys; sys.path.insert(0, {str(PLUGIN)!r})"
+    pipe = subprocess.PIPE
+    with Forked([*words, "--json"], first=find, stdout=pipe, stderr=pipe, text=True) as process:
+        out, err = process.communicate()
+    assert process.returncode == 0, err
+    printed: dict[str, Any] = json.loads(out)
     return printed
 
 
 def test_a_plug_in_of_each_kind_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A scorer, a metric, a solver, a source, a model and an importer of another package."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(PLUGIN))
-    metrics = [{"type": "kept_metric"}, {"type": "mean", "field": "points"}]
-    solvers = {
-        "plug": {"type": "kept_solver", "text": "abc"},
-        "asked": {
-            "type": "single_turn_solver",
-            "input_builder": {"type": "chat_completion", "input_messages": MESSAGES},
-        },
-    }
-    tasks = [
-        {
-            "key": key,
-            "display_name": "P",
-            "description": "D",
-            "definition": {
-                "dataset": {"key": "made"},
-                "solver": solver,
-                "scorers": [{"type": "kept_scorer", "factor": 2, "metrics": metrics}],
-            },
-        }
-        for key, solver in solvers.items()
-    ]
-    plan = {
-        "datasets": [
-            {"key": "made", "display_name": "M", "source": {"type": "kept_source", "size": 3}}
-        ],
-        "tasks": tasks,
-        "evaluation": {
-            "key": "e",
-            "display_name": "E",
-            "task_specifications": [
-                {"task_key": "plug"},
-                {"task_key": "asked", "model_key": "kept/hello"},
-            ],
-        },
-    }
-    Path("run.yaml").write_text(json.dumps(plan), encoding="utf-8")
     Path("log.kept").write_text('{"id": "1", "q": "Q?", "t": "A", "c": "A"}\n', encoding="utf-8")
-    run = carry_out("run", "run.yaml", "--out", "r")
+    run = carry_out("run", str(PLUGIN / "run.yaml"), "--out", "r")
     values = {
-        (task["key"], one["name"]): one["value"] for task in run["tasks"] for one in task["metrics"]
+        (task["key"], metric["name"]): metric["value"]
+        for task in run["tasks"]
+        for metric in task["metrics"]
     }
     assert values == {
         ("plug", "count"): 3.0,

@@ -46,7 +46,10 @@ def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def list_metrics(done: Any) -> dict[str, tuple[float, int]]:  # noqa: ANN401 - what a command left
     """Return value and number of samples of each metric."""
     assert done.code == 0, done.err
-    return {one["name"]: (one["value"], one["n"]) for one in done.json["tasks"][0]["metrics"]}
+    return {
+        metric["name"]: (metric["value"], metric["n"])
+        for metric in done.json["tasks"][0]["metrics"]
+    }
 
 
 @pytest.mark.parametrize(
@@ -99,7 +102,7 @@ error[E110]: unknown config name `answer_column`
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("value", "message"),
     [
         (
             "answr_column=answer",
@@ -109,12 +112,12 @@ error[E110]: unknown config name `answer_column`
     ],
 )
 def test_a_slip_in_an_undeclared_config_value_is_found(
-    call: Callable[..., Any], given: str, message: str
+    call: Callable[..., Any], value: str, message: str
 ) -> None:
     """A name that the file does not read, and a column that the dataset does not have, are
     refused.
     """
-    done = call(*SCORE, "--config", given)
+    done = call(*SCORE, "--config", value)
     assert done.code == 2
     assert message in done.err
 
@@ -167,7 +170,7 @@ def test_multiclass_classification_may_be_written_with_an_underscore(
     )
     done = call(*SCORE, "--config", "answer_column=answer", "--json")
     assert list_metrics(done)["accuracy"] == (0.5, 2)
-    assert {one["type"] for one in done.json["tasks"][0]["metrics"]} == {
+    assert {metric["type"] for metric in done.json["tasks"][0]["metrics"]} == {
         "mean",
         "multiclass-classification",
     }

@@ -72,7 +72,7 @@ def test_a_line_that_is_no_pin_is_refused(tmp_path: Path, line: str) -> None:
     assert error.startswith("run.lock:4: not a pinned version with hashes")
 
 
-def test_what_is_missing_or_twice_is_told(tmp_path: Path) -> None:
+def test_missing_and_repeated_packages_are_reported(tmp_path: Path) -> None:
     """A package without a hash, one that is locked twice, and one that is not locked at all."""
     lock = tmp_path / "run.lock"
     lock.write_text(
@@ -113,25 +113,25 @@ def test_the_list_of_parts_names_every_locked_package_and_what_needs_it() -> Non
     sbom = SUPPLY.make_sbom(parts, "1.2.3")
     assert (sbom["bomFormat"], sbom["specVersion"], sbom["version"]) == ("CycloneDX", "1.6", 1)
     assert sbom == SUPPLY.make_sbom(parts, "1.2.3")
-    refs = {one["bom-ref"] for one in sbom["components"]} | {
+    refs = {component["bom-ref"] for component in sbom["components"]} | {
         sbom["metadata"]["component"]["bom-ref"]
     }
     assert len(sbom["components"]) == len(parts) > 10
-    assert all(one["externalReferences"][0]["hashes"] for one in sbom["components"])
-    needs = {one["ref"]: one["dependsOn"] for one in sbom["dependencies"]}
+    assert all(component["externalReferences"][0]["hashes"] for component in sbom["components"])
+    needs = {entry["ref"]: entry["dependsOn"] for entry in sbom["dependencies"]}
     assert needs.keys() == refs
     assert {ref for need in needs.values() for ref in need} <= refs
-    own = [ref.split("/")[1].split("@")[0] for ref in needs["pkg:pypi/answerkey@1.2.3"]]
-    assert {"click", "jinja2", "polars", "pydantic"} <= set(own)
+    direct = [ref.split("/")[1].split("@")[0] for ref in needs["pkg:pypi/answerkey@1.2.3"]]
+    assert {"click", "jinja2", "polars", "pydantic"} <= set(direct)
 
 
 def test_known_weaknesses_are_named_and_a_missing_network_is_no_failure() -> None:
     """The audit asks for each locked version; who cannot ask has found nothing, and says so."""
-    asked: list[Any] = []
+    queries: list[Any] = []
 
     class Database(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            queries.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
             body = json.dumps({"results": [{}, {"vulns": [{"id": "GHSA-1"}]}]}).encode()
             self.send_response(200)
             self.send_header("Content-Length", str(len(body)))
@@ -148,7 +148,7 @@ def test_known_weaknesses_are_named_and_a_missing_network_is_no_failure() -> Non
         url = f"http://127.0.0.1:{server.server_port}/"
         assert SUPPLY.audit(parts, url) == ["b 2.0: GHSA-1"]
         thread.join()
-    assert asked == [
+    assert queries == [
         {"queries": [{"package": {"purl": f"pkg:pypi/{name}"}} for name in ("a@1.0", "b@2.0")]}
     ]
     assert SUPPLY.audit(parts, url) is None

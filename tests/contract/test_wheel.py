@@ -61,7 +61,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_file_of_the_package_is_in_it(wheel: Path) -> None:
     """Projects, ready-made tasks, words, the page of reports: whatever is no cache."""
     files = (path.relative_to(PACKAGE) for path in PACKAGE.rglob("*") if path.is_file())
-    wanted = {
+    expected = {
         str(path)
         for path in files
         if not any(part[0] in "._" and part != "__init__.py" for part in path.parts)
@@ -69,19 +69,19 @@ def test_every_file_of_the_package_is_in_it(wheel: Path) -> None:
     present = {
         str(path.relative_to(wheel / "answerkey")) for path in (wheel / "answerkey").rglob("*")
     }
-    assert {name for name in wanted if not name.endswith((".pyc", "~"))} <= present
+    assert {name for name in expected if not name.endswith((".pyc", "~"))} <= present
 
 
 def test_it_declares_its_commands_and_extras(wheel: Path) -> None:
     """The command, the pytest plugin, Inspect's scorer, and what is optional."""
-    (told,) = wheel.glob("answerkey-*.dist-info")
-    points = (told / "entry_points.txt").read_text()
+    (metadata,) = wheel.glob("answerkey-*.dist-info")
+    points = (metadata / "entry_points.txt").read_text()
     assert "answerkey = answerkey.cli:main" in points
     assert "answerkey = answerkey.testing.pytest_plugin" in points
     assert "[inspect_ai]\nanswerkey = answerkey.adapters:inspect_scorer\n" in points
     extras = {
         line.split(": ")[1]
-        for line in (told / "METADATA").read_text().splitlines()
+        for line in (metadata / "METADATA").read_text().splitlines()
         if line.startswith("Provides-Extra")
     }
     assert {"hub", "prices", "testing"} <= extras
@@ -131,7 +131,7 @@ def test_a_wheel_from_the_sdist_is_the_same(
     name = build_wheel(str(tmp_path))
     with zipfile.ZipFile(tmp_path / name) as again, zipfile.ZipFile(dist / name) as first:
         assert sorted(again.namelist()) == sorted(first.namelist())
-        assert [one for one in first.namelist() if again.read(one) != first.read(one)] == []
+        assert [name for name in first.namelist() if again.read(name) != first.read(name)] == []
 
 
 def test_the_sdist_is_built_by_the_standard_hook(
@@ -142,7 +142,7 @@ def test_the_sdist_is_built_by_the_standard_hook(
     assert SUPPLY.list_sdist_errors(tmp_path / build_sdist(str(tmp_path))) == []
 
 
-def test_what_is_missing_in_an_sdist_is_told(tmp_path: Path) -> None:
+def test_files_missing_from_an_sdist_are_reported(tmp_path: Path) -> None:
     """Each missing file, and each that does not belong there, is named."""
     sdist = tmp_path / "answerkey-1.tar.gz"
     with tarfile.open(sdist, "w:gz") as archive:
@@ -168,14 +168,14 @@ def test_what_is_missing_in_an_sdist_is_told(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_metadata_that_an_index_refuses_is_told(
+def test_metadata_that_an_index_would_refuse_is_reported(
     wheel: Path, change: tuple[str, str], error: str
 ) -> None:
     """A licence that is none, fields that do not exist, a description that would be shown as plain
     text.
     """
-    (told,) = wheel.glob("answerkey-*.dist-info")
-    text = (told / "METADATA").read_text(encoding="utf-8")
+    (folder,) = wheel.glob("answerkey-*.dist-info")
+    text = (folder / "METADATA").read_text(encoding="utf-8")
     assert SUPPLY.list_metadata_errors(text.encode()) == []
     assert change[0] in text
     errors = SUPPLY.list_metadata_errors(text.replace(*change, 1).encode())
@@ -184,8 +184,8 @@ def test_metadata_that_an_index_refuses_is_told(
 
 def test_version_and_licence_are_the_same_everywhere(wheel: Path) -> None:
     """Package, citation, changelog and licence file name one version and one licence."""
-    (told,) = wheel.glob("answerkey-*.dist-info")
-    metadata = BytesParser().parsebytes((told / "METADATA").read_bytes())
+    (folder,) = wheel.glob("answerkey-*.dist-info")
+    metadata = BytesParser().parsebytes((folder / "METADATA").read_bytes())
     citation = YAML(typ="safe").load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert metadata["Version"] == citation["version"] == SUPPLY.read_version()
     assert metadata["License-Expression"] == citation["license"]
@@ -207,10 +207,10 @@ def test_the_citation_is_valid() -> None:
     assert citation["cff-version"] == "1.2.0"
     assert citation["type"] in {"software", "dataset"}
     assert all(
-        one.keys() <= {"name", "website", "orcid", "email"} and one["name"]
-        for one in citation["authors"]
+        author.keys() <= {"name", "website", "orcid", "email"} and author["name"]
+        for author in citation["authors"]
     )
     assert all(
-        isinstance(one, str)
-        for one in [*citation["keywords"], citation["title"], citation["message"]]
+        isinstance(text, str)
+        for text in [*citation["keywords"], citation["title"], citation["message"]]
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from tests.servers import find_places
@@ -24,7 +26,7 @@ from answerkey.models.client import ModelClient
 from answerkey.models.config import Secret
 from answerkey.models.providers import APIS, Connection
 from answerkey.testing import Behaviour, Reply, TestServer
-from answerkey.types import CompletionStatus
+from answerkey.types import Completion, CompletionStatus
 
 KEY = "sk-canary-0123456789abcdef"
 QUICK = Limits(first_wait=0.002, wait_seconds=0.02, call_seconds=600, max_bytes=1 << 20)
@@ -59,6 +61,18 @@ def make_calls(connection: Connection, count: int) -> list[Call]:
     return calls
 
 
+def complete(server: TestServer, count: int, **settings: Any) -> Sequence[Completion]:  # noqa: ANN401  # of CallSettings
+    """Return the completions of so many calls by a client with these settings."""
+    connection = connect(server)
+    with ModelClient(connection, CallSettings(**settings)) as client:
+        return client.complete(make_calls(connection, count))
+
+
+def always(fault: str, **behaviour: Any) -> TestServer:  # noqa: ANN401  # of Behaviour
+    """Return a server that never does anything but fail."""
+    return TestServer("A", Behaviour(faults={fault: 1.0}, faulty_attempts=None, **behaviour))
+
+
 def echo(messages: object) -> str:
     """Answer with the question."""
     return str(messages[-1]["content"])  # type: ignore[index]  # a list of messages
@@ -68,17 +82,15 @@ def test_a_fifth_of_faults_changes_nothing_in_the_answers() -> None:
     """Every call is answered right and paid for once; only retries come on top."""
     behaviour = Behaviour(faults={**MIX, "hang": 0.002}, faulty_attempts=None, hang_seconds=0.1)
     with TestServer(echo, behaviour) as server:
-        connection = connect(server)
-        with ModelClient(connection, CallSettings(limits=QUICK)) as asker:
-            completions = asker.complete(make_calls(connection, COUNT))
-        asked = server.asked
+        completions = complete(server, COUNT, limits=QUICK)
+        requests = server.asked
     assert [completion.text for completion in completions] == [
         f"question {number}" for number in range(COUNT)
     ]
-    assert asked.answered == COUNT
-    assert asked.total == COUNT + sum(asked.faults.values())
-    assert sum(completion.attempts or 0 for completion in completions) == asked.total
-    assert sum(asked.faults.values()) > 0.15 * COUNT
+    assert requests.answered == COUNT
+    assert requests.total == COUNT + sum(requests.faults.values())
+    assert sum(completion.attempts or 0 for completion in completions) == requests.total
+    assert sum(requests.faults.values()) > 0.15 * COUNT
 
 
 @pytest.mark.parametrize("fault", ["429", "reset", "cut", "bad_json", "empty"])
@@ -88,10 +100,8 @@ def test_a_fault_without_end_is_an_error_of_the_call(fault: str) -> None:
     Nothing is raised, nothing is missing.
     """
     limits = Limits(first_wait=0.001, wait_seconds=0.002, attempts=3, unreadable_attempts=3)
-    with TestServer("A", Behaviour(faults={fault: 1.0}, faulty_attempts=None)) as server:
-        connection = connect(server)
-        with ModelClient(connection, CallSettings(limits=limits)) as asker:
-            completions = asker.complete(make_calls(connection, 20))
+    with always(fault) as server:
+        completions = complete(server, 20, limits=limits)
         total = server.asked.total
     assert [(completion.status, completion.attempts) for completion in completions] == [
         (CompletionStatus.ERROR, 3)
@@ -112,26 +122,24 @@ def test_an_endpoint_of_web_pages_or_server_errors_is_given_up(
 ) -> None:
     """After the third call; one that has answered may send as many as it likes."""
     limits = Limits(first_wait=0.001, wait_seconds=0.002, attempts=3, unreadable_attempts=3)
-    with TestServer("A", Behaviour(faults={fault: 1.0}, faulty_attempts=None)) as server:
+    with always(fault) as server:
         connection = connect(server)
-        with ModelClient(connection, CallSettings(limits=limits)) as asker:
+        with ModelClient(connection, CallSettings(limits=limits)) as client:
             with pytest.raises(SolverError, match=f"E306.*{why}"):
-                asker.complete(make_calls(connection, 20))
+                client.complete(make_calls(connection, 20))
             server.change(faults={})
-        with ModelClient(connection, CallSettings(limits=limits)) as asker:
-            asker.complete(make_calls(connection, 1))
+        with ModelClient(connection, CallSettings(limits=limits)) as client:
+            client.complete(make_calls(connection, 1))
             server.change(faults={fault: 1.0}, faulty_attempts=None)
-            completions = asker.complete(make_calls(connection, 20)[1:])
+            completions = client.complete(make_calls(connection, 20)[1:])
     assert {completion.error for completion in completions} == {error}
 
 
 @pytest.mark.parametrize("fault", ["400", "405", "422"])
 def test_a_bad_request_is_sent_once(fault: str) -> None:
     """What cannot pass is not asked again."""
-    with TestServer("A", Behaviour(faults={fault: 1.0}, faulty_attempts=None)) as server:
-        connection = connect(server)
-        with ModelClient(connection, CallSettings(limits=QUICK)) as asker:
-            completions = asker.complete(make_calls(connection, 20))
+    with always(fault) as server:
+        completions = complete(server, 20, limits=QUICK)
         assert server.asked.total == 20
     assert all((completion.error or "").startswith(f"HTTP {fault}") for completion in completions)
 
@@ -142,10 +150,10 @@ def test_the_deadline_holds() -> None:
     with TestServer("A", Behaviour(faulty_attempts=None)) as server:
         connection = connect(server)
         begun = time.monotonic()
-        with ModelClient(connection, CallSettings(limits=limits)) as asker:
-            asker.complete(make_calls(connection, 1))
+        with ModelClient(connection, CallSettings(limits=limits)) as client:
+            client.complete(make_calls(connection, 1))
             server.change(faults={"hang": 1.0})
-            completions = asker.complete(make_calls(connection, 6)[1:])
+            completions = client.complete(make_calls(connection, 6)[1:])
         assert time.monotonic() - begun < HANGS
     assert all(
         (completion.error or "").startswith("no whole reply from `127.0.0.1`")
@@ -155,10 +163,8 @@ def test_the_deadline_holds() -> None:
 
 def test_the_size_is_capped() -> None:
     """A body without end is not read beyond the cap, and asked for once."""
-    with TestServer("A", Behaviour(faults={"endless": 1.0}, faulty_attempts=None)) as server:
-        connection = connect(server)
-        with ModelClient(connection, CallSettings(limits=Limits(max_bytes=1 << 20))) as asker:
-            (completion,) = asker.complete(make_calls(connection, 1))
+    with always("endless") as server:
+        (completion,) = complete(server, 1, limits=Limits(max_bytes=1 << 20))
         assert server.asked.total == 1
     assert completion.error == "the reply of `127.0.0.1` is larger than 1048576 bytes"
 
@@ -166,11 +172,8 @@ def test_the_size_is_capped() -> None:
 @pytest.mark.parametrize("status", ["301", "302", "303", "307", "308"])
 def test_redirects_are_not_followed(status: str) -> None:
     """The key goes to the address that was named, and to no other."""
-    behaviour = Behaviour(faults={status: 1.0}, faulty_attempts=None, redirect_to="/elsewhere")
-    with TestServer("A", behaviour) as server:
-        connection = connect(server)
-        with ModelClient(connection) as asker:
-            (completion,) = asker.complete(make_calls(connection, 1))
+    with always(status, redirect_to="/elsewhere") as server:
+        (completion,) = complete(server, 1)
         assert list(server.asked.by_path) == ["/v1/chat/completions"]
     assert completion.status is CompletionStatus.ERROR
     assert "redirects are not followed" in (completion.error or "")
@@ -179,9 +182,8 @@ def test_redirects_are_not_followed(status: str) -> None:
 def test_a_wrong_key_costs_at_most_one_request_per_connection() -> None:
     """E304 after the first refusals; the rest is never sent."""
     with TestServer("A", Behaviour(api_key="another")) as server:
-        connection = connect(server)
-        with ModelClient(connection) as asker, pytest.raises(SolverError, match="E304"):
-            asker.complete(make_calls(connection, 1000))
+        with pytest.raises(SolverError, match="E304"):
+            complete(server, 1000)
         assert server.asked.total <= len(server.asked.connections)
 
 
@@ -195,12 +197,8 @@ def test_a_key_that_expires_stops_and_keeps_the_rest(monkeypatch: pytest.MonkeyP
             if isinstance(event, Finished) and event.call.sample_id == "00200":
                 server.change(api_key="another")
 
-        connection = connect(server)
-        with (
-            ModelClient(connection, CallSettings(ledger=ledger, watch=watch)) as asker,
-            pytest.raises(SolverError, match="E304"),
-        ):
-            asker.complete(make_calls(connection, 5000))
+        with pytest.raises(SolverError, match="E304"):
+            complete(server, 5000, ledger=ledger, watch=watch)
         # Calls in flight end in any order, so some before the watched one may still be open.
         assert len(ledger.kept) == server.asked.answered >= 100
         assert server.asked.statuses[401] <= len(server.asked.connections)
@@ -211,9 +209,9 @@ def test_connections_are_used_again() -> None:
     with TestServer("A") as server:
         connection = connect(server)
         calls = make_calls(connection, 1000)
-        with ModelClient(connection, CallSettings(limits=Limits(max_concurrent=16))) as asker:
-            asker.complete(calls[:500])
-            asker.complete(calls[500:])
+        with ModelClient(connection, CallSettings(limits=Limits(max_concurrent=16))) as client:
+            client.complete(calls[:500])
+            client.complete(calls[500:])
         assert len(server.asked.connections) <= 16
         assert server.asked.most_at_once <= 16
 
@@ -226,9 +224,7 @@ def test_an_endpoint_with_limits_answers_everything(limit: dict[str, float]) -> 
     behaviour = Behaviour(delay=0.002, retry_after=0.05, **limit)  # type: ignore[arg-type]  # fields of it
     limits = Limits(first_wait=0.01, wait_seconds=0.5)
     with TestServer(echo, behaviour) as server:
-        connection = connect(server)
-        with ModelClient(connection, CallSettings(limits=limits)) as asker:
-            completions = asker.complete(make_calls(connection, 400))
+        completions = complete(server, 400, limits=limits)
         assert server.asked.answered == 400
     assert all(completion.status is CompletionStatus.OK for completion in completions)
 
@@ -246,15 +242,10 @@ def test_a_server_that_goes_away_is_given_up() -> None:
             if len(finished) == 100:  # whichever they are: calls at once end in any order
                 server.stop()
 
-    connection = connect(server)
-    with (
-        ModelClient(connection, CallSettings(ledger=ledger, limits=limits, watch=watch)) as asker,
-        pytest.raises(
-            SolverError, match="calls to `test` failed in a row, all for the same reason"
-        ),
-    ):
-        asker.complete(make_calls(connection, 5000))
-    kept = [one.status for one in ledger.kept.values()]
+    message = "calls to `test` failed in a row, all for the same reason"
+    with pytest.raises(SolverError, match=message):
+        complete(server, 5000, ledger=ledger, limits=limits, watch=watch)
+    kept = [completion.status for completion in ledger.kept.values()]
     assert kept.count(CompletionStatus.OK) >= 100
     assert kept.count(CompletionStatus.ERROR) < 300
 
@@ -270,15 +261,15 @@ def test_the_key_is_seen_in_its_header_and_nowhere_else(caplog: pytest.LogCaptur
     seen: list[object] = []
     with TestServer(lambda messages: answers.get(echo(messages), "A")) as server:
         connection = connect(server)
-        with ModelClient(connection, CallSettings(limits=QUICK, watch=seen.append)) as asker:
-            seen += asker.complete(make_calls(connection, 2))
+        with ModelClient(connection, CallSettings(limits=QUICK, watch=seen.append)) as client:
+            seen += client.complete(make_calls(connection, 2))
             server.change(faults=faults, faulty_attempts=None)
-            seen += asker.complete(make_calls(connection, 200))
+            seen += client.complete(make_calls(connection, 200))
             server.change(faults={}, api_key="another")
             with pytest.raises(SolverError, match="E304") as raised:
-                asker.complete(make_calls(connection, 300))
+                client.complete(make_calls(connection, 300))
         assert list(find_places(server.asked, KEY)) == ["header authorization"]
     assert KEY not in repr(seen)
-    assert KEY not in f"{raised.value!s} {raised.value!r} {connection!r} {asker!r}"
+    assert KEY not in f"{raised.value!s} {raised.value!r} {connection!r} {client!r}"
     assert KEY not in caplog.text
     assert "retried in" in caplog.text

@@ -29,6 +29,14 @@ from .fault_layer import (
     can_build,
     start_process,
 )
+from .projects import (
+    SCORER,
+    describe_live_task,
+    describe_model,
+    describe_task,
+    write_rows,
+    write_run,
+)
 
 pytestmark = pytest.mark.skipif(not can_build(), reason="needs Linux and a C compiler")
 
@@ -42,28 +50,6 @@ FIRST_RECORDED = 30
 FIRST_NETWORK = 120
 DRAWN = 1
 ANSWERS = answer_by_hash(["A", "B", "Answer: A"])
-TASK: dict[str, Any] = {
-    "key": "quiz",
-    "display_name": "Quiz",
-    "description": "Some questions.",
-    "definition": {
-        "dataset": {"key": "rows"},
-        "solver": {
-            "type": "single_turn_solver",
-            "input_builder": {
-                "type": "chat_completion",
-                "input_messages": [{"role": "user", "content": "{{ sample.question }}"}],
-            },
-        },
-        "scorers": [
-            {
-                "type": "string_equals_mcqa",
-                "ground_truth_choice": "{{ sample.answer }}",
-                "choices": ["A", "B"],
-            }
-        ],
-    },
-}
 
 
 @dataclass(frozen=True)
@@ -99,39 +85,15 @@ def make_place(folder: Path, url: str | None) -> Place:
     rows: list[dict[str, Any]] = [
         {"question": f"q{n}", "answer": "AB"[n % 2]} for n in range(SAMPLES)
     ]
-    plan: dict[str, Any] = {
-        "datasets": [
-            {
-                "key": "rows",
-                "display_name": "Rows",
-                "source": {"type": "local", "file_path": "rows.jsonl"},
-            }
-        ],
-        "tasks": [TASK],
-    }
     if url is None:
-        task = json.loads(json.dumps(TASK))
-        del task["definition"]["solver"]
-        rows = [{**row, "completion": "ABAA"[number % 4]} for number, row in enumerate(rows)]
-        plan |= {"tasks": [task]}
+        rows = [{**row, "completion": "ABAA"[n % 4]} for n, row in enumerate(rows)]
+        write_run(folder, [], task=describe_task(dataset={"key": "rows"}, scorers=[SCORER]))
     else:
-        model = {
-            "key": "mine",
-            "display_name": "Mine",
-            "task": "chat_completion",
-            "max_concurrent_requests": CONCURRENT,
-            "config": {
-                "connection_type": "custom_connection",
-                "url": f"{url}/chat/completions",
-                "model_key": "m",
-            },
-        }
-        evaluation = {"key": "e", "display_name": "E", "description": ""}
-        pairs = [{"task_key": "quiz", "model_key": "mine"}]
-        plan |= {"models": [model], "evaluation": {**evaluation, "task_specifications": pairs}}
-        plan |= {"run_config": {"cache_policy": "reuse"}}
-    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (folder / "run.yaml").write_text(json.dumps(plan))
+        model = describe_model("mine", url)
+        model["max_concurrent_requests"] = CONCURRENT
+        config = {"cache_policy": "reuse"}
+        write_run(folder, [model], task=describe_live_task(), run_config=config)
+    write_rows(folder / "rows.jsonl", rows)
     return place
 
 
@@ -200,19 +162,14 @@ def finish(process: FaultyProcess, place: Place, cache: str) -> None:
 
     One that had not begun is started anew, in the same folder.
     """
-    if (place.run / "run.json").exists():
-        done = call(process, place, "resume", place.run, cache=cache)
-    else:
-        done = call(process, place, "resume", place.run, cache=cache)
-        if done.code == 0:
-            return
+    has_begun = (place.run / "run.json").exists()
+    done = call(process, place, "resume", place.run, cache=cache)
+    if done.code and not has_begun:
         done = call(process, place, *place.words, cache=cache)
         if "is there already and not empty" in done.err:  # what had been begun could not be removed
-            done = call(
-                process, place, "run", place.folder, "--out", place.disk / "again", cache=cache
-            )
+            words = ("run", place.folder, "--out", place.disk / "again")
+            done = call(process, place, *words, cache=cache)
             (place.disk / "again").rename(place.run.with_name("whole"))
-            return
     assert done.code == 0, done.err
 
 
@@ -277,9 +234,9 @@ def test_a_disk_that_fails_at_any_operation_costs_nothing_twice(
     more.
     """
     kinds, error, lasts = KINDS[kind]
-    asked = SAMPLES if source == "live" else 0
+    calls = SAMPLES if source == "live" else 0
     cache = "other" if number % 2 else "disk"
-    place = make_place(tmp_path, server.url if asked else None)
+    place = make_place(tmp_path, server.url if calls else None)
     server.forget()
     fault = Fault(kinds, number, error, lasts)
     done = call(process, place, *place.words, fault=fault, cache=cache)
@@ -288,7 +245,7 @@ def test_a_disk_that_fails_at_any_operation_costs_nothing_twice(
     finish(process, place, cache)
     assert read_numbers(place) == expected[source]
     lost = CONCURRENT if lasts and cache == "disk" else 0
-    assert asked <= server.asked.total <= asked + lost
+    assert calls <= server.asked.total <= calls + lost
 
 
 @pytest.mark.parametrize(

@@ -26,18 +26,14 @@ from answerkey.spec import job, load_plan
 from answerkey.testing import Behaviour, Reply, TestServer
 from answerkey.testing.replies import Messages
 
-SOLVER = {
-    "type": "single_turn_solver",
-    "input_builder": {
-        "type": "chat_completion",
-        "input_messages": [{"role": "user", "content": "ASKED {{ sample.question }}"}],
-    },
-}
+from . import projects
+from .projects import describe_live_task, describe_model, describe_solver, describe_task, write_rows
+
+SOLVER = describe_solver("ASKED {{ sample.question }}")
 EXTRACTION = {"rule": "stated_answer", "fallback": "small"}
 SCORER: dict[str, Any] = {
-    "type": "string_equals_mcqa",
+    **projects.SCORER,
     "key": "quiz",
-    "ground_truth_choice": "{{ sample.answer }}",
     "choices": ["A", "B", "C", "D"],
     "options": "{{ sample.options }}",
 }
@@ -97,47 +93,24 @@ def server() -> Iterator[TestServer]:
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder with sixteen rows; the call cache is a folder of its own."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def project(tmp_path: Path) -> Path:
+    """Return a folder with sixteen rows, and replies recorded for them."""
     folder = tmp_path / "project"
     folder.mkdir()
-    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
-    said = [{"completion": f"{TEXTS[n % 8]}{' ' * (n // 8)}"} for n in range(16)]
-    (folder / "said.jsonl").write_text("".join(json.dumps(row) + "\n" for row in said))
+    write_rows(folder / "rows.jsonl", ROWS)
+    replies = [f"{TEXTS[n % 8]}{' ' * (n // 8)}" for n in range(16)]
+    write_rows(folder / "said.jsonl", [{"completion": reply} for reply in replies])
     return folder
 
 
-def describe_model(key: str, url: str, **more: object) -> dict[str, Any]:
-    """Return a model of a run file, asked one question at a time."""
-    config = {
-        "connection_type": "custom_connection",
-        "url": f"{url}/chat/completions",
-        "model_key": f"m-{key}",
-        **more,
-    }
-    model = {"key": key, "display_name": key, "task": "chat_completion", "config": config}
-    return {**model, "max_concurrent_requests": 1}
-
-
 def write_run(folder: Path, url: str, extraction: object = None, **definition: object) -> Path:
-    """Write a run file with a model, a fallback and a task."""
+    """Write a run file with a model, a fallback and a task; models are asked one at a time."""
     scorer = {**SCORER, "extraction": extraction or EXTRACTION}
-    source = {"type": "local", "file_path": "rows.jsonl"}
-    stated = {"dataset": {"key": "rows"}, "solver": SOLVER, "scorers": [scorer], **definition}
-    plan = {
-        "models": [describe_model("mine", url), describe_model("small", url)],
-        "datasets": [{"key": "rows", "display_name": "Rows", "source": source}],
-        "tasks": [{"key": "quiz", "display_name": "Quiz", "description": "", "definition": stated}],
-        "evaluation": {
-            "key": "e",
-            "display_name": "E",
-            "description": "",
-            "task_specifications": [{"task_key": "quiz", "model_key": "mine"}],
-        },
-    }
-    (folder / "run.yaml").write_text(json.dumps(plan))
-    return folder / "run.yaml"
+    task = describe_live_task(**{"solver": SOLVER, "scorers": [scorer], **definition})
+    models = [describe_model(key, url) for key in ("mine", "small")]
+    for model in models:
+        model["max_concurrent_requests"] = 1
+    return projects.write_run(folder, models, task=task)
 
 
 def count_asked(server: TestServer) -> tuple[int, int]:
@@ -175,20 +148,11 @@ def test_fallback_reads_what_the_rule_cannot(server: TestServer, project: Path) 
     assert (run.status, count_asked(server)) == ("complete", (16, ASKED))
     assert list_found(run) == FOUND * 2
     bodies = [request.body or {} for request in server.asked.requests]
-    asked = [str(body["messages"]) for body in bodies if body["model"] == "m-small"]
-    assert [re.findall(r"A\. w(\d+)", one)[0] for one in asked] == [
-        "4",
-        "5",
-        "6",
-        "7",
-        "12",
-        "13",
-        "14",
-        "15",
-    ]
-    assert not any(
-        word in one for one in asked for word in ("ASKED", "answer is B", "00000", "truth")
-    )
+    prompts = [str(body["messages"]) for body in bodies if body["model"] == "m-small"]
+    questions = [int(re.findall(r"A\. w(\d+)", prompt)[0]) for prompt in prompts]
+    assert questions == [4, 5, 6, 7, 12, 13, 14, 15]
+    for word in ("ASKED", "answer is B", "00000", "truth"):
+        assert not any(word in prompt for prompt in prompts)
 
 
 def test_share_accuracy_and_the_number_without_it(
@@ -202,8 +166,8 @@ def test_share_accuracy_and_the_number_without_it(
     alone = ak.run(write_run(project, server.url, "stated_answer"), out=project / "alone")
     assert alone.metrics["Accuracy"].value == 6 / 16
     assert "fallback" not in alone.tasks["quiz"].totals
-    (told,) = call("show", project / "run", "--json").json["tasks"]
-    result = told["fallback"]["quiz"]
+    (task,) = call("show", project / "run", "--json").json["tasks"]
+    result = task["fallback"]["quiz"]
     assert (result["model"], result["share"], result["accuracy"]) == ("small", 0.5, 0.5)
     assert (result["with_it"]["accuracy"], result["without_it"]["accuracy"]) == (0.5, 6 / 16)
     assert (result["with_it"]["invalid"], result["without_it"]["invalid"]) == (6, 10)
@@ -242,13 +206,9 @@ def test_options_are_shown_as_the_model_saw_them(server: TestServer, project: Pa
     file = write_run(project, server.url, choice_order=order)
     run = ak.run(file, out=project / "run", num_samples=5)
     bodies = [request.body or {} for request in server.asked.requests]
-    asked = [str(body["messages"][0]["content"]) for body in bodies if body["model"] == "m-small"]
-    assert {re.findall(r"^B\. (\w)4$", one, re.MULTILINE)[0] for one in asked} == {
-        "w",
-        "x",
-        "y",
-        "z",
-    }
+    prompts = [str(body["messages"][0]["content"]) for body in bodies if body["model"] == "m-small"]
+    second_options = {re.findall(r"^B\. (\w)4$", text, re.MULTILINE)[0] for text in prompts}
+    assert second_options == {*"wxyz"}
     results = [score["metadata"] for score in list_scores(run)[-4:]]
     assert {result["extraction_rule"] for result in results} == {"stated_answer/fallback"}
     assert {result["predicted_choice"] for result in results} == {"B"}
@@ -256,10 +216,10 @@ def test_options_are_shown_as_the_model_saw_them(server: TestServer, project: Pa
     assert run.tasks["quiz"].totals["fallback"]["quiz"]["n"] == 20
 
 
-def test_rows_that_are_wrong_are_asked_of_nobody(server: TestServer, project: Path) -> None:
+def test_wrong_rows_cause_no_calls(server: TestServer, project: Path) -> None:
     """A row that the dataset has wrong is FAILED, also where its completion is INVALID."""
     rows = [row | ({"answer": "E"} if row["question"] == "q4" else {}) for row in ROWS]
-    (project / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(project / "rows.jsonl", rows)
     file = write_run(project, server.url)
     options: dict[str, Any] = {"allow_failed": 1, "completions": str(project / "said.jsonl")}
     assert ak.plan_calls(file, **options).tasks[0].fallback_calls == 15
@@ -291,16 +251,9 @@ def test_live_recorded_and_in_memory_give_the_same(server: TestServer, project: 
     live = ak.run(file, out=project / "live")
     recorded = ak.run(file, out=project / "recorded", completions=str(project / "said.jsonl"))
     scorer = {**SCORER, "extraction": EXTRACTION | {"fallback": f"{server.url}#m-small"}}
-    task = {
-        "key": "quiz",
-        "display_name": "Q",
-        "description": "",
-        "definition": {"scorers": [scorer]},
-    }
-    said = [
-        json.loads(line)["completion"] for line in (project / "said.jsonl").read_text().splitlines()
-    ]
-    memory = ak.score(task, ROWS, said)
+    lines = (project / "said.jsonl").read_text().splitlines()
+    replies = [json.loads(line)["completion"] for line in lines]
+    memory = ak.score(describe_task(scorers=[scorer]), ROWS, replies)
     assert list_scores(recorded) == list_scores(memory) == list_scores(live)
 
 
@@ -325,7 +278,7 @@ def test_resumed_run_asks_nothing_twice(server: TestServer, project: Path) -> No
         ak.run(file, out=project / "stopped", cache_policy="no-cache", max_calls=19)
     assert (caught.value.code, count_asked(server)) == ("E305", (16, 3))
     journal = CallStore(project / "stopped" / "calls.sqlite")
-    purposes = {one.purpose: one.calls for one in journal.sum_usage("quiz")}
+    purposes = {usage.purpose: usage.calls for usage in journal.sum_usage("quiz")}
     journal.close()
     assert purposes == {"solve": 16, "fallback:quiz": 3}
     resumed = ak.resume(project / "stopped")
@@ -343,7 +296,7 @@ class Killer:
         self.pid, self.left = 0, 0
 
     def __call__(self, messages: Messages) -> str | Reply:
-        """Kill before the reply is sent, so that nobody has paid for it."""
+        """Kill before the reply is sent, so that the call is not paid for."""
         if not str(messages[0]["content"]).startswith("ASKED") and self.pid:
             self.left -= 1
             if self.left == 0:
@@ -351,7 +304,7 @@ class Killer:
         return say(messages)
 
 
-def test_killed_amid_the_second_look(project: Path) -> None:
+def test_a_run_killed_during_fallback_calls_can_be_resumed(project: Path) -> None:
     """After three kills the tables are those of a run that was never killed.
 
     Calls are made one at a time: what is asked twice is the one call that each kill cut off.
@@ -365,8 +318,8 @@ def test_killed_amid_the_second_look(project: Path) -> None:
         for left in (2, 2, 3):
             with Forked(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
                 killer.pid, killer.left = process.pid, left
-                _, told = process.communicate(timeout=300)
-            assert process.returncode == -signal.SIGKILL, told
+                _, err = process.communicate(timeout=300)
+            assert process.returncode == -signal.SIGKILL, err
             words = ["resume", str(project / "killed")]
         killer.pid = 0
         resumed = ak.resume(project / "killed")
@@ -404,12 +357,13 @@ def test_fingerprint_has_the_fallback_and_its_prompt(
         return str(job.task.fingerprint)
 
     results = [
-        print_task(one) for one in ("stated_answer", EXTRACTION, EXTRACTION | {"fallback": "mine"})
+        print_task(extraction)
+        for extraction in ("stated_answer", EXTRACTION, EXTRACTION | {"fallback": "mine"})
     ]
     monkeypatch.setattr(
         "answerkey.scorers.mcqa.StringEqualsMcqa.model_prompt", "Which one? {reply}"
     )
-    changed = [print_task(one) for one in ("stated_answer", EXTRACTION)]
+    changed = [print_task(extraction) for extraction in ("stated_answer", EXTRACTION)]
     assert len({*results, *changed}) == 4
     assert changed[0] == results[0]
 
@@ -443,7 +397,7 @@ def test_failed_call_makes_the_run_incomplete(
     assert count_asked(server) == (0, 1)
 
 
-def test_check_looks_at_the_model(server: TestServer, project: Path) -> None:
+def test_check_validates_the_fallback(server: TestServer, project: Path) -> None:
     """A model that is not defined, and one that reads nothing, are told at the place of
     `fallback`.
     """
@@ -458,7 +412,7 @@ def test_check_looks_at_the_model(server: TestServer, project: Path) -> None:
     assert server.asked.total == 0
 
 
-def test_key_is_needed_before_anything_is_asked(
+def test_the_key_is_required_before_the_first_call(
     server: TestServer, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`check` does without it; `run` says so before the model is asked."""
@@ -511,9 +465,11 @@ def test_dry_run_counts_it(server: TestServer, project: Path, call: Call) -> Non
     assert server.asked.total == 0
 
 
-def test_commands_say_first_who_is_asked(server: TestServer, project: Path, call: Call) -> None:
+def test_commands_name_the_fallback_before_calling_it(
+    server: TestServer, project: Path, call: Call
+) -> None:
     """`run`, `score` and `rescore` name the model before they ask it."""
-    told = (
+    notice = (
         "fallback: `small` is asked about completions of `quiz` in which no choice is "
         "read, at most 16\n"
     )
@@ -522,11 +478,11 @@ def test_commands_say_first_who_is_asked(server: TestServer, project: Path, call
     done = call(
         "score", file, "--completions", project / "said.jsonl", "--out", project / "run", *reuse
     )
-    assert done.err.startswith(told)
+    assert done.err.startswith(notice)
     assert "  fallback     small\n" in done.out
     assert "Calls of the fallback quiz\n  calls    8 = 8 sent" in done.out
     again = call("rescore", project / "run", "--out", project / "again", "--max-calls", 0, *reuse)
-    assert (again.code, again.err.startswith(told)) == (0, True)
+    assert (again.code, again.err.startswith(notice)) == (0, True)
     quiet = call("rescore", project / "run", "--out", project / "quiet", "--quiet")
     assert quiet.err == ""
 
@@ -568,12 +524,14 @@ def test_rescore_asks_the_fallback_alone(server: TestServer, project: Path) -> N
 def test_cost_counts(server: TestServer, project: Path) -> None:
     """Its tokens are paid for out of the same purse, and stated apart."""
     run = ak.run(write_run(project, server.url), out=project / "run", price="1:1")
-    costs = {purpose: one["cost"] for purpose, one in run.tasks["quiz"].manifest["calls"].items()}
+    costs = {
+        purpose: usage["cost"] for purpose, usage in run.tasks["quiz"].manifest["calls"].items()
+    }
     assert set(costs) == {"solve", "fallback:quiz"}
     assert all(cost > 0 for cost in costs.values())
 
 
-def test_audit_and_report_hold_it_against_the_rule(
+def test_audit_and_report_compare_it_with_the_rule(
     server: TestServer, project: Path, call: Call
 ) -> None:
     """The rule by itself is a line among the other rules, with what it reads without the
@@ -581,13 +539,13 @@ def test_audit_and_report_hold_it_against_the_rule(
     """
     ak.run(write_run(project, server.url), out=project / "run")
     result = call("audit", project / "run", "--json").json["audit"]["tasks"][0]
-    rules = {one["name"]: (one["kind"], one["correct"]) for one in result["readers"]}
+    rules = {reader["name"]: (reader["kind"], reader["correct"]) for reader in result["readers"]}
     assert (rules["stated_answer/fallback"], rules["stated_answer"]) == (("own", 8), ("rule", 6))
     assert call("report", project / "run", "-o", project / "run.html").code == 0
     run = ak.load_run(project / "run")
     audits = {key: audit_task(SampleTable(run, task_run)) for key, task_run in run.tasks.items()}
     (task,) = dump(build_overview(run, audits, run_id="r0", label="run"))["tasks"]
-    lines = {one["name"]: (one["kind"], one["value"]) for one in task["plots"]["rules"]}
+    lines = {line["name"]: (line["kind"], line["value"]) for line in task["plots"]["rules"]}
     assert lines["stated_answer/fallback"] == ("own", 0.5)
     assert lines["stated_answer"] == ("rule", 0.375)
     assert (task["rule"], task["scorer"]) == (
@@ -597,31 +555,18 @@ def test_audit_and_report_hold_it_against_the_rule(
     assert task["headline"]["note"].endswith("50.00 % with it and 37.50 % without it.")
 
 
-def test_imported_completions_are_looked_at_again(
+def test_the_fallback_reads_imported_completions(
     server: TestServer, project: Path, call: Call
 ) -> None:
     """A log of another tool, imported and given a fallback: where they said right, we do now,
     too.
     """
+    shared = {"question": "?", "options": ["x", "yy"], "score": 1}
     rows = [
-        {
-            "id": "a",
-            "question": "?",
-            "options": ["x", "yy"],
-            "answer": "A",
-            "output": "A",
-            "score": 1,
-        },
-        {
-            "id": "b",
-            "question": "?",
-            "options": ["x", "yy"],
-            "answer": "B",
-            "output": "Hm [B].",
-            "score": 1,
-        },
+        {**shared, "id": "a", "answer": "A", "output": "A"},
+        {**shared, "id": "b", "answer": "B", "output": "Hm [B]."},
     ]
-    (project / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(project / "log.jsonl", rows)
     assert call("import", "plain", project / "log.jsonl", "--out", project / "mine").code == 0
     (file,) = [
         path for path in (project / "mine").glob("*.yaml") if "extraction:" in path.read_text()
@@ -630,6 +575,7 @@ def test_imported_completions_are_looked_at_again(
     fallback = f'extraction: {{rule: stated_answer, fallback: "{server.url}#m-small"}}'
     file.write_text(file.read_text().replace("extraction: stated_answer", fallback))
     run = ak.run(project / "mine", out=project / "run")
-    ((before,), (after,)) = (list(one.tasks.values()) for one in (alone, run))
+    (before,) = alone.tasks.values()
+    (after,) = run.tasks.values()
     assert (before.totals["theirs"]["both_right"], after.totals["theirs"]["both_right"]) == (1, 2)
     assert count_asked(server) == (0, 1)

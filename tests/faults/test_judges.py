@@ -16,13 +16,9 @@ from answerkey.models.store import CallStore
 from answerkey.testing import Reply, TestServer
 from answerkey.testing.replies import Messages
 
-SOLVER = {
-    "type": "single_turn_solver",
-    "input_builder": {
-        "type": "chat_completion",
-        "input_messages": [{"role": "user", "content": "{{ sample.question }}"}],
-    },
-}
+from . import projects
+from .projects import describe_live_task, describe_model, describe_task, write_rows
+
 JUDGE: dict[str, Any] = {
     "type": "model_as_a_judge_scorer",
     "key": "quality",
@@ -33,6 +29,8 @@ JUDGE: dict[str, Any] = {
 }
 EXACT = {"type": "string_equals", "key": "exact", "ground_truth": "{{ sample.answer }}"}
 ROWS = [{"question": f"q{number}", "answer": f"say q{number}"} for number in range(6)]
+#: What the judge gives; it is off the scale for one row.
+SCORES = [0.5, 1.0, 0.5, None, 0.5, 0.5]
 INFER = "def infer(messages):\n    return '{\"score\": 5}'\n"
 
 
@@ -68,61 +66,21 @@ def server() -> Iterator[TestServer]:
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder with six rows; the call cache is a folder of its own."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def project(tmp_path: Path) -> Path:
+    """Return a folder with six rows."""
     folder = tmp_path / "project"
     folder.mkdir()
-    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    write_rows(folder / "rows.jsonl", ROWS)
     return folder
-
-
-def describe_model(key: str, url: str) -> dict[str, Any]:
-    """Return a model of a run file."""
-    config = {
-        "connection_type": "custom_connection",
-        "url": f"{url}/chat/completions",
-        "model_key": f"m-{key}",
-    }
-    return {"key": key, "display_name": key, "task": "chat_completion", "config": config}
 
 
 def write_run(
     folder: Path, url: str, scorers: list[dict[str, Any]] | None = None, **definition: object
 ) -> Path:
     """Write a run file with a model, a judge and a task."""
-    scorers = [EXACT, JUDGE] if scorers is None else scorers
-    plan = {
-        "models": [describe_model("mine", url), describe_model("judge", url)],
-        "datasets": [
-            {
-                "key": "rows",
-                "display_name": "Rows",
-                "source": {"type": "local", "file_path": "rows.jsonl"},
-            }
-        ],
-        "tasks": [
-            {
-                "key": "quiz",
-                "display_name": "Quiz",
-                "description": "",
-                "definition": {
-                    "dataset": {"key": "rows"},
-                    "solver": SOLVER,
-                    "scorers": scorers,
-                    **definition,
-                },
-            }
-        ],
-        "evaluation": {
-            "key": "e",
-            "display_name": "E",
-            "description": "",
-            "task_specifications": [{"task_key": "quiz", "model_key": "mine"}],
-        },
-    }
-    (folder / "run.yaml").write_text(json.dumps(plan))
-    return folder / "run.yaml"
+    models = [describe_model(key, url) for key in ("mine", "judge")]
+    task = describe_live_task(scorers=scorers or [EXACT, JUDGE], **definition)
+    return projects.write_run(folder, models, task=task)
 
 
 def read_judged(run: ak.Run) -> list[dict[str, Any]]:
@@ -141,31 +99,17 @@ def test_a_judge_scores_what_the_model_said(server: TestServer, project: Path) -
     run = ak.run(write_run(project, server.url), out=project / "run", allow_failed=1)
     result = read_judged(run)
     assert run.status == "complete"
-    assert [one["status"] for one in result] == [
-        "SCORED",
-        "SCORED",
-        "SCORED",
-        "FAILED",
-        "SCORED",
-        "SCORED",
-    ]
-    assert [one["values"]["score"] for one in result] == [0.5, 1.0, 0.5, None, 0.5, 0.5]
+    assert [score["status"] for score in result] == ["SCORED"] * 3 + ["FAILED"] + ["SCORED"] * 2
+    assert [score["values"]["score"] for score in result] == SCORES
     assert result[3]["reason"] == "JUDGE_UNREADABLE"
     assert result[3]["metadata"]["judge_text"] == write_verdict(11)
     assert (
         result[3]["metadata"]["judge_error"] == "the score is 11, and the scale goes from 0 to 10"
     )
     assert count_asked(server) == (6, 6)
-    shaped = [
-        str((request.body or {})["model"])
-        for request in server.asked.requests
-        if _has_shape(request.body)
-    ]
+    bodies = [request.body or {} for request in server.asked.requests]
+    shaped = [body["model"] for body in bodies if "response_format" in body]
     assert shaped == ["m-judge"] * 6
-
-
-def _has_shape(body: object) -> bool:
-    return isinstance(body, dict) and "response_format" in body
 
 
 def test_counts_add_up(server: TestServer, project: Path) -> None:
@@ -180,7 +124,7 @@ def test_counts_add_up(server: TestServer, project: Path) -> None:
     assert run.metrics["Mean Score"].n == 5
     assert run.metrics["Mean Score"].value == pytest.approx(0.6)
     calls = task.manifest["calls"]
-    assert {purpose: (one["calls"], one["failed"]) for purpose, one in calls.items()} == {
+    assert {purpose: (usage["calls"], usage["failed"]) for purpose, usage in calls.items()} == {
         "solve": (6, 0),
         "judge:quality": (6, 0),
     }
@@ -270,9 +214,9 @@ def test_failed_judge_call_makes_the_run_incomplete(
 
 
 def test_rows_that_are_failed_are_not_judged(server: TestServer, project: Path) -> None:
-    """A row that the dataset has wrong is asked of nobody, and FAILED for the judge as well."""
+    """A row with an error in the dataset causes no call, and is FAILED for the judge as well."""
     rows = [*ROWS[:5], {"question": "q5", "answer": None}]
-    (project / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(project / "rows.jsonl", rows)
     mcqa = {
         "type": "string_equals_mcqa",
         "ground_truth_choice": "{{ sample.answer[4] }}",
@@ -288,14 +232,12 @@ def test_each_trial_is_judged_for_itself(server: TestServer, project: Path) -> N
     trials = {"num_trials": 2}
     run = ak.run(write_run(project, server.url, [JUDGE], trials=trials), out=project / "run")
     assert count_asked(server) == (12, 12)
-    assert [one["status"] for one in read_judged(run)].count("FAILED") == 2
+    assert [score["status"] for score in read_judged(run)].count("FAILED") == 2
 
 
 def test_recorded_completions_are_judged(server: TestServer, project: Path) -> None:
     """`score` asks the judge, and no other model."""
-    (project / "said.jsonl").write_text(
-        "".join(json.dumps({"completion": "x"}) + "\n" for _ in ROWS)
-    )
+    write_rows(project / "said.jsonl", [{"completion": "x"}] * 6)
     file = write_run(project, server.url)
     run = ak.run(file, out=project / "run", allow_failed=1, completions=str(project / "said.jsonl"))
     assert run.status == "complete"
@@ -344,14 +286,12 @@ def test_dry_run_counts_the_judges(server: TestServer, project: Path) -> None:
     assert server.asked.total == 0
 
 
-def test_check_looks_at_the_judge(server: TestServer, project: Path) -> None:
+def test_check_validates_the_judge(server: TestServer, project: Path) -> None:
     """Prompts that read the sample alone are rendered on every row.
 
     A model that cannot judge is said.
     """
-    (project / "rows.jsonl").write_text(
-        json.dumps(ROWS[0]) + "\n" + json.dumps({"question": None}) + "\n"
-    )
+    write_rows(project / "rows.jsonl", [ROWS[0], {"question": None}])
     judge = JUDGE | {
         "model_key": "builtin/random",
         "user_prompt": "RATE {{ sample.question | length }}",
@@ -378,7 +318,9 @@ def test_key_of_a_judge_is_only_needed_to_ask(
 def test_cost_of_a_judge_counts(server: TestServer, project: Path) -> None:
     """The judge's tokens are paid for out of the same purse, and stated apart."""
     run = ak.run(write_run(project, server.url), out=project / "run", price="1:1")
-    costs = {purpose: one["cost"] for purpose, one in run.tasks["quiz"].manifest["calls"].items()}
+    costs = {
+        purpose: usage["cost"] for purpose, usage in run.tasks["quiz"].manifest["calls"].items()
+    }
     assert set(costs) == {"solve", "judge:quality"}
     assert all(cost > 0 for cost in costs.values())
     with pytest.raises(ak.AnswerkeyError, match="what `judge` costs is not known"):
@@ -398,7 +340,7 @@ def test_snippet_that_judges_needs_trust(
         ak.run(file, out=project / "run")
     assert caught.value.code == "E118"
     run = ak.run(file, out=project / "run", trust_code=True)
-    assert {one["values"]["score"] for one in read_judged(run)} == {0.5}
+    assert {score["values"]["score"] for score in read_judged(run)} == {0.5}
     assert run.tasks["quiz"].manifest["calls"]["judge:quality"]["calls"] == 6
     assert count_asked(server) == (6, 0)
 
@@ -406,14 +348,9 @@ def test_snippet_that_judges_needs_trust(
 def test_judge_in_memory(server: TestServer) -> None:
     """`score` asks a judge that is named by its URL; a key means nothing without a run file."""
     judge = JUDGE | {"model_key": f"{server.url}#m-judge"}
-    task = {
-        "key": "quiz",
-        "display_name": "Q",
-        "description": "",
-        "definition": {"scorers": [judge]},
-    }
+    task = describe_task(scorers=[judge])
     run = ak.score(task, ROWS, ["x"] * 6, cache_policy="no-cache")
-    assert [one["values"]["score"] for one in read_judged(run)] == [0.5, 1.0, 0.5, None, 0.5, 0.5]
+    assert [score["values"]["score"] for score in read_judged(run)] == SCORES
     assert count_asked(server) == (0, 6)
     task["definition"] = {"scorers": [JUDGE]}
     with pytest.raises(ak.SpecError, match="model `judge` is not defined"):
@@ -428,7 +365,7 @@ def test_calls_of_a_judge_are_in_the_journal(server: TestServer, project: Path) 
     with pytest.raises(ak.SolverError):
         ak.run(write_run(project, server.url), out=project / "run", max_calls=9)
     journal = CallStore(project / "run" / "calls.sqlite")
-    purposes = {one.purpose: one.calls for one in journal.sum_usage("quiz")}
+    purposes = {usage.purpose: usage.calls for usage in journal.sum_usage("quiz")}
     journal.close()
     assert purposes == {"solve": 6, "judge:quality": 3}
 

@@ -21,6 +21,8 @@ import answerkey as ak
 from answerkey.spec import job
 from answerkey.testing import Behaviour, TestServer, answer_by_hash
 
+from .projects import SCORER, describe_solver, describe_task, write_rows
+
 IS_LONG = bool(os.environ.get("ANSWERKEY_LONG"))
 KILLS = 50 if IS_LONG else 4
 POLICIES = ["no-cache", "reuse"] if IS_LONG else ["no-cache"]
@@ -28,27 +30,8 @@ SAMPLES = 600 if IS_LONG else 240
 SEED = 20_260_102
 #: Seconds that no command takes.
 LONG_WAIT = 600.0
-TASK: dict[str, Any] = {
-    "key": "quiz",
-    "display_name": "Quiz",
-    "description": "Many questions.",
-    "definition": {
-        "solver": {
-            "type": "single_turn_solver",
-            "input_builder": {
-                "type": "chat_completion",
-                "input_messages": [{"role": "user", "content": "{{ sample.question }}"}],
-            },
-        },
-        "scorers": [
-            {
-                "type": "string_equals_mcqa",
-                "ground_truth_choice": "{{ sample.answer }}",
-                "choices": ["A", "B", "C", "D"],
-            }
-        ],
-    },
-}
+SCORERS = [{**SCORER, "choices": ["A", "B", "C", "D"]}]
+TASK = describe_task(solver=describe_solver(), scorers=SCORERS)
 #: A recorded run is several chunks.
 CHUNK_ROWS = SAMPLES // 6
 #: A process that begins so kills itself instead of giving the file with a number its name.
@@ -103,12 +86,11 @@ def die_writing(project: Path, rows: int, number: int, *words: str) -> int:
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder with a task file and its rows; the cache is a folder of its own."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def project(tmp_path: Path) -> Path:
+    """Return a folder with a task file and its rows."""
     (tmp_path / "task.yaml").write_text(json.dumps(TASK))
     rows = [{"question": f"question {n}", "answer": "ABCD"[n % 4]} for n in range(SAMPLES)]
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(tmp_path / "rows.jsonl", rows)
     return tmp_path
 
 
@@ -138,14 +120,14 @@ def drop_times(value: Any) -> Any:  # noqa: ANN401  # whatever stands in a JSON 
     """Return JSON without what a clock says, and without the folder's name."""
     if isinstance(value, dict):
         clock = {"started_at", "ended_at", "latency"}
-        return {name: drop_times(one) for name, one in value.items() if name not in clock}
-    return [drop_times(one) for one in value] if isinstance(value, list) else value
+        return {name: drop_times(item) for name, item in value.items() if name not in clock}
+    return [drop_times(item) for item in value] if isinstance(value, list) else value
 
 
 def read_results(folder: Path) -> dict[str, object]:
     """Return every file of a run: scores as bytes, the others without times."""
     results: dict[str, object] = {}
-    for path in sorted(one for one in folder.rglob("*") if one.is_file()):
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         name = path.relative_to(folder).as_posix()
         if "/completions/" in name:
             results[name] = pl.read_parquet(path).drop("latency").to_dicts()
@@ -154,7 +136,7 @@ def read_results(folder: Path) -> dict[str, object]:
         else:
             results[name] = path.read_bytes()
     listed = results["run.json"]["files"]  # type: ignore[index]  # a JSON object
-    for name in [one for one in listed if "/completions/" in one]:
+    for name in [path for path in listed if "/completions/" in path]:
         listed[name] = None  # latencies are in the bytes
     return results
 
@@ -290,14 +272,12 @@ def test_a_recorded_run_that_is_killed_is_finished_by_resume(
     stopped.
     """
     task, rows = project / "scored.yaml", project / "rows.jsonl"
-    task.write_text(json.dumps(TASK | {"definition": {"scorers": TASK["definition"]["scorers"]}}))
-    said = project / "said.jsonl"
-    said.write_text(
-        "".join(json.dumps({"completion": "ABCDX"[n % 5]}) + "\n" for n in range(SAMPLES))
-    )
-    words = ["score", str(task), "--dataset", str(rows), "--completions", str(said), "--out"]
+    task.write_text(json.dumps(describe_task(scorers=SCORERS)))
+    replies = project / "said.jsonl"
+    write_rows(replies, [{"completion": "ABCDX"[n % 5]} for n in range(SAMPLES)])
+    words = ["score", str(task), "--dataset", str(rows), "--completions", str(replies), "--out"]
     monkeypatch.setattr(job, "CHUNK_ROWS", CHUNK_ROWS)
-    whole = ak.run(task, dataset=str(rows), completions=str(said), out=project / "whole")
+    whole = ak.run(task, dataset=str(rows), completions=str(replies), out=project / "whole")
     assert die_writing(project, CHUNK_ROWS, number, *words, str(project / "half")) == -9
     cut_off = ak.load_run(project / "half")
     assert cut_off.status == "running"
@@ -322,9 +302,9 @@ def test_a_second_process_on_the_same_run_is_refused(
             with Forked(
                 ["resume", str(project / "shared"), "--json"], stdout=subprocess.PIPE
             ) as process:
-                told, _ = process.communicate()
+                printed, _ = process.communicate()
             refusals.append(process.returncode)
-            refusals.append(int(json.loads(told)["errors"][0]["code"][1:]))
+            refusals.append(int(json.loads(printed)["errors"][0]["code"][1:]))
         return killer(messages)
 
     server.change(answers=resume_too)

@@ -23,6 +23,15 @@ import answerkey as ak
 from answerkey.testing import answer_by_hash
 from answerkey.testing.replies import Messages
 
+from .projects import (
+    SCORER,
+    describe_live_task,
+    describe_solver,
+    describe_task,
+    write_rows,
+    write_run,
+)
+
 IS_LONG = bool(os.environ.get("ANSWERKEY_LONG"))
 KILLS = 20 if IS_LONG else 2
 SAMPLES = 200 if IS_LONG else 60
@@ -34,18 +43,6 @@ IN_FLIGHT = 8
 #: A tenth of all requests fail and are sent again; which ones is drawn from their content.
 FAULTS = {"500": 0.05, "reset": 0.05}
 VERDICT = json.dumps({"reasoning": "because", "score": 5, "confidence": 0.5})
-SCORER = {
-    "type": "string_equals_mcqa",
-    "ground_truth_choice": "{{ sample.answer }}",
-    "choices": ["A", "B"],
-}
-SOLVER = {
-    "type": "single_turn_solver",
-    "input_builder": {
-        "type": "chat_completion",
-        "input_messages": [{"role": "user", "content": "{{ sample.question }}"}],
-    },
-}
 JUDGE = {
     "type": "model_as_a_judge_scorer",
     "model_key": "judge",
@@ -73,22 +70,15 @@ class Stage:
         """Write a file of JSON, or of JSON Lines for a list; return its path."""
         path = self.folder / name
         if isinstance(content, list):
-            path.write_text("".join(json.dumps(row) + "\n" for row in content))
+            write_rows(path, content)
         else:
             path.write_text(json.dumps(content))
         return str(path)
 
-    def write_task(self, solver: dict[str, Any] | None) -> list[str]:
+    def write_task(self, **definition: object) -> list[str]:
         """Return the arguments that name a task and its dataset."""
-        definition: dict[str, Any] = {"scorers": [SCORER]}
-        if solver:
-            definition["solver"] = solver
-        task = {"key": "quiz", "display_name": "Quiz", "description": ""}
-        return [
-            self.write("task.yaml", task | {"definition": definition}),
-            "--dataset",
-            self.write("rows.jsonl", self.rows),
-        ]
+        task = self.write("task.yaml", describe_task(scorers=[SCORER], **definition))
+        return [task, "--dataset", self.write("rows.jsonl", self.rows)]
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -125,18 +115,18 @@ class Stage:
 def prepare_recorded(stage: Stage) -> list[str]:
     """Return a command that scores recorded completions."""
     replies = [{"completion": "ABX"[number % 3]} for number in range(SAMPLES)]
-    return ["score", *stage.write_task(None), "--completions", stage.write("said.jsonl", replies)]
+    return ["score", *stage.write_task(), "--completions", stage.write("said.jsonl", replies)]
 
 
 def prepare_live(stage: Stage) -> list[str]:
     """Return a command that calls one model."""
     model = stage.write("model.yaml", stage.describe_model("model", 0))
-    return ["run", *stage.write_task(SOLVER), "--model", model]
+    return ["run", *stage.write_task(solver=describe_solver()), "--model", model]
 
 
 def prepare_matrix(stage: Stage) -> list[str]:
     """Return a command that calls three models at the same time."""
-    words = ["run", *stage.write_task(SOLVER)]
+    words = ["run", *stage.write_task(solver=describe_solver())]
     for number in range(ENDPOINTS):
         description = stage.describe_model(f"model-{number}", number)
         words += ["--model", stage.write(f"model-{number}.yaml", description)]
@@ -147,22 +137,15 @@ def prepare_batch(stage: Stage) -> list[str]:
     """Return a command that submits its calls as a batch, in which a fault is final."""
     stage.servers[0].change(faults={})
     url = f"{stage.servers[0].url}#tested"
-    return ["run", *stage.write_task(SOLVER), "--model", url, "--batch"]
+    return ["run", *stage.write_task(solver=describe_solver()), "--model", url, "--batch"]
 
 
 def prepare_judged(stage: Stage) -> list[str]:
     """Return a command whose completions are judged by a second model."""
     stage.write("rows.jsonl", stage.rows)
-    names = {"key": "quiz", "display_name": "Quiz", "description": ""}
-    definition = {"dataset": {"key": "rows"}, "solver": SOLVER, "scorers": [SCORER, JUDGE]}
-    source = {"type": "local", "file_path": "rows.jsonl"}
-    run = {
-        "models": [stage.describe_model("model", 0), stage.describe_model("judge", 1)],
-        "datasets": [{"key": "rows", "display_name": "Rows", "source": source}],
-        "tasks": [names | {"definition": definition}],
-        "evaluation": names | {"task_specifications": [{"task_key": "quiz", "model_key": "model"}]},
-    }
-    return ["run", stage.write("run.yaml", run)]
+    models = [stage.describe_model("model", 0), stage.describe_model("judge", 1)]
+    task = describe_live_task(scorers=[SCORER, JUDGE])
+    return ["run", str(write_run(stage.folder, models, task=task))]
 
 
 #: Each kind with the calls that it pays for.
@@ -176,9 +159,8 @@ KINDS: dict[str, tuple[Callable[[Stage], list[str]], int]] = {
 
 
 @pytest.fixture
-def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+def stage(tmp_path: Path) -> Iterator[Stage]:
     """Return a folder and endpoints that take some time, and fail now and then."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     with ExitStack() as stack:
         servers = []
         for number in range(ENDPOINTS):
@@ -187,17 +169,22 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
         yield Stage(tmp_path, servers)
 
 
-def start(words: list[str]) -> subprocess.Popen[Any]:
-    """Start a command of which nothing is shown."""
-    return Forked(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+def start(words: list[str], log: Path) -> subprocess.Popen[Any]:
+    """Start a command that adds what it prints to a file."""
+    with log.open("ab") as stream:
+        return Forked(words, stdout=stream, stderr=stream)
 
 
-def finish(words: list[str], out: Path) -> int:
-    """Resume a killed run; start it again where nothing says yet what was to be run."""
-    code = start(["resume", str(out)]).wait(LONG_WAIT)
-    if code == 2 and not list(out.rglob("run.json")):
-        code = start([*words, "--out", str(out)]).wait(LONG_WAIT)
-    return code
+def finish(words: list[str], out: Path, log: Path, num_runs: int) -> int:
+    """Resume what was killed; start it again if not all of its runs had begun: none had called."""
+    begun = len(list(out.rglob("run.json")))
+    code = start(["resume", str(out)], log).wait(LONG_WAIT)
+    if begun == num_runs:
+        return code
+    assert code == (3 if begun else 2), log.read_text()[-3000:]
+    if begun:  # a model of the matrix has no run to go on with
+        shutil.rmtree(out)
+    return start([*words, "--out", str(out)], log).wait(LONG_WAIT)
 
 
 def read_tables(out: Path) -> dict[str, Any]:
@@ -216,9 +203,10 @@ def test_a_run_of_any_kind_is_finished_after_a_kill_at_any_moment(stage: Stage, 
     """The numbers are those of a run without a kill, and only calls in flight are repeated."""
     prepare, calls = KINDS[kind]
     words = [*prepare(stage), "--cache-policy", "no-cache"]
-    start(["--version"]).wait(LONG_WAIT)  # the first command waits for the imports
+    log = stage.folder / "log.txt"
+    start(["--version"], log).wait(LONG_WAIT)  # the first command waits for the imports
     began = time.monotonic()
-    assert start([*words, "--out", str(stage.folder / "whole")]).wait(LONG_WAIT) == 0
+    assert start([*words, "--out", str(stage.folder / "whole")], log).wait(LONG_WAIT) == 0
     seconds = time.monotonic() - began
     assert stage.count_asked() == calls
     expected = read_tables(stage.folder / "whole")
@@ -227,7 +215,7 @@ def test_a_run_of_any_kind_is_finished_after_a_kill_at_any_moment(stage: Stage, 
     while killed < KILLS:
         before = stage.count_asked()
         out = stage.folder / f"killed-{killed}"
-        process = start([*words, "--out", str(out)])
+        process = start([*words, "--out", str(out)], log)
         try:
             process.wait(draws.uniform(0, seconds))
         except subprocess.TimeoutExpired:
@@ -236,7 +224,7 @@ def test_a_run_of_any_kind_is_finished_after_a_kill_at_any_moment(stage: Stage, 
             seconds *= 0.9
             shutil.rmtree(out)
             continue
-        assert finish(words, out) == 0
+        assert finish(words, out, log, len(expected)) == 0, log.read_text()[-3000:]
         assert read_tables(out) == expected
         repeated = stage.count_asked() - before - calls
         assert 0 <= repeated <= ENDPOINTS * IN_FLIGHT * (kind != "batch")

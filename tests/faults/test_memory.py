@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import zstandard
+from tests.forked import Forked
 
 from answerkey.testing import Behaviour, TestServer
 
@@ -39,15 +40,15 @@ def measure(name):
 
 url, count = sys.argv[1], int(sys.argv[2])
 connection = Connection("m", APIS["chat"], url + "/chat/completions", "m", max_concurrent=count)
-asked = [[{"role": "user", "content": f"question {number}"}] for number in range(count)]
-calls = [Call(call_key(connection, one, 0), str(number), 0, one) for number, one in enumerate(asked)]
+prompts = [[{"role": "user", "content": f"question {number}"}] for number in range(count)]
+calls = [Call(call_key(connection, one, 0), str(n), 0, one) for n, one in enumerate(prompts)]
 ssl.create_default_context()
 before = measure("VmRSS")
 with ModelClient(connection, CallSettings(limits=Limits(max_concurrent=count))) as client:
     client.endpoint.concurrency.size = count
-    said = client.complete(calls)
-print(json.dumps({"megabytes": measure("VmHWM") - before, "errors": sorted({one.error for one in said})}))
-"""  # noqa: E501 - the text as it is written
+    errors = {completion.error for completion in client.complete(calls)}
+print(json.dumps({"megabytes": measure("VmHWM") - before, "errors": sorted(errors)}))
+"""
 
 
 @pytest.mark.parametrize("count", [1, MANY])
@@ -66,15 +67,15 @@ def test_a_body_made_to_fill_memory_does_not(count: int) -> None:
 READ_MEGABYTES = 300
 #: How large the one line is that a small file holds.
 LINE_BYTES = (3 * 10**9) if os.environ.get("ANSWERKEY_LONG") else 64 * 10**6
-#: Carries out a command, and prints the most memory it took, in megabytes, on the last line.
-READ = r"""
-import sys
-from answerkey.cli import main
+#: Lets a command print the most memory that it took, in megabytes, on its last line.
+PRINT_PEAK = r"""
+import atexit
 
-code = main(sys.argv[1:])
-lines = open("/proc/self/status").read().splitlines()
-print(next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) // 1024)
-sys.exit(code)
+def print_peak():
+    lines = open("/proc/self/status").read().splitlines()
+    print(next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) // 1024)
+
+atexit.register(print_peak)
 """
 ROW = '{"doc_id": 0, "question": "q", "options": ["x", "y"], "answer": "A", "completion": "A"}'
 LONG_LINE = "the line has more than 32 MB; if that is meant, set `ANSWERKEY_MAX_LINE=0.128`"
@@ -92,12 +93,14 @@ def write_bomb(path: Path, before: str, after: str) -> None:
     """Write a small file that expands to a text with very many letters in it."""
     with ExitStack() as stack:
         if path.suffix == ".gz":
-            out: Any = stack.enter_context(gzip.open(path, "wb"))
+            out: Any = stack.enter_context(gzip.open(path, "wb", compresslevel=1))
         elif path.suffix == ".zst":
             raw = stack.enter_context(path.open("wb"))
             out = stack.enter_context(zstandard.ZstdCompressor().stream_writer(raw))
         else:
-            archive = stack.enter_context(zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED))
+            archive = stack.enter_context(
+                zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1)
+            )
             archive.writestr(
                 "header.json", '{"version": 2, "status": "success", "eval": {"task": "t"}}'
             )
@@ -124,12 +127,7 @@ def write_bomb(path: Path, before: str, after: str) -> None:
         ("score small.jsonl --completions BOMB", "a.jsonl.gz", '{"completion": "', LONG_LINE),
         ("import plain BOMB --out out", "a.jsonl.gz", '{"question": "', LONG_LINE),
         ("import lm-eval BOMB --out out", "samples_a.jsonl.gz", '{"doc_id": "', LONG_LINE[9:]),
-        (
-            "import promptfoo BOMB --out out",
-            "a.json.zst",
-            '{"results": {"results": ["',
-            NO_JSON,
-        ),
+        ("import promptfoo BOMB --out out", "a.json.zst", '{"results": {"results": ["', NO_JSON),
         ("import inspect BOMB --out out", "a.eval", '{"id": "', LONG_LINE.replace("line", "file")),
     ],
 )
@@ -142,21 +140,19 @@ def test_a_file_made_to_fill_memory_does_not(
     write_bomb(tmp_path / name, before, '"}')
     (tmp_path / "small.jsonl").write_text(f"{ROW}\n", encoding="utf-8")
     words = [name if word == "BOMB" else word for word in command.split()]
-    settings = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
-    done = subprocess.run(
-        [sys.executable, "-c", READ, *words],
-        check=False,
-        capture_output=True,
+    with Forked(
+        words,
+        first=PRINT_PEAK,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=1200,
         cwd=tmp_path,
-        env=settings,
-    )
-    assert done.returncode == 2
-    printed = done.stdout + done.stderr
-    assert "error[E202]" in printed
-    assert message in printed
-    assert f"--> {name}" in printed
-    is_whole = ".json." in name
-    limit = WHOLE_MEGABYTES if is_whole else READ_MEGABYTES
-    assert int(done.stdout.splitlines()[-1]) < limit
+        env=os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")},
+    ) as process:
+        out, err = process.communicate(timeout=1200)
+    assert process.returncode == 2
+    assert "error[E202]" in out + err
+    assert message in out + err
+    assert f"--> {name}" in out + err
+    limit = WHOLE_MEGABYTES if ".json." in name else READ_MEGABYTES
+    assert int(out.splitlines()[-1]) < limit

@@ -14,65 +14,34 @@ from answerkey.models.connections import connect
 from answerkey.spec import Options, load_model
 from answerkey.testing import Reply, TestServer
 
+from .projects import SCORER, describe_live_task, describe_model, write_rows, write_run
+
 KEY = "sk-canary-0123456789abcdef"
-SOLVER = {
-    "type": "single_turn_solver",
-    "input_builder": {
-        "type": "chat_completion",
-        "input_messages": [{"role": "user", "content": "{{ sample.question }}"}],
-    },
-}
-SCORER = {
-    "type": "string_equals_mcqa",
-    "ground_truth_choice": "{{ sample.answer }}",
-    "choices": ["A", "B"],
-}
-TASK: dict[str, Any] = {
-    "key": "quiz",
-    "display_name": "Quiz",
-    "description": "Ten questions.",
-    "definition": {"dataset": {"key": "rows"}, "solver": SOLVER, "scorers": [SCORER]},
-}
+TASK = describe_live_task()
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return an empty project folder with ten questions; the cache is a folder of its own."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def project(tmp_path: Path) -> Path:
+    """Return a folder with a task and ten questions."""
     folder = tmp_path / "project"
     folder.mkdir()
     rows = [{"question": f"q{n}", "answer": "AB"[n % 2]} for n in range(10)]
-    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(folder / "rows.jsonl", rows)
+    (folder / "task.yaml").write_text(json.dumps(TASK))
     return folder
 
 
-def write_run(folder: Path, url: str, temperature: float = 0.5) -> None:
+def write_keyed_run(folder: Path, url: str) -> None:
     """Write a run file whose model has its key from the environment."""
-    model = {
-        "key": "mine",
-        "display_name": "Mine",
-        "task": "chat_completion",
-        "generation": {"temperature": temperature, "stop": ["\n"]},
-        "config": {
-            "connection_type": "custom_connection",
-            "url": f"{url}/chat/completions",
-            "model_key": "m",
-            "api_key": "<< secrets.MY_KEY >>",
-        },
-    }
-    source = {"type": "local", "file_path": "rows.jsonl"}
-    plan = {
-        "models": [model],
-        "datasets": [{"key": "rows", "display_name": "Rows", "source": source}],
-        "tasks": [TASK],
-        "evaluation": {
-            "key": "e",
-            "display_name": "E",
-            "description": "",
-            "task_specifications": [{"task_key": "quiz", "model_key": "mine"}],
-        },
-    }
-    (folder / "run.yaml").write_text(json.dumps(plan))
+    model = describe_model("mine", url, api_key="<< secrets.MY_KEY >>")
+    model["generation"] = {"temperature": 0.5, "stop": ["\n"]}
+    write_run(folder, [model], task=TASK)
+
+
+def run_task(project: Path, url: str, out: str = "run", **options: Any) -> ak.Run:  # noqa: ANN401  # of `run`
+    """Run the task file over the questions, against the model `m` of an endpoint."""
+    options |= {"dataset": str(project / "rows.jsonl"), "model": f"{url}#m"}
+    return ak.run(project / "task.yaml", out=project / out, **options)
 
 
 def stop(stage: str, done: int, total: int) -> None:
@@ -91,7 +60,7 @@ def test_a_model_of_a_run_file_is_found_again_with_its_key(
     """
     monkeypatch.setenv("MY_KEY", KEY)
     with TestServer("A") as server:
-        write_run(project, server.url)
+        write_keyed_run(project, server.url)
         with pytest.raises(KeyboardInterrupt):
             ak.run(project, out=project / "run", progress=stop)
         assert (project / "run" / "calls.sqlite").exists()
@@ -112,17 +81,17 @@ def test_a_model_that_is_not_the_same_any_more_is_refused(
 ) -> None:
     """Half of the answers from another endpoint is no result."""
     monkeypatch.setenv("MY_KEY", KEY)
-    with TestServer("A") as server, TestServer("B") as other:
-        write_run(project, server.url)
+    with TestServer("A") as server, TestServer("B") as elsewhere:
+        write_keyed_run(project, server.url)
         with pytest.raises(KeyboardInterrupt):
             ak.run(project, out=project / "run", progress=stop)
-        write_run(project, other.url)
+        write_keyed_run(project, elsewhere.url)
         with pytest.raises(
             ak.RunError, match="its model `mine` is not the same any more"
         ) as caught:
             ak.resume(project / "run")
         assert caught.value.code == "E507"
-        assert other.asked.total == 0
+        assert elsewhere.asked.total == 0
 
 
 def tamper(project: Path, old: str, new: str) -> None:
@@ -145,17 +114,9 @@ def test_a_run_folder_cannot_send_a_key_to_a_host_of_its_choice(
     """A host in `run.json` is not one that the caller named: no key goes there, the project's
     neither.
     """
-    (project / "task.yaml").write_text(json.dumps(TASK))
     with TestServer("A") as server:
-        model, dataset = f"{server.url}#m", str(project / "rows.jsonl")
         with pytest.raises(KeyboardInterrupt):
-            ak.run(
-                project / "task.yaml",
-                dataset=dataset,
-                model=model,
-                out=project / "run",
-                progress=stop,
-            )
+            run_task(project, server.url, progress=stop)
         tamper(project, server.url, "https://collector.example/v1")
     manifest = json.loads((project / "run" / "run.json").read_text())
     source = json.loads((project / "run" / "tasks" / "quiz" / "task.json").read_text())
@@ -190,12 +151,10 @@ def test_an_env_file_beside_the_run_cannot_redirect_a_provider(
 
 def test_calls_that_failed_are_asked_again_and_no_others(project: Path) -> None:
     """An incomplete run keeps its journal; `resume` asks only what has no answer."""
-    (project / "task.yaml").write_text(json.dumps(TASK))
     answers: dict[str, str | Reply] = {f"q{n}": "A" for n in range(10)}
     broken = {**answers, "q3": Reply(status=400), "q7": Reply(status=400)}
     with TestServer(broken) as server:
-        model, dataset = f"{server.url}#m", str(project / "rows.jsonl")
-        first = ak.run(project / "task.yaml", dataset=dataset, model=model, out=project / "run")
+        first = run_task(project, server.url)
         assert first.status == "incomplete"
         assert first.tasks["quiz"].counts["errors"] == 2
         server.forget()
@@ -211,27 +170,16 @@ def test_a_change_of_scorers_alone_asks_nothing(project: Path) -> None:
     """Under `reuse`, the next run with the same prompts is answered from the cache, whatever scores
     it.
     """
-    (project / "task.yaml").write_text(json.dumps(TASK))
-    dataset = str(project / "rows.jsonl")
     with TestServer("A") as server:
-        model = f"{server.url}#m"
-        file = project / "task.yaml"
-        reuse: dict[str, Any] = {"dataset": dataset, "model": model, "cache_policy": "reuse"}
-        ak.run(file, out=project / "one", **reuse)
-        changed = {**SCORER, "ground_truth_choice": "B", "key": "other"}
-        definition = {**TASK["definition"], "scorers": [changed]}
-        (project / "task.yaml").write_text(json.dumps({**TASK, "definition": definition}))
-        second = ak.run(file, out=project / "two", **reuse)
+        run_task(project, server.url, "one", cache_policy="reuse")
+        scorer = {**SCORER, "ground_truth_choice": "B", "key": "other"}
+        changed = describe_live_task(scorers=[scorer])
+        (project / "task.yaml").write_text(json.dumps(changed))
+        second = run_task(project, server.url, "two", cache_policy="reuse")
         assert server.asked.total == 10
         assert set(second.tasks["quiz"].completions["source"]) == {"cache"}
         assert second.metrics["Accuracy"].value == 0.0
-        ak.run(
-            project / "task.yaml",
-            dataset=dataset,
-            model=model,
-            out=project / "three",
-            cache_policy="update",
-        )
+        run_task(project, server.url, "three", cache_policy="update")
         assert server.asked.total == 20
 
 
@@ -239,16 +187,9 @@ def test_a_cache_that_cannot_be_used_is_a_notice_of_the_run(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The run is complete, and says that every call was asked."""
-    (project / "task.yaml").write_text(json.dumps(TASK))
     (project / "file").write_text("in the way")
     monkeypatch.setenv("XDG_CACHE_HOME", str(project / "file"))
     with TestServer("A") as server:
-        run = ak.run(
-            project / "task.yaml",
-            dataset=str(project / "rows.jsonl"),
-            model=f"{server.url}#m",
-            out=project / "run",
-            cache_policy="update",
-        )
+        run = run_task(project, server.url, cache_policy="update")
     assert run.status == "complete"
     assert any("the call cache" in notice for notice in run.manifest["notices"])

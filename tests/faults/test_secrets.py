@@ -17,6 +17,8 @@ from answerkey.models.model import LiveModel
 from answerkey.testing import Reply, TestServer
 from answerkey.testing.replies import Messages
 
+from .projects import describe_live_task, describe_model, write_rows, write_run
+
 KEY = "sk-canary-0123456789abcdef"
 HEADER = "hdr-canary-fedcba9876543210"
 PROJECT = "own-canary-5566778899aabbcc"
@@ -27,12 +29,12 @@ Call = Callable[..., Any]
 def tell_on_the_caller(messages: Messages) -> str | Reply:
     """Send the keys back in every way that a reply has."""
     question = str(messages[-1]["content"])
-    said = json.dumps(
+    body = json.dumps(
         {"choices": [{"message": {"role": "assistant", "content": f"A {' '.join(CANARIES)}"}}]}
     )
     raws = {
-        "q0": Reply(body=said.encode()),
-        "q1": Reply(body=said.replace("-", "\\u002d").encode()),
+        "q0": Reply(body=body.encode()),
+        "q1": Reply(body=body.replace("-", "\\u002d").encode()),
         "q2": Reply(body=f"<html>{KEY} {HEADER} {PROJECT}".encode()),
         "q3": Reply(
             body=json.dumps({"error": {"message": f"bad key {KEY}"}, "h": HEADER}).encode(),
@@ -44,55 +46,10 @@ def tell_on_the_caller(messages: Messages) -> str | Reply:
 
 def write_project(folder: Path, url: str) -> None:
     """Write a project with a key of the caller, a secret header and a secret of its own."""
-    rows = [{"question": f"q{number}", "answer": "A"} for number in range(6)]
-    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    message = {"role": "user", "content": "{{ sample.question }}"}
-    solver = {"type": "single_turn_solver", "input_builder": {"type": "chat_completion"}}
-    solver["input_builder"] |= {"input_messages": [message]}  # type: ignore[operator]  # it is a mapping
-    scorer = {
-        "type": "string_equals_mcqa",
-        "ground_truth_choice": "{{ sample.answer }}",
-        "choices": ["A", "B"],
-    }
-    plan = {
-        "secrets": {"OWN": PROJECT},
-        "models": [
-            {
-                "key": "mine",
-                "display_name": "Mine",
-                "task": "chat_completion",
-                "config": {
-                    "connection_type": "custom_connection",
-                    "url": f"{url}/chat/completions",
-                    "model_key": "m",
-                    "api_key": "<< secrets.MY_KEY >>",
-                    "custom_headers": {"X-Extra": "$EXTRA_TOKEN", "X-Own": "<< secrets.OWN >>"},
-                },
-            }
-        ],
-        "datasets": [
-            {
-                "key": "rows",
-                "display_name": "Rows",
-                "source": {"type": "local", "file_path": "rows.jsonl"},
-            }
-        ],
-        "tasks": [
-            {
-                "key": "quiz",
-                "display_name": "Quiz",
-                "description": "",
-                "definition": {"dataset": {"key": "rows"}, "solver": solver, "scorers": [scorer]},
-            }
-        ],
-        "evaluation": {
-            "key": "e",
-            "display_name": "E",
-            "description": "",
-            "task_specifications": [{"task_key": "quiz", "model_key": "mine"}],
-        },
-    }
-    (folder / "run.yaml").write_text(json.dumps(plan))
+    write_rows(folder / "rows.jsonl", [{"question": f"q{n}", "answer": "A"} for n in range(6)])
+    headers = {"X-Extra": "$EXTRA_TOKEN", "X-Own": "<< secrets.OWN >>"}
+    model = describe_model("mine", url, api_key="<< secrets.MY_KEY >>", custom_headers=headers)
+    write_run(folder, [model], task=describe_live_task(), secrets={"OWN": PROJECT})
 
 
 @pytest.fixture
@@ -104,11 +61,7 @@ def server() -> Iterator[TestServer]:
 
 @pytest.fixture
 def project(tmp_path: Path, server: TestServer, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a project.
-
-    Keys of the caller are in the environment, the cache is a folder of its own.
-    """
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    """Return a project; keys of the caller are in the environment."""
     monkeypatch.setenv("MY_KEY", KEY)
     monkeypatch.setenv("EXTRA_TOKEN", HEADER)
     (tmp_path / "project").mkdir()
@@ -163,12 +116,12 @@ def test_keys_are_in_no_sink_of_a_run(
     ]
     server.change(answers="A")
     done += [call("-v", "resume", run)]
-    assert [(one.code, one.err) for one in done[2:] if one.code] == []
-    require_hidden(caplog.text, *(one.out + one.err for one in done))
+    assert [(command.code, command.err) for command in done[2:] if command.code] == []
+    require_hidden(caplog.text, *(command.out + command.err for command in done))
     require_hidden_files(project.parent)
 
 
-def test_keys_are_in_no_error_whoever_words_it(
+def test_keys_are_in_no_error_message(
     project: Path, server: TestServer, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A refused key, and a bug that puts a key into its exception: not on stderr, in JSON or a
@@ -176,7 +129,7 @@ def test_keys_are_in_no_error_whoever_words_it(
     """
     server.change(api_key="another")
     refused = [call("-v", "run", project, "--out", project / name, "--json") for name in "ab"]
-    assert [one.json["errors"][0]["code"] for one in refused] == ["E304", "E304"]
+    assert [command.json["errors"][0]["code"] for command in refused] == ["E304", "E304"]
 
     def fail(self: LiveModel, *_: object, **__: object) -> NoReturn:
         sent = self.connection.reveal_headers()
@@ -188,7 +141,7 @@ def test_keys_are_in_no_error_whoever_words_it(
         "Traceback" in bug.err and "cannot send" in bug.err and "***" in bug.err for bug in bugs
     )
     assert [bug.code for bug in bugs] == [70, 70]
-    require_hidden(*(one.out + one.err for one in (*refused, *bugs)))
+    require_hidden(*(command.out + command.err for command in (*refused, *bugs)))
     require_hidden_files(project.parent)
 
 
@@ -208,8 +161,8 @@ def test_an_address_with_a_key_is_refused_and_not_shown(
     ]
     done += [call("-v", "run", project, "--model", f"{url}#m", "--out", project / "run", "--json")]
     assert "E117" in done[0].out
-    assert all(one.code == 2 for one in done)
-    require_hidden(*(one.out + one.err for one in done))
+    assert all(command.code == 2 for command in done)
+    require_hidden(*(command.out + command.err for command in done))
     assert not (project / "run").exists()
 
 
@@ -217,13 +170,13 @@ def test_an_address_with_a_key_is_refused_and_not_shown(
 def test_a_redirect_to_another_host_carries_no_key(
     project: Path, server: TestServer, call: Call, status: str
 ) -> None:
-    """The other host is never asked at all, by calls, and the reason is told."""
-    with TestServer("A") as other:
-        elsewhere = f"{other.url}/chat/completions"
+    """The other host receives no request at all, and the reason is reported."""
+    with TestServer("A") as stranger:
+        elsewhere = f"{stranger.url}/chat/completions"
         server.change(faults={status: 1.0}, faulty_attempts=None, redirect_to=elsewhere)
         done = call("run", project, "--out", project / "run")
-        assert other.asked.total == 0
-        assert not find_places(other.asked, KEY)
+        assert stranger.asked.total == 0
+        assert not find_places(stranger.asked, KEY)
     assert done.code != 0
     assert "redirects to another" in done.out + done.err  # the table is as wide as the terminal
 
@@ -310,23 +263,21 @@ def test_a_secret_of_an_address_is_in_no_sink(
         pytest.skip("it is the name of a folder")
     words = [word.format(at(secret)[position]) for word in command.split()]
     done = [call("-v", *words), call(*words, "--json")]
-    assert [one.code for one in done] == [2, 2]
-    assert [one.err for one in done if secret in one.out + one.err] == []
-    assert find_in_files(project.parent, secret) == []
+    assert [called.code for called in done] == [2, 2]
+    require_absent(secret, done, project.parent)
 
 
-def find_in_files(folder: Path, secret: str) -> list[Path]:
-    """Return the files that hold a text, or are named by it; Parquet is unpacked."""
+def require_absent(secret: str, done: list[Any], folder: Path | None = None) -> None:
+    """Hold that no stream of a command and no file, Parquet unpacked, has a text or its name."""
     import polars as pl
 
-    results = []
-    for path in folder.rglob("*"):
-        content = path.read_bytes() if path.is_file() else b""
+    assert [called.err for called in done if secret in called.out + called.err] == []
+    for path in folder.rglob("*") if folder else ():
+        assert secret not in path.name
+        if path.is_file():
+            assert secret.encode() not in path.read_bytes(), path
         if path.suffix == ".parquet":
-            content += str(pl.read_parquet(path).to_dicts()).encode()
-        if secret.encode() in content or secret in path.name:
-            results.append(path)
-    return results
+            assert secret not in str(pl.read_parquet(path).to_dicts()), path
 
 
 @pytest.mark.parametrize(
@@ -358,10 +309,10 @@ def test_a_secret_of_an_address_in_a_file_is_in_no_sink(
     }
     (project / "run.yaml").write_text(json.dumps(plan))
     done = [call("-v", "run", project, "--out", project / "run"), call("check", project, "--json")]
-    assert [one.code for one in done] == [2, 2]
+    assert [called.code for called in done] == [2, 2]
     assert "E117" in done[0].err
     assert "E117" in done[1].out
-    assert [one.err for one in done if secret in one.out + one.err] == []
+    require_absent(secret, done)
     assert not (project / "run").exists()
 
 
@@ -412,9 +363,8 @@ def test_a_presigned_dataset_is_used_and_its_signature_stored_nowhere(
         call("export", "run", "--to", "jsonl", "-o", "rows-out.jsonl"),
     ]
     done += [call("rescore", "run", "--out", "again"), call("runs", ".", "--json")]
-    assert [(one.code, one.err) for one in done if one.code] == []
-    assert [one.err for one in done if secret in one.out + one.err] == []
-    assert find_in_files(project.parent, secret) == []
+    assert [(called.code, called.err) for called in done if called.code] == []
+    require_absent(secret, done, project.parent)
 
 
 @pytest.mark.parametrize(
@@ -444,8 +394,8 @@ def test_an_exception_of_a_library_shows_no_secret(
     """A bug whose words hold addresses: not on stderr, in JSON, or in the traceback of `-v`."""
 
     def fail(*_: object, **__: object) -> NoReturn:
-        said = "GET http://me:{0}@host/x?a=1&sas_token={0} refused", "me:{0}@host"
-        raise RuntimeError(said[0].format("zQbugX")) from KeyError(said[1].format("zQbugX"))
+        texts = "GET http://me:{0}@host/x?a=1&sas_token={0} refused", "me:{0}@host"
+        raise RuntimeError(texts[0].format("zQbugX")) from KeyError(texts[1].format("zQbugX"))
 
     monkeypatch.setattr(LiveModel, "complete", fail)
     done = call("-v", "run", project, "--out", project / "run", "--json")
@@ -454,5 +404,5 @@ def test_an_exception_of_a_library_shows_no_secret(
     assert "KeyError: '***@host'" in done.err
     shown = [line for line in (done.out + done.err).splitlines() if "zQbugX" in line]
     assert [
-        line for line in shown if "said[0].format" not in line
+        line for line in shown if "texts[0].format" not in line
     ] == []  # the line of source that raised

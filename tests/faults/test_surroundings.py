@@ -1,4 +1,4 @@
-"""What the machine says no to is told as such, and nothing is half written."""
+"""What the operating system refuses is reported as that, and no file is half written."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def words(project: Path, *more: str) -> list[str]:
     return ["score", str(project / "task.yaml"), "--dataset", str(project / "rows.jsonl"), *more]
 
 
-def test_a_full_standard_output_is_told_not_called_a_bug(project: Path) -> None:
+def test_a_full_standard_output_is_an_error_and_no_bug(project: Path) -> None:
     """Writing the summary to a full device is E502, exit 2."""
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
@@ -61,7 +61,7 @@ def test_a_full_standard_output_is_told_not_called_a_bug(project: Path) -> None:
 
 
 @pytest.mark.parametrize("out", ["x" * 300, "rows.jsonl", "rows.jsonl/run"])
-def test_a_folder_that_cannot_be_made_is_told(
+def test_a_folder_that_cannot_be_created_is_an_error(
     project: Path, out: str, call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A name that is too long, a file in the way: E502, exit 2, and the file is as it was."""
@@ -116,7 +116,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
         ("show done --summary FILE", "summary.md"),
     ],
 )
-def test_a_file_without_room_is_told_and_not_left_behind(
+def test_a_file_without_room_is_an_error_and_is_not_left_behind(
     project: Path,
     call: Callable[..., Any],
     command: str,
@@ -129,9 +129,9 @@ def test_a_file_without_room_is_told_and_not_left_behind(
     Path("asked.yaml").write_text(task)
     assert call(*words(project, "--out", "done")).code == 0
     before = sorted(path.name for path in project.iterdir())
-    asked = command.replace("FILE", file).split()
+    arguments = command.replace("FILE", file).split()
     with Forked(
-        asked, first=NO_ROOM, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        arguments, first=NO_ROOM, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         _, err = process.communicate()
     assert process.returncode == 2

@@ -48,7 +48,7 @@ class Worker:
         sent, came = self._process.stdin, self._process.stdout
         assert sent is not None
         assert came is not None
-        sent.write(b"".join(_LENGTH.pack(len(one)) + one for one in (name.encode(), raw)))
+        sent.write(b"".join(_LENGTH.pack(len(part)) + part for part in (name.encode(), raw)))
         sent.flush()
         if not select.select([came], [], [], SECONDS)[0]:
             self._process.kill()
@@ -60,11 +60,11 @@ class Worker:
         """Return how the process ended, and the last of what it wrote."""
         code = self._process.wait()
         self._said.seek(max(0, self._said.seek(0, os.SEEK_END) - 10_000))
-        told = self._said.read()
+        output = self._said.read()
         for stream in (self._said, self._process.stdin, self._process.stdout):
             if stream is not None:
                 _close(stream)
-        return code, told
+        return code, output
 
 
 def _close(stream: IO[bytes]) -> None:
@@ -89,9 +89,9 @@ def check_apart(name: str, raw: bytes) -> None:
         _WORKERS.pop().end()
         raise
     if result is None:
-        code, told = _WORKERS.pop().end()
-        is_foreign = code == -signal.SIGABRT and any(words in told for words in FOREIGN_ENDS)
-        assert is_foreign, f"the process ended with {code}: {told.decode(errors='replace')}"
+        code, output = _WORKERS.pop().end()
+        is_foreign = code == -signal.SIGABRT and any(words in output for words in FOREIGN_ENDS)
+        assert is_foreign, f"the process ended with {code}: {output.decode(errors='replace')}"
     assert not result, result.decode(errors="replace")
 
 
@@ -123,12 +123,12 @@ def serve() -> None:
     while head := sent.read(_LENGTH.size):
         name = sent.read(*_LENGTH.unpack(head)).decode()
         raw = sent.read(*_LENGTH.unpack(sent.read(_LENGTH.size)))
-        told = b""
+        answer = b""
         try:
             find_law(name)(raw)
         except Exception:  # noqa: BLE001 - whatever it is, it broke the law
-            told = traceback.format_exc().encode()
-        answers.write(_LENGTH.pack(len(told)) + told)
+            answer = traceback.format_exc().encode()
+        answers.write(_LENGTH.pack(len(answer)) + answer)
         answers.flush()
 
 

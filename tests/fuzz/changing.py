@@ -58,9 +58,9 @@ def _list_holders(value: object) -> Iterator[Holder]:
             yield from _list_holders(inner)
 
 
-def _change(holder: Holder, others: list[Holder], random: Random) -> None:
+def _change(holder: Holder, holders: list[Holder], random: Random) -> None:
     """Change one entry: another value, one from elsewhere, a missing one, or one more."""
-    odd = random.choice([*ODD_VALUES, *random.sample(others, min(3, len(others)))])
+    odd = random.choice([*ODD_VALUES, *random.sample(holders, min(3, len(holders)))])
     odd = json.loads(json.dumps(odd))  # a copy: a value must not hold itself
     way = random.randrange(8) if holder else 0
     if isinstance(holder, dict):

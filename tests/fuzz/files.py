@@ -26,32 +26,9 @@ from answerkey.spec.nodes import (
     walk_scalars,
 )
 
-from .law import HERE, Law, open_folder, refusing, require_error
+from .law import HERE, Law, list_words, open_folder, refusing, require_error
 
 ROOT = HERE.parents[1]
-YAML_WORDS = (
-    b": ", b"- ", b"\n  ", b"? ", b"&a ", b"*a", b"<<: *a", b"!include x.yaml",
-    b"!!python/object:os",
-    b"!!map ", b"|\n", b">-\n", b'"', b"'", b"{", b"}", b"[", b"]", b"#", b"---\n", b"...\n",
-    b"%YAML 1.1\n",
-    b"~", b"null", b"1e999", b".nan", b"0x1F", b"\\ud800", b"\\x00", b"$ref: ", b"$HOME",
-    b"<< config.x >>",
-    b"{{ sample.a }}", b"\t", b"\xef\xbb\xbf", b"\xc2\x85", b"\xe2\x80\xa8",
-)  # fmt: skip
-KEYS = (
-    "key", "display_name", "description", "definition", "dataset", "solver", "type",
-    "single_turn_solver",
-    "input_builder", "chat_completion", "input_messages", "role", "user", "content", "scorers",
-    "metrics",
-    "filters", "string_equals_mcqa", "ground_truth_choice", "choices", "options", "extraction",
-    "pattern",
-    "datasets", "tasks", "evaluation", "task_specifications", "task_key", "model_key",
-    "builtin/random",
-    "config", "config_spec", "models", "source", "local", "inline", "rows", "file_path",
-    "num_trials",
-    "actions", "policies", "op", "expression", "value", "generation_config", "seed", "num_samples",
-    "variants", "choice_order", "repetitions", "min", "max", "default",
-)  # fmt: skip
 ROWS = (
     {
         "id": "a",
@@ -202,28 +179,11 @@ def _list_packed(pack: Callable[[bytes], bytes]) -> list[bytes]:
 
 def make_laws() -> dict[str, Law]:
     """Return the laws of this module by name."""
-    marks = (
-        b'"',
-        b'""',
-        b",",
-        b"\t",
-        b"\n",
-        b"\r\n",
-        b"\xef\xbb\xbf",
-        b"\xff\xfe",
-        b"\0",
-        b"\xe2\x80\xa8",
-        b"id",
-    )
-    json_words = (
-        b'{"', b'": ', b'", "', b"[", b"]", b"}", b"null", b"NaN", b"1e999", b"-0.0", b"\\ud800",
-        b"\n",
-        b'"id": ', b'"sample_id": ', b"1" * 400, b"[" * 60,
-    )  # fmt: skip
-    both = [*YAML_WORDS, *(key.encode() for key in KEYS)]
+    marks = [*list_words("table"), b"\xff\xfe"]
+    json_words = [*list_words("json_lines"), b"1" * 400, b"[" * 60]
     return {
-        "yaml": Law(check_yaml, list_yaml, YAML_WORDS, 150),
-        "task_file": Law(check_task_file, list_yaml, both, 100),
+        "yaml": Law(check_yaml, list_yaml, list_words("yaml"), 150),
+        "task_file": Law(check_task_file, list_yaml, list_words("yaml", "task_keys"), 100),
         "csv": Law(partial(check_table, ".csv"), lambda: [CSV], marks, 80),
         "tsv": Law(partial(check_table, ".tsv"), lambda: [CSV.replace(b",", b"\t")], marks, 60),
         "jsonl": Law(partial(check_table, ".jsonl"), lambda: [write_lines()], json_words, 100),

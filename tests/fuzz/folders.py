@@ -15,28 +15,8 @@ from answerkey.reports.terminal import draw_summary
 from answerkey.reports.view import list_folder
 
 from .files import ROWS, open_project, write_lines
-from .law import Law, open_folder, refusing
+from .law import HERE, Law, list_words, open_folder, refusing
 
-TASK = """\
-key: small
-display_name: Small
-description: Two questions.
-definition:
-  dataset: {key: rows}
-  solver:
-    type: single_turn_solver
-    input_builder: {type: chat_completion, input_messages: [{role: user, content: "{{ sample.question }}"}]}
-  scorers:
-    - {type: string_equals_mcqa, ground_truth_choice: "{{ sample.answer }}", choices: "{{ sample.choices }}"}
-"""  # noqa: E501 - the text as it is written
-RUN = """\
-datasets: [{key: rows, display_name: Rows, source: {type: local, file_path: rows.jsonl}}]
-tasks: [{$ref: small.yaml}]
-evaluation:
-  key: trial
-  display_name: Trial
-  task_specifications: [{task_key: small, model_key: builtin/random}]
-"""
 FILES = {
     "manifest": "run.json",
     "metrics": "tasks/small/metrics.json",
@@ -51,8 +31,7 @@ def finish_run() -> Path:
     """Return the folder of a finished run."""
     project = open_project()
     (project / "rows.jsonl").write_bytes(write_lines())
-    (project / "small.yaml").write_text(TASK, encoding="utf-8")
-    (project / "small_run.yaml").write_text(RUN, encoding="utf-8")
+    shutil.copytree(HERE / "project", project, dirs_exist_ok=True)
     answerkey.run(project / "small_run.yaml", out=open_folder() / "finished")
     return open_folder() / "finished"
 
@@ -106,21 +85,7 @@ def _list_seeds(name: str) -> list[bytes]:
 
 def make_laws() -> dict[str, Law]:
     """Return the laws of this module by name."""
-    words = (
-        b'{"',
-        b'": ',
-        b'", "',
-        b"[",
-        b"]",
-        b"}",
-        b"null",
-        b"NaN",
-        b"1e999",
-        b'""',
-        b"-1",
-        b"\\u001b",
-        b'"tasks": ',
-    )
+    words = list_words("run")
     return {
         f"run_{name}": Law(partial(check_run, name), partial(_list_seeds, name), words, 30)
         for name in FILES

@@ -147,11 +147,11 @@ def search_all(words: Sequence[str]) -> int:
 
 def main() -> int:
     """Search for one law, or for all."""
-    given = sys.argv[1:]
-    name = given.pop(0) if given and not given[0].startswith("-") else "all"
+    arguments = sys.argv[1:]
+    name = arguments.pop(0) if arguments and not arguments[0].startswith("-") else "all"
     if name == "all":
-        return 1 if search_all(given) else 0
-    search(name, given)
+        return 1 if search_all(arguments) else 0
+    search(name, arguments)
     return 0
 
 

@@ -42,6 +42,18 @@ def list_stored(name: str) -> list[bytes]:
     return [path.read_bytes() for path in sorted((HERE / "seeds" / name).iterdir())]
 
 
+@cache
+def read_words() -> dict[str, list[str]]:
+    """Return the pieces that inputs are made of, by what they are pieces of."""
+    words: dict[str, list[str]] = json.loads((HERE / "words.json").read_text(encoding="utf-8"))
+    return words
+
+
+def list_words(*names: str) -> list[bytes]:
+    """Return the pieces of inputs of these kinds."""
+    return [word.encode() for name in names for word in read_words()[name]]
+
+
 def decode(raw: bytes) -> str:
     """Return bytes as text that any table can hold."""
     return raw.decode("utf-8", "replace")
@@ -84,9 +96,9 @@ def refusing(*codes: str) -> Iterator[None]:
 
 def require_error(error: AnswerkeyError) -> None:
     """Require that an error says what happened, and is no bug."""
-    for one in error.errors if isinstance(error, Problems) else (error,):
-        assert one.code in CODES
-        assert one.code != "E901", str(one)
-        assert one.message
-        json.dumps(one.describe(), allow_nan=False)
-        str(one).encode("utf-8", "backslashreplace")
+    for cause in error.errors if isinstance(error, Problems) else (error,):
+        assert cause.code in CODES
+        assert cause.code != "E901", str(cause)
+        assert cause.message
+        json.dumps(cause.describe(), allow_nan=False)
+        str(cause).encode("utf-8", "backslashreplace")

@@ -15,27 +15,18 @@ from answerkey.importers.imports import detect_kind
 from answerkey.importers.json_values import DamagedError
 from answerkey.spec import load_plan
 
-from .law import Law, list_stored, open_folder, refusing, require_error
+from .law import Law, list_stored, list_words, open_folder, refusing, require_error
 from .replies import JSON_WORDS
 
 #: Begins a file of a log: `=== its/name`, then its bytes up to the next such line.
 _FILE = re.compile(rb"(?:\A|\n)=== ([a-zA-Z0-9_./-]{1,120})\n")
 _MOST_FILES = 8
-LOG_WORDS = (
-    b'"custom_id": ', b'"response": ', b'"body": ', b'"result": ', b'"succeeded"', b'"samples": ',
-    b'"scores": ', b'"target": ', b'"doc": ', b'"resps": ', b'"filtered_resps": ', b'"arguments": ',
-    b'"question": ', b'"options": ', b'"answer": ', b'"pred": ', b'"model_outputs": ',
-    b'"metadata": ',
-    b'"epoch": ', b'"id": ', b'"results": ', b'"prompt": ', b'"vars": ', b'"score": ',
-    b'"gold_index": ',
-    b'"predictions": ', b'"evaluation": ', b'"input": ', b"\n=== ",
-)  # fmt: skip
 
 
 def unfold(raw: bytes, folder: Path) -> Path:
     """Write the files of an input below a folder; return the only one, or the folder of all."""
     begins = list(_FILE.finditer(raw))[:_MOST_FILES]
-    ends = [one.start() for one in begins[1:]] + [len(raw)]
+    ends = [begin.start() for begin in begins[1:]] + [len(raw)]
     written: list[Path] = []
     for begin, end in zip(begins, ends, strict=False):
         path = folder / Path(begin[1].decode().replace("..", "_").strip("/"))
@@ -59,10 +50,10 @@ def check_log(kind: str, raw: bytes) -> None:
         result = import_log(kind, path, out=out, allow_failed="100%")
     except AnswerkeyError as error:
         require_error(error)
-        assert [one.name for one in desk.iterdir()] == ["log"]
+        assert [path.name for path in desk.iterdir()] == ["log"]
         return
     assert result.samples >= 0
-    assert sorted(one.name for one in desk.iterdir()) == ["log", "out"]
+    assert sorted(path.name for path in desk.iterdir()) == ["log", "out"]
     if result.has_questions:
         plan = load_plan(out)
         assert not plan.errors
@@ -85,7 +76,7 @@ def _list_archives() -> list[bytes]:
 
 def make_laws() -> dict[str, Law]:
     """Return the laws of this module by name."""
-    words = (*JSON_WORDS, *LOG_WORDS)
+    words = [*JSON_WORDS, *list_words("log")]
     kinds = [kind for kind in READERS if READERS[kind].__module__.startswith("answerkey.")]
     laws = {
         f"log_{kind}": Law(partial(check_log, kind), partial(list_stored, f"log_{kind}"), words, 25)

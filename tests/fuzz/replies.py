@@ -40,50 +40,34 @@ from answerkey.models.retry import (
 from answerkey.scorers.choice_probabilities import ChoiceProbabilities, Normalise
 from answerkey.types import Completion, Completions, CompletionStatus
 
-from .law import Law, decode, list_stored, read_value
+from .law import Law, decode, list_stored, list_words, read_value
 
 #: The most bytes of a body here.
 MOST = 4_096
 CONNECTION = Connection("m", APIS["chat"], "http://127.0.0.1:9/v1/chat/completions", "m")
 Take = Callable[[Mapping[str, object]], Completion]
-JSON_WORDS = (
-    b'{"', b'": ', b'", "', b"[", b"]", b"}", b"null", b"true", b"NaN", b"1e999", b"-1", b"9" * 400,
-    b"\\ud800", b'"choices": ', b'"message": ', b'"content": ', b'"role": ', b'"assistant"',
-    b'"refusal": ',
-    b'"tool_calls": ', b'"finish_reason": ', b'"usage": ', b'"prompt_tokens": ', b'"logprobs": ',
-    b'"error": ', b'"type": ', b'"text"', b'"thinking"', b'"stop_reason": ', b'"candidates": ',
-    b'"parts": ',
-    b'"promptFeedback": ', b'"blockReason": ', b'"top_logprobs": ', b'"token": ', b'"logprob": ',
-    b'"tokens": ', b'"token_logprobs": ', b'"text_offset": ', b'"usageMetadata": ', b'"output": ',
-    b'"messages": ', b'"reasoning_content": ', b'"ranking": ', b"[" * 50,
-)  # fmt: skip
-HTTP_WORDS = (
-    b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 204 No Content\r\n",
-    b"HTTP/1.0 200\r\n", b"Content-Length: ", b"Transfer-Encoding: chunked\r\n",
-    b"Connection: close\r\n",
-    b"Upgrade: h2c\r\n", b"Content-Encoding: gzip\r\n", b"Retry-After: ",
-    b"Mon, 16 Nov 2026 00:00:00 GMT",
-    b"retry-after-ms: ", b"\r\n", b"\r\n\r\n", b"0\r\n\r\n", b"ffffffffffffffff\r\n",
-    b"5\r\nhello\r\n",
-    b"99999999999999999999", b"\0", b"1e999",
-)  # fmt: skip
+JSON_WORDS = [*list_words("reply"), b"9" * 400, b"[" * 50]
 
 
-def require_completion(one: Completion) -> None:
+def require_completion(completion: Completion) -> None:
     """Require that a completion is one that every table and file can hold, with text if it is
     OK.
     """
-    assert (one.text is not None) == (one.status is CompletionStatus.OK)
-    assert (one.error is not None) == (one.status is CompletionStatus.ERROR)
-    for count in (one.prompt_tokens, one.completion_tokens):
+    assert (completion.text is not None) == (completion.status is CompletionStatus.OK)
+    assert (completion.error is not None) == (completion.status is CompletionStatus.ERROR)
+    for count in (completion.prompt_tokens, completion.completion_tokens):
         assert count is None or 0 <= count < 1 << 63
-    json.dumps([one.reply, one.logprobs, one.prompt], allow_nan=False)
-    table = Completions.build(["x"], [one], source="live")
+    json.dumps([completion.reply, completion.logprobs, completion.prompt], allow_nan=False)
+    table = Completions.build(["x"], [completion], source="live")
     (again,) = table
-    assert (again.text, again.status, again.reply) == (one.text, one.status, one.reply)
-    for place in read_positions(one.logprobs):
+    assert (again.text, again.status, again.reply) == (
+        completion.text,
+        completion.status,
+        completion.reply,
+    )
+    for place in read_positions(completion.logprobs):
         assert place.logprob is None or place.logprob <= 0
-    if one.logprobs is not None:
+    if completion.logprobs is not None:
         check_probabilities(table)
 
 
@@ -112,17 +96,17 @@ def check_reply(take: Take, raw: bytes) -> None:
 
 def check_batch(raw: bytes) -> None:
     """Require that each line of a batch's output that names a call is a completion."""
-    for key, one in read_lines(raw, CONNECTION):
+    for key, completion in read_lines(raw, CONNECTION):
         assert isinstance(key, str)
-        require_completion(one)
+        require_completion(completion)
 
 
 def check_message(raw: bytes) -> None:
     """Require that what a file holds as a reply is a completion, whatever its shape."""
     value = read_value(decode(raw))
-    one = read_message(value)
-    assert one.status is not CompletionStatus.ERROR
-    require_completion(one)
+    completion = read_message(value)
+    assert completion.status is not CompletionStatus.ERROR
+    require_completion(completion)
     is_trace(value)
 
 
@@ -199,5 +183,5 @@ def make_laws() -> dict[str, Law]:
             check_message, partial(list_stored, "recorded_reply"), JSON_WORDS, 100
         ),
         "batch_output": Law(check_batch, partial(list_stored, "batch_output"), JSON_WORDS, 80),
-        "http_reply": Law(check_http, _list_http, HTTP_WORDS, 120),
+        "http_reply": Law(check_http, _list_http, list_words("http"), 120),
     }

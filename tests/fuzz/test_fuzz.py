@@ -9,8 +9,9 @@ import time
 from collections.abc import Iterator
 from random import Random
 
+import hypothesis
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from .apart import close_workers
@@ -65,7 +66,7 @@ def test_law_holds_for_any_bytes(name: str) -> None:
     for seed in list(law.seeds())[:SEEDS]:
         law.check(seed)
 
-    @given(draw_bytes(law))
+    @hypothesis.given(draw_bytes(law))
     @settings(
         max_examples=law.examples * LONGER if IS_LONG else law.examples // SHORTER,
         derandomize=not IS_LONG,

@@ -29,39 +29,24 @@ from answerkey.templates import ConfigValue, FilterOp, RowError, RowFilter, Temp
 from answerkey.text import escape_json, make_visible, shorten
 from answerkey.types import Completion, Completions, CompletionStatus, Samples, ScoreStatus
 
-from .law import ENTRY, HERE, PART, Law, decode, read_value, refusing, split
+from .law import (
+    ENTRY,
+    HERE,
+    PART,
+    Law,
+    decode,
+    list_stored,
+    list_words,
+    read_value,
+    refusing,
+    split,
+)
 
 TESTS = HERE.parent
 LISTS = (
     "ABCD", "ABCDEFGHIJ", "A", "1234", "YN", "aAbB", "+-", "IVX", "①②③", "АБВГ", "أبجد", "甲乙丙丁",
     "ÄÖ",
     "İıIi", "ßẞ", "*_", ("1\ufe0f\u20e3", "2\ufe0f\u20e3", "3"), ("\u1100", "\uac00"),
-)  # fmt: skip
-#: What the rules look for, and what turns up around it.
-WORDS = (
-    "The answer is ", "Answer: ", "final answer", "I choose ", "is correct", "is wrong", "not ",
-    "wait, ",
-    "actually ", " or ", " and ", "but ", "option ", "if ", "none of the above", "\\boxed{",
-    "\\text{", "$",
-    "<answer>", "</answer>", "<think>", "</think>", "[[", "]]", '{"answer": "', '"}',
-    "Question: ", "**",
-    "<|im_end|>", "A", "B", "(C)", "b.", "Ｂ", "②", "\n\n", "\u2028", "\u200b", "\ufe0f", "\u20e3",
-    "答案是",
-    "正解は", "정답은 ", "الإجابة ", "réponse : ", "isn't", "A/B", "A, B", PART, ENTRY,
-)  # fmt: skip
-TEMPLATE_WORDS = (
-    "{{ ", " }}", "{% ", " %}", "{%- ", " -%}", "{# ", " #}", "sample", ".a", "['b c']", "[0]",
-    ".items()",
-    "for x in ", "endfor", "if ", "else", "endif", "set ", "raw", "endraw", "macro m(x)",
-    "endmacro",
-    "loop.index", "|", "upper", "tojson", "join(',')", "map(attribute='k')", "default('')",
-    "replace('a','b')", "length", "first", "sort", "select", "batch(2)", "center(9)", "indent",
-    "truncate(3)",
-    "is defined", "in ", "not ", "~", "*", "**", "//", "%", "+", "-", "==", "(", ")", "[", "]",
-    "{", "}", "'",
-    '"', ",", ":", "9", "1e9", "namespace(x=1)", "range(9)", "dict(a=1)", "loop", "self", "\\",
-    "\n",
-    "<< config.x >>", PART, ENTRY,
 )  # fmt: skip
 OPS: tuple[FilterOp, ...] = get_args(FilterOp)
 ROWS = (
@@ -74,8 +59,8 @@ ROWS = (
 def check_judge(extraction: str | dict[str, str], raw: bytes) -> None:
     """Require a verdict on every completion, the same row by row and for all rows together."""
     choices = list(LISTS[raw[0] % len(LISTS)]) if raw else ["A", "B"]
-    told, *parts = decode(raw[1:]).split(PART, 8)
-    texts, options = parts or [told], told.split(ENTRY)
+    head, *parts = decode(raw[1:]).split(PART, 8)
+    texts, options = parts or [head], head.split(ENTRY)
     expected = [judge(text, choices, choices[0], extraction, options) for text in texts]
     rule = find_rule(extraction)
     for score in expected:
@@ -170,7 +155,7 @@ def check_template(raw: bytes) -> None:
         for row in rows:
             _attempt(partial(template.render, sample=row))
         samples = _make_samples(rows)
-        assert [_describe(one) for one in template.values(samples)] == by_row
+        assert [_describe(value) for value in template.values(samples)] == by_row
 
 
 def check_filter(raw: bytes) -> None:
@@ -183,9 +168,9 @@ def check_filter(raw: bytes) -> None:
     held = read_value(value)
     values = (*held,) if isinstance(held, list) and op in {"in", "not_in"} else None
     with refusing("E108", "E110", "E112", "E120"):
-        one = RowFilter(op, expression or "sample.a", held, values)
-        by_row = [_attempt(partial(one.matches, sample=row)) for row in rows]
-        assert [_describe(verdict) for verdict in one.sift(_make_samples(rows))] == by_row
+        row_filter = RowFilter(op, expression or "sample.a", held, values)
+        by_row = [_attempt(partial(row_filter.matches, sample=row)) for row in rows]
+        assert [_describe(verdict) for verdict in row_filter.sift(_make_samples(rows))] == by_row
 
 
 def _attempt(evaluate: Callable[[], object]) -> str:
@@ -240,7 +225,7 @@ def check_shown(raw: bytes) -> None:
     """
     text = raw.decode("utf-8", "surrogateescape")
     for shown in (make_visible(text), shorten(text, 40)):
-        assert shown.isprintable() or all(_is_harmless(one) for one in shown)
+        assert shown.isprintable() or all(_is_harmless(character) for character in shown)
         assert "\x1b" not in shown
         assert "\n" not in shown
     assert make_visible(make_visible(text)) == make_visible(text)
@@ -297,137 +282,26 @@ def list_filters() -> list[bytes]:
     return [bytes([number]) + PART.join(parts).encode() for number, parts in enumerate(results)]
 
 
-def _encode(*texts: str) -> Callable[[], list[bytes]]:
-    return lambda: [text.encode() for text in texts]
-
-
 def make_laws() -> dict[str, Law]:
     """Return the laws of this module by name."""
-    words = [word.encode() for word in WORDS]
+    words, template_words = list_words("completion"), list_words("template")
     rules: dict[str, str | dict[str, str]] = {name: name for name in RULES}
     rules["pattern"] = {"pattern": r"(?i)answer is \(?(\w)"}
     laws = {
         f"judge_{name}": Law(partial(check_judge, rule), list_completions, words, 80)
         for name, rule in rules.items()
     }
-    template_words = [word.encode() for word in TEMPLATE_WORDS]
+    stored = {
+        "pattern": (check_pattern, "pattern", 40),
+        "choices": (check_choices, "choices", 200),
+        "judges_verdict": (check_verdict, "verdict", 200),
+        "shown_text": (check_shown, "shown_text", 200),
+    }
+    for name, (check, kind, examples) in stored.items():
+        laws[name] = Law(check, partial(list_stored, name), list_words(kind), examples)
+    filter_words = [*template_words, b"in", b"exists", b"1e999", b"9" * 400]
     return laws | {
-        "pattern": Law(
-            check_pattern,
-            _encode(
-                f"answer is ([A-D]){PART}the answer is B", f"(?i)(?:a|b)*?(\\w+)$\\b{PART}a b c"
-            ),
-            [
-                word.encode()
-                for word in (
-                    "(?i)",
-                    "(?P<x>",
-                    ")",
-                    "(?:",
-                    "[^",
-                    "]",
-                    "{2,}",
-                    "*?",
-                    "\\p{L}",
-                    "\\b",
-                    "|",
-                )
-            ],
-        ),
-        "choices": Law(
-            check_choices,
-            _encode(
-                '["A", "B", "C"]',
-                "['A', 'B']",
-                "('1', 2)",
-                "A",
-                '[" A ", "É"]',
-                "{'A'}",
-                "[1.5, null]",
-            ),
-            [
-                word.encode()
-                for word in (
-                    '["',
-                    '", "',
-                    '"]',
-                    "['",
-                    "(",
-                    ",)",
-                    "null",
-                    "b'A'",
-                    "1j",
-                    "-1",
-                    "\\u00e9",
-                )
-            ],
-            200,
-        ),
-        "judges_verdict": Law(
-            check_verdict,
-            _encode(
-                '{"reasoning": "fine", "score": 1, "confidence": 0.5}',
-                "```json\n{'score': 0.5,}\n```",
-                "0.7",
-                '<think>x</think>{"score": "1"}',
-                '{"a": {"score": 1}} {"score": 0}',
-            ),
-            [
-                word.encode()
-                for word in (
-                    '{"',
-                    '": ',
-                    "score",
-                    "Score ",
-                    "reasoning",
-                    "NaN",
-                    "1e400",
-                    "```",
-                    "{'",
-                    "True",
-                )
-            ],
-            200,
-        ),
-        "row_filter": Law(
-            check_filter,
-            list_filters,
-            [*template_words, b"in", b"exists", b"1e999", b"9" * 400],
-            80,
-        ),
+        "row_filter": Law(check_filter, list_filters, filter_words, 80),
         "template": Law(check_template, list_templates, template_words, 60),
-        "config_value": Law(
-            check_config, lambda: [word.encode() for word in TEMPLATE_WORDS], template_words, 100
-        ),
-        "shown_text": Law(
-            check_shown,
-            _encode(
-                "=1+1",
-                "\x1b[31mred\x1b[0m",
-                "\u202eabc",
-                "a\t=2;@x",
-                "+1.5",
-                " -x",
-                "\ufeff\u2066x",
-                "<b>&amp;",
-            ),
-            [
-                word.encode()
-                for word in (
-                    "\x1b]8;;",
-                    "\x9b",
-                    "\u2028",
-                    "\u200f",
-                    "=",
-                    "@",
-                    "+",
-                    "-",
-                    ";",
-                    "\t",
-                    "\r\n",
-                    "'",
-                )
-            ],
-            200,
-        ),
+        "config_value": Law(check_config, lambda: template_words, template_words, 100),
     }

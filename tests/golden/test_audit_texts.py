@@ -7,8 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 Call = Callable[..., Any]
 Compare = Callable[[str, str], None]
 Settle = Callable[[str], str]
@@ -32,15 +30,6 @@ ROWS = [
     {"question": "What did the fiancÃ©e say?", "options": ["yes", "yes", ""], "answer": "A"},
     {"question": None, "options": ["yes", "Both A and C", "no &amp; yes"], "answer": None},
 ]
-
-
-@pytest.fixture(autouse=True)
-def in_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Work in an empty folder, without colour."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-    for name in ("NO_COLOR", "FORCE_COLOR"):
-        monkeypatch.delenv(name, raising=False)
 
 
 def test_audit(call: Call, compare: Compare) -> None:

@@ -47,15 +47,6 @@ BAD_ROWS = """\
 """
 
 
-@pytest.fixture(autouse=True)
-def in_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Work in an empty folder, without colour."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-    for name in ("NO_COLOR", "FORCE_COLOR"):
-        monkeypatch.delenv(name, raising=False)
-
-
 @pytest.mark.parametrize("name", ["answerkey", *command_names()])
 def test_help(call: Call, compare: Compare, name: str) -> None:
     """The help of each command."""

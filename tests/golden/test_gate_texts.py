@@ -9,23 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 Call = Callable[..., Any]
 Compare = Callable[[str, str], None]
 Settle = Callable[[str], str]
 
 PROJECT = Path(__file__).parents[2] / "examples" / "gates"
-
-
-@pytest.fixture(autouse=True)
-def in_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Work in a folder that holds the example, without colour."""
-    shutil.copytree(PROJECT, tmp_path / "gates")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-    for name in ("NO_COLOR", "FORCE_COLOR"):
-        monkeypatch.delenv(name, raising=False)
 
 
 def cut_gates(text: str) -> str:
@@ -38,6 +26,7 @@ def test_gates_of_the_example(call: Call, compare: Compare, settle: Settle) -> N
 
     Summary, JUnit, Markdown and JSON say the same.
     """
+    shutil.copytree(PROJECT, "gates")
     released = call("run", "gates", "--out", "runs/released")
     assert released.code == 0
     words = (

@@ -55,7 +55,7 @@ def read_text(path: str) -> str:
 def list_files(path: str) -> str:
     """Return the files below a folder."""
     return "\n".join(
-        sorted(str(one.relative_to(path)) for one in Path(path).rglob("*") if one.is_file())
+        sorted(str(file.relative_to(path)) for file in Path(path).rglob("*") if file.is_file())
     )
 
 
@@ -102,12 +102,12 @@ def _without_times(value: Any) -> Any:  # noqa: ANN401 - JSON
     if isinstance(value, dict):
         return {
             key: "TIMED"
-            if (key in TIMED and one is not None)
+            if (key in TIMED and item is not None)
             or key.endswith((".json", "completions/part-00000.parquet"))
-            else _without_times(one)
-            for key, one in value.items()
+            else _without_times(item)
+            for key, item in value.items()
         }
-    return [_without_times(one) for one in value] if isinstance(value, list) else value
+    return [_without_times(item) for item in value] if isinstance(value, list) else value
 
 
 def _settle(text: str, folder: Path, port: int | None) -> str:
@@ -163,11 +163,11 @@ def _play(
             parts = [
                 line,
                 *(
-                    f"\\{one}" if one.startswith(("# ", "$ ")) else one
-                    for one in out.rstrip("\n").splitlines()
+                    f"\\{printed}" if printed.startswith(("# ", "$ ")) else printed
+                    for printed in out.rstrip("\n").splitlines()
                 ),
             ]
-            parts += [f"! {one}".rstrip() for one in err.rstrip("\n").splitlines()]
+            parts += [f"! {printed}".rstrip() for printed in err.rstrip("\n").splitlines()]
             parts += [f"[exit {code}]"] if code else []
             yield _settle("\n".join(parts), folder, server.port if server else None) + "\n"
 
@@ -190,11 +190,8 @@ def test_session(
     """A session gives what is stored."""
     monkeypatch.setattr("answerkey.errors._KNOWN", set())  # of tests that ran before
     monkeypatch.chdir(folder)
-    monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder / ".cache"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(folder / ".config"))
-    for name in ("NO_COLOR", "FORCE_COLOR"):
-        monkeypatch.delenv(name, raising=False)
     stored = file.read_text(encoding="utf-8")
     lines = [line for line in stored.splitlines() if line.startswith(("# ", "$ "))]
     text = "\n".join(_play(lines, call, folder, monkeypatch)) + "\n"

@@ -20,21 +20,15 @@ _ENTRY = re.compile(
     r"^## (?P<name>[^\n]+)\n\n```jinja\n(?P<source>.*?)\n```$", re.DOTALL | re.MULTILINE
 )
 
-ROWS = "".join(
-    json.dumps(
-        {
-            "id": f"row {number}",
-            "text": "hello",
-            "evil": "__class__",
-            "number": 7,
-            "choices": ["A", "B"],
-            "answer": "A",
-            "meta": {"tags": ["x"]},
-        }
-    )
-    + "\n"
-    for number in range(4)
-)
+ROW = {
+    "text": "hello",
+    "evil": "__class__",
+    "number": 7,
+    "choices": ["A", "B"],
+    "answer": "A",
+    "meta": {"tags": ["x"]},
+}
+ROWS = "".join(json.dumps({"id": f"row {number}", **ROW}) + "\n" for number in range(4))
 DATASET = "key: rows\ndisplay_name: Rows\nsource: {type: local, file_path: rows.jsonl}\n"
 GOOD = """\
 key: good
@@ -103,7 +97,8 @@ def make_cases(templates: Mapping[str, str]) -> list[dict[str, object]]:
     task.
     """
     return [
-        {"name": name, "files": {"evil.yaml": write_evil(one)}} for name, one in templates.items()
+        {"name": name, "files": {"evil.yaml": write_evil(template)}}
+        for name, template in templates.items()
     ]
 
 

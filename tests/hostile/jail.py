@@ -21,7 +21,10 @@ from typing import Any
 
 import answerkey
 from answerkey.errors import AnswerkeyError
+from answerkey.templates import rendering
 
+#: Computing time of a template in its worker; the long series has the whole second of every run.
+CPU_SECONDS = 1.0 if os.environ.get("ANSWERKEY_LONG") else 0.25
 #: What our own worker for templates is started with.
 OWN_WORKER = "answerkey.templates.rendering"
 STARTING = {
@@ -88,7 +91,7 @@ def check_project(run: Path) -> list[dict[str, object]]:
     try:
         return [error.describe() for error in answerkey.check(run).errors]
     except AnswerkeyError as error:
-        return [one.describe() for one in getattr(error, "errors", (error,))]
+        return [cause.describe() for cause in getattr(error, "errors", (error,))]
 
 
 def run_case(folder: Path, case: Mapping[str, Any]) -> dict[str, object]:
@@ -126,6 +129,8 @@ def main() -> None:
     folder = Path(sys.argv[1])
     os.chdir(folder)
     cases = json.load(sys.stdin)
+    limit = f"import {OWN_WORKER} as rendering; rendering.CPU_SECONDS = {CPU_SECONDS}\n"
+    rendering._BOOT = rendering._BOOT.replace("from answerkey", f"{limit}from answerkey", 1)
     # Everything is loaded, and the folder for temporary files is found, before anything is watched.
     answerkey.check(folder / "good_run.yaml")
     tempfile.gettempdir()

@@ -47,7 +47,7 @@ TURNS = (9999, 1400, 250, 30)
 
 
 @pytest.mark.parametrize("body", BODIES)
-def test_the_worst_of_the_bounded_is_soon_done(body: str) -> None:
+def test_the_slowest_bounded_template_is_fast_enough(body: str) -> None:
     """In some tenths of a second of computing, however often it asks for the whole of the largest
     row.
     """

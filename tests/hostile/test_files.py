@@ -105,14 +105,14 @@ ESCAPES: dict[str, dict[str, object]] = {
 }
 
 
-def make_escape(name: str, stated: Mapping[str, object]) -> dict[str, object]:
+def make_escape(name: str, escape: Mapping[str, object]) -> dict[str, object]:
     """Return a case: a task whose description is what is stated."""
-    evil = EVIL.replace("A task that does no harm.", str(stated["line"]))
-    files = {"evil.yaml": evil, **stated.get("files", {})}  # type: ignore[dict-item]  # a mapping where it is there
+    evil = EVIL.replace("A task that does no harm.", str(escape["line"]))
+    files = {"evil.yaml": evil, **escape.get("files", {})}  # type: ignore[dict-item]  # a mapping where it is there
     return {
         "name": name,
         "files": files,
-        **{key: stated[key] for key in ("links", "pipes") if key in stated},
+        **{key: escape[key] for key in ("links", "pipes") if key in escape},
     }
 
 
@@ -123,7 +123,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Outcome]:
     (above / "outside.md").write_text(OUTSIDE, encoding="utf-8")
     folder = above / "project"
     folder.mkdir()
-    cases = [make_escape(name, stated) for name, stated in ESCAPES.items()]
+    cases = [make_escape(name, escape) for name, escape in ESCAPES.items()]
     cases += [{"name": name, "files": {"evil.yaml": make()}} for name, make in YAML_BOMBS.items()]
     return run_cases(folder, cases, OUTSIDE=str(above / "outside.md"))
 
@@ -158,7 +158,7 @@ def test_a_pipe_in_place_of_the_file_itself_is_refused(tmp_path: Path) -> None:
 
 @pytest.fixture
 def soon() -> Iterator[None]:
-    """End a test that waits for a pipe, which nobody writes to, with an error."""
+    """Fail a test that blocks on a pipe without a writer."""
 
     def give_up(*_: object) -> None:
         raise TimeoutError("still waiting for the pipe")

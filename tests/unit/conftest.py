@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import socket
-import subprocess
-import sys
 import threading
 import time
 import urllib.error
@@ -75,38 +71,6 @@ class Bucket:
         ) as reply:
             body: bytes = reply.read()
             return body
-
-
-@pytest.fixture(scope="session")
-def s3_server() -> Iterator[str]:
-    """Return the endpoint of an S3 server, which is started once."""
-    for name in ("moto", "s3fs", "flask"):
-        if importlib.util.find_spec(name) is None:
-            pytest.skip(f"`{name}` is not installed")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    code = "import sys; from moto.server import main; main(sys.argv[1:])"
-    command = [sys.executable, "-W", "ignore", "-c", code, "-H", "127.0.0.1", "-p", str(port)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
-        try:
-            _await(f"http://127.0.0.1:{port}/", server)
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            server.terminate()
-
-
-def _await(endpoint: str, server: subprocess.Popen[bytes]) -> None:
-    for _ in range(3000):
-        try:
-            urllib.request.build_opener(urllib.request.ProxyHandler({})).open(
-                endpoint, timeout=5
-            ).close()
-        except (urllib.error.URLError, ConnectionError):
-            assert server.poll() is None
-            threading.Event().wait(0.1)
-        else:
-            return
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -136,5 +136,5 @@ class KeptReader:
 
         for text in log.path.read_text(encoding="utf-8").splitlines():
             row = json.loads(text)
-            asked = Question(row["q"], ("A", "B"), ("yes", "no"), row["t"])
-            yield Record(row["id"], asked, Completion(row["c"]))
+            question = Question(row["q"], ("A", "B"), ("yes", "no"), row["t"])
+            yield Record(row["id"], question, Completion(row["c"]))

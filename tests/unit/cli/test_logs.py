@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.contract.test_first_mistakes import write_inspect_log
+from tests.golden.test_first_mistakes import write_inspect_log
 from tests.unit.importers.test_promptfoo import row as promptfoo_row
 from tests.unit.importers.test_promptfoo import whole
 
@@ -123,7 +123,7 @@ def test_options_of_the_import_are_options_of_score(call: Call) -> None:
         call("score", "log.json", "--single-answers", "--json").json["tasks"][0]["counts"]["scored"]
         == 1
     )
-    Path("cut.json").write_text(write_inspect_log("A", "A", stated=5))
+    Path("cut.json").write_text(write_inspect_log("A", "A", size=5))
     assert (
         call("score", "cut.json", "--allow-failed", "3", "--json").json["tasks"][0]["counts"][
             "scored"

@@ -1,0 +1,65 @@
+"""The files of a project whose model is an endpoint, piece by piece."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+Fields = dict[str, Any]
+
+SCORER: Fields = {
+    "type": "string_equals_mcqa",
+    "ground_truth_choice": "{{ sample.answer }}",
+    "choices": ["A", "B"],
+}
+
+
+def describe_solver(prompt: str = "{{ sample.question }}") -> Fields:
+    """Return a solver that sends one message."""
+    messages = [{"role": "user", "content": prompt}]
+    builder = {"type": "chat_completion", "input_messages": messages}
+    return {"type": "single_turn_solver", "input_builder": builder}
+
+
+def describe_task(**definition: object) -> Fields:
+    """Return the task `quiz`."""
+    return {"key": "quiz", "display_name": "Quiz", "description": "", "definition": definition}
+
+
+def describe_model(key: str, url: str, **config: object) -> Fields:
+    """Return a model at an endpoint, which knows it as `m-KEY`."""
+    connection = {
+        "connection_type": "custom_connection",
+        "url": f"{url}/chat/completions",
+        "model_key": f"m-{key}",
+        **config,
+    }
+    return {"key": key, "display_name": key, "task": "chat_completion", "config": connection}
+
+
+def write_rows(path: Path, rows: Iterable[object]) -> None:
+    """Write one JSON value a line."""
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+
+
+def write_run(folder: Path, models: list[Fields], *, task: Fields, **more: object) -> Path:
+    """Write a run file that asks the first model, if any, the questions of `rows.jsonl`."""
+    source = {"type": "local", "file_path": "rows.jsonl"}
+    dataset = {"key": "rows", "display_name": "Rows", "source": source}
+    plan = {"datasets": [dataset], "tasks": [task], **more}
+    if models:
+        pairs = [{"task_key": task["key"], "model_key": models[0]["key"]}]
+        evaluation = {"key": "e", "display_name": "E", "description": ""}
+        plan["models"] = models
+        plan["evaluation"] = {**evaluation, "task_specifications": pairs}
+    file = folder / "run.yaml"
+    file.write_text(json.dumps(plan))
+    return file
+
+
+def describe_live_task(**definition: object) -> Fields:
+    """Return the task `quiz` over `rows.jsonl`, whose questions are sent as they are."""
+    fields = {"dataset": {"key": "rows"}, "solver": describe_solver(), "scorers": [SCORER]}
+    return describe_task(**fields | definition)

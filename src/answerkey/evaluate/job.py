@@ -117,13 +117,16 @@ def open_job(
         job = replace(job, judges=open_judges(job, problems))
     if len(problems.errors) > earlier:
         return job
-    is_in_memory = origin is not None and not isinstance(origin, Location)
-    completed = replace(
-        job,
-        completions=describe_completions(job, options, origin),
-        keep_completions=options.copy or is_in_memory or job.model is not None,
-    )
-    return plan_work(completed)
+    completions = describe_completions(job, options, origin)
+    keep_completions = options.copy or _has_no_file(job, origin)
+    return plan_work(replace(job, completions=completions, keep_completions=keep_completions))
+
+
+def _has_no_file(job: Job, origin: Location | DataTable | Rows | None) -> bool:
+    """Return whether the completions are in no file that the run could refer to."""
+    if job.model is not None:
+        return True
+    return origin is not None and not isinstance(origin, Location)
 
 
 def _open_samples(

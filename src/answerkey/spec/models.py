@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -41,9 +41,6 @@ from answerkey.spec.validation import (
     validate_node,
 )
 from answerkey.templates import Template
-
-if TYPE_CHECKING:
-    from answerkey.spec.run_file import SpecificationFields
 
 #: Adapters that need not be defined: with them the endpoint has the chat API.
 OWN_ADAPTERS = frozenset(
@@ -206,7 +203,7 @@ def build_model(node: Node) -> ModelSpec | None:
     model = ModelConfig(
         name=fields.key,
         config=config,
-        generation=build_generation(fields),
+        generation=build_generation(fields.generation, fields.extra_body),
         requests_per_minute=fields.rate_limit,
         max_concurrent=fields.max_concurrent_requests,
         place=place,
@@ -236,7 +233,8 @@ def _build_provider_model(node: Node) -> ModelSpec | None:
     address = node.field("base_url")
     place = reference.place if address.is_null else address.place
     connection = ProviderConfig(provider, model, base_url=_read_address(address), api=fields.api)
-    config = ModelConfig(name, connection, build_generation(fields), place=place)
+    generation = build_generation(fields.generation, fields.extra_body)
+    config = ModelConfig(name, connection, generation, place=place)
     return ModelSpec(provider_key(name), reference.place, name, config=config)
 
 
@@ -316,14 +314,14 @@ def _read_address(node: Node) -> Address | None:
     return Address(str(node.value), node.style == "caller")
 
 
-def build_generation(fields: ModelFields | ProviderModel | SpecificationFields) -> Generation:
+def build_generation(fields: GenerationFields | None, extra_body: Plain | None) -> Generation:
     """Return how a model is to generate; `extra_body` may stand in `generation`, too."""
     parameters: Plain = {}
-    if fields.generation is not None:
-        parameters = fields.generation.model_dump(exclude_none=True)
-    if fields.extra_body is not None:
+    if fields is not None:
+        parameters = fields.model_dump(exclude_none=True)
+    if extra_body is not None:
         body = parameters.get("extra_body", {})
-        parameters["extra_body"] = {**body, **fields.extra_body}
+        parameters["extra_body"] = {**body, **extra_body}
     stop = parameters.get("stop")
     if isinstance(stop, str):
         parameters["stop"] = (stop,)

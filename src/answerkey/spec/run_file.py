@@ -295,7 +295,7 @@ def _build_job(
     if fields.generation is not None or fields.extra_body is not None:
         from answerkey.spec.models import build_generation
 
-        generation = build_generation(fields)
+        generation = build_generation(fields.generation, fields.extra_body)
     job = build_job(
         project,
         key,

@@ -224,8 +224,11 @@ def _build_pair(
     sides = ids[pair.first], ids[pair.second]
     left_out = {}
     for reason, count in pair.left_out.items():  # `failed in a`, with the run called as in the page
-        what, _, label = reason.rpartition(" in ")
-        shown = f"{what} in {labels[ids[label]]}" if label in ids else reason
+        shown = reason
+        for label, name in ids.items():
+            if reason.endswith(f" in {label}"):
+                shown = f"{reason.removesuffix(label)}{labels[name]}"
+                break
         left_out[shown] = count
     categories = []
     for label, value in pair.categories.items():

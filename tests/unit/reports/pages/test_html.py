@@ -154,9 +154,6 @@ def test_a_file_that_cannot_be_written_is_an_error(small: Run, tmp_path: Path) -
     assert not (tmp_path / "nowhere").exists()
 
 
-# ── nothing from data is markup
-
-
 def test_reports_to_one_file_do_not_share_a_draft(small: Run, tmp_path: Path) -> None:
     """Both are written, and the one that ends last is there, whole."""
     path = tmp_path / "x.html"
@@ -171,6 +168,9 @@ def test_reports_to_one_file_do_not_share_a_draft(small: Run, tmp_path: Path) ->
     page = path.read_text(encoding="utf-8")
     assert "<title>outer" in page
     assert page.rstrip().endswith("</html>")
+
+
+# ── nothing from data is markup
 
 
 def test_hostile_names_and_texts_stay_values(make_run: MakeRun, tmp_path: Path) -> None:

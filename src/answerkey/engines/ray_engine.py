@@ -102,10 +102,10 @@ class Cluster:
         self._printer = vars(import_module("ray._private.worker"))
         self._print = self._printer["print_worker_logs"]
         if self.ray.is_initialized():
-            known = self.ray.get_runtime_context().gcs_address
-            if address not in (None, "auto", known):
+            current = self.ray.get_runtime_context().gcs_address
+            if address not in (None, "auto", current):
                 message = (
-                    f"this program is connected to the Ray cluster at `{known}`, not `{address}`"
+                    f"this program is connected to the Ray cluster at `{current}`, not `{address}`"
                 )
                 how = "leave `ray_address` out, or call `ray.shutdown()` first"
                 raise EngineError("E601", message, hint=how)

@@ -8,9 +8,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import chain
 from statistics import quantiles
 from typing import Any
 
@@ -88,43 +87,44 @@ def count_calls(
 
 def _describe_usage(usages: Sequence[Usage], price: Price | None) -> dict[str, Any]:
     """Return what the calls of one purpose come to; those in batches cost half."""
-    asked = [usage for usage in usages if usage.source != "cache"]
-    num_asked = sum(usage.calls for usage in asked)
+    counts = Counter[str]()
     errors = Reasons()
+    seconds: list[float] = []
     cost = 0.0
     oldest_seconds = None
     for usage in usages:
+        counts.update(calls=usage.calls, failed=len(usage.failures))
         for sample_id, message in usage.failures:
             errors.add(usage.purpose, message, sample_id)
-        if usage.oldest is not None:
+        if usage.source != "cache":
+            counts.update(usage.tokens, sent=usage.calls, retries=usage.retries)
+            tokens = [usage.tokens[name] for name in PRICED_NAMES]
+            cost += charge(price, *tokens, is_batch=usage.source == BATCH_SOURCE)
+            seconds += usage.seconds
+        elif usage.oldest is not None:
             oldest_seconds = max(0, round(time.time()) - usage.oldest)
-    for usage in asked:
-        tokens = [usage.tokens[name] for name in PRICED_NAMES]
-        cost += charge(price, *tokens, is_batch=usage.source == BATCH_SOURCE)
     return {
-        "calls": sum(usage.calls for usage in usages),
-        "asked": num_asked,
-        "cached": sum(usage.calls for usage in usages) - num_asked,
+        "calls": counts["calls"],
+        "asked": counts["sent"],
+        "cached": counts["calls"] - counts["sent"],
         "oldest_seconds": oldest_seconds,
-        "failed": sum(len(usage.failures) for usage in usages),
-        "retries": sum(usage.retries for usage in asked),
-        **{name: sum(usage.tokens[name] for usage in asked) for name in USAGE_NAMES},
+        **{name: counts[name] for name in ("failed", "retries", *USAGE_NAMES)},
         "cost": None if price is None else round(cost, 6),
         "price": None if price is None else asdict(price),
-        "latency": _measure_latency(chain.from_iterable(usage.seconds for usage in asked)),
+        "latency": _measure_latency(seconds),
         "errors": errors.describe(usages[0].purpose),
     }
 
 
-def _measure_latency(values: Iterable[float]) -> dict[str, float] | None:
+def _measure_latency(seconds: Sequence[float]) -> dict[str, float] | None:
     """Return the median and the 95th percentile of the seconds that calls took."""
     # Not by Polars: it raises Ctrl-C once more while a stopped run is described.
-    seconds = sorted(values)
-    if not seconds:
+    in_order = sorted(seconds)
+    if not in_order:
         return None
-    if len(seconds) == 1:
-        seconds *= 2
-    cuts = quantiles(seconds, n=20, method="inclusive")
+    if len(in_order) == 1:
+        in_order *= 2
+    cuts = quantiles(in_order, n=20, method="inclusive")
     return {"p50": round(cuts[9], 4), "p95": round(cuts[18], 4)}
 
 

@@ -225,7 +225,9 @@ def test_neither_chunks_nor_the_order_of_trials_matter(
     """However samples are cut into chunks and their trials are ordered, the values are the same."""
     samples = []
     for number, trials in enumerate(sampled):
-        shared = {"id": number, "group": trials[0]["group"], "cluster": trials[0]["cluster"]}
+        # An action keeps out all trials of a sample, or none.
+        shared = {name: trials[0][name] for name in ("group", "cluster", "excluded_by")}
+        shared["id"] = number
         samples.append([trial | shared for trial in trials])
     mixed_trials = [choose.draw(st.permutations(trials)) for trials in samples]
     cut = choose.draw(st.integers(0, len(samples)))

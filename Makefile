@@ -7,11 +7,11 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # Hundreds of tests start the command as a process of its own: it is compiled once, not each time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test coverage test-uncovered test-long fuzz check-style lint types imports docs docs-site pictures build bench lock supply sbom clean chromium
+.PHONY: help demo test coverage test-long fuzz check-style lint types imports docs docs-site pictures build bench lock supply sbom clean chromium
 
 help:
 	@echo "make demo       run the example project, offline"
-	@echo "make test       run every test"
+	@echo "make test       run every test, and require that the branches of make coverage are tested"
 	@echo "make coverage   test every branch of extraction rules, templates and the store of calls"
 	@echo "make lint types imports docs supply   the other checks, as .ci/run does them"
 	@echo "make docs-site  the documentation as a site in build/site: links checked, search works from disk"
@@ -35,8 +35,11 @@ IN_MEMORY = $(shell [ "$$(df -kP $(MEMORY) | awk 'END {print $$4}')" -gt 4000000
 # A process that dies ends the tests and is named: with another in its place they would wait for ever.
 PYTEST := pytest -q -n 2 --max-worker-restart=0
 
-test: $(VENV)/dev-ready chromium
-	$(IN_MEMORY) $(BIN)/python -m $(PYTEST) --dist loadfile -o tmp_path_retention_policy=failed tests
+# `make coverage` runs a third of the tests; no test runs twice.
+test: coverage chromium
+	$(BIN)/python -m $(PYTEST) --dist loadfile $(COVERED) -k "$(UNTRACED)"
+	$(IN_MEMORY) $(BIN)/python -m $(PYTEST) --dist loadfile -o tmp_path_retention_policy=failed \
+	  tests $(COVERED:%=--ignore=%)
 
 # Without what is drawn at random, and without what takes long: it covers nothing more.
 COVERED := tests/cases $(addprefix tests/unit/,reader runs scorers templates models/test_store.py models/test_cache.py)
@@ -46,12 +49,6 @@ coverage: $(VENV)/dev-ready
 	$(BIN)/coverage run -m $(PYTEST) --dist loadfile $(COVERED) -k "not ($(UNTRACED))"
 	@$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
-
-# What `make coverage` leaves: the two together are `make test`, and .ci/run runs nothing twice.
-test-uncovered: $(VENV)/dev-ready chromium
-	$(BIN)/python -m $(PYTEST) --dist loadfile $(COVERED) -k "$(UNTRACED)"
-	$(IN_MEMORY) $(BIN)/python -m $(PYTEST) --dist loadfile -o tmp_path_retention_policy=failed \
-	  tests $(COVERED:%=--ignore=%)
 
 test-long: $(VENV)/dev-ready chromium
 	ANSWERKEY_LONG=1 $(BIN)/python -m $(PYTEST) tests

@@ -922,8 +922,6 @@ def _read_chain(
     is_last = decision.part == "answer_cue" and decision.end >= units.size - 1 - WRAPS
     if decision.choice is None or decision.doubt or not is_last:
         return None
-    if units.plays(decision.begin - _BACK, decision.end, MAYBE | THINK):  # `my best guess`
-        return None
     return _locate(units, decision, offset + len(text) - len(condensed))
 
 

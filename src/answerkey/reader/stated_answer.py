@@ -145,9 +145,9 @@ def _list_named(units: Units, excluded: Collection[str]) -> list[Statement]:
 
     Choices that the text excludes are left out, and the options as the text repeats them.
     """
-    named = list(_list_texts(units, 0, units.size))
+    places = list(_list_texts(units, 0, units.size))
     covered: set[int] = set()
-    for text in named:
+    for text in places:
         covered.update(range(text.begin, text.end))
     echo = list(units.text_ends)[: len(units.choices.choices)]
     if tuple(units.labels[at] for at in echo) == units.choices.choices:
@@ -156,23 +156,23 @@ def _list_named(units: Units, excluded: Collection[str]) -> list[Statement]:
         if at not in covered and _is_mention(units, at):
             choices = (str(units.labels[at]),)
             end = close_label(units, at)
-            named.append(Statement(choices, "conclusion", Weight.VERDICT, at, end))
-    named = [place for place in named if not set(place.choices) & set(excluded)]
-    return sorted(named, key=lambda place: place.begin)
+            places.append(Statement(choices, "conclusion", Weight.VERDICT, at, end))
+    places = [place for place in places if not set(place.choices) & set(excluded)]
+    return sorted(places, key=lambda place: place.begin)
 
 
 def _read_named(units: Units, findings: Findings) -> Statement | None:
     """Return the place that names the answer of a reply that states none in words."""
-    named = _list_named(units, findings.excluded)
-    if not named:
+    places = _list_named(units, findings.excluded)
+    if not places:
         return None
     answers = []
-    if _opens(units, named[0]):
-        answers.append(named[0])
-    if _concludes(units, named[-1]):
-        answers.append(named[-1])
-    if not answers and _is_only(units, named) and _is_clear(units, named):
-        answers.append(named[-1])
+    if _opens(units, places[0]):
+        answers.append(places[0])
+    if _concludes(units, places[-1]):
+        answers.append(places[-1])
+    if not answers and _is_only(units, places) and _is_clear(units, places):
+        answers.append(places[-1])
     if len({place.choices for place in answers}) != 1 or not answers[0].choices:
         return None
     return answers[-1]
@@ -272,26 +272,26 @@ def _is_last(units: Units, end: int) -> bool:
     return following[0] in COMMAS and units.roles[end + 1] & (AFTER | SO) == AFTER
 
 
-def _is_only(units: Units, named: Sequence[Statement]) -> bool:
+def _is_only(units: Units, places: Sequence[Statement]) -> bool:
     """Say whether a short reply speaks of one choice only, by its text, and asks nothing."""
     if units.size > _MOST_ASSERTED or not QUESTION_MARKS.isdisjoint(units.known):
         return False
-    if len({place.choices for place in named}) > 1:
+    if len({place.choices for place in places}) > 1:
         return False
-    has_text = any(_is_text(place) or place.begin in units.text_ends for place in named)
-    return has_text and not any(_is_of_label(units, place) for place in named)
+    has_text = any(_is_text(place) or place.begin in units.text_ends for place in places)
+    return has_text and not any(_is_of_label(units, place) for place in places)
 
 
-def _is_clear(units: Units, named: Sequence[Statement]) -> bool:
+def _is_clear(units: Units, places: Sequence[Statement]) -> bool:
     """Say whether the only choice of a reply is named as its answer, and not in passing."""
-    place = named[-1]
+    place = places[-1]
     before, end = _skip_dress(units, place)
     if "to" in units.words[max(before - 1, 0) : before + 1]:
         return False
-    is_labelled = not all(map(_is_text, named))
+    is_labelled = not all(map(_is_text, places))
     if _is_last(units, end):
         return is_labelled or read_context(units, place.begin) is Context.ASSERTED
-    if not _is_undoubted(units, named):
+    if not _is_undoubted(units, places):
         return False
     if is_labelled:
         return True
@@ -301,12 +301,12 @@ def _is_clear(units: Units, named: Sequence[Statement]) -> bool:
     return is_over and (bool(units.roles[before] & BE) or units.words[before] in COLONS)
 
 
-def _is_undoubted(units: Units, named: Sequence[Statement]) -> bool:
+def _is_undoubted(units: Units, places: Sequence[Statement]) -> bool:
     """Say whether nothing in a reply denies or doubts anything, but for the texts of options."""
     doubt = _DOUBT
-    if units.size <= _LONGEST_DENIAL and named[0].begin == 0:
+    if units.size <= _LONGEST_DENIAL and places[0].begin == 0:
         doubt &= ~NOT  # `No, it is not.`
-    texts = {place.begin for place in named}
+    texts = {place.begin for place in places}
     return not any(roles & doubt and at not in texts for at, roles in enumerate(units.roles))
 
 
@@ -921,8 +921,6 @@ def _read_chain(
     decision = decide(units, lay_out(units))
     is_last = decision.part == "answer_cue" and decision.end >= units.size - 1 - WRAPS
     if decision.choice is None or decision.doubt or not is_last:
-        return None
-    if units.plays(decision.begin - _BACK, decision.end, MAYBE | THINK):  # `my best guess`
         return None
     return _locate(units, decision, offset + len(text) - len(condensed))
 

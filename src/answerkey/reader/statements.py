@@ -734,7 +734,8 @@ def _find_begin(units: Units, at: int) -> int | None:
     word, roles = units.words[before], units.roles[before]
     if word == BREAK:
         return before + 1
-    if roles & (AND | OR) and labels[units.skip_back(before - 1, JOINTS, 1)] is not None:
+    is_joint = roles & (AND | OR) or word in JOINTS
+    if is_joint and labels[units.skip_back(before - 1, JOINTS, 1)] is not None:
         earlier = labels[max(before - _BACK, 0) : before]
         return before + 1 if labels[at] in earlier else None  # `between C and D, C is better`
     if roles & THAT and units.words[before - 1] in SENTENCE_ENDS:

@@ -58,7 +58,7 @@ def read(text: str, choices: Sequence[str], options: Sequence[str] | None = None
         ("I am not sure but I'd guess C.", "C", "chosen", "I'd guess C"),
         ("정답은 B가 아니라,  C입니다.", "C", "conclusion", "아니라,  C"),
         ("1 yang benar adalah B. Canberra", "NOTHING_STATED", None, None),
-        ("したがって、 B正解は「B」です。", "B", "named_right", "B正解は「"),
+        ("したがって、 B正解は「B」です。", "B", "named_right", "B正解は"),
         ("मैं B.  चुनता हूँ।", "NOTHING_STATED", None, None),
         (" A正解は選択肢Bです。", "SEVERAL_CHOICES", "answer_cue", "正解は選択肢B"),
         ("The answerдумаюis A? No. The answer is B.", "B", "answer_cue", "answer is B"),
@@ -206,7 +206,7 @@ def test_digits_are_read_where_they_are_labels(
         ("b Canberra", "B", "first_label", "b Canberra"),
         ("A. Canberra", "CONTRADICTS_ITSELF", "first_label", "A"),
         ("A. Sydney\nA. Sydney", "A", "first_label", "A. Sydney"),
-        ("B. Canberra\nThe answer is B.", "B", "answer_cue", "answer is B"),
+        ("B. Canberra\nThe answer is B.", "B", "first_label", "B. Canberra"),
     ],
 )
 def test_texts_of_options_are_read_with_their_labels(
@@ -394,7 +394,7 @@ def test_leading_labels_are_read_through_what_wraps_them(
         ("A and B: B is right", "ABCD", "SEVERAL_CHOICES", "first_label", "A and B"),
         ("I know B is right", "ABCD", "NOTHING_STATED", None, None),
         ("so B is right", "ABCD", "B", "named_right", "B is right"),
-        ("B - the answer", "ABCD", "B", "named_right", "B - the answer"),
+        ("B - the answer", "ABCD", "B", "first_label", "B"),
         ("B isn't wrong", "ABCD", "NOTHING_STATED", None, None),
         ("not A, not B, not C", "ABCD", "D", "elimination", "not A, not B, not"),
         ("neither A nor B", "ABC", "C", "elimination", "neither A nor"),

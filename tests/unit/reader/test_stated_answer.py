@@ -508,3 +508,24 @@ def test_a_short_reply_states_the_one_option_that_it_names_by_label_and_text() -
     options = ("Jane Austen", "Mary Shelley")
     text = "Frankenstein was written by B. Mary Shelley."
     assert read_stated_answer(text, ("A", "B"), options).choice == "B"
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "choice"),
+    [
+        ("**Paris**", ("**Paris**", "Nice", "Lyon", "Brest"), "A"),
+        ("It is C.", ("c", "d", "x", "y"), "C"),
+        ("Canberra has been it since 1913, and letter B names it for you", TOWNS_OF_AUSTRALIA, "B"),
+        ("The answer is Canberra [the capital].", TOWNS_OF_AUSTRALIA, "B"),
+        ("The capital is Canberra (A).", TOWNS_OF_AUSTRALIA, None),
+        ("Part 1: x y. Part 2: B", None, None),
+        ("The root of 16 is known to be\nC", None, "C"),
+        ("Monday: A\nTuesday: B", None, None),
+        ("The only non-renewable source is C.", None, "C"),
+    ],
+)
+def test_what_a_reply_names_last_or_alone_is_its_answer(
+    text: str, options: tuple[str, ...] | None, choice: str | None
+) -> None:
+    """A label or a text, after a verb or a colon, unless it answers a part or clashes."""
+    assert read_stated_answer(text, CHOICES, options).choice == choice

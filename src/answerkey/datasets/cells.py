@@ -20,8 +20,7 @@ from polars.datatypes import DataType, DataTypeClass
 
 from answerkey.datasets.content import check_text, parse_float, parse_json, refuse_duplicates
 from answerkey.errors import DataError
-from answerkey.templates.row_filter import NUMBER, parse_truth
-from answerkey.text import parse_python, parse_syntax
+from answerkey.text import NUMBER, parse_python, parse_syntax, parse_truth
 
 ColumnKind = Literal["text", "int", "float", "bool", "list", "json"]
 

@@ -52,6 +52,9 @@ class Engine:
     alone, the function and the chunks can be pickled.
     """
 
+    def connect(self) -> None:
+        """Reach what the engine works on, or raise EngineError E601; this machine is here."""
+
     def map(
         self,
         function: Callable[[Chunk], Result],

@@ -277,6 +277,10 @@ class RayEngine(Engine):
         self._cluster: Cluster | None = None
         self._connecting = threading.Lock()
 
+    def connect(self) -> None:
+        """Reach the cluster, or start one."""
+        self._open_cluster()
+
     def map(
         self,
         function: Callable[[Chunk], Part],
@@ -291,9 +295,9 @@ class RayEngine(Engine):
         payload = None if spread == "alone" else pickle_function(function)
         if payload is None:
             return (function(chunk) for chunk in chunks)
-        return Dispatch(self._connect().ray, payload).map(chunks)
+        return Dispatch(self._open_cluster().ray, payload).map(chunks)
 
-    def _connect(self) -> Cluster:
+    def _open_cluster(self) -> Cluster:
         with self._connecting:  # several runs may share the engine
             if self._cluster is None:
                 self._cluster = Cluster(self._address)

@@ -355,6 +355,7 @@ def reopen_stopped(
             return load_run(place)
         chosen, kept = _choose_options(writer.manifest, options)
         engine = open_engine(chosen.engine, chosen.ray_address)
+        engine.connect()  # there may be no work left that would notice a missing cluster
         jobs = _open_again(writer, chosen, shared)
         pending = PendingRun(place.name, jobs, writer.manifest, engine, chosen, writer)
         pending = pending.check(display, shared)

@@ -38,7 +38,7 @@ from answerkey.reports.overview import Overview, audit_task, build_overview
 from answerkey.reports.sample_view import SampleRow, view_samples
 from answerkey.reports.samples import SampleSource, SampleTable
 from answerkey.run_audit.audit import choose_spread
-from answerkey.runs import Run, load_run, write_whole
+from answerkey.runs import Run, load_run, write_output
 from answerkey.text import make_visible
 
 #: The most rows of a task in a report, unless the caller says otherwise.
@@ -134,7 +134,7 @@ def report(
             out.write(end)
 
     target = Path(path)
-    write_whole(target, write)
+    write_output(target, write)
     return {
         "file": str(target),
         "bytes": target.stat().st_size,

@@ -125,9 +125,12 @@ def reaching_storage() -> Iterator[None]:
         raise RunError("E509", error.message, where=error.where, hint=hint) from None
 
 
-def write_whole(path: Path, write: Callable[[Path], object]) -> None:
-    """Write a file under a name that nobody else has, flush it to disk, then give it its name."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.draft")
+def write_whole(path: Path, write: Callable[[Path], object], *, ending: str = "draft") -> None:
+    """Write a file under another name, flush it to disk, then give it its own.
+
+    A run folder has one writer, so that what a killed one left is written over by the next.
+    """
+    temporary = path.with_name(f".{path.name}.{ending}")
     try:
         write(temporary)
         _flush(temporary)
@@ -154,16 +157,16 @@ def _flush(path: Path) -> None:
 
 
 def write_output(path: Path, write: Callable[[Path], object]) -> None:
-    """Write a file that a user names: the whole of it or nothing.
+    """Write a file that a user names, the whole of it or nothing; a pipe or a device as it goes.
 
-    A pipe or a device as it goes along.
+    Several commands may write it at the same time: each has a draft of its own.
     """
     if path.exists() and not path.is_file():
         write(path)
         return
     if path.is_symlink():
         path = path.resolve()
-    write_whole(path, write)
+    write_whole(path, write, ending=f"{secrets.token_hex(4)}.draft")
 
 
 def write_frames(path: Path, frames: Iterable[pl.DataFrame]) -> None:

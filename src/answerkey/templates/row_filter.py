@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from answerkey.errors import SpecError
 from answerkey.templates.template import Template
 from answerkey.templates.values import RowError, describe_type
+from answerkey.text import NUMBER, parse_truth
 
 if TYPE_CHECKING:
     from answerkey.types import Samples
@@ -37,17 +38,8 @@ _ORDERS: dict[str, Callable[[Any, Any], bool]] = {
     "greater_or_equal": operator.ge,
     "less_or_equal": operator.le,
 }
-_TRUTH_WORDS = {
-    "true": True,
-    "1": True,
-    "yes": True,
-    "false": False,
-    "0": False,
-    "no": False,
-}
-_INTEGER = re.compile(r"[+-]?[0-9]{1,4000}")
 #: More digits than Python turns into a whole number are read as a float.
-NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,4000}")
 #: What the filter of a dataset sees, and that of an action.
 DATASET_NAMES = ("sample",)
 ACTION_NAMES = ("sample", "solver_output", "scores")
@@ -171,13 +163,4 @@ def parse_number(value: object) -> int | float | None:
             return int(text)
         if NUMBER.fullmatch(text):
             return float(text)
-    return None
-
-
-def parse_truth(value: object) -> bool | None:
-    """Return the truth value that a boolean, a number or a word stands for, else None."""
-    if isinstance(value, (bool, int, float)) and value in (0, 1):
-        return bool(value)
-    if isinstance(value, str):
-        return _TRUTH_WORDS.get(value.strip().casefold())
     return None

@@ -30,7 +30,7 @@ def engine() -> Iterator[RayEngine]:
     opened = open_engine("ray")
     assert isinstance(opened, RayEngine)
     settings = dict(os.environ)
-    opened._connect()
+    opened.connect()
     # A name that is added while Polars works ends the process.
     assert os.environ.keys() == settings.keys()
     yield opened

@@ -162,7 +162,11 @@ def write_output(path: Path, write: Callable[[Path], object]) -> None:
     Several commands may write it at the same time: each has a draft of its own.
     """
     if path.exists() and not path.is_file():
-        write(path)
+        try:
+            write(path)
+        except OSError as error:
+            message = f"cannot write `{path}`: {error.strerror or error}"
+            raise RunError("E502", message, hint="choose another file") from error
         return
     if path.is_symlink():
         path = path.resolve()

@@ -194,3 +194,24 @@ def test_a_table_that_is_a_link_is_refused(finished: Path, tmp_path: Path) -> No
     replace_file(part, lambda path: path.symlink_to(finished / "tasks/good/scores" / path.name))
     with pytest.raises(RunError, match="is not a plain file"):
         _ = answerkey.load_run(folder).tasks["good"].scores
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "run.json",
+        "tasks/good/metrics.json",
+        "tasks/good/scores/part-00000.parquet",
+    ],
+)
+def test_a_draft_that_is_a_link_is_not_followed(
+    written: str, finished: Path, tmp_path: Path
+) -> None:
+    """A run that came by mail continues, and what its links lead to is left alone."""
+    run = copy_killed(finished, tmp_path / "run")
+    outside = tmp_path / "outside"
+    outside.write_text("mine", encoding="utf-8")
+    path = run / written
+    (path.parent / f".{path.name}.draft").symlink_to(outside)
+    assert answerkey.resume(run).status == "complete"
+    assert outside.read_text(encoding="utf-8") == "mine"

@@ -128,10 +128,12 @@ def reaching_storage() -> Iterator[None]:
 def write_whole(path: Path, write: Callable[[Path], object], *, ending: str = "draft") -> None:
     """Write a file under another name, flush it to disk, then give it its own.
 
-    A run folder has one writer, so that what a killed one left is written over by the next.
+    A run folder has one writer: what a killed one left, or a link that a stranger put there, is
+    removed by the next.
     """
     temporary = path.with_name(f".{path.name}.{ending}")
     try:
+        temporary.unlink(missing_ok=True)
         write(temporary)
         _flush(temporary)
         temporary.replace(path)

@@ -298,9 +298,9 @@ def match_completions(
 ) -> RecordedCompletions:
     """Return the completions of a table for the selected samples, in their order.
 
-    Matched by `sample_id` if the table has it, or by another column of ids if all of them are the
-    dataset's and stand in another order; else by position: it then has as many rows as the dataset,
-    as its filtered rows, or as the selected ones of them. Rows for samples of the dataset that are
+    Matched by `sample_id` if the table has it, or by another column of ids if it names any of the
+    dataset's; else by position: it then has as many rows as the dataset, as its filtered rows, or
+    as the selected ones of them. Rows for samples of the dataset that are
     not selected are left aside; rows for unknown samples are an error. Several trials are told
     apart by the column `trial`; those of a sample stand one after the other.
     """
@@ -308,17 +308,26 @@ def match_completions(
     beside = recorded.beside
     if THOUGHTS_COLUMN in table.columns:
         beside |= {THOUGHTS_COLUMN}
+    id_column = ID_COLUMN
     ids = None
     if ID_COLUMN in table.columns:
         ids = table.ids
-    elif len(table.columns) > 1:  # another column may name samples
-        ids = _find_ids(table, dataset)
+    else:
+        id_column = find_columns(tuple(table.columns), ("id",)).columns.get("id", "")
+        if id_column:
+            ids = _find_ids(table, dataset, id_column)
     if num_trials > 1 and (ids is None or TRIAL_COLUMN not in table.columns):
         raise refuse_single(num_trials, table.file)
     if ids is None:
         rows = _match_order(table, dataset)
     else:
-        rows = _match_ids(table, ids, dataset, num_trials)
+        rows = _match_ids(
+            table,
+            ids,
+            dataset,
+            num_trials,
+            id_column,
+        )
     recorded.check(rows)
     return replace(
         recorded,
@@ -328,16 +337,19 @@ def match_completions(
     )
 
 
-def _find_ids(table: Rows, dataset: Dataset) -> pl.Series | None:
-    """Return the sample of each row, if a column like `id` names samples, here or by its values."""
-    columns = find_columns(tuple(table.columns), ("id",)).columns
-    column = columns.get("id", "")
+def _find_ids(table: Rows, dataset: Dataset, column: str) -> pl.Series | None:
+    """Return the sample of each row where a column names samples, by their ids or by its own cells.
+
+    A cell that names none stays as it is, for the error that it is: with some of them, order is no
+    longer what was meant. None where no cell names any.
+    """
     names = _read_names(table, column)
-    if names is None:
-        return None
     ids = dataset.table.ids
-    for candidate in (ids, _read_names(dataset.table, column)):
-        if candidate is None:
+    candidates = [ids]
+    if column in dataset.table.columns:
+        candidates.append(_read_names(dataset.table, column))
+    for candidate in candidates:
+        if candidate.is_duplicated().any():
             continue
         samples = pl.DataFrame({"name": candidate, "id": ids})
         rows = pl.DataFrame({"name": names})
@@ -347,20 +359,15 @@ def _find_ids(table: Rows, dataset: Dataset) -> pl.Series | None:
             how="left",
             maintain_order="left",
         )
-        if not matched["id"].null_count():
-            return matched["id"]
+        if matched["id"].count():
+            return matched.select(pl.coalesce("id", "name")).to_series()
     return None
 
 
-def _read_names(rows: Rows, column: str) -> pl.Series | None:
-    """Return the cells of a column as texts; None if they do not name each row once."""
-    if column not in rows.columns:
-        return None
+def _read_names(rows: Rows, column: str) -> pl.Series:
+    """Return the cells of a column as texts."""
     texts = [_read_text(sample.fields[column]) for sample in iterate_samples(rows)]
-    every_name = pl.Series(texts, dtype=pl.String)
-    if every_name.null_count() or every_name.is_duplicated().any():
-        return None
-    return every_name
+    return pl.Series(texts, dtype=pl.String)
 
 
 def _match_ids(
@@ -368,11 +375,12 @@ def _match_ids(
     ids: pl.Series,
     dataset: Dataset,
     num_trials: int,
+    column: str,
 ) -> Rows:
     """Return for each sample, and each of its trials, the row of its completion.
 
-    `ids` say which sample a row belongs to; trials count from 0. What is missing, and a row that
-    belongs nowhere, are errors.
+    `ids`, from a column, say which sample a row belongs to; trials count from 0. What is missing,
+    and a row that belongs nowhere, are errors.
     """
     rows = pl.DataFrame({"id": ids}).with_row_index("row")
     selected = pl.DataFrame({"id": dataset.rows.ids})
@@ -386,14 +394,26 @@ def _match_ids(
         selected = selected.join(trials, how="cross", maintain_order="left_right")
         every = every.join(trials, how="cross")
     elif ids.is_duplicated().any():
-        message = "the completions hold several trials of a sample, and the task has one"
-        hint = "add `trials: {num_trials: N}` to the task, or keep one trial of each sample"
+        if TRIAL_COLUMN in table.columns:
+            message = "the completions hold several trials of a sample, and the task has one"
+            hint = "add `trials: {num_trials: N}` to the task, or keep one trial of each sample"
+            raise refuse_file(
+                "E209",
+                message,
+                table.file,
+                hint,
+                field=TRIAL_COLUMN,
+            )
+        repeated = ids.filter(ids.is_duplicated()).unique(maintain_order=True)
+        shown = listing(repeated, limit=SHOWN_IDS)
+        message = f"several completions have the same `{column}`: {shown}"
+        hint = f"keep one completion of each sample, or number them in a column `{TRIAL_COLUMN}`"
         raise refuse_file(
-            "E209",
+            "E208",
             message,
             table.file,
             hint,
-            field=TRIAL_COLUMN,
+            field=column,
         )
     matched = selected.join(
         rows,
@@ -415,8 +435,11 @@ def _match_ids(
         *_list_unmatched("completions without a sample", unknown),
     ]
     message = f"the completions do not fit the dataset: {'; '.join(parts)}"
-    hint = f"`{ID_COLUMN}` must hold the ids of this dataset; rows without ids are "
-    hint += "`000001`, `000002`, ..."
+    hint = f"`{column}` must hold the ids of this dataset; "
+    if column == ID_COLUMN:
+        hint += "rows without ids are `000001`, `000002`, ..."
+    else:
+        hint += "without that column, rows are matched by order"
     if num_trials > 1:
         hint += f"; each sample needs the trials 0 to {num_trials - 1} in `{TRIAL_COLUMN}`"
     raise refuse_file("E209", message, table.file, hint)

@@ -371,7 +371,6 @@ def test_real_files_are_read_whole() -> None:
         ("cab", "abc"),  # each is the id of a sample: it says which
         ("abc", "abc"),
         ("xyz", "xyz"),  # ids of something else: what counts is the order
-        ("aab", "aab"),
     ],
 )
 @pytest.mark.parametrize("is_own", [True, False])
@@ -383,6 +382,24 @@ def test_a_column_of_ids_says_which_sample_is_meant(names: str, read: str, *, is
         dataset = Dataset.of(rows, name="samples")
     given: Cells = [{"id": name, "completion": f"answer of {name}"} for name in names]
     assert texts(match(given, dataset)) == [f"answer of {one}" for one in read]
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (
+            "abx",
+            r"E209.*samples without a completion: 1 \(`c`\); completions .* sample: 1 \(`x`\)",
+        ),
+        ("aab", r"E208.*: several completions have the same `id`: `a`"),
+    ],
+)
+def test_ids_that_name_only_some_of_the_samples_are_no_order(names: str, message: str) -> None:
+    """A misspelt or a repeated id is an error: by order, replies would be those of others."""
+    given: Cells = [{"id": name, "completion": name} for name in names]
+    with pytest.raises(DataError, match=message) as caught:
+        match(given, build())
+    assert "`id`" in str(caught.value)
 
 
 def test_a_column_of_ids_may_name_the_selected_samples_alone() -> None:

@@ -54,8 +54,9 @@
   // ── the rows of one task ──────────────────────────────────────────────────────────────────────────────
 
   async function makeBook(name) {
-    const columns = readColumns((await readBlock(`ak-rows-${name}`)) || { p: [] });
-    const { length } = columns;
+    const table = (await readBlock(`ak-rows-${name}`)) || { p: [] };
+    const columns = readColumns(table);
+    const { length } = table.p;
     const search = makeSearch(name, columns);
     let last = { key: null, found: null };
     return { list, describe, find };
@@ -87,7 +88,7 @@
     }
 
     function row(i) {
-      return Object.fromEntries(columns.names.map((one) => [one, columns[one](i)]));
+      return Object.fromEntries(Object.entries(columns).map(([column, read]) => [column, read(i)]));
     }
 
     function place(p) {
@@ -119,9 +120,7 @@
 
   // A column is a list, or one value for all rows.
   function readColumns(table) {
-    const columns = { length: table.p.length, names: Object.keys(table) };
-    for (const name of columns.names) columns[name] = readColumn(table[name]);
-    return columns;
+    return Object.fromEntries(Object.entries(table).map(([name, column]) => [name, readColumn(column)]));
   }
 
   function readColumn(column) {

@@ -249,15 +249,6 @@ def format_part(count: int, n: int) -> str:
     return f"{count:,} of {n:,} ({format_short_percent(count / n)})"
 
 
-def list_counts(counts: Mapping[str, int], most: int) -> str:
-    """Return `A 3, B 2`, cut after `most` with the number of the rest."""
-    texts = [f"{name} {count}" for name, count in counts.items()]
-    shown = ", ".join(texts[:most])
-    if len(texts) > most:
-        shown += f" and {len(texts) - most} more"
-    return shown
-
-
 def format_count(number: int, noun: str) -> str:
     """Return `1 sample`, `2 samples`."""
     if number == 1:
@@ -732,7 +723,7 @@ def show_place(place: Place) -> str:
 #: Options, if they are arguments of Python; those that need no value there; commands that are
 #: functions.
 _OPTION = re.compile(
-    "--(?!json|to|column|header|score|host|port|allow-network|save-details|upgrade|dry-run|question|clean)"
+    "--(?!json|to|column|header|score|host|port|allow-network|save-details|upgrade|dry-run|question)"
     r"([a-z][a-z2-]+)(?: ('[^']*'|[^\s`]+))?(?=[`\s])"
 )
 _SWITCH = re.compile(

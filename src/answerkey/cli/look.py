@@ -321,17 +321,6 @@ def export_command(
         console.say_text(f"{written.left_out} rows without a score are left out: {reason}")
 
 
-_CLEAN = option(
-    "--clean", "VALUE", "Value of that column for a clean label; repeatable.", multiple=True
-)
-
-
-def _require_column(clean: object, label_quality: str | None) -> None:
-    if clean and label_quality is None:
-        message = "`--clean` needs to know of which column"
-        raise SpecError("E119", message, hint="name it with `--label-quality COLUMN`")
-
-
 @command(
     "audit",
     "audit latest",
@@ -373,10 +362,6 @@ def audit_command(console: Console, run: str, *, task: str | None) -> None:
 )
 @COLUMN
 @option("--header", "NAMES", "Column names of a CSV file that has no header line.")
-@option(
-    "--label-quality", "COLUMN", "Also show the numbers on rows with clean labels, by this column."
-)
-@_CLEAN
 @option("--dataset", "FILE", "Dataset of a task file.")
 @CONFIG
 @ENV
@@ -396,7 +381,6 @@ def audit_dataset_command(
     from answerkey.dataset_audit.audit import audit_dataset
     from answerkey.dataset_audit.text import describe_dataset_audits, draw_dataset_audit
 
-    _require_column(chosen["clean"], chosen["label_quality"])
     chosen["header"] = None if header is None else [name.strip() for name in header.split(",")]
     with console.display() as display:
         audits = audit_dataset(*files, progress=display.report, **chosen)

@@ -27,10 +27,10 @@ from answerkey.dataset_audit.questions import (
     read_questions,
     recognise_fields,
 )
-from answerkey.datasets.dataset import CleanLabels, choose_clean, open_dataset, read_label_quality
+from answerkey.datasets.dataset import open_dataset
 from answerkey.datasets.rows import Rows
 from answerkey.datasets.tables import DataFile, FileFields, Tabular, load_rows, read_files
-from answerkey.errors import Place, SpecError, listing, raise_all, refuse_column
+from answerkey.errors import SpecError, raise_all
 from answerkey.evaluate.display import Progress, ignore_progress
 from answerkey.evaluate.options import refuse_unknown
 from answerkey.metrics import wilson
@@ -101,17 +101,6 @@ class TruthStatistics:
 
 
 @dataclass(frozen=True)
-class LabelQuality:
-    """The column that says whether labels can be relied on: its values, and which of them count as
-    clean.
-    """
-
-    column: str
-    values: Mapping[str, int]
-    clean: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class DatasetAudit:
     """The audit of one dataset; `fields` says where its parts are read."""
 
@@ -120,8 +109,6 @@ class DatasetAudit:
     rows: int
     fields: Mapping[str, str]
     every: TruthStatistics
-    clean: TruthStatistics | None = None
-    quality: LabelQuality | None = None
     findings: tuple[DatasetFinding, ...] = ()
     notices: tuple[Notice, ...] = ()
 
@@ -130,15 +117,12 @@ class DatasetOptions(TypedDict, total=False):
     """What the caller says of a dataset.
 
     `columns` says which columns of data files are what; the others are recognised. `header` has the
-    column names of a CSV file without a header line. `label_quality` is a column that says whether
-    a label can be relied on, `clean` its values that say so. `dataset`, `config` and `env` are for
-    task and run files.
+    column names of a CSV file without a header line. `dataset`, `config` and `env` are for task and
+    run files.
     """
 
     columns: Mapping[str, str]
     header: Sequence[str] | None
-    label_quality: str | None
-    clean: Sequence[str]
     dataset: str | None
     config: Mapping[str, object]
     env: str | None
@@ -177,7 +161,6 @@ def audit_dataset(
             name,
             tuple(map(str, files)),
             sources,
-            options,
             progress,
         ),
     )
@@ -237,7 +220,6 @@ def _audit_plan(
             dataset.name,
             files,
             sources,
-            options,
             progress,
             dataset.notices,
         )
@@ -259,33 +241,21 @@ def _audit(
     name: str,
     files: tuple[str, ...],
     tables: Sequence[tuple[Rows, QuestionFields]],
-    options: DatasetOptions,
     progress: Progress,
     notices: Sequence[Notice] = (),
 ) -> DatasetAudit:
-    clean_values = options.get("clean") or ()
-    quality = choose_clean(options.get("label_quality"), clean_values)
     sources = []
     total = 0
     for rows, fields in tables:
-        if quality is not None:
-            _require_column(quality[0], rows)
         sources.append(QuestionRows(rows, fields, total))
         total += len(rows)
     tally = QuestionTally()
     hashes = QuestionHashes()
     for source in sources:
-        for questions in _count_source(source, quality, tally):
+        for questions in _count_source(source, tally):
             hashes.add(questions)
             progress("audit", tally.rows, total)
-    labels = None
-    if quality is not None:
-        labels = _describe_quality(quality, tally)
-        if not labels.clean:
-            hint = f"say which with `--clean`: {listing(list(labels.values)[:10])}"
-            notice = Notice(f"no row of column `{labels.column}` is clean", hint=hint)
-            notices = (*notices, notice)
-    every = measure_truths(tally.every)
+    every = measure_truths(tally.truths)
     repeats = hashes.find_repeats(sources)
     findings = find_dataset_findings(tally, every, repeats)
     return DatasetAudit(
@@ -294,30 +264,9 @@ def _audit(
         rows=tally.rows,
         fields=sources[0].fields.shown,
         every=every,
-        clean=measure_truths(tally.clean) if quality else None,
-        quality=labels,
         findings=tuple(findings),
         notices=tuple(notices),
     )
-
-
-def _require_column(column: str, rows: Rows) -> None:
-    if column not in rows.columns:
-        message = f"there is no column `{column}`"
-        raise refuse_column(
-            message,
-            column,
-            rows.columns,
-            Place(file=rows.file),
-        )
-
-
-def _describe_quality(quality: CleanLabels, tally: QuestionTally) -> LabelQuality:
-    column, values = quality
-    values_by_name = sorted(tally.qualities)
-    by_frequency = sorted(values_by_name, key=tally.qualities.__getitem__, reverse=True)
-    counts = {value: tally.qualities[value] for value in by_frequency}
-    return LabelQuality(column, counts, tuple(sorted(values.intersection(counts))))
 
 
 # Counting
@@ -368,15 +317,11 @@ class QuestionTally:
     rows: int = 0
     kinds: Counter[str] = field(default_factory=Counter)
     examples: dict[str, list[DuplicateRow]] = field(default_factory=dict)
-    every: Truths = field(default_factory=Truths)
-    clean: Truths = field(default_factory=Truths)
-    qualities: Counter[str] = field(default_factory=Counter)
+    truths: Truths = field(default_factory=Truths)
     right_references: int = 0
 
 
-def _count_source(
-    source: QuestionRows, quality: CleanLabels | None, tally: QuestionTally
-) -> Iterator[list[AuditedQuestion]]:
+def _count_source(source: QuestionRows, tally: QuestionTally) -> Iterator[list[AuditedQuestion]]:
     """Count the rows of a source; yield their questions, a chunk at a time."""
     length = min(BLOCK, fit_rows(source.rows, None))
     for offset in range(0, len(source.rows), length):
@@ -384,7 +329,7 @@ def _count_source(
         samples = rows.load()
         questions = read_questions(samples, source.fields)
         for row, question in enumerate(questions):
-            tally.every.add(question)
+            tally.truths.add(question)
             for kind, note in find_oddities(question).items():
                 tally.kinds[kind] += 1
                 examples = tally.examples.setdefault(kind, [])
@@ -394,12 +339,6 @@ def _count_source(
                     right = question.texts[question.truth : question.truth + 1]
                     is_reference = find_reference(right, question.labels) is not None
                     tally.right_references += is_reference
-        if quality is not None:
-            labels = read_label_quality(samples, quality[0])
-            for question, label in zip(questions, labels, strict=True):
-                tally.qualities[label] += 1
-                if label in quality[1]:
-                    tally.clean.add(question)
         tally.rows += len(questions)
         yield questions
 

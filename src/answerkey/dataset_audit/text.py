@@ -25,13 +25,12 @@ from answerkey.text import (
     format_percent,
     lay_out,
     line,
-    list_counts,
     make_visible,
     shorten,
     shorten_path,
 )
 
-SHOWN_LABELS, SHOWN_PLACES = 8, 12
+SHOWN_PLACES = 12
 
 
 def describe_dataset_audits(audits: Sequence[DatasetAudit]) -> dict[str, Any]:
@@ -46,8 +45,6 @@ def describe_dataset_audits(audits: Sequence[DatasetAudit]) -> dict[str, Any]:
                 "rows": audit.rows,
                 "fields": dict(audit.fields),
                 "all": asdict(audit.every),
-                "clean": audit.clean and asdict(audit.clean),
-                "label_quality": audit.quality and asdict(audit.quality),
                 "findings": [asdict(finding) for finding in audit.findings],
             }
         )
@@ -64,16 +61,10 @@ def draw_dataset_audit(audit: DatasetAudit, width: int, *, digits: int | None = 
         folder = os.path.commonpath([Path(file).parent for file in audit.files])
         facts["folder"] = shorten_path(folder) or "."
     facts |= audit.fields
-    if audit.quality is not None:
-        labels = list_counts(audit.quality.values, SHOWN_LABELS)
-        facts[audit.quality.column] = f"{labels}; clean: {', '.join(audit.quality.clean) or 'none'}"
     lines = [line(Span(make_visible(audit.name), "title"), f"  {format_count(audit.rows, 'row')}")]
     shown = [(make_visible(name), make_visible(value)) for name, value in facts.items()]
     lines += draw_facts(shown, width)
-    every = _say_truths(audit.every, digits)
-    clean = _say_truths(audit.clean, digits) if audit.clean else dict.fromkeys(every, "")
-    rows: list[Sequence[Cell]] = [(name, text, clean[name]) for name, text in every.items()]
-    lines += [BLANK, *lay_out(Table(("", "all", "clean"), rows, "<<<"), width)]
+    lines += [BLANK, *draw_facts(_say_truths(audit.every, digits).items(), width)]
     lines += [*_draw_places(audit.every, width), BLANK, line(Span("Findings", "title"))]
     for number, finding in enumerate(audit.findings, 1):
         lines += draw_finding(

@@ -196,11 +196,8 @@ def test_a_project_is_looked_at_by_its_task(call: Call, words: tuple[str, ...]) 
     assert (dataset["rows"], dataset["fields"]["truth"], dataset["all"]["n"]) == (4, "answer", 4)
 
 
-def test_header_and_clean_rows(call: Call, tmp_path: Path, rows: Path) -> None:
-    """A headerless file, and a column of label qualities."""
+def test_a_file_without_a_header(call: Call, tmp_path: Path) -> None:
+    """`--header` names its columns."""
     path = tmp_path / "plain.csv"
     path.write_text("Which?,x,y,A\nWhich?,x,y,A\n", encoding="utf-8")
     assert "repeat a question" in call("audit-dataset", path, "--header", "question,A,B,answer").out
-    words = ("--label-quality", "note", "--clean", "ok", "--json")
-    (split,) = call("audit-dataset", rows, *words).json["datasets"]
-    assert (split["all"]["n"], split["clean"]["n"]) == (1, 1)

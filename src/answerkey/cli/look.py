@@ -336,14 +336,14 @@ def audit_command(console: Console, run: str, *, task: str | None) -> None:
     """
     from answerkey.reports.view import find_run
     from answerkey.run_audit.audit import audit
-    from answerkey.run_audit.text import describe_audit, draw_audit
+    from answerkey.run_audit.text import describe_audit
 
     audited = find_run(run)
     with console.display() as display:
         result = audit(audited, progress=display.report, task=task)
     console.show(
         lambda: describe_audit(result),
-        lambda: draw_audit(result, console.width),
+        lambda: result.draw(console.width),
         result.notices,
     )
 

@@ -15,15 +15,14 @@ from answerkey.text import (
     Cell,
     Line,
     Span,
-    Table,
     clean_numbers,
     draw_facts,
     draw_finding,
+    draw_table,
     format_count,
     format_figure,
     format_interval,
     format_percent,
-    lay_out,
     line,
     make_visible,
     shorten,
@@ -53,7 +52,7 @@ def describe_dataset_audits(audits: Sequence[DatasetAudit]) -> dict[str, Any]:
     return described
 
 
-def draw_dataset_audit(audit: DatasetAudit, width: int, *, digits: int | None = None) -> list[Line]:
+def draw_dataset_audit(audit: DatasetAudit, width: int) -> list[Line]:
     """Return the whole audit of one dataset."""
     folder = None
     facts = {}
@@ -64,7 +63,7 @@ def draw_dataset_audit(audit: DatasetAudit, width: int, *, digits: int | None = 
     lines = [line(Span(make_visible(audit.name), "title"), f"  {format_count(audit.rows, 'row')}")]
     shown = [(make_visible(name), make_visible(value)) for name, value in facts.items()]
     lines += draw_facts(shown, width)
-    lines += [BLANK, *draw_facts(_say_truths(audit.every, digits).items(), width)]
+    lines += [BLANK, *draw_facts(_say_truths(audit.every).items(), width)]
     lines += [*_draw_places(audit.every, width), BLANK, line(Span("Findings", "title"))]
     for number, finding in enumerate(audit.findings, 1):
         lines += draw_finding(
@@ -88,7 +87,7 @@ def _say_example(example: DuplicateRow, folder: str | None) -> str:
     return f"{example.sample}  {place}  {example.note}".rstrip()
 
 
-def _say_truths(truths: TruthStatistics, digits: int | None) -> dict[str, str]:
+def _say_truths(truths: TruthStatistics) -> dict[str, str]:
     """Return the number of rows, their choices, the chance level, baselines and places."""
     smallest, largest = min(truths.choice_counts, default=0), max(truths.choice_counts, default=0)
     sizes = f"{smallest} each" if smallest == largest else f"{smallest} to {largest}"
@@ -99,19 +98,19 @@ def _say_truths(truths: TruthStatistics, digits: int | None) -> dict[str, str]:
     return {
         "rows with a truth": str(truths.n),
         "choices": sizes,
-        "chance level": format_figure(truths.chance, as_share=True, digits=digits),
-        "majority letter": _say_baseline(truths.majority_letter, digits),
-        "longest option": _say_baseline(truths.longest_option, digits),
+        "chance level": format_figure(truths.chance, as_share=True),
+        "majority letter": _say_baseline(truths.majority_letter),
+        "longest option": _say_baseline(truths.longest_option),
         "places equally likely": test,
     }
 
 
-def _say_baseline(baseline: Baseline | None, digits: int | None) -> str:
+def _say_baseline(baseline: Baseline | None) -> str:
     if baseline is None:
         return "no value"
     label = f"{make_visible(baseline.label)}: " if baseline.label else ""
-    interval = format_interval(baseline.interval, digits=digits)
-    return f"{label}{format_percent(baseline.value, digits)} {interval}".rstrip()
+    interval = format_interval(baseline.interval)
+    return f"{label}{format_percent(baseline.value)} {interval}".rstrip()
 
 
 def _draw_places(truths: TruthStatistics, width: int) -> list[Line]:
@@ -125,4 +124,4 @@ def _draw_places(truths: TruthStatistics, width: int) -> list[Line]:
         counts = [*map(str, truths.places[size]), *[""] * (most - size)]
         rows.append((str(size), *counts, str(truths.choice_counts[size])))
     header = ("Choices", *(f"place {place}" for place in range(1, most + 1)), "n")
-    return [BLANK, *lay_out(Table(header, rows, ">" * (most + 2)), width)]
+    return [BLANK, *draw_table(header, rows, ">" * (most + 2), width)]

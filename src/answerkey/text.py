@@ -530,21 +530,15 @@ def draw_letter_table(
 ) -> list[Line]:
     """Return true choice → predicted choice (or INVALID) → count as a table, with the recall.
 
-    Where the square table would be too wide, one row per choice.
+    Nothing where there are more than twelve choices, for which a line has no room.
     """
-    if not counts:
-        return []
     totals: Counter[str] = Counter()
     for row in counts.values():
         totals.update(row)
     letters = sorted({*counts, *totals} - {INVALID})
+    if not counts or len(letters) > SHOWN_LETTERS:
+        return []
     rows: list[Sequence[Cell]] = []
-    if len(letters) > SHOWN_LETTERS:
-        for letter in letters:
-            row = counts.get(letter, {})
-            numbers = (sum(row.values()), totals[letter], row.get(letter, 0))
-            rows.append((letter, *map(str, numbers)))
-        return [BLANK, *draw_table(("Choice", "true", "predicted", "both"), rows, "<>>>", width)]
     predictions = [*letters, INVALID]
     for letter in letters:
         if letter not in counts:

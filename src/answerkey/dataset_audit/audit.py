@@ -15,7 +15,6 @@ from answerkey.dataset_audit.duplicates import (
     SHOWN,
     DuplicateRow,
     QuestionHashes,
-    QuestionRows,
     Repeats,
     make_example,
 )
@@ -135,8 +134,8 @@ def audit_dataset(
 ) -> tuple[DatasetAudit, ...]:
     """Look at the questions of datasets; no model is called.
 
-    Each path is a data file, or a table, and all of them are one dataset; or one path is a task
-    file, a run file, its folder or a ready-made task, whose datasets are looked at one by one.
+    The paths are data files, which are one dataset; or the only one is a table, or a task file, a
+    run file, its folder or a ready-made task, whose datasets are looked at one by one.
     """
     if not paths:
         hint = "name a task file, a run file or a data file"
@@ -149,35 +148,18 @@ def audit_dataset(
             message = f"`{plan}` is no data file, and only data files can be looked at together"
             raise SpecError("E119", message, hint="name it alone")
         return tuple(_audit_plan(plan, options, progress))
-    name = f"{len(paths)} files"
-    if len(paths) == 1:
-        name = files[0].name if files else "samples"
-    columns = options.get("columns") or {}
-    sources = []
-    for rows in _load_tables(paths, files, options):
-        sources.append((rows, recognise_fields(rows, columns)))
-    return (
-        _audit(
-            name,
-            tuple(map(str, files)),
-            sources,
-            progress,
-        ),
-    )
-
-
-def _load_tables(
-    paths: Sequence[str | Path | Tabular],
-    files: Sequence[Path],
-    options: DatasetOptions,
-) -> Iterator[Rows]:
-    """Yield the rows of all files together, then those of each table."""
-    if files:
-        yield _read_files(files, options)
-    for path in paths:
-        if not isinstance(path, str | Path):
-            table = load_rows(path, name="samples")
-            yield table.rows
+    tables = [path for path in paths if not isinstance(path, str | Path)]
+    if not tables:
+        name = files[0].name if len(files) == 1 else f"{len(files)} files"
+        rows = _read_files(files, options)
+    elif len(paths) == 1:
+        name = "samples"
+        rows = load_rows(tables[0], name=name).rows
+    else:
+        hint = "put the tables together, or name files alone"
+        raise SpecError("E119", "a table is looked at alone", hint=hint)
+    fields = recognise_fields(rows, options.get("columns") or {})
+    return (_audit(name, tuple(map(str, files)), rows, fields, progress),)
 
 
 def _is_plan(path: Path) -> bool:
@@ -214,12 +196,12 @@ def _audit_plan(
     for spec, scorer in datasets.values():
         dataset = open_dataset(spec.source, name=spec.key)
         fields = find_fields(dataset.rows, scorer)
-        sources = [(dataset.rows, fields)]
         files = (str(dataset.rows.file),) if dataset.rows.file else ()
         yield _audit(
             dataset.name,
             files,
-            sources,
+            dataset.rows,
+            fields,
             progress,
             dataset.notices,
         )
@@ -240,29 +222,24 @@ def _read_files(paths: Sequence[Path], options: DatasetOptions) -> Rows:
 def _audit(
     name: str,
     files: tuple[str, ...],
-    tables: Sequence[tuple[Rows, QuestionFields]],
+    rows: Rows,
+    fields: QuestionFields,
     progress: Progress,
     notices: Sequence[Notice] = (),
 ) -> DatasetAudit:
-    sources = []
-    total = 0
-    for rows, fields in tables:
-        sources.append(QuestionRows(rows, fields, total))
-        total += len(rows)
     tally = QuestionTally()
     hashes = QuestionHashes()
-    for source in sources:
-        for questions in _count_source(source, tally):
-            hashes.add(questions)
-            progress("audit", tally.rows, total)
+    for questions in _count_rows(rows, fields, tally):
+        hashes.add(questions)
+        progress("audit", tally.rows, len(rows))
     every = measure_truths(tally.truths)
-    repeats = hashes.find_repeats(sources)
+    repeats = hashes.find_repeats(rows, fields)
     findings = find_dataset_findings(tally, every, repeats)
     return DatasetAudit(
         name=name,
         files=files,
         rows=tally.rows,
-        fields=sources[0].fields.shown,
+        fields=fields.shown,
         every=every,
         findings=tuple(findings),
         notices=tuple(notices),
@@ -321,13 +298,14 @@ class QuestionTally:
     right_references: int = 0
 
 
-def _count_source(source: QuestionRows, tally: QuestionTally) -> Iterator[list[AuditedQuestion]]:
-    """Count the rows of a source; yield their questions, a chunk at a time."""
-    length = min(BLOCK, fit_rows(source.rows, None))
-    for offset in range(0, len(source.rows), length):
-        rows = source.rows.slice(offset, length)
-        samples = rows.load()
-        questions = read_questions(samples, source.fields)
+def _count_rows(
+    rows: Rows, fields: QuestionFields, tally: QuestionTally
+) -> Iterator[list[AuditedQuestion]]:
+    """Count rows; yield their questions, a chunk at a time."""
+    length = min(BLOCK, fit_rows(rows, None))
+    for offset in range(0, len(rows), length):
+        samples = rows.slice(offset, length).load()
+        questions = read_questions(samples, fields)
         for row, question in enumerate(questions):
             tally.truths.add(question)
             for kind, note in find_oddities(question).items():

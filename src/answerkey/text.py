@@ -249,15 +249,6 @@ def format_part(count: int, n: int) -> str:
     return f"{count:,} of {n:,} ({format_short_percent(count / n)})"
 
 
-def list_counts(counts: Mapping[str, int], most: int) -> str:
-    """Return `A 3, B 2`, cut after `most` with the number of the rest."""
-    texts = [f"{name} {count}" for name, count in counts.items()]
-    shown = ", ".join(texts[:most])
-    if len(texts) > most:
-        shown += f" and {len(texts) - most} more"
-    return shown
-
-
 def format_count(number: int, noun: str) -> str:
     """Return `1 sample`, `2 samples`."""
     if number == 1:
@@ -498,53 +489,45 @@ def _draw_labelled(
     return lines
 
 
-@dataclass(frozen=True)
-class Table:
-    """A small table: `align` has one of `<` and `>` per column.
+def draw_table(
+    header: Sequence[Cell],
+    rows: Iterable[Sequence[Cell]],
+    align: str,
+    width: int,
+) -> list[Line]:
+    """Return a table as lines of at most `width` cells, as far as cutting allows.
 
-    `flexible` is the column that may be cut.
-    """
-
-    header: Sequence[Cell]
-    rows: Sequence[Sequence[Cell]]
-    align: str
-    flexible: int | None = None
-
-
-def lay_out(table: Table, width: int, *, indent: str = INDENT) -> list[Line]:
-    """Return the table as lines of at most `width` cells, as far as cutting the flexible column
-    allows.
-
-    A column without any text is left out, and so is a heading line without any.
+    `align` has a mark for each column: `<`, `>`, or `~` for one on the left that may be cut. A
+    column without any text is left out, and so is a heading line without any.
     """
     columns: list[list[Span]] = []
     aligns = ""
     flexible = None
-    cells_by_column = zip(table.header, *table.rows, strict=True)
-    for number, (heading, *cells) in enumerate(cells_by_column):
+    cells_by_column = zip(header, *rows, strict=True)
+    for mark, (heading, *cells) in zip(align, cells_by_column, strict=True):
         spans = line(heading, *cells)
         if not any(span.text for span in spans[1:]):
             continue
-        if number == table.flexible:
+        if mark == "~":
             flexible = len(columns)
-        aligns += table.align[number]
+        aligns += mark
         columns.append([Span(spans[0].text, "head"), *spans[1:]])
     widths = []
     for column in columns:
         widths.append(max(measure_width(span.text) for span in column))
-    spare = width - len(indent) - len(GAP) * (len(columns) - 1) - sum(widths)
+    spare = width - len(INDENT) - len(GAP) * (len(columns) - 1) - sum(widths)
     if flexible is not None and spare < 0:
         least = max(8, measure_width(columns[flexible][0].text))
         widths[flexible] = max(least, widths[flexible] + spare)
     lines = []
     for row in zip(*columns, strict=True):
-        pieces = [Span(indent)]
-        for span, cell_width, align in zip(row, widths, aligns, strict=True):
+        pieces = [Span(INDENT)]
+        for span, cell_width, mark in zip(row, widths, aligns, strict=True):
             text = span.text
             if measure_width(text) > cell_width:
                 text = shorten(text, cell_width)
             padding = " " * (cell_width - measure_width(text))
-            text = padding + text if align == ">" else text + padding
+            text = padding + text if mark == ">" else text + padding
             pieces += [Span(text, span.role), Span(GAP)]
         lines.append(tuple(piece for piece in pieces[:-1] if piece.text))
     has_heading = any(column[0].text for column in columns)
@@ -554,7 +537,7 @@ def lay_out(table: Table, width: int, *, indent: str = INDENT) -> list[Line]:
 def draw_facts(facts: Iterable[tuple[str, Cell]], width: int) -> list[Line]:
     """Return names and values below each other, without a heading."""
     rows = [(Span(name, "dim"), value) for name, value in facts]
-    return lay_out(Table(("", ""), rows, "<<", flexible=1), width)
+    return draw_table(("", ""), rows, "<~", width)
 
 
 # ------------------------------------------------------------------------------- letters of choices
@@ -568,22 +551,15 @@ def draw_letter_table(
 ) -> list[Line]:
     """Return true choice → predicted choice (or INVALID) → count as a table, with the recall.
 
-    Where the square table would be too wide, one row per choice.
+    Nothing where there are more than twelve choices, for which a line has no room.
     """
-    if not counts:
-        return []
     totals: Counter[str] = Counter()
     for row in counts.values():
         totals.update(row)
     letters = sorted({*counts, *totals} - {INVALID})
+    if not counts or len(letters) > SHOWN_LETTERS:
+        return []
     rows: list[Sequence[Cell]] = []
-    if len(letters) > SHOWN_LETTERS:
-        for letter in letters:
-            row = counts.get(letter, {})
-            numbers = (sum(row.values()), totals[letter], row.get(letter, 0))
-            rows.append((letter, *map(str, numbers)))
-        table = Table(("Choice", "true", "predicted", "both"), rows, "<>>>")
-        return [BLANK, *lay_out(table, width)]
     predictions = [*letters, INVALID]
     for letter in letters:
         if letter not in counts:
@@ -602,7 +578,7 @@ def draw_letter_table(
     rows.append([Span(str(cell), "dim") for cell in ("all", *sums, sum(sums), "")])
     header = ["True \\ predicted", *predictions, "n", "recall"]
     align = "<" + ">" * (len(header) - 1)
-    return [BLANK, *lay_out(Table(header, rows, align), width)]
+    return [BLANK, *draw_table(header, rows, align, width)]
 
 
 # ------------------------------------------------------------------------------- errors and notices
@@ -753,7 +729,7 @@ def show_place(place: Place) -> str:
 #: Options, if they are arguments of Python; those that need no value there; commands that are
 #: functions.
 _OPTION = re.compile(
-    "--(?!json|to|column|header|score|host|port|allow-network|save-details|upgrade|dry-run|question|clean)"
+    "--(?!json|to|column|header|score|host|port|allow-network|save-details|upgrade|dry-run|question)"
     r"([a-z][a-z2-]+)(?: ('[^']*'|[^\s`]+))?(?=[`\s])"
 )
 _SWITCH = re.compile(

@@ -290,7 +290,7 @@ def test_every_figure_becomes_a_drawing_and_a_picture(
 def test_without_a_clipboard_a_figure_is_saved(stage: Stage) -> None:
     """The browser downloads it as a file."""
     stage.page.evaluate("Object.defineProperty(navigator, 'clipboard', {value: null})")
-    panel = stage.find(".panel", has_text="Recall")
+    panel = stage.find(".panel", has_text="INVALID by reason")
     panel.locator(".copy summary").click()
     with stage.page.expect_download() as download:
         panel.get_by_role("button", name="as SVG").click()

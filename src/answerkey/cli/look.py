@@ -19,15 +19,15 @@ from answerkey.cli.options import (
     NATURAL,
     POLICY_OPTIONS,
     POSITIVE,
-    REPORT_OPTIONS,
     RUN,
     RUNS,
+    SUMMARY,
     add_options,
     command,
     find_baseline,
     find_exit_code,
     flag,
-    keep_files,
+    keep_summary,
     option,
     write_size,
 )
@@ -51,7 +51,7 @@ CLUSTER_BY = option(
     "show latest",
     "show latest --group-by subject --digits 6",
     "show latest --cluster-by passage",
-    "show latest --policies gates.yaml --junit gates.xml",
+    "show latest --policies gates.yaml --summary gates.md",
 )
 @RUN
 @option(
@@ -67,7 +67,7 @@ CLUSTER_BY = option(
     type=click.Choice(["text", "markdown"]),
     default="text",
 )
-@add_options(*POLICY_OPTIONS, *REPORT_OPTIONS)
+@add_options(*POLICY_OPTIONS, SUMMARY)
 def show_command(
     console: Console,
     run: str,
@@ -86,7 +86,7 @@ def show_command(
     from answerkey.reports.terminal import draw_next_steps, draw_summary
     from answerkey.reports.view import describe_run, find_run
 
-    with keep_files(options) as write:
+    with keep_summary(options) as write:
         shown = find_run(run)
         is_measured = bool(group_by or cluster_by)
         if is_measured:
@@ -321,17 +321,6 @@ def export_command(
         console.say_text(f"{written.left_out} rows without a score are left out: {reason}")
 
 
-_CLEAN = option(
-    "--clean", "VALUE", "Value of that column for a clean label; repeatable.", multiple=True
-)
-
-
-def _require_column(clean: object, label_quality: str | None) -> None:
-    if clean and label_quality is None:
-        message = "`--clean` needs to know of which column"
-        raise SpecError("E119", message, hint="name it with `--label-quality COLUMN`")
-
-
 @command(
     "audit",
     "audit latest",
@@ -347,14 +336,14 @@ def audit_command(console: Console, run: str, *, task: str | None) -> None:
     """
     from answerkey.reports.view import find_run
     from answerkey.run_audit.audit import audit
-    from answerkey.run_audit.text import describe_audit, draw_audit
+    from answerkey.run_audit.text import describe_audit
 
     audited = find_run(run)
     with console.display() as display:
         result = audit(audited, progress=display.report, task=task)
     console.show(
         lambda: describe_audit(result),
-        lambda: draw_audit(result, console.width),
+        lambda: result.draw(console.width),
         result.notices,
     )
 
@@ -373,10 +362,6 @@ def audit_command(console: Console, run: str, *, task: str | None) -> None:
 )
 @COLUMN
 @option("--header", "NAMES", "Column names of a CSV file that has no header line.")
-@option(
-    "--label-quality", "COLUMN", "Also show the numbers on rows with clean labels, by this column."
-)
-@_CLEAN
 @option("--dataset", "FILE", "Dataset of a task file.")
 @CONFIG
 @ENV
@@ -396,7 +381,6 @@ def audit_dataset_command(
     from answerkey.dataset_audit.audit import audit_dataset
     from answerkey.dataset_audit.text import describe_dataset_audits, draw_dataset_audit
 
-    _require_column(chosen["clean"], chosen["label_quality"])
     chosen["header"] = None if header is None else [name.strip() for name in header.split(",")]
     with console.display() as display:
         audits = audit_dataset(*files, progress=display.report, **chosen)

@@ -118,7 +118,7 @@ def cache_command(console: Console, *, clear: bool) -> None:
     Links are not followed, and journals of unfinished runs are kept.
     """
     from answerkey.models.cache import clear_cache, default_cache_file, list_caches
-    from answerkey.text import Table, lay_out, line
+    from answerkey.text import draw_table, line
 
     caches = list_caches(())
     if clear:
@@ -137,7 +137,7 @@ def cache_command(console: Console, *, clear: bool) -> None:
         rows.append((cache.name, f"{cache.entries:,}", write_size(cache.size), cache.holds))
     total = sum(cache.size for cache in caches)
     folder = str(default_cache_file().parent)
-    table = Table(("cache", "entries", "size", "holds"), rows, "<>><")
+    header = ("cache", "entries", "size", "holds")
     did = line(f"{'deleted ' if clear else ''}{write_size(total)} in {folder}")
     console.show(
         lambda: {
@@ -146,7 +146,7 @@ def cache_command(console: Console, *, clear: bool) -> None:
             "bytes": total,
             "deleted": clear,
         },
-        lambda: [*lay_out(table, console.width), did] if rows else [did],
+        lambda: [*draw_table(header, rows, "<>><", console.width), did] if rows else [did],
     )
 
 

@@ -33,14 +33,13 @@ from answerkey.text import (
     Drawn,
     Line,
     Span,
-    Table,
+    draw_table,
     draw_text,
     format_chance,
     format_count,
     format_figure,
     format_number,
     join_blocks,
-    lay_out,
     line,
 )
 from answerkey.types import Notice
@@ -393,11 +392,10 @@ class _Drawing:
             rows.append((letter, label, run.model, mean, str(run.n)))
         values = dict.fromkeys(run.value for run in self.task.runs)
         header = ("", "run", "model", " / ".join(values), "n")
-        table = Table(header, rows, "<<<>>", flexible=2)
         samples = format_count(self.task.samples, "sample")
         runs = f"  {len(rows)} runs on {samples}"
         title = line(Span(self.task.key, "title"), runs)
-        return [title, BLANK, *lay_out(table, self.width), BLANK]
+        return [title, BLANK, *draw_table(header, rows, "<<~>>", self.width), BLANK]
 
     def draw_differences(self) -> list[Line]:
         tests = len(self.comparison.pairs)
@@ -405,7 +403,7 @@ class _Drawing:
         unit = "points" if self.is_share and self.digits is None else "value"
         header = ("", unit, "95 % interval", "flips", "p", "p (Holm)")
         rows = [self._make_row(pair, tests) for pair in pairs]
-        lines = lay_out(Table(header, rows, "<>>>>>"), self.width)
+        lines = draw_table(header, rows, "<>>>>>", self.width)
         better = []
         chance = []
         for pair in pairs:
@@ -496,9 +494,9 @@ class _Drawing:
             self.name(pair),
             "95 % interval",
         )
-        table = Table(header, rows, "<>>>>>", flexible=0)
         note = "  Intervals of single categories are not corrected for their number."
-        return [BLANK, *lay_out(table, self.width), line(Span(note, "dim"))]
+        table = draw_table(header, rows, "~>>>>>", self.width)
+        return [BLANK, *table, line(Span(note, "dim"))]
 
 
 def _list_methods(task: TaskComparison, tests: int) -> Iterator[str]:
@@ -620,9 +618,7 @@ def draw_variants(run: Run, width: int, digits: int | None = None) -> list[Line]
                 cells.append(figure)
             rows.append(cells)
         header = ("", "min", "max", "spread", *variants)
-        alignment = "<".ljust(len(header), ">")
-        table = Table(header, rows, alignment, flexible=0)
-        lines += lay_out(table, width)
+        lines += draw_table(header, rows, "~".ljust(len(header), ">"), width)
         comparison = _compare_variants(run, key, variants)
         if isinstance(comparison, str):
             lines += draw_text(f"pairs are not compared: {comparison}", width, "dim")

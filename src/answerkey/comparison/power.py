@@ -22,7 +22,7 @@ from answerkey.evaluate.pairs import (
     require_alike,
 )
 from answerkey.metrics.paired import Aim, count_samples, find_smallest, measure_power
-from answerkey.text import BLANK, Line, Span, Table, draw_text, format_number, lay_out, line
+from answerkey.text import BLANK, Line, Span, draw_table, draw_text, format_number, line
 from answerkey.types import Notice
 
 #: The differences that are shown when the caller names none.
@@ -226,7 +226,7 @@ def draw_power(plan: PowerPlan, width: int) -> list[Line]:
     for difference, count in plan.needed:
         samples = Span(str(count), "strong")
         rows.append((_write(plan, difference), samples))
-    lines = lay_out(Table(("difference", "samples"), rows, ">>"), width)
+    lines = draw_table(("difference", "samples"), rows, ">>", width)
     if plan.samples is not None and plan.smallest is not None:
         smallest = Span(_write(plan, plan.smallest), "strong")
         text = f"  {plan.samples} samples show a difference of "

@@ -15,7 +15,6 @@ from answerkey.dataset_audit.duplicates import (
     SHOWN,
     DuplicateRow,
     QuestionHashes,
-    QuestionRows,
     Repeats,
     make_example,
 )
@@ -27,10 +26,10 @@ from answerkey.dataset_audit.questions import (
     read_questions,
     recognise_fields,
 )
-from answerkey.datasets.dataset import CleanLabels, choose_clean, open_dataset, read_label_quality
+from answerkey.datasets.dataset import open_dataset
 from answerkey.datasets.rows import Rows
 from answerkey.datasets.tables import DataFile, FileFields, Tabular, load_rows, read_files
-from answerkey.errors import Place, SpecError, listing, raise_all, refuse_column
+from answerkey.errors import SpecError, raise_all
 from answerkey.evaluate.display import Progress, ignore_progress
 from answerkey.evaluate.options import refuse_unknown
 from answerkey.metrics import wilson
@@ -101,17 +100,6 @@ class TruthStatistics:
 
 
 @dataclass(frozen=True)
-class LabelQuality:
-    """The column that says whether labels can be relied on: its values, and which of them count as
-    clean.
-    """
-
-    column: str
-    values: Mapping[str, int]
-    clean: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class DatasetAudit:
     """The audit of one dataset; `fields` says where its parts are read."""
 
@@ -120,8 +108,6 @@ class DatasetAudit:
     rows: int
     fields: Mapping[str, str]
     every: TruthStatistics
-    clean: TruthStatistics | None = None
-    quality: LabelQuality | None = None
     findings: tuple[DatasetFinding, ...] = ()
     notices: tuple[Notice, ...] = ()
 
@@ -130,15 +116,12 @@ class DatasetOptions(TypedDict, total=False):
     """What the caller says of a dataset.
 
     `columns` says which columns of data files are what; the others are recognised. `header` has the
-    column names of a CSV file without a header line. `label_quality` is a column that says whether
-    a label can be relied on, `clean` its values that say so. `dataset`, `config` and `env` are for
-    task and run files.
+    column names of a CSV file without a header line. `dataset`, `config` and `env` are for task and
+    run files.
     """
 
     columns: Mapping[str, str]
     header: Sequence[str] | None
-    label_quality: str | None
-    clean: Sequence[str]
     dataset: str | None
     config: Mapping[str, object]
     env: str | None
@@ -151,8 +134,8 @@ def audit_dataset(
 ) -> tuple[DatasetAudit, ...]:
     """Look at the questions of datasets; no model is called.
 
-    Each path is a data file, or a table, and all of them are one dataset; or one path is a task
-    file, a run file, its folder or a ready-made task, whose datasets are looked at one by one.
+    The paths are data files, which are one dataset; or the only one is a table, or a task file, a
+    run file, its folder or a ready-made task, whose datasets are looked at one by one.
     """
     if not paths:
         hint = "name a task file, a run file or a data file"
@@ -165,36 +148,18 @@ def audit_dataset(
             message = f"`{plan}` is no data file, and only data files can be looked at together"
             raise SpecError("E119", message, hint="name it alone")
         return tuple(_audit_plan(plan, options, progress))
-    name = f"{len(paths)} files"
-    if len(paths) == 1:
-        name = files[0].name if files else "samples"
-    columns = options.get("columns") or {}
-    sources = []
-    for rows in _load_tables(paths, files, options):
-        sources.append((rows, recognise_fields(rows, columns)))
-    return (
-        _audit(
-            name,
-            tuple(map(str, files)),
-            sources,
-            options,
-            progress,
-        ),
-    )
-
-
-def _load_tables(
-    paths: Sequence[str | Path | Tabular],
-    files: Sequence[Path],
-    options: DatasetOptions,
-) -> Iterator[Rows]:
-    """Yield the rows of all files together, then those of each table."""
-    if files:
-        yield _read_files(files, options)
-    for path in paths:
-        if not isinstance(path, str | Path):
-            table = load_rows(path, name="samples")
-            yield table.rows
+    tables = [path for path in paths if not isinstance(path, str | Path)]
+    if not tables:
+        name = files[0].name if len(files) == 1 else f"{len(files)} files"
+        rows = _read_files(files, options)
+    elif len(paths) == 1:
+        name = "samples"
+        rows = load_rows(tables[0], name=name).rows
+    else:
+        hint = "put the tables together, or name files alone"
+        raise SpecError("E119", "a table is looked at alone", hint=hint)
+    fields = recognise_fields(rows, options.get("columns") or {})
+    return (_audit(name, tuple(map(str, files)), rows, fields, progress),)
 
 
 def _is_plan(path: Path) -> bool:
@@ -231,13 +196,12 @@ def _audit_plan(
     for spec, scorer in datasets.values():
         dataset = open_dataset(spec.source, name=spec.key)
         fields = find_fields(dataset.rows, scorer)
-        sources = [(dataset.rows, fields)]
         files = (str(dataset.rows.file),) if dataset.rows.file else ()
         yield _audit(
             dataset.name,
             files,
-            sources,
-            options,
+            dataset.rows,
+            fields,
             progress,
             dataset.notices,
         )
@@ -258,66 +222,28 @@ def _read_files(paths: Sequence[Path], options: DatasetOptions) -> Rows:
 def _audit(
     name: str,
     files: tuple[str, ...],
-    tables: Sequence[tuple[Rows, QuestionFields]],
-    options: DatasetOptions,
+    rows: Rows,
+    fields: QuestionFields,
     progress: Progress,
     notices: Sequence[Notice] = (),
 ) -> DatasetAudit:
-    clean_values = options.get("clean") or ()
-    quality = choose_clean(options.get("label_quality"), clean_values)
-    sources = []
-    total = 0
-    for rows, fields in tables:
-        if quality is not None:
-            _require_column(quality[0], rows)
-        sources.append(QuestionRows(rows, fields, total))
-        total += len(rows)
     tally = QuestionTally()
     hashes = QuestionHashes()
-    for source in sources:
-        for questions in _count_source(source, quality, tally):
-            hashes.add(questions)
-            progress("audit", tally.rows, total)
-    labels = None
-    if quality is not None:
-        labels = _describe_quality(quality, tally)
-        if not labels.clean:
-            hint = f"say which with `--clean`: {listing(list(labels.values)[:10])}"
-            notice = Notice(f"no row of column `{labels.column}` is clean", hint=hint)
-            notices = (*notices, notice)
-    every = measure_truths(tally.every)
-    repeats = hashes.find_repeats(sources)
+    for questions in _count_rows(rows, fields, tally):
+        hashes.add(questions)
+        progress("audit", tally.rows, len(rows))
+    every = measure_truths(tally.truths)
+    repeats = hashes.find_repeats(rows, fields)
     findings = find_dataset_findings(tally, every, repeats)
     return DatasetAudit(
         name=name,
         files=files,
         rows=tally.rows,
-        fields=sources[0].fields.shown,
+        fields=fields.shown,
         every=every,
-        clean=measure_truths(tally.clean) if quality else None,
-        quality=labels,
         findings=tuple(findings),
         notices=tuple(notices),
     )
-
-
-def _require_column(column: str, rows: Rows) -> None:
-    if column not in rows.columns:
-        message = f"there is no column `{column}`"
-        raise refuse_column(
-            message,
-            column,
-            rows.columns,
-            Place(file=rows.file),
-        )
-
-
-def _describe_quality(quality: CleanLabels, tally: QuestionTally) -> LabelQuality:
-    column, values = quality
-    values_by_name = sorted(tally.qualities)
-    by_frequency = sorted(values_by_name, key=tally.qualities.__getitem__, reverse=True)
-    counts = {value: tally.qualities[value] for value in by_frequency}
-    return LabelQuality(column, counts, tuple(sorted(values.intersection(counts))))
 
 
 # Counting
@@ -368,23 +294,20 @@ class QuestionTally:
     rows: int = 0
     kinds: Counter[str] = field(default_factory=Counter)
     examples: dict[str, list[DuplicateRow]] = field(default_factory=dict)
-    every: Truths = field(default_factory=Truths)
-    clean: Truths = field(default_factory=Truths)
-    qualities: Counter[str] = field(default_factory=Counter)
+    truths: Truths = field(default_factory=Truths)
     right_references: int = 0
 
 
-def _count_source(
-    source: QuestionRows, quality: CleanLabels | None, tally: QuestionTally
+def _count_rows(
+    rows: Rows, fields: QuestionFields, tally: QuestionTally
 ) -> Iterator[list[AuditedQuestion]]:
-    """Count the rows of a source; yield their questions, a chunk at a time."""
-    length = min(BLOCK, fit_rows(source.rows, None))
-    for offset in range(0, len(source.rows), length):
-        rows = source.rows.slice(offset, length)
-        samples = rows.load()
-        questions = read_questions(samples, source.fields)
+    """Count rows; yield their questions, a chunk at a time."""
+    length = min(BLOCK, fit_rows(rows, None))
+    for offset in range(0, len(rows), length):
+        samples = rows.slice(offset, length).load()
+        questions = read_questions(samples, fields)
         for row, question in enumerate(questions):
-            tally.every.add(question)
+            tally.truths.add(question)
             for kind, note in find_oddities(question).items():
                 tally.kinds[kind] += 1
                 examples = tally.examples.setdefault(kind, [])
@@ -394,12 +317,6 @@ def _count_source(
                     right = question.texts[question.truth : question.truth + 1]
                     is_reference = find_reference(right, question.labels) is not None
                     tally.right_references += is_reference
-        if quality is not None:
-            labels = read_label_quality(samples, quality[0])
-            for question, label in zip(questions, labels, strict=True):
-                tally.qualities[label] += 1
-                if label in quality[1]:
-                    tally.clean.add(question)
         tally.rows += len(questions)
         yield questions
 

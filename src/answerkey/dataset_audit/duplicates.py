@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import polars as pl
@@ -43,17 +44,6 @@ def make_example(samples: Samples, row: int, note: str = "") -> DuplicateRow:
         place.line,
         note,
     )
-
-
-@dataclass(frozen=True)
-class QuestionRows:
-    """Rows with the fields that their questions are read from; `first_row` counts all rows before
-    them.
-    """
-
-    rows: Rows
-    fields: QuestionFields
-    first_row: int
 
 
 @dataclass(frozen=True)
@@ -99,7 +89,7 @@ class QuestionHashes:
         schema = {"key": pl.Int64, "truth": pl.Int64}
         self._frames.append(pl.DataFrame(rows, schema=schema, orient="row"))
 
-    def find_repeats(self, sources: Sequence[QuestionRows]) -> Repeats:
+    def find_repeats(self, rows: Rows, fields: QuestionFields) -> Repeats:
         """Return the questions that are there twice."""
         if not self._frames:
             return Repeats()
@@ -107,33 +97,29 @@ class QuestionHashes:
         again = hashes.filter(pl.col("key").is_duplicated()).group_by("key", maintain_order=True)
         groups = again.agg("row", differ=pl.col("truth").drop_nulls().n_unique() > 1)
         differing = groups.filter("differ")["row"].to_list()
-        rows = groups["row"].to_list()
+        repeated = groups["row"].to_list()
+        describe = partial(_describe_group, rows, fields)
         return Repeats(
-            rows=sum(map(len, rows)) - len(rows),
-            groups=len(rows),
+            rows=sum(map(len, repeated)) - len(repeated),
+            groups=len(repeated),
             contradicting=len(differing),
-            examples=tuple(_describe_group(sources, group) for group in rows[:SHOWN]),
-            contradictions=tuple(_describe_group(sources, group) for group in differing[:SHOWN]),
+            examples=tuple(map(describe, repeated[:SHOWN])),
+            contradictions=tuple(map(describe, differing[:SHOWN])),
         )
 
 
-def _load(sources: Sequence[QuestionRows], row: int) -> tuple[DuplicateRow, str | None]:
-    """Return where a row is, and its truth."""
-    source = [source for source in sources if source.first_row <= row][-1]
-    samples = source.rows.slice(row - source.first_row, 1).load()
-    (question,) = read_questions(samples, source.fields)
-    return make_example(samples, 0), _fold_truth(question)
-
-
-def _describe_group(sources: Sequence[QuestionRows], rows: Sequence[int]) -> DuplicateRow:
-    first, first_truth = _load(sources, rows[0])
-    second, second_truth = _load(sources, rows[1])
+def _describe_group(rows: Rows, fields: QuestionFields, group: Sequence[int]) -> DuplicateRow:
+    """Return where the first row of a group is, with a note about the others."""
+    samples = rows.take(pl.Series(group[:2])).load()
+    first = make_example(samples, 0)
+    second = make_example(samples, 1)
+    first_truth, second_truth = map(_fold_truth, read_questions(samples, fields))
     place = f"line {second.line}"
     if second.file not in {first.file, None}:
         place = f"{Path(str(second.file)).name}:{second.line}"
     note = f"like {second.sample} ({place})"
-    if len(rows) > 2:  # noqa: PLR2004 - the pair itself
-        note += f" and {len(rows) - 2} more"
+    if len(group) > 2:  # noqa: PLR2004 - the pair itself
+        note += f" and {len(group) - 2} more"
     if first_truth and second_truth and first_truth.casefold() != second_truth.casefold():
         note += f"; truths {first_truth!r} and {second_truth!r}"
     return replace(first, note=note)

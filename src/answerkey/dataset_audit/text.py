@@ -15,23 +15,21 @@ from answerkey.text import (
     Cell,
     Line,
     Span,
-    Table,
     clean_numbers,
     draw_facts,
     draw_finding,
+    draw_table,
     format_count,
     format_figure,
     format_interval,
     format_percent,
-    lay_out,
     line,
-    list_counts,
     make_visible,
     shorten,
     shorten_path,
 )
 
-SHOWN_LABELS, SHOWN_PLACES = 8, 12
+SHOWN_PLACES = 12
 
 
 def describe_dataset_audits(audits: Sequence[DatasetAudit]) -> dict[str, Any]:
@@ -46,8 +44,6 @@ def describe_dataset_audits(audits: Sequence[DatasetAudit]) -> dict[str, Any]:
                 "rows": audit.rows,
                 "fields": dict(audit.fields),
                 "all": asdict(audit.every),
-                "clean": audit.clean and asdict(audit.clean),
-                "label_quality": audit.quality and asdict(audit.quality),
                 "findings": [asdict(finding) for finding in audit.findings],
             }
         )
@@ -56,7 +52,7 @@ def describe_dataset_audits(audits: Sequence[DatasetAudit]) -> dict[str, Any]:
     return described
 
 
-def draw_dataset_audit(audit: DatasetAudit, width: int, *, digits: int | None = None) -> list[Line]:
+def draw_dataset_audit(audit: DatasetAudit, width: int) -> list[Line]:
     """Return the whole audit of one dataset."""
     folder = None
     facts = {}
@@ -64,16 +60,10 @@ def draw_dataset_audit(audit: DatasetAudit, width: int, *, digits: int | None = 
         folder = os.path.commonpath([Path(file).parent for file in audit.files])
         facts["folder"] = shorten_path(folder) or "."
     facts |= audit.fields
-    if audit.quality is not None:
-        labels = list_counts(audit.quality.values, SHOWN_LABELS)
-        facts[audit.quality.column] = f"{labels}; clean: {', '.join(audit.quality.clean) or 'none'}"
     lines = [line(Span(make_visible(audit.name), "title"), f"  {format_count(audit.rows, 'row')}")]
     shown = [(make_visible(name), make_visible(value)) for name, value in facts.items()]
     lines += draw_facts(shown, width)
-    every = _say_truths(audit.every, digits)
-    clean = _say_truths(audit.clean, digits) if audit.clean else dict.fromkeys(every, "")
-    rows: list[Sequence[Cell]] = [(name, text, clean[name]) for name, text in every.items()]
-    lines += [BLANK, *lay_out(Table(("", "all", "clean"), rows, "<<<"), width)]
+    lines += [BLANK, *draw_facts(_say_truths(audit.every).items(), width)]
     lines += [*_draw_places(audit.every, width), BLANK, line(Span("Findings", "title"))]
     for number, finding in enumerate(audit.findings, 1):
         lines += draw_finding(
@@ -97,7 +87,7 @@ def _say_example(example: DuplicateRow, folder: str | None) -> str:
     return f"{example.sample}  {place}  {example.note}".rstrip()
 
 
-def _say_truths(truths: TruthStatistics, digits: int | None) -> dict[str, str]:
+def _say_truths(truths: TruthStatistics) -> dict[str, str]:
     """Return the number of rows, their choices, the chance level, baselines and places."""
     smallest, largest = min(truths.choice_counts, default=0), max(truths.choice_counts, default=0)
     sizes = f"{smallest} each" if smallest == largest else f"{smallest} to {largest}"
@@ -108,19 +98,19 @@ def _say_truths(truths: TruthStatistics, digits: int | None) -> dict[str, str]:
     return {
         "rows with a truth": str(truths.n),
         "choices": sizes,
-        "chance level": format_figure(truths.chance, as_share=True, digits=digits),
-        "majority letter": _say_baseline(truths.majority_letter, digits),
-        "longest option": _say_baseline(truths.longest_option, digits),
+        "chance level": format_figure(truths.chance, as_share=True),
+        "majority letter": _say_baseline(truths.majority_letter),
+        "longest option": _say_baseline(truths.longest_option),
         "places equally likely": test,
     }
 
 
-def _say_baseline(baseline: Baseline | None, digits: int | None) -> str:
+def _say_baseline(baseline: Baseline | None) -> str:
     if baseline is None:
         return "no value"
     label = f"{make_visible(baseline.label)}: " if baseline.label else ""
-    interval = format_interval(baseline.interval, digits=digits)
-    return f"{label}{format_percent(baseline.value, digits)} {interval}".rstrip()
+    interval = format_interval(baseline.interval)
+    return f"{label}{format_percent(baseline.value)} {interval}".rstrip()
 
 
 def _draw_places(truths: TruthStatistics, width: int) -> list[Line]:
@@ -134,4 +124,4 @@ def _draw_places(truths: TruthStatistics, width: int) -> list[Line]:
         counts = [*map(str, truths.places[size]), *[""] * (most - size)]
         rows.append((str(size), *counts, str(truths.choice_counts[size])))
     header = ("Choices", *(f"place {place}" for place in range(1, most + 1)), "n")
-    return [BLANK, *lay_out(Table(header, rows, ">" * (most + 2)), width)]
+    return [BLANK, *draw_table(header, rows, ">" * (most + 2), width)]

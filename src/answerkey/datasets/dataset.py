@@ -375,32 +375,3 @@ def split_into_chunks(
             recorded=part,
             failed=tuple(row - offset for row in failed[first:last]),
         )
-
-
-#: What annotators call a label that is in order; compared in lower case.
-CLEAN_VALUES = frozenset(
-    {"ok", "okay", "clean", "good", "correct", "valid", "verified", "no_error", "true", "yes", "1"}
-)
-
-#: The column, and the values that are clean.
-CleanLabels = tuple[str, frozenset[str]]
-
-
-def choose_clean(column: str | None, clean: Sequence[str]) -> CleanLabels | None:
-    """Return the column with the values that are clean, or the usual ones; None without one."""
-    if column is None:
-        return None
-    values = frozenset(map(_normalise_label, clean))
-    return column, values or CLEAN_VALUES
-
-
-def read_label_quality(samples: Samples, column: str) -> pl.Series:
-    """Return what a column says of each label, as text in lower case."""
-    labels = list(map(_normalise_label, samples.values(column)))
-    return pl.Series(labels, dtype=pl.String)
-
-
-def _normalise_label(value: object) -> str:
-    if value is None:
-        return "(none)"
-    return str(value).strip().lower()

@@ -17,14 +17,13 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import lru_cache, partial
+from functools import lru_cache
 from html import escape
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from answerkey._version import __version__
-from answerkey.engines import open_engine
 from answerkey.evaluate.pairs import AnyRun, is_same_run
 from answerkey.exporters import COMPACT, to_json
 from answerkey.reports.comparison import (
@@ -37,7 +36,6 @@ from answerkey.reports.comparison import (
 from answerkey.reports.overview import Overview, audit_task, build_overview
 from answerkey.reports.sample_view import SampleRow, view_samples
 from answerkey.reports.samples import SampleSource, SampleTable
-from answerkey.run_audit.audit import choose_spread
 from answerkey.runs import Run, load_run, write_output
 from answerkey.text import make_visible
 
@@ -51,7 +49,7 @@ BLOCK_SAMPLES = 200
 MIN_PACKED = 4_096
 #: To zlib, gzip; there is no time in it, so that the same text gives the same bytes.
 GZIP = 31
-#: How many samples one process describes together.
+#: How many samples are read and described together.
 CHUNK_SAMPLES = 5 * BLOCK_SAMPLES
 #: How many bytes of images are in a report; each has at most a hundredth.
 MAX_IMAGES = 20_000_000
@@ -200,14 +198,11 @@ def _write_rows(selections: Mapping[str, RowSelection], progress: Progress) -> I
     for place, selection in selections.items():
         source = selection.table.source
         positions = selection.positions
-        chunks = []
-        for offset in range(0, len(positions), CHUNK_SAMPLES):
-            chunks.append(positions[offset : offset + CHUNK_SAMPLES])
         rows: list[SampleRow] = []
         blocks = 0
-        embed = partial(embed_samples, source, room=room)
-        spread = _choose_spread(source, positions)
-        for part, contents in open_engine().map(embed, chunks, spread=spread):
+        for offset in range(0, len(positions), CHUNK_SAMPLES):
+            chunk = positions[offset : offset + CHUNK_SAMPLES]
+            part, contents = embed_samples(source, chunk, room)
             for content in contents:
                 yield _wrap(f"ak-samples-{place}-{blocks}", content)
                 blocks += 1
@@ -218,14 +213,6 @@ def _write_rows(selections: Mapping[str, RowSelection], progress: Progress) -> I
         for name in SampleRow.__annotations__:
             columns[name] = [row[name] for row in rows]  # type: ignore[literal-required]  # a field
         yield _wrap(f"ak-rows-{place}", write_content(to_json(columns, COMPACT)))
-
-
-def _choose_spread(source: SampleSource, positions: Sequence[int]) -> Any:  # noqa: ANN401 - of the engine
-    """Return whether several processes are worth it, as the first completions tell."""
-    for part in source.read(positions[:CHUNK_SAMPLES]):
-        if part.completions is not None:
-            return choose_spread(part.completions.frame["completion"], len(positions))
-    return "alone"
 
 
 def embed_samples(

@@ -24,10 +24,9 @@ from answerkey.runs import Run, TaskRun, find_answerer, name_answerer
 from answerkey.text import (
     BLANK,
     Span,
-    Table,
+    draw_table,
     draw_text,
     is_share,
-    lay_out,
     line,
     measure_width,
 )
@@ -405,8 +404,8 @@ def _draw_blocks(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int
     for start in range(1, len(heads) + 1, size):
         header = ["model", *heads[start - 1 : start - 1 + size]]
         block = [[row[0], *row[start : start + size]] for row in rows]
-        align = "<" + ">" * (len(header) - 1)
-        lines += [BLANK, *lay_out(Table(header, block, align, flexible=0), width)]
+        align = "~".ljust(len(header), ">")
+        lines += [BLANK, *draw_table(header, block, align, width)]
     return lines
 
 

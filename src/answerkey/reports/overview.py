@@ -15,14 +15,12 @@ from typing import Any
 
 from answerkey.errors import AnswerkeyError
 from answerkey.gates.rules import WORDS
-from answerkey.metrics import wilson
 from answerkey.metrics.classification import Calibration
-from answerkey.metrics.task_counts import correct_for_chance, measure_recalls, measure_rstd
+from answerkey.metrics.task_counts import correct_for_chance
 from answerkey.reports.samples import SampleTable
 from answerkey.reports.view import (
     CallsView,
     Categories,
-    CategoryRow,
     Interval,
     RunView,
     TaskView,
@@ -130,14 +128,6 @@ class LetterSquare:
 
 
 @dataclass(frozen=True, slots=True)
-class Recalls:
-    """How often each letter was predicted where it was true, and how far that spreads."""
-
-    rows: Sequence[CategoryRow]
-    rstd: float | None
-
-
-@dataclass(frozen=True, slots=True)
 class Reliability:
     """How often the model is right by how sure it is, and the expected calibration error."""
 
@@ -153,7 +143,6 @@ class Plots:
     letters: LetterSquare | None
     categories: Categories | None = None
     rules: Sequence[RuleReading] | None = None
-    recalls: Recalls | None = None
     reliability: Reliability | None = None
 
 
@@ -358,7 +347,6 @@ def _build_task(run: RunView, view: TaskView, audited: Audited) -> TaskOverview:
             plots,
             categories=_plot_categories(view),
             rules=_plot_rules(audit) or None,
-            recalls=_plot_recalls(view),
             reliability=_find_curve(task),
         )
     return TaskOverview(
@@ -528,20 +516,6 @@ def _plot_letters(task: TaskRun) -> LetterSquare | None:
     for letter in sorted(counted):
         counts.append([counted[letter].get(answer, 0) for answer in predicted])
     return LetterSquare(sorted(counted), predicted, counts)
-
-
-def _plot_recalls(view: TaskView) -> Recalls | None:
-    counted = view.task.totals["letters"]
-    recalls = measure_recalls(counted)
-    if not recalls or len(recalls) > MAX_SQUARE:
-        return None
-    rows = []
-    for letter, value in sorted(recalls.items()):
-        n = sum(counted[letter].values())
-        right = counted[letter].get(letter, 0)
-        interval = None if view.row_counts else wilson(right, n)
-        rows.append(CategoryRow(letter, right, n, value, interval))
-    return Recalls(rows, measure_rstd(list(recalls.values())))
 
 
 def _plot_categories(view: TaskView) -> Categories | None:

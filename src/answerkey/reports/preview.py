@@ -21,16 +21,15 @@ from answerkey.text import (
     INDENT,
     Role,
     Span,
-    Table,
     describe_notices,
     describe_problems,
     draw_facts,
     draw_notice,
     draw_problems,
+    draw_table,
     draw_text,
     format_count,
     format_percent,
-    lay_out,
     line,
     make_visible,
 )
@@ -176,7 +175,7 @@ def draw_ready_made(tasks: Sequence[ReadyMade], width: int) -> Lines:
         languages = " ".join(about.languages)
         rows.append((name, questions, about.options, chance, languages, about.licence))
     header = ("task", "questions", "options", "chance", "language", "licence")
-    return lay_out(Table(header, rows, "<>>><<", flexible=5), width)
+    return draw_table(header, rows, "<>>><~", width)
 
 
 def draw_ready_made_task(ready: ReadyMade, width: int) -> Lines:
@@ -193,8 +192,7 @@ def draw_ready_made_task(ready: ReadyMade, width: int) -> Lines:
     for key, value, text in ready.parameters:
         default = "" if value is None else str(value)
         rows.append((key, default, text))
-    table = Table(("name", "default", "meaning"), rows, "<<<", flexible=2)
-    lines += lay_out(table, width)
+    lines += draw_table(("name", "default", "meaning"), rows, "<<~", width)
     lines += [BLANK, line(Span("Run it", "head"))]
     for command in list_commands(ready):
         lines.append(line(f"  {command}"))

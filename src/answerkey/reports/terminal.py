@@ -28,16 +28,15 @@ from answerkey.text import (
     Line,
     Role,
     Span,
-    Table,
     draw_facts,
     draw_letter_table,
+    draw_table,
     draw_text,
     format_count,
     format_error,
     format_figure,
     format_interval,
     format_percent,
-    lay_out,
     line,
     make_visible,
     quote,
@@ -78,12 +77,11 @@ class Layout:
         header: Sequence[str],
         rows: Rows,
         align: str,
-        flexible: int | None = None,
     ) -> Lines:
         """Return a table below a blank line; nothing without rows."""
         if not rows:
             return []
-        return [BLANK, *lay_out(Table(header, rows, align, flexible), self.width)]
+        return [BLANK, *draw_table(header, rows, align, self.width)]
 
     def text(self, text: str, role: Role = "plain") -> Lines:
         """Return a text in indented lines."""
@@ -171,18 +169,14 @@ def _draw_task(task: TaskView, layout: Layout) -> Lines:
 
 
 def _draw_audit(task: TaskView, layout: Layout) -> Lines:
-    """Return what other rules read, how another tool judged, what a fallback was asked, and what
-    is doubted.
-    """
+    """Return how another tool judged, what a fallback was asked, and what is doubted."""
     totals = task.task.totals
     shown = (task.task, layout.width, layout.digits)
     lines: Lines = []
-    if not any(totals.get(name) for name in ("readings", "theirs", "fallback", "doubted")):
+    if not any(totals.get(name) for name in ("theirs", "fallback", "doubted")):
         return lines
     from answerkey.run_audit import text as audit
 
-    if layout.verbose and layout.is_complete:
-        lines += audit.draw_readings(*shown)
     if totals.get("theirs"):
         lines += audit.draw_imported_verdicts(*shown, with_shares=layout.is_complete)
     if not layout.is_complete:
@@ -357,7 +351,7 @@ def _draw_metrics(task: TaskView, views: Sequence[MetricView], layout: Layout) -
         label = Span(view.label, "strong")
         rows.append((label, Span(number, role), interval, error, str(metric.n), scorer))
     header = ("", "value", "95 % interval", "std. error", "n", "scorer")
-    lines = lay_out(Table(header, rows, "<>>>><", flexible=0), layout.width)
+    lines = draw_table(header, rows, "~>>>><", layout.width)
     return lines + _draw_notes(views, layout)
 
 
@@ -412,7 +406,7 @@ def _draw_repeatability(
         mean, spread, *values = cells
         rows.append((Span(name, "strong"), mean, spread, ", ".join(values)))
     header = (f"Over {repeated['num_runs']} runs", "mean", "std. dev.", "values")
-    lines = layout.table(header, rows, "<>><", 3)
+    lines = layout.table(header, rows, "<>>~")
     for scorer, agreement in repeated["agreement"].items():
         if agreement["samples"]:
             share = format_percent(agreement["mean_share"])
@@ -466,7 +460,7 @@ def _draw_lost(task: TaskView, layout: Layout) -> Lines:
     rows: list[Sequence[Cell]] = []
     for kind, reasons in (("failed", task.failed), ("errors", task.errors)):
         rows += [(kind, *reason.cells) for reason in reasons]
-    lines += layout.table(("No score", "reason", "count", "example"), rows, "<<><", 1)
+    lines += layout.table(("No score", "reason", "count", "example"), rows, "<~><")
     rows = []
     raised: Lines = []
     for scorer, reasons in task.failures.items():
@@ -475,7 +469,7 @@ def _draw_lost(task: TaskView, layout: Layout) -> Lines:
             if scorer != task.task.main_scorer:  # whose rows stand in the table above
                 rows.append((name, *reason.cells))
             raised += _draw_traceback(reason, layout)
-    lines += layout.table(("Failed scorer", "reason", "count", "example"), rows, "<<><", 1)
+    lines += layout.table(("Failed scorer", "reason", "count", "example"), rows, "<~><")
     return lines + raised
 
 
@@ -488,7 +482,7 @@ def _draw_invalid(task: TaskView, layout: Layout) -> Lines:
         name, count, sample = reason.cells
         rows.append((name, count, share, sample, completion))
     header = ("Invalid because", "count", "share", "example", "completion")
-    return layout.table(header, rows, "<>><<", 4)
+    return layout.table(header, rows, "<>><~")
 
 
 def _draw_traceback(reason: ReasonView, layout: Layout) -> Lines:
@@ -540,7 +534,7 @@ def _draw_averages(
         macro = layout.figures(groups.macro, as_share=view.is_share)
         rows.append((view.label, micro, *macro, str(groups.macro.n)))
     header = (f"Averages by {column}", "micro", "macro", "95 % of macro", "groups")
-    lines = layout.table(header, rows, "<>>>>", 0)
+    lines = layout.table(header, rows, "~>>>>")
     if groups.macro.note:
         lines += layout.text(groups.macro.note, "dim")
     return lines
@@ -572,7 +566,7 @@ def _draw_values(
         cells = (macro.label, *layout.figures(macro, as_share=True), "", "")
         rows.append([Span(cell, "dim") for cell in cells])
     header = (f"By {column}", label, "95 % interval", "right", "n")
-    return layout.table(header, rows, "<>>>>", 0)
+    return layout.table(header, rows, "~>>>>")
 
 
 # ── calls
@@ -617,7 +611,7 @@ def _draw_call_reasons(title: str, reasons: Sequence[ReasonView], layout: Layout
     for reason in reasons[:MAX_REASONS]:
         text = shorten(reason.example.get("error", ""), layout.width)
         rows.append((*reason.cells, text))
-    return layout.table((title, "count", "example", "what was said"), rows, "<><<", 3)
+    return layout.table((title, "count", "example", "what was said"), rows, "<><~")
 
 
 def format_cost(cost: float) -> str:
@@ -660,8 +654,7 @@ def draw_next_for_several(folder: str) -> Lines:
 
 def _draw_steps(steps: Sequence[tuple[str, str]]) -> Lines:
     rows = [(command, Span(f"# {purpose}", "dim")) for command, purpose in steps]
-    table = Table(("", ""), rows, "<<")
-    return [line(Span("Next", "title")), *lay_out(table, UNLIMITED)]
+    return [line(Span("Next", "title")), *draw_table(("", ""), rows, "<<", UNLIMITED)]
 
 
 # ── progress

@@ -1,6 +1,6 @@
 """A run as people are shown it: `RunView`, a tree of plain values that every drawing starts from.
 
-Run ──► view_run ──► RunView ──► terminal, Markdown, JUnit
+Run ──► view_run ──► RunView ──► terminal, Markdown
     │                       └──► overview ──► page, viewer
     └─► describe_run ──► what `run --json` and `show --json` print
 
@@ -34,14 +34,13 @@ from answerkey.text import (
     Line,
     Role,
     Span,
-    Table,
     clean_numbers,
     describe_metric,
+    draw_table,
     format_count,
     format_figure,
     format_interval,
     is_share,
-    lay_out,
     say_reused,
     shorten,
 )
@@ -615,7 +614,7 @@ def draw_listing(rows: Sequence[ListedRun], width: int) -> Lines:
         result = _say_result(row.tasks, with_metric=title is None)
         cells.append([*_list_cells(row), result])
     header = ("run", "started (UTC)", "status", "model", "n", title or "result")
-    return lay_out(Table(header, cells, "<<<<><", flexible=3), width)
+    return draw_table(header, cells, "<<<~><", width)
 
 
 def _list_cells(row: ListedRun) -> list[Cell]:

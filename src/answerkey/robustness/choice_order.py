@@ -48,7 +48,7 @@ from answerkey.text import (
     Cell,
     Line,
     Span,
-    Table,
+    draw_table,
     draw_text,
     format_count,
     format_interval,
@@ -56,7 +56,6 @@ from answerkey.text import (
     format_percent,
     format_value,
     is_share,
-    lay_out,
     line,
     make_visible,
 )
@@ -557,8 +556,7 @@ def _draw_values(
             )
             rows.append(row)
     header = (heading, "value", "95 % interval", "n")
-    table = Table(header, rows, "<>>>")
-    return [BLANK, *lay_out(table, width)]
+    return [BLANK, *draw_table(header, rows, "<>>>", width)]
 
 
 def _draw_places(
@@ -590,6 +588,5 @@ def _draw_places(
             )
             rows.append(row)
     header = ("Right option at", "recall", "95 % interval", "rows", "predicted")
-    table = Table(header, rows, "<>>>>")
     text = f"  RStd of the recalls: {format_number(spread.value)} points"
-    return [BLANK, *lay_out(table, width), line(text)]
+    return [BLANK, *draw_table(header, rows, "<>>>>", width), line(text)]

@@ -12,10 +12,8 @@ from dataclasses import replace
 
 import polars as pl
 
-from answerkey.datasets.dataset import Dataset
 from answerkey.datasets.rows import Positions, repeat_positions
 from answerkey.engines import Spread, open_engine
-from answerkey.errors import RunError
 from answerkey.evaluate.display import Progress, ignore_progress
 from answerkey.evaluate.reopen import Reopened, RunPart, find_task, reopen
 from answerkey.metrics.base import count_left_out, sort_keys
@@ -34,12 +32,12 @@ from answerkey.run_audit.findings import (
     find_run_findings,
 )
 from answerkey.run_audit.text import Audit, say_doubted
-from answerkey.runs import KeptCompletions, Run, RunPlace, TaskRun, load_run
+from answerkey.runs import Run, RunPlace, load_run
 from answerkey.scorers import choose_audited, reads_choices
 from answerkey.scorers.rereading import OWN, list_passages, reread
-from answerkey.spec import ScoringStep, Task, task_from_source
+from answerkey.spec import ScoringStep, Task
 from answerkey.spec.job import FEWEST_ROWS, fit_rows
-from answerkey.types import RULE_NAMES, CompletionStatus, Notice, Row, Sample, Samples, Scores
+from answerkey.types import RULE_NAMES, CompletionStatus, Notice, Scores
 
 #: How many completions are read together.
 BLOCK = 8_192
@@ -85,32 +83,10 @@ def audit(
         if task_run.repetitions:
             what = f"of the repetitions of `{task_run.key}` the first is looked at"
             notices.append(Notice(what))
-    reopened = [opened or _reopen(loaded, task_run, notices) for task_run in task_runs]
+    reopened = [opened or reopen(loaded, task_run.key) for task_run in task_runs]
     tasks = tuple(_audit_task(task, most, progress) for task in reopened)
     path = None if loaded.path is None else str(loaded.path)
     return Audit(path, loaded.status, tasks, tuple(notices))
-
-
-def _reopen(run: Run, task_run: TaskRun, notices: list[Notice]) -> Reopened:
-    """Return a task with its samples and completions; without its dataset, if the completions are
-    kept and are enough.
-    """
-    try:
-        return reopen(run, task_run.key)
-    except RunError as error:
-        task = task_from_source(task_run.source["task"])
-        kept = task_run.stored_completions
-        scorer = find_reading_step(task).scorer
-        needs_samples = reads_choices(scorer) and scorer.options is not None
-        if error.code != "E505" or not len(kept) or needs_samples:
-            raise
-    gone = f"the dataset of `{task_run.key}` is gone"
-    notices.append(Notice(f"{gone}: other harnesses' rules do not see the options"))
-    table = kept.read(0, len(kept), ["sample_id"])
-    ids = table["sample_id"].gather_every(task.num_trials)
-    samples = Samples([Sample(sample_id, Row()) for sample_id in ids], [])
-    dataset = Dataset.of(samples, name="samples")
-    return Reopened(task, task_run, dataset, KeptCompletions(kept, task.num_trials))
 
 
 def find_reading_step(task: Task) -> ScoringStep:

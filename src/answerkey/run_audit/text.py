@@ -17,7 +17,6 @@ from answerkey.run_audit.findings import (
     Finding,
     ReaderCounts,
     TaskAudit,
-    find_format,
     find_outsider,
 )
 from answerkey.runs import TaskRun
@@ -27,18 +26,17 @@ from answerkey.text import (
     Drawn,
     Line,
     Span,
-    Table,
     clean_numbers,
     draw_facts,
     draw_finding,
     draw_letter_table,
+    draw_table,
     draw_text,
     format_count,
     format_figure,
     format_interval,
     format_percent,
     join_blocks,
-    lay_out,
     line,
     quote,
     shorten,
@@ -63,7 +61,7 @@ class Audit(Drawn):
 
     def draw(self, width: int) -> Lines:
         """Return its lines, each of at most `width` cells."""
-        return draw_audit(self, width)
+        return join_blocks(_draw_task(task, width) for task in self.tasks)
 
     @property
     def findings(self) -> list[Finding]:
@@ -145,22 +143,6 @@ def draw_both_rules(task: TaskRun, width: int, digits: int | None = None) -> Lin
         advice = "always report the extraction rule together with the accuracy"
         return draw_text(f"{text}; {advice}", width, "warn")
     return draw_text(text, width)
-
-
-def draw_readings(task: TaskRun, width: int, digits: int | None = None) -> Lines:
-    """Return what other rules would read, and a warning where they really differ."""
-    audit = describe_counted(task)
-    if audit is None:
-        return []
-    lines = _draw_readers(audit, width, digits)
-    if audit.drawn_from is not None:
-        extent = f"{audit.n} of {audit.drawn_from} completions, drawn at random"
-        lines += draw_text(f"read are {extent}; `answerkey audit` reads all", width, "dim")
-    for finding in find_format(audit):
-        step = f"{finding.step[:1].upper()}{finding.step[1:]}"
-        lines += draw_text(f"{finding.sentence} {step}.", width, "warn")
-    facts = _list_facts(describe_whole(task, OWN), digits)
-    return [*lines, BLANK, *draw_facts(facts.items(), width)]
 
 
 def describe_fallbacks(task: TaskRun) -> dict[str, dict[str, Any]]:
@@ -310,12 +292,7 @@ def _describe_task(task: TaskAudit) -> dict[str, Any]:
     }
 
 
-def draw_audit(audit: Audit, width: int, digits: int | None = None) -> Lines:
-    """Return the whole audit."""
-    return join_blocks(_draw_task(task, width, digits) for task in audit.tasks)
-
-
-def _draw_task(task: TaskAudit, width: int, digits: int | None) -> Lines:
+def _draw_task(task: TaskAudit, width: int) -> Lines:
     by = f"  by {task.scorer}, extraction {task.rule}" if task.scorer else ""
     lines = [line(Span(task.key, "title"), by), line(Span(_say_extent(task), "dim")), BLANK]
     if task.own is None:
@@ -324,13 +301,13 @@ def _draw_task(task: TaskAudit, width: int, digits: int | None) -> Lines:
     elif not task.n:
         return [*lines, line("There was nothing to audit.")]
     else:
-        lines += draw_facts(_list_facts(task, digits).items(), width)
-        lines += _draw_readers(task, width, digits)
+        lines += draw_facts(_list_facts(task).items(), width)
+        lines += _draw_readers(task, width)
         if task.flips:
             count = format_count(task.flips, "completion")
             text = f"{count} not read alike by all rules, such as {', '.join(task.flipped)}"
             lines += draw_text(text, width, "dim")
-        lines += _draw_reasons(task, width, digits)
+        lines += _draw_reasons(task, width)
         lines += draw_letter_table(task.letters, width)
     lines += [BLANK, line(Span("Findings", "title"))]
     for number, finding in enumerate(task.findings, 1):
@@ -356,31 +333,30 @@ def _say_extent(task: TaskAudit) -> str:
     return extent
 
 
-def _list_facts(task: TaskAudit, digits: int | None) -> dict[str, Span]:
+def _list_facts(task: TaskAudit) -> dict[str, Span]:
     """Return the accuracy, and what guessing and favoured letters have to do with it."""
     facts = {}
     own_reader = task.own
     if own_reader is not None and own_reader.accuracy is not None:
-        interval = format_interval(own_reader.interval, digits=digits)
-        facts["accuracy"] = f"{format_percent(own_reader.accuracy, digits)}  {interval}"
+        interval = format_interval(own_reader.interval)
+        facts["accuracy"] = f"{format_percent(own_reader.accuracy)}  {interval}"
     if task.chance is not None:
         low = min(task.choice_counts)
         high = max(task.choice_counts)
         choices = f"({low} choices each)"
         if low < high:
             choices = f"(mean of 1/K; {low} to {high} choices)"
-        facts["chance level"] = f"{format_percent(task.chance, digits)}  {choices}"
+        facts["chance level"] = f"{format_percent(task.chance)}  {choices}"
     if task.corrected is not None:
-        facts["corrected for chance"] = format_percent(task.corrected, digits)
+        facts["corrected for chance"] = format_percent(task.corrected)
     if task.kappa is not None:
-        decimals = 4 if digits is None else digits
-        facts["Cohen's kappa"] = f"{task.kappa:.{decimals}f}"
+        facts["Cohen's kappa"] = f"{task.kappa:.4f}"
     if task.spread is not None:
         facts["RStd"] = f"{task.spread:.2f} points, the standard deviation of the letters' recalls"
     return {name: Span(text, "strong") for name, text in facts.items()}
 
 
-def _draw_readers(task: TaskAudit, width: int, digits: int | None) -> Lines:
+def _draw_readers(task: TaskAudit, width: int) -> Lines:
     """Return what each rule, and each extractor of another harness, reads."""
     rows: list[Sequence[Cell]] = []
     for reader in task.readers:
@@ -392,27 +368,27 @@ def _draw_readers(task: TaskAudit, width: int, digits: int | None) -> Lines:
         differences = ("", "", "")
         if reader.changes:
             differences = (str(reader.changes), f"+{reader.gains}", f"-{reader.losses}")
-        accuracy = format_figure(reader.accuracy, as_share=True, digits=digits)
-        interval = format_interval(reader.interval, digits=digits)
-        invalid = format_figure(reader.invalid_share, as_share=True, digits=digits)
+        accuracy = format_figure(reader.accuracy, as_share=True)
+        interval = format_interval(reader.interval)
+        invalid = format_figure(reader.invalid_share, as_share=True)
         rows.append((name, accuracy, interval, invalid, str(reader.read), *differences))
     counts = ("read", "changed", "gained", "lost")
     header = ("Read by", "accuracy", "95 % interval", "INVALID", *counts)
-    lines = [BLANK, *lay_out(Table(header, rows, "<>>>>>>>", flexible=0), width)]
+    lines = [BLANK, *draw_table(header, rows, "~>>>>>>>", width)]
     if task.unfit:
         what = "that read less than half of the completions are left out of the findings"
         lines += draw_text(f"rules {what}: {', '.join(task.unfit)}", width, "dim")
     return lines
 
 
-def _draw_reasons(task: TaskAudit, width: int, digits: int | None) -> Lines:
+def _draw_reasons(task: TaskAudit, width: int) -> Lines:
     rows: list[Sequence[Cell]] = []
     for reason in task.reasons:
-        share = format_percent(reason.count / task.n, digits)
+        share = format_percent(reason.count / task.n)
         counts = (str(reason.count), share, str(reason.stated), str(reason.right))
         sample = shorten(reason.example, SHOWN_ID)
         rows.append((reason.reason, *counts, sample, quote(reason.completion, width)))
     if not rows:
         return []
     header = ("Invalid because", "count", "share", "state one", "right", "example", "completion")
-    return [BLANK, *lay_out(Table(header, rows, "<>>>><<", flexible=6), width)]
+    return [BLANK, *draw_table(header, rows, "<>>>><~", width)]

@@ -1,17 +1,14 @@
-"""The runs of a folder as the viewer knows them: the list, how far each is, and what it holds."""
+"""The runs of a folder as the viewer knows them: the list, and what each run holds."""
 
 from __future__ import annotations
 
 import hashlib
-import sqlite3
 import time
 from collections.abc import Sequence
-from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from answerkey.errors import AnswerkeyError, RunError
 from answerkey.reports.comparison import build_comparison
@@ -20,7 +17,7 @@ from answerkey.reports.samples import SampleTable
 from answerkey.reports.view import ListedRun, list_run
 from answerkey.runs import Run, TaskRun, list_places, load_run, load_summary
 from answerkey.runs.lock import LOCK_NAME, is_alive
-from answerkey.runs.store import JOURNAL_NAME, PART, FolderStore
+from answerkey.runs.store import JOURNAL_NAME
 from answerkey.viewer.guard import miss
 
 #: How many of each are kept: runs, lines of the list, overviews, rows, comparisons.
@@ -31,9 +28,6 @@ KEPT_ROWS = 6
 KEPT_COMPARISONS = 16
 #: A journal that was written to within so many seconds is being worked on, perhaps elsewhere.
 FRESH_SECONDS = 60.0
-#: Seconds to wait for a journal that is locked.
-BUSY_SECONDS = 2.0
-COUNT_CALLS = "SELECT purpose = 'solve', status = 'ERROR', COUNT(*) FROM calls GROUP BY 1, 2"
 
 Plain = dict[str, Any]
 #: What tells one state of a run's files from another.
@@ -70,60 +64,11 @@ class RunFolder:
             raise RunError("E501", message, hint="the list of runs shows what there is") from error
         return tuple(marks)
 
-    def describe_state(self, run: Run) -> Plain:
-        """Return the status and, until the run is complete, its progress.
-
-        A run that nobody works on any more is incomplete, whatever it says. The total is None where
-        it depends on rows that are not read yet.
-        """
-        if run.status == "complete":
-            return {"status": run.status, "progress": None}
-        counts = self.count_done()
-        total = 0
-        is_known = True
-        for entry in run.manifest["tasks"]:
-            trials = (entry.get("trials") or {}).get("num_trials", 1)
-            times = (entry.get("repeatability") or {}).get("num_runs", 1)
-            total += int(entry["dataset"]["samples"]) * int(trials) * int(times)
-            if entry.get("choice_order"):
-                is_known = False
-        status = run.status
+    def correct_status(self, status: str) -> str:
+        """Return the status of the run: one that nobody works on any more is incomplete."""
         if status == "running" and not is_under_way(self.path):
-            status = "incomplete"
-        progress = {"total": total if is_known else None, **counts}
-        return {"status": status, "progress": progress}
-
-    def count_done(self) -> dict[str, int]:
-        """Return how many questions are answered, and how many calls were made and failed.
-
-        What cannot be read at this moment, since it is being written or removed, counts as nothing.
-        """
-        answered = calls = failed = 0
-        with suppress(sqlite3.Error, OSError):
-            for is_solved, is_failed, count in self._count_calls():
-                calls += count
-                answered += count * is_solved
-                failed += count * is_failed
-        rows = {"completions": 0, "scores": 0}
-        store = FolderStore(self.path)
-        with suppress(OSError, RunError):
-            for name, file in store.list_files("tasks").items():
-                if PART.fullmatch(name):
-                    rows[name.split("/")[-2]] += store.count_rows(file)
-        return {"done": max(answered, *rows.values()), "calls": calls, "failed": failed}
-
-    def _count_calls(self) -> list[tuple[int, int, int]]:
-        file = self.path / JOURNAL_NAME
-        if not file.is_file():
-            return []
-        # A journal that is being written has a `-wal` beside it. SQLite would make one just to
-        # read a journal without it, unless told that nobody writes.
-        mode = "mode=ro"
-        if not file.with_name(f"{file.name}-wal").exists():
-            mode += "&immutable=1"
-        address = f"file:{quote(str(file.absolute()))}?{mode}"
-        with closing(sqlite3.connect(address, uri=True, timeout=BUSY_SECONDS)) as connection:
-            return list(connection.execute(COUNT_CALLS))
+            return "incomplete"
+        return status
 
 
 def make_id(name: str) -> str:
@@ -189,10 +134,10 @@ class Catalog:
         return self._load(entry, entry.read_mark())
 
     def describe(self, run_id: str, *, is_brief: bool = False) -> Plain:
-        """Return the overview of a run, and how far it is; the brief one at once."""
+        """Return the overview of a run; the brief one at once."""
         entry = self.find(run_id)
         overview = self._overview(entry, entry.read_mark(), is_brief)
-        return overview | entry.describe_state(self.open(entry))
+        return overview | {"status": entry.correct_status(overview["status"])}
 
     def _build_overview(self, entry: RunFolder, mark: Mark, is_brief: bool) -> Plain:  # noqa: FBT001 - cached
         run = self._load(entry, mark)
@@ -255,11 +200,9 @@ class Catalog:
 
     def _describe_listed(self, entry: RunFolder) -> Plain:
         """Return one run of the list; of a run that cannot be read, what went wrong."""
-        state: Plain = {"id": entry.id, "label": entry.label, "progress": None}
         try:
             row = self._list(entry, entry.read_mark())
-            if row.status != "complete":
-                state |= entry.describe_state(self.open(entry))
+            row = replace(row, status=entry.correct_status(row.status))
         except AnswerkeyError as error:
             row = ListedRun(entry.label, "unreadable", error=error.message)
-        return {**dump(row), **state}
+        return {**dump(row), "id": entry.id, "label": entry.label}

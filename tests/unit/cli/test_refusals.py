@@ -32,8 +32,6 @@ REFUSED = [
     ("export small/done --to json", "E119", "", "did you mean `jsonl`?"),
     ("export small/done --to csv -o no/rows.csv", "E502", "cannot write `no/rows.csv`", ""),
     ("audit small", "E501", "", ""),
-    ("audit-dataset small/rows.jsonl --clean ok", "E119", "`--clean` needs",
-    "`--label-quality COLUMN`"),
     ("audit-dataset none.jsonl", "E201", "none.jsonl", ""),
     ("audit-dataset small/rows.jsonl --column question=qestion", "E206", "",
     "did you mean `question`?"),

@@ -234,32 +234,6 @@ def test_ties_are_shared_and_chance_is_per_row(tmp_path: Path) -> None:
     assert (every.chance, dict(every.choice_counts)) == (0.375, {2: 1, 4: 1})
 
 
-def test_clean_rows_have_numbers_of_their_own(tmp_path: Path) -> None:
-    """A column that rates labels splits the numbers into all and clean."""
-    rows = [
-        {**row, "error_type": "ok" if number % 4 else "wrong"}
-        for number, row in enumerate(make_rows(40))
-    ]
-    path = write(tmp_path, rows)
-    result = audit(path, label_quality="error_type")
-    assert result.clean is not None
-    assert (result.every.n, result.clean.n, result.clean.labels) == (
-        40,
-        30,
-        {"B": 10, "C": 10, "D": 10},
-    )
-    assert result.quality is not None
-    assert (result.quality.values, result.quality.clean) == ({"ok": 30, "wrong": 10}, ("ok",))
-    lower, upper = (
-        audit(path, label_quality="error_type", clean=[name]).clean for name in ("wrong", "WRONG")
-    )
-    assert lower == upper
-    (notice,) = audit(path, label_quality="error_type", clean=["fine"]).notices
-    assert notice.message == "no row of column `error_type` is clean"
-    with pytest.raises(DataError, match="there is no column `error`"):
-        audit(path, label_quality="error")
-
-
 def test_blocks_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However the rows are cut, the audit says the same."""
     path = write(tmp_path, [*make_rows(50), *make_rows(7), make_row("odd\ufffd?", "E")])

@@ -24,7 +24,7 @@ TASK_KEYS = (
     " findings audited audit_note plots rows"
 )
 HEADLINE_KEYS = "name value interval n right is_share chance above_chance note"
-PLOT_KEYS = "invalid letters categories rules recalls reliability"
+PLOT_KEYS = "invalid letters categories rules reliability"
 MCQA = {
     "type": "string_equals_mcqa",
     "ground_truth_choice": "{{ sample.answer }}",
@@ -130,7 +130,7 @@ def test_the_headline_says_number_interval_and_chance(done: Run) -> None:
 
 
 def test_plots_hold_what_is_drawn(done: Run) -> None:
-    """Categories with intervals, INVALID by reason, rules, letters and recalls."""
+    """Categories with intervals, INVALID by reason, rules and letters."""
     plots = describe(done)[1]["plots"]
     assert plots["categories"]["column"] == "category"
     art, law = plots["categories"]["rows"]
@@ -147,8 +147,6 @@ def test_plots_hold_what_is_drawn(done: Run) -> None:
     letters = plots["letters"]
     assert (letters["true"], letters["predicted"]) == (["A", "B"], ["A", "B", "INVALID"])
     assert letters["counts"] == [[1, 0, 0], [1, 1, 1]]
-    assert [(plot["label"], plot["n"]) for plot in plots["recalls"]["rows"]] == [("A", 1), ("B", 3)]
-    assert plots["recalls"]["rstd"] == pytest.approx(100 / 3)
     assert plots["reliability"] is None
 
 

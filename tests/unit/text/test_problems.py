@@ -232,7 +232,6 @@ def list_spoken() -> list[str]:
 
 #: What only commands have, or other tools.
 NOT_IN_PYTHON = {
-    "--clean",
     "--column",
     "--dry-run",
     "--header",

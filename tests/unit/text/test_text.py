@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,16 +13,15 @@ from hypothesis import strategies as st
 from answerkey.errors import DataError, Place, SpecError
 from answerkey.text import (
     Span,
-    Table,
     describe_notices,
     draw_notice,
     draw_problems,
+    draw_table,
     escape_json,
     format_count,
     format_interval,
     format_number,
     format_value,
-    lay_out,
     line,
     make_visible,
     measure_width,
@@ -133,24 +133,22 @@ def test_a_share_is_a_percentage(value: MetricValue, shown: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "width", "drawn"),
+    ("table", "drawn"),
     [
         (
-            Table(("name", "n"), [("a", "1"), ("long name", "100")], "<>"),
-            80,
+            (("name", "n"), [("a", "1"), ("long name", "100")], "<>", 80),
             "  name         n\n  a            1\n  long name  100\n",
         ),
         (
-            Table(("id", "text"), [("000001", "a text that is much too long")], "<<", flexible=1),
-            24,
+            (("id", "text"), [("000001", "a text that is much too long")], "<~", 24),
             "  id      text\n  000001  a text that i…\n",
         ),
-        (Table(("", ""), [("a", "b")], "<<"), 80, "  a  b\n"),
+        ((("", ""), [("a", "b")], "<<", 80), "  a  b\n"),
     ],
 )
-def test_a_table_is_laid_out(table: Table, width: int, drawn: str) -> None:
+def test_a_table_is_laid_out(table: tuple[Any, Any, str, int], drawn: str) -> None:
     """Columns are aligned, only the flexible one is cut, empty headings take no line."""
-    assert plain_text(lay_out(table, width)) == drawn
+    assert plain_text(draw_table(*table)) == drawn
 
 
 def test_lines_keep_their_text() -> None:

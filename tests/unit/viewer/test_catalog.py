@@ -12,7 +12,7 @@ import pytest
 from answerkey.errors import RunError, ServeError
 from answerkey.runs.store import JOURNAL_NAME
 from answerkey.viewer import catalog as catalog_module
-from answerkey.viewer.catalog import Catalog, make_id
+from answerkey.viewer.catalog import Catalog, is_under_way, make_id
 
 
 def change_status(run: Path, status: str) -> None:
@@ -73,14 +73,13 @@ def test_a_number_of_a_run_that_is_not_complete_is_no_number(catalog: Catalog, r
     assert (listed["status"], numbers) == ("incomplete", [None, None, None])
 
 
-def test_a_run_under_way_says_how_far_it_is(catalog: Catalog, runs: Path) -> None:
-    """It is running while its process lives; what is done is counted from outside."""
+def test_a_run_under_way_is_running(catalog: Catalog, runs: Path) -> None:
+    """It is running while its process lives."""
     change_status(runs / "first", "running")
     (runs / "first" / "lock").write_text(f"{os.getpid()}\n", encoding="ascii")
     listed = {one["label"]: one for one in catalog.list()}["first"]
     assert listed["status"] == "running"
-    assert listed["progress"] == {"done": 4, "total": 4, "calls": 0, "failed": 0}
-    assert catalog.describe(make_id("first"))["progress"] == listed["progress"]
+    assert catalog.describe(make_id("first"))["status"] == "running"
 
 
 def test_a_run_whose_process_is_gone_is_incomplete(catalog: Catalog, runs: Path) -> None:
@@ -90,3 +89,12 @@ def test_a_run_whose_process_is_gone_is_incomplete(catalog: Catalog, runs: Path)
     assert not (runs / "first" / JOURNAL_NAME).exists()
     assert {one["label"]: one["status"] for one in catalog.list()}["first"] == "incomplete"
     assert catalog.describe(make_id("first"))["status"] == "incomplete"
+
+
+def test_a_journal_that_grows_is_worked_on_wherever_that_is(tmp_path: Path) -> None:
+    """The process may be one of another machine; an old journal says nothing."""
+    (tmp_path / "lock").write_text("4194305\n", encoding="ascii")
+    (tmp_path / "calls.sqlite").write_bytes(b"")
+    assert is_under_way(tmp_path)
+    os.utime(tmp_path / "calls.sqlite", (0, 0))
+    assert not is_under_way(tmp_path)

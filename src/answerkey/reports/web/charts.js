@@ -58,14 +58,14 @@
 
   // options: caption, rows [{label, note, about, value, interval, n, href, is_own, after: [cells]}], first (heading of the
   // labels), what (heading of the values), isShare, isDifference, reference {value}, after [headings], digits (of all
-  // values; each row has its own otherwise), sides [left, right] (what the halves of a difference mean); isSmall draws fewer
-  // ticks, isBare leaves out all columns after the value. A row that is_level is a mark, not a measurement.
+  // values; each row has its own otherwise), sides [left, right] (what the halves of a difference mean);
+  // isBare leaves out all columns after the value. A row that is_level is a mark, not a measurement.
   function forest(options) {
     const settings = { isShare: true, first: "", what: "value", after: [], ...options };
     const scale = makeScale(...span(settings.rows, settings));
-    const ticks = listTicks(scale.low, scale.high, settings.isSmall ? 2 : settings.isDifference ? 6 : 4);
+    const ticks = listTicks(scale.low, scale.high, settings.isDifference ? 6 : 4);
     const body = el("tbody");
-    const table = el("table", { class: `figure forest${settings.isSmall ? " is-small" : ""}` }, drawCaption(settings.caption), el("thead", null, drawHead()), body);
+    const table = el("table", { class: "figure forest" }, drawCaption(settings.caption), el("thead", null, drawHead()), body);
     let isFolded = settings.rows.length > FEW_ROWS;
     arrange(settings.rows);
     return table;

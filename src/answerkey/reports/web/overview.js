@@ -222,7 +222,6 @@
       plots.categories && panel("By category", drawCategories(task, at), { kind: "wide" }),
       plots.rules && panel("By extraction rule", drawRules(task), { kind: "wide" }),
       plots.letters && panel("Confusion matrix", drawLetters(task, at), { kind: isLarge ? "wide" : "" }),
-      plots.recalls && panel("Recall", drawRecalls(task, at)),
       plots.invalid && plots.invalid.length > 0 && panel("INVALID by reason", drawInvalid(plots.invalid, at)),
       plots.reliability && panel("Reliability", drawReliability(plots.reliability)),
     ].filter(Boolean);
@@ -302,14 +301,6 @@
     const address = (truth, name) => (name === "INVALID" ? at({ show: "invalid", truth }) : at({ truth, predicted: name }));
     return [explain(`Which letter was read, of the ${nounOf(task)} with each truth. The framed diagonal is right.`),
       heat(task.plots.letters, { address })];
-  }
-
-  function drawRecalls(task, at) {
-    const { rows, rstd } = task.plots.recalls;
-    const spread = isNumber(rstd) ? ` Their standard deviation (RStd) is ${Number(rstd.toPrecision(3))} points.` : "";
-    const lines = rows.map((row) => ({ ...row, href: at({ truth: row.label }) }));
-    return [explain(`The share that is right, of the ${nounOf(task)} whose truth is this letter.${spread}`),
-      forest({ rows: lines, first: "truth", what: "recall", isSmall: true })];
   }
 
   function drawReliability({ bins, ece }) {

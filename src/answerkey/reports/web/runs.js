@@ -1,5 +1,5 @@
-// The runs of a folder: how the numbers of each task went over time, every run with its number or how far it
-// is, and ticks to compare some. The list looks for news by itself.
+// The runs of a folder: how the numbers of each task went over time, every run with its number, and
+// ticks to compare some. The list looks for news by itself.
 (function () {
   "use strict";
   const ak = window.ak;
@@ -11,7 +11,6 @@
   const MOST_TRENDS = 8;
   const MOST_TASKS = 5;
   const MOST_COMPARED = 12;
-  const WINDOW = 30000;
   const STATUSES = {
     complete: { word: "complete", sign: "✓", kind: "right" },
     incomplete: { word: "incomplete", sign: "!", kind: "failed" },
@@ -29,7 +28,7 @@
   }
 
   function makePage(first) {
-    const state = { told: first, text: "", shown: SHOWN, timer: 0, isLeft: false, paces: new Map() };
+    const state = { told: first, text: "", shown: SHOWN, timer: 0, isLeft: false };
     const rows = new Map();
     const heading = el("p", { class: "runs-sum", role: "status" });
     const trends = el("section", { class: "panel wide trends", "aria-labelledby": "trends" });
@@ -130,12 +129,11 @@
     }
 
     function keepRow(run) {
-      const pace = measurePace(state.paces, run);
-      const text = JSON.stringify([run, pace]);
+      const text = JSON.stringify(run);
       const before = rows.get(run.id);
       if (before && before.text === text) return before.element;
       const part = before && before.element.contains(document.activeElement) ? document.activeElement.dataset.part : null;
-      const element = drawRun(run, pace, { tick });
+      const element = drawRun(run, { tick });
       if (before) before.element.replaceWith(element);
       rows.set(run.id, { text, element });
       const again = part && element.querySelector(`[data-part="${part}"]`);
@@ -224,7 +222,7 @@
 
   // ── one run ───────────────────────────────────────────────────────────────────────────────────────────
 
-  function drawRun(run, pace, { tick }) {
+  function drawRun(run, { tick }) {
     const box = el("input", {
       type: "checkbox", value: run.id, disabled: !canCompare(run), "data-part": "tick", "aria-label": `Compare ${ak.core.makeVisible(run.label)}`,
       on: { change: () => tick(run.id, box.checked) },
@@ -236,7 +234,7 @@
     return el("tr", null,
       el("td", { class: "tick" }, box),
       el("th", { scope: "row" }, name),
-      el("td", null, drawStatus(run), " ", run.progress && drawProgress(run, pace), run.error && el("p", { class: "small" }, said(run.error))),
+      el("td", null, drawStatus(run), " ", run.error && el("p", { class: "small" }, said(run.error))),
       el("td", null, run.model ? said(run.model) : "–"),
       drawTasks(run),
       el("td", { class: "nowrap" }, moment(run.started_at) || "–"));
@@ -270,30 +268,6 @@
   function nameOne(task, address) {
     const name = task.name || task.key || "–";
     return address ? link(address, { class: "one-line", title: ak.core.makeVisible(name) }, said(name)) : said(name);
-  }
-
-  function drawProgress(run, pace) {
-    const { done, total, failed, calls } = run.progress;
-    const of = isNumber(total) ? `${count(done)} of ${count(total)}` : `${count(done)} done`;
-    const facts = [of, failed ? `${count(failed)} failed` : null, calls ? `${count(calls)} calls` : null];
-    if (run.status === "running" && pace) facts.push(`${pace.toPrecision(2)} a second`, sayLeft(done, total, pace));
-    return el("div", { class: "progress" },
-      isNumber(total) && total > 0 && el("progress", { max: total, value: done, "aria-label": `${ak.core.makeVisible(run.label)}: how far it is` }),
-      el("span", { class: "small dim" }, facts.filter(Boolean).join(", ")));
-  }
-
-  function sayLeft(done, total, pace) {
-    return isNumber(total) && total > done ? `about ${ak.core.seconds(Math.max(1, Math.round((total - done) / pace)))} left` : null;
-  }
-
-  // Questions a second in the last half minute; null until there is something to look back on.
-  function measurePace(paces, run) {
-    if (run.status !== "running" || !run.progress) return null;
-    const now = Date.now();
-    const marks = [...(paces.get(run.id) || []), [now, run.progress.done]].filter(([time]) => now - time <= WINDOW);
-    paces.set(run.id, marks);
-    const [[time, done]] = marks;
-    return now - time >= 1000 && run.progress.done > done ? (1000 * (run.progress.done - done)) / (now - time) : null;
   }
 
   // ── over time ─────────────────────────────────────────────────────────────────────────────────────────

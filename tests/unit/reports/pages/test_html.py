@@ -6,9 +6,8 @@ import base64
 import gzip
 import hashlib
 import json
-import pickle
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -58,24 +57,10 @@ def test_a_report_holds_overview_rows_and_samples(small: Run, tmp_path: Path) ->
     assert [block["id"] for block in blocks["ak-samples-0-0-0"]] == rows["id"]
 
 
-class Elsewhere:
-    """Carries out what is sent to other processes.
-
-    Function and rows go there, and come back, pickled.
-    """
-
-    def map(self, function: object, parts: Sequence[object], *, spread: str) -> Iterator[object]:
-        """Yield what the function makes of each part."""
-        assert spread == "processes"
-        for part in parts:
-            sent, rows = pickle.loads(pickle.dumps((function, part)))  # noqa: S301 - our own
-            yield pickle.loads(pickle.dumps(sent(rows)))  # noqa: S301 - our own
-
-
 def test_a_report_says_what_the_viewer_says(
     make_run: MakeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same rows and samples, whoever shows them, and however many processes made them."""
+    """The same rows and samples, whoever shows them, and however many are read together."""
     run = make_run(rows=list_rows(60))
     blocks = report_on([run], tmp_path / "alone.html")
     table = open_table(run)
@@ -87,11 +72,9 @@ def test_a_report_says_what_the_viewer_says(
     columns = blocks["ak-rows-0-0"]
     assert columns == {name: [row[name] for row in rows] for name in columns}
     assert columns.keys() == rows[0].keys()
-    monkeypatch.setattr(html, "choose_spread", lambda *_: "processes")
     monkeypatch.setattr(html, "CHUNK_SAMPLES", 200)
-    monkeypatch.setattr(html, "open_engine", Elsewhere)
-    spread = report_on([run], tmp_path / "spread.html")
-    assert spread | {"ak-overview": None} == blocks | {"ak-overview": None}
+    chunks = report_on([run], tmp_path / "chunks.html")
+    assert chunks | {"ak-overview": None} == blocks | {"ak-overview": None}
 
 
 def test_a_large_run_is_embedded_in_part_and_says_so(make_run: MakeRun, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import xml.etree.ElementTree as ET
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -92,9 +93,11 @@ def test_a_job_passes_and_leaves_run_gates_and_report(fresh: Fresh, folder: Path
     assert job.run_step("report") == 0, job.printed
     assert job.outputs == {
         "run": "answerkey-run",
+        "junit": "answerkey-run.xml",
         "report": "answerkey-run.html",
     }
     assert (folder / "answerkey-run" / "run.json").exists()
+    assert ET.parse(folder / "answerkey-run.xml").getroot().get("failures") == "0"  # noqa: S314  # ours
     assert "<title>" in (folder / "answerkey-run.html").read_text(encoding="utf-8")
     assert "100 samples = 100 scored" in (folder / "github_step_summary").read_text(
         encoding="utf-8"

@@ -14,6 +14,7 @@ import pytest
 from pydantic import BaseModel
 from ruamel.yaml import YAML
 
+from answerkey.cli.options import REPORT_OPTIONS
 from answerkey.datasets.sources import SOURCES
 from answerkey.errors import CODES, Place
 from answerkey.evaluate.options import RunOptions, ScoreOptions
@@ -293,8 +294,10 @@ def test_the_run_folder_page_has_every_field_of_a_check() -> None:
     assert NOT_COMPLETE == "the run is not complete"
 
 
-def test_the_option_for_ci_servers_is_documented() -> None:
-    """`--summary` is on the page."""
+def test_the_options_for_ci_servers_are_two() -> None:
+    """`--junit` and `--summary` are on the page."""
+    assert len(REPORT_OPTIONS) == 2
+    assert "`--junit FILE`" in POLICY_PAGE
     assert "`--summary FILE`" in POLICY_PAGE
 
 

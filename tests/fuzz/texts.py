@@ -7,12 +7,14 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import get_args
+from xml.etree import ElementTree as ET
 
 import polars as pl
 from tests.samples import samples_from_frame, score_table
 
 from answerkey.exporters.rows import guard_column
 from answerkey.reader import PART_REASONS, PARTS, REASONS
+from answerkey.reports.markdown import clean_xml
 from answerkey.scorers import StringEqualsMcqa, judge
 from answerkey.scorers.base import RowFault
 from answerkey.scorers.extraction import RULES, find_rule
@@ -231,6 +233,9 @@ def check_shown(raw: bytes) -> None:
     (guarded,) = guard_column(pl.Series("x", [decode(raw)]))
     assert guarded.replace("'", "") == decode(raw).replace("'", "")
     assert not guarded.lstrip().startswith(("=", "@"))
+    element = ET.Element("x")
+    element.text = clean_xml(decode(raw))
+    assert ET.fromstring(ET.tostring(element)).text == (element.text or None)  # noqa: S314 - written just now
 
 
 def _is_harmless(character: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +24,7 @@ def cut_gates(text: str) -> str:
 def test_gates_of_the_example(call: Call, compare: Compare, settle: Settle) -> None:
     """The released model passes, its successor does not.
 
-    Summary, Markdown and JSON say the same.
+    Summary, JUnit, Markdown and JSON say the same.
     """
     shutil.copytree(PROJECT, "gates")
     released = call("run", "gates", "--out", "runs/released")
@@ -36,9 +37,12 @@ def test_gates_of_the_example(call: Call, compare: Compare, settle: Settle) -> N
         "--out",
         "runs/candidate",
     )
-    candidate = call("run", "gates", *words, "--summary", "gates.md")
+    files = ("--junit", "gates.xml", "--summary", "gates.md")
+    candidate = call("run", "gates", *words, *files)
     assert candidate.code == 1
     compare("gates.txt", settle(cut_gates(released.out) + cut_gates(candidate.out)))
+    junit = settle(Path("gates.xml").read_text(encoding="utf-8"))
+    compare("gates.xml", re.sub(r' time="[^"]*"', ' time="0"', junit))
     compare("gates.md", settle(Path("gates.md").read_text(encoding="utf-8")))
     shown = call("show", "runs/candidate", "--json").json["gates"]
     compare("gates.json", settle(json.dumps(shown, indent=2) + "\n"))

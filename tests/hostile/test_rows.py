@@ -9,12 +9,13 @@ import io
 import json
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import polars as pl
 import pytest
@@ -132,7 +133,7 @@ def run_rows(folder: Path, form: str, call: Callable[..., Any]) -> Ran:
     (folder / "run.yaml").write_text(json.dumps(plan), encoding="utf-8")
     with TestServer(answer) as server:
         model = f"{server.url}#model"
-        words = ("--model", model, "--out", folder / "run")
+        words = ("--model", model, "--out", folder / "run", "--junit", folder / "gates.xml")
         done = call(
             "run", folder, *words, "--summary", folder / "summary.md", "--cache-policy", "no-cache"
         )
@@ -397,8 +398,24 @@ def parse_page(path: Path) -> Page:
     return page
 
 
-def test_the_job_summary_escapes_texts(ran: Ran) -> None:
-    """Markdown has no markup of a stranger."""
+def iterate_texts(element: ET.Element) -> Iterator[str]:
+    """Yield every text of an XML document: contents and attributes."""
+    for node in element.iter():
+        yield node.text or ""
+        yield from node.attrib.values()
+
+
+def test_junit_and_the_job_summary_escape_texts(ran: Ran) -> None:
+    """JUnit is well-formed XML with elements of its own alone.
+
+    Markdown has no markup of a stranger.
+    """
+    root = ET.fromstring((ran.folder / "gates.xml").read_text(encoding="utf-8"))  # noqa: S314 - of our own making
+    assert {node.tag for node in root.iter()} == {
+        "testsuites", "testsuite", "testcase", "failure",
+    }  # fmt: skip
+    assert any("<i>" in text for text in iterate_texts(root))
+    assert [text for text in iterate_texts(root) if ACTIVE.search(text)] == []
     summary = (ran.folder / "summary.md").read_text(encoding="utf-8")
     assert ACTIVE.findall(summary) == []
     assert list_markup(summary) == []

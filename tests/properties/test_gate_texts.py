@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from xml.etree.ElementTree import fromstring
 
 import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from answerkey.reports.markdown import escape_markdown, write_markdown
+from answerkey.reports.markdown import escape_markdown, write_junit, write_markdown
 from answerkey.runs import Run, describe_gates, start_run
 from answerkey.types import Gate, GateCheck, GateStatus
 
@@ -25,6 +26,14 @@ def make_run(name: str, note: str | None) -> Run:
     gate = Gate(name, name, GateStatus.FAIL, {**NEED, "metric": name}, name, checks=(check,))
     run = writing.finish("complete", {})
     return replace(run, manifest={**run.manifest, "gates": describe_gates([gate])})
+
+
+@given(TEXTS, st.none() | TEXTS)
+def test_junit_is_xml_whatever_the_names_are(name: str, note: str | None) -> None:
+    """Any reader takes the document, and finds the two cases."""
+    root = fromstring(write_junit([make_run(name, note)]).encode("utf-8"))  # noqa: S314 - our own document
+    assert root.get("failures") == "1"
+    assert len(list(root.iter("testcase"))) == 2
 
 
 @given(TEXTS)

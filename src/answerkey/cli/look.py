@@ -19,15 +19,15 @@ from answerkey.cli.options import (
     NATURAL,
     POLICY_OPTIONS,
     POSITIVE,
+    REPORT_OPTIONS,
     RUN,
     RUNS,
-    SUMMARY,
     add_options,
     command,
     find_baseline,
     find_exit_code,
     flag,
-    keep_summary,
+    keep_files,
     option,
     write_size,
 )
@@ -51,7 +51,7 @@ CLUSTER_BY = option(
     "show latest",
     "show latest --group-by subject --digits 6",
     "show latest --cluster-by passage",
-    "show latest --policies gates.yaml --summary gates.md",
+    "show latest --policies gates.yaml --junit gates.xml",
 )
 @RUN
 @option(
@@ -67,7 +67,7 @@ CLUSTER_BY = option(
     type=click.Choice(["text", "markdown"]),
     default="text",
 )
-@add_options(*POLICY_OPTIONS, SUMMARY)
+@add_options(*POLICY_OPTIONS, *REPORT_OPTIONS)
 def show_command(
     console: Console,
     run: str,
@@ -86,7 +86,7 @@ def show_command(
     from answerkey.reports.terminal import draw_next_steps, draw_summary
     from answerkey.reports.view import describe_run, find_run
 
-    with keep_summary(options) as write:
+    with keep_files(options) as write:
         shown = find_run(run)
         is_measured = bool(group_by or cluster_by)
         if is_measured:

@@ -71,7 +71,10 @@ POLICY_OPTIONS = (
     option("--fail-under", "X", "Fail if the main value is below X: 0.8 or 80%."),
     option("--not-worse-than", "RUN", "Fail if significantly worse than RUN on the same samples."),
 )
-SUMMARY = option("--summary", "FILE", "Append numbers and gates as Markdown.")
+REPORT_OPTIONS = (
+    option("--junit", "FILE", "Write the gates as JUnit XML."),
+    option("--summary", "FILE", "Append numbers and gates as Markdown."),
+)
 
 
 def write_files(folder: Path, texts: Mapping[str, str], *, with_schemas: bool = True) -> list[Path]:
@@ -110,46 +113,59 @@ def write_size(size: int) -> str:
     return f"{size} B"
 
 
-#: Writes `--summary`, of finished runs or of what kept a run from its end.
-WriteSummary = Callable[["Sequence[Run] | AnswerkeyError"], None]
+#: Writes `--junit` and `--summary`, of finished runs or of what kept a run from its end.
+WriteFiles = Callable[["Sequence[Run] | AnswerkeyError"], None]
 
 
 @contextmanager
-def keep_summary(options: dict[str, Any]) -> Iterator[WriteSummary | None]:
-    """Take `--summary` out of the options and yield the function that writes it.
+def keep_files(options: dict[str, Any]) -> Iterator[WriteFiles | None]:
+    """Take `--junit` and `--summary` out of the options and yield the function that writes them.
 
-    None where it is not asked for. A file that cannot be written is E119, before any model is
-    called. An error is written to it as well.
+    None where neither is asked for. A file that cannot be written is E119, before any model is
+    called. An error is written to them as well.
     """
-    file = options.pop("summary")
-    if file is None:
+    files = {}
+    for name in ("junit", "summary"):
+        file = options.pop(name)
+        if file is not None:
+            files[name] = _require_writable(name, file)
+    if not files:
         yield None
         return
-    path = Path(file)
-    if path.is_dir() or not path.absolute().parent.is_dir():
-        hint = 'name a file in a folder that exists; on GitHub `--summary "$GITHUB_STEP_SUMMARY"`'
-        raise SpecError("E119", f"`--summary {file}` cannot be written", hint=hint)
     try:
-        yield partial(_write_summary, path)
+        yield partial(_write_reports, files)
     except AnswerkeyError as error:
-        _write_summary(path, error)
+        _write_reports(files, error)
         raise
 
 
-def _write_summary(path: Path, outcome: Sequence[Run] | AnswerkeyError) -> None:
-    """Append the summary to that of an earlier step."""
+def _require_writable(name: str, file: str) -> Path:
+    path = Path(file)
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        hint = 'name a file in a folder that exists; on GitHub `--summary "$GITHUB_STEP_SUMMARY"`'
+        raise SpecError("E119", f"`--{name} {file}` cannot be written", hint=hint)
+    return path
+
+
+def _write_reports(files: Mapping[str, Path], outcome: Sequence[Run] | AnswerkeyError) -> None:
+    """Write gates as JUnit XML, and append the summary to that of an earlier step."""
     from answerkey.reports import markdown
     from answerkey.runs import write_output
 
     if isinstance(outcome, AnswerkeyError):
+        suites = markdown.write_junit_fault(outcome)
         page = markdown.write_summary_fault(outcome)
     else:
+        suites = markdown.write_junit(outcome)
         page = markdown.write_markdown(outcome)
-    if path.is_file():
-        with path.open("ab") as stream:
+    summary = files.get("summary")
+    if "junit" in files:
+        write_output(files["junit"], lambda path: path.write_bytes(suites.encode()))
+    if summary is not None and summary.is_file():
+        with summary.open("ab") as stream:
             stream.write(page.encode())
-    else:
-        write_output(path, lambda draft: draft.write_bytes(page.encode()))
+    elif summary is not None:
+        write_output(summary, lambda path: path.write_bytes(page.encode()))
 
 
 def find_baseline(options: Mapping[str, object]) -> dict[str, Any]:

@@ -26,18 +26,18 @@ from answerkey.cli.options import (
     NATURAL,
     POLICY_OPTIONS,
     POSITIVE,
+    REPORT_OPTIONS,
     RUN,
     SCORE,
     SINGLE_ANSWERS,
-    SUMMARY,
     TASK,
-    WriteSummary,
+    WriteFiles,
     add_options,
     command,
     find_baseline,
     find_exit_code,
     flag,
-    keep_summary,
+    keep_files,
     option,
     write_files,
 )
@@ -185,7 +185,7 @@ RUN_OPTIONS = (OUT, ENGINE, RAY_ADDRESS, ALLOW_FAILED, TRUST, COPY)
     multiple=True,
 )
 @add_options(*LOG_OPTIONS, *TASK_OPTIONS, SAVE, *RUN_OPTIONS)
-@add_options(*LIVE_OPTIONS, *POLICY_OPTIONS, SUMMARY)
+@add_options(*LIVE_OPTIONS, *POLICY_OPTIONS, *REPORT_OPTIONS)
 @flag("--dry-run", "Show the first prompt, calls and tokens; call no model.")
 def run_command(
     console: Console,
@@ -204,7 +204,7 @@ def run_command(
     """
     from answerkey.evaluate.run import run_matrix
 
-    with keep_summary(options) as write:
+    with keep_files(options) as write:
         options = find_baseline(options)
         options["models"] = models
         options["completion_columns"] = completion_columns
@@ -367,7 +367,7 @@ def finish(
     console: Console,
     made: Matrix | Run,
     *,
-    write: WriteSummary | None = None,
+    write: WriteFiles | None = None,
 ) -> int:
     """Print the summary of a run, or of several and the table that compares them.
 
@@ -445,7 +445,7 @@ def _print_runs(
 )
 @FILE
 @add_options(
-    *LOG_OPTIONS, *TASK_OPTIONS, SAVE, *RUN_OPTIONS, *CALL_OPTIONS, *POLICY_OPTIONS, SUMMARY
+    *LOG_OPTIONS, *TASK_OPTIONS, SAVE, *RUN_OPTIONS, *CALL_OPTIONS, *POLICY_OPTIONS, *REPORT_OPTIONS
 )
 def score_command(
     console: Console,
@@ -462,7 +462,7 @@ def score_command(
     """
     from answerkey.evaluate.run import run_matrix
 
-    with keep_summary(options) as write:
+    with keep_files(options) as write:
         options = find_baseline(options)
         options["completion_columns"] = completion_columns
         source = open_source(console, file, options)
@@ -601,7 +601,7 @@ def doctor_command(
 @command("resume", "resume latest")
 @RUN
 @add_options(ENGINE_AGAIN, RAY_ADDRESS, ALLOW_FAILED, TRUST, ENV, ALLOW_HOST)
-@add_options(*LIVE_OPTIONS, SUMMARY)
+@add_options(*LIVE_OPTIONS, *REPORT_OPTIONS)
 def resume_command(console: Console, run: str, **options: Any) -> int:
     """Continue RUN where it stopped, without repeating finished calls.
 
@@ -612,7 +612,7 @@ def resume_command(console: Console, run: str, **options: Any) -> int:
     from answerkey.reports.view import find_run
     from answerkey.runs import find_place, is_run, load_manifest
 
-    with keep_summary(options) as write:
+    with keep_files(options) as write:
         place = find_place(run)
         if isinstance(place, Path) and not place.is_dir():
             place = find_run(run).path or place
@@ -636,7 +636,7 @@ def resume_command(console: Console, run: str, **options: Any) -> int:
 @RUN
 @click.argument("file", metavar="[FILE]", required=False)
 @add_options(CONFIG, OUT, ALLOW_FAILED, TRUST, COPY, ENGINE, RAY_ADDRESS, ENV, OUTSIDE, ALLOW_HOST)
-@add_options(*CALL_OPTIONS, *POLICY_OPTIONS, SUMMARY)
+@add_options(*CALL_OPTIONS, *POLICY_OPTIONS, *REPORT_OPTIONS)
 def rescore_command(
     console: Console,
     run: str,
@@ -654,7 +654,7 @@ def rescore_command(
     from answerkey.evaluate import rerun
     from answerkey.reports.view import find_run
 
-    with keep_summary(options) as write:
+    with keep_files(options) as write:
         options = find_baseline(options)
         with console.display() as display:
             scored = rerun.rescore(

@@ -493,7 +493,7 @@ def _find_unseen_labels(task_run: TaskRun, name: str) -> Iterator[MetricValue]:
         yield unseen
 
 
-# Gates in words: in the summary of a run and in its JSON, and for Markdown
+# Gates in words: in the summary of a run and in its JSON, for JUnit and for Markdown
 
 WORDS = {status: status.value.replace("_", " ") for status in GateStatus}
 ROLES: Mapping[GateStatus, Role] = {

@@ -1,14 +1,16 @@
-"""Runs for others to read: Markdown, for the page of a CI job or to keep."""
+"""Runs for others to read: Markdown, for the page of a CI job or to keep, and JUnit XML."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
+from answerkey import text
 from answerkey.errors import AnswerkeyError
-from answerkey.gates.rules import WORDS, count_gates, judge_run
+from answerkey.gates.rules import WORDS, count_gates, judge_run, read_definition
 from answerkey.reports.terminal import SIMULATED, say_counts
-from answerkey.reports.view import GateView, MetricView, TaskView, view_run
+from answerkey.reports.view import GateView, MetricView, RunView, TaskView, view_run
 from answerkey.runs import Run
 from answerkey.text import format_figure, format_interval, make_visible, shorten
 from answerkey.types import GateStatus
@@ -106,3 +108,88 @@ def _list_metrics(views: Sequence[MetricView]) -> list[str]:
     if len(views) > MAX_METRICS:
         lines.append(f"| and {len(views) - MAX_METRICS} more | | | |")
     return [*lines, ""]
+
+
+# ── JUnit
+
+#: What a gate that does not pass is called by JUnit.
+TAGS = {GateStatus.FAIL: "failure", GateStatus.NOT_DECIDED: "error", GateStatus.SKIPPED: "skipped"}
+COUNTED = {"failure": "failures", "error": "errors", "skipped": "skipped"}
+# XML has no way to write these two, nor control characters, which `make_visible` writes out.
+_NO_CHARACTERS = re.compile("[\ufffe\uffff]")
+
+
+def write_junit(runs: Sequence[Run]) -> str:
+    """Return runs as JUnit XML: a suite per run, a test case per gate and one for completeness."""
+    return _finish([_build_suite(view_run(run)) for run in runs])
+
+
+def _build_suite(view: RunView) -> Element:
+    key = view.run.key
+    models = dict.fromkeys(task.answerer for task in view.tasks)
+    label = f"{view.title} ({', '.join(models)})" if models else view.title
+    suite = Element("testsuite", name=clean_xml(label), time=f"{view.seconds or 0.0:g}")
+    if view.started_at:
+        suite.set("timestamp", clean_xml(view.started_at))
+    case = _add_case(suite, key, "the run is complete")
+    if not view.is_complete:
+        causes = [f"task `{task.key}`: {task.cause}" for task in view.tasks]
+        reason = view.stopped or "; ".join(causes)
+        _add_problem(case, "error", f"the run is {view.status}", [reason])
+    for gate in view.gates:
+        _add_gate(suite, key, gate)
+    return suite
+
+
+def _add_gate(suite: Element, key: str, view: GateView) -> None:
+    gate = view.gate
+    case = _add_case(suite, f"{key}.{gate.policy}", gate.display_name or gate.rule)
+    if gate.status is GateStatus.PASS:
+        return
+    need = read_definition(gate.definition).need
+    lines = [f"rule {gate.policy}/{gate.rule}: {need}", *view.sentences]
+    if view.advice:
+        lines.append(f"what to do: {view.advice}")
+    message = f"{WORDS[gate.status]}: {view.sentences[0]}"
+    _add_problem(case, TAGS[gate.status], message, lines)
+
+
+def write_junit_fault(error: AnswerkeyError) -> str:
+    """Return the JUnit document of a command that ended with an error."""
+    suite = Element("testsuite", name="answerkey", time="0")
+    case = _add_case(suite, "answerkey", "the run comes to its end")
+    lines = text.write_problem(error).split("\n")
+    _add_problem(case, "error", f"{error.code}: {error.message}", lines)
+    return _finish([suite])
+
+
+def clean_xml(text: str) -> str:
+    """Return text that XML can hold: what it cannot is written out."""
+    return _NO_CHARACTERS.sub(lambda match: f"\\u{ord(match[0]):04x}", make_visible(text))
+
+
+def _add_case(suite: Element, classname: str, name: str) -> Element:
+    names = {"classname": clean_xml(classname), "name": clean_xml(name)}
+    return SubElement(suite, "testcase", names, time="0")
+
+
+def _add_problem(
+    case: Element,
+    tag: str,
+    message: str,
+    lines: Iterable[str],
+) -> None:
+    problem = SubElement(case, tag, message=clean_xml(message))
+    problem.text = "\n".join(map(clean_xml, lines))
+
+
+def _finish(suites: Sequence[Element]) -> str:
+    root = Element("testsuites", name="answerkey")
+    root.extend(suites)
+    for element in (*suites, root):
+        element.set("tests", str(len(element.findall(".//testcase"))))
+        for tag, name in COUNTED.items():
+            problems = element.findall(f".//testcase/{tag}")
+            element.set(name, str(len(problems)))
+    indent(root)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{tostring(root, encoding="unicode")}\n'

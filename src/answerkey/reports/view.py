@@ -1,6 +1,6 @@
 """A run as people are shown it: `RunView`, a tree of plain values that every drawing starts from.
 
-Run ──► view_run ──► RunView ──► terminal, Markdown
+Run ──► view_run ──► RunView ──► terminal, Markdown, JUnit
     │                       └──► overview ──► page, viewer
     └─► describe_run ──► what `run --json` and `show --json` print
 

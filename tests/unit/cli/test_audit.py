@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +43,10 @@ def test_findings_do_not_fail_a_run(call: Call, project: Path) -> None:
 
 
 def test_every_summary_has_the_short_form(call: Call, run_folder: Path) -> None:
-    """The summary of a run says what its own rule and the stated answer give."""
-    assert "accuracy by first_character 25.00 %, by stated_answer" in call("show", run_folder).out
+    """With `-v` the summary of a run says what other rules would read, and the chance level."""
+    shown = call("show", run_folder, "-v")
+    assert "first_character (this run)" in shown.out
+    assert re.search("chance level +33.33 %", shown.out)
     readings = call("show", run_folder, "--json").json["tasks"][0]["tally"]["readings"]
     assert (readings["n"], readings["rules"]["own"]) == (4, {"correct": 1, "invalid": 3})
 
@@ -55,14 +58,25 @@ def test_the_short_form_says_how_many_it_read(call: Call, project: Path) -> None
     The number of the run itself is of all samples.
     """
     run = score_texts(call, project, ["A"] * 1000 + ["The answer is A."] * 1100)
-    shown = call("show", run).out
+    shown = call("show", run, "-v").out
     readings = call("show", run, "--json").json["tasks"][0]["tally"]["readings"]
     own = readings["rules"]["own"]["correct"] / 10
     assert own != 47.6  # else the draw could not be told from the whole
     assert readings["n"] == 1000
     assert "\nAccuracy 47.62 % [45.49, 49.76]  1000 of 2100 right\n" in shown
+    line = rf"first_character \(this run\) +{own:.2f} % .* {100 - own:.2f} % +{own * 10:.0f}\n"
+    assert re.search(line, shown)
+    assert re.search(r"stated_answer +100\.00 % .* 0\.00 %  1000\n", shown)
+    assert (
+        "read are 1000 of 2100 completions, drawn at random; `answerkey audit` reads all" in shown
+    )
     pair = f"accuracy by first_character {own:.2f} %, by stated_answer 100.00 %"
     assert f"  on 1,000 samples drawn at random, {pair}" in shown
+    said = (
+        f"On 1,000 samples drawn at random: {own:.1f} % by the first character; 100.0 % by "
+        "the answers"
+    )
+    assert said in " ".join(shown.split())
 
 
 def test_samples_that_are_left_out_are_no_draw(call: Call, project: Path) -> None:
@@ -94,12 +108,13 @@ def test_no_finding_rests_on_what_reads_less_than_half(
         (stated + 20, stated + 20),
         (20, stated + 20),
     )
-    audited = " ".join(call("audit", run).out.split())
+    summary = " ".join(call("show", run, "-v").out.split())
     warning = "always report the extraction rule together with the accuracy"
     assert (warning in " ".join(call("show", run).out.split())) is bool(kinds)
-    assert ("100.0 % by `stated_answer`, 50.0 % by `first_character`" in audited) is bool(kinds)
+    assert ("100.0 % by `stated_answer`, 50.0 % by `first_character`" in summary) is bool(kinds)
     unfit = "are left out of the findings: first_character, "
-    assert (unfit in audited) is not bool(kinds)
+    assert (unfit in summary) is not bool(kinds)
+    assert (unfit in " ".join(call("audit", run).out.split())) is not bool(kinds)
 
 
 def test_the_short_form_says_why_as_the_audit_does(call: Call, project: Path) -> None:

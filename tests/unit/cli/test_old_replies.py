@@ -85,7 +85,7 @@ def test_reused_replies_are_said_in_the_summary_and_the_gate(
     ask_long_ago(call, words, monkeypatch)
     server.change("D")
     words = [*words, "--cache-policy", "reuse", "--fail-under", "0.3", "--out", "again"]
-    done = call("run", *words, "--summary", "summary.md", "--json")
+    done = call("run", *words, "--summary", "summary.md", "--junit", "junit.xml", "--json")
     assert (done.code, server.asked.total) == (1, 40)
     (task,) = done.json["tasks"]
     assert task["reused"] == REUSED
@@ -98,6 +98,7 @@ def test_reused_replies_are_said_in_the_summary_and_the_gate(
     assert f"  replies  {REUSED}\n" in shown
     assert f"        {REUSED}\n" in shown
     assert REUSED in Path("summary.md").read_text()
+    assert REUSED in Path("junit.xml").read_text()
     assert call("report", "again", "-o", "page.html").code == 0
     assert REUSED in Path("page.html").read_text()
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from xml.etree.ElementTree import parse
 
 import pytest
 
@@ -30,6 +31,11 @@ def project(write: Write, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("NO_COLOR", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)
     return write()
+
+
+def count(file: str, name: str) -> str | None:
+    """Return one of the counts that a JUnit document begins with."""
+    return parse(file).getroot().get(name)  # noqa: S314 - our own document
 
 
 def score(call: Call, threshold: float, *more: object) -> Any:  # noqa: ANN401 - what was called
@@ -62,13 +68,14 @@ def test_an_incomplete_run_decides_nothing(call: Call) -> None:
     said = [f'{{"sample_id": "s{place:02d}", "completion": "A"}}\n' for place in range(20)]
     said[0] = '{"sample_id": "s00", "completion": null, "completion_status": "ERROR"}\n'
     Path("said.jsonl").write_text("".join(said), encoding="utf-8")
-    done = score(call, 0.0, "--completions", "said.jsonl", "--out", "half")
+    done = score(call, 0.0, "--completions", "said.jsonl", "--out", "half", "--junit", "half.xml")
     assert done.code == 3
     assert "Gates  NOT DECIDED  0 of 1 passed, 1 not decided\n" in done.out
     assert "  NOT DECIDED  Accuracy is high (high)\n" in done.out
     assert "the run is not complete\n" in done.out
     assert " %" not in done.out
     assert call("show", "half").code == 3
+    assert count("half.xml", "errors") == "2"
 
 
 def test_a_baseline_may_be_named_as_for_show(call: Call) -> None:
@@ -98,9 +105,11 @@ def test_fail_under_is_a_gate_on_the_value_itself(
 ) -> None:
     """Not on the end of its interval.
 
-    In the summary, in JSON, in the folder and in the report.
+    In the summary, in JSON, in the folder, in JUnit and in the report.
     """
-    done = call("score", *PROJECT, "--fail-under", threshold, "--out", "one")
+    done = call(
+        "score", *PROJECT, "--fail-under", threshold, "--out", "one", "--junit", "gates.xml"
+    )
     assert done.code == code
     assert f"  fail_under\n        {sentence}\n" in done.out
     told = call("show", "one", "--json").json["gates"]
@@ -110,6 +119,7 @@ def test_fail_under_is_a_gate_on_the_value_itself(
     assert json.loads(Path("one/run.json").read_text())["gates"][0]["status"] == (
         "FAIL" if code else "PASS"
     )
+    assert count("gates.xml", "failures") == str(code)
     assert call("report", "one").code == 0
     assert "fail_under" in Path("one.html").read_text(encoding="utf-8")
 
@@ -182,16 +192,19 @@ def test_a_metric_that_does_not_exist_is_found_before_anything_runs(call: Call, 
 
 
 def test_files_for_others_are_written(call: Call) -> None:
-    """The summary is appended to by every command with gates; `--json` stays one object."""
+    """JUnit is written anew, the summary is appended to; `--json` stays one object."""
     Path("page.md").write_text("before\n", encoding="utf-8")
-    done = score(call, 0.9, "--out", "bad", "--summary", "page.md", "--json")
+    done = score(
+        call, 0.9, "--out", "bad", "--junit", "gates.xml", "--summary", "page.md", "--json"
+    )
     assert done.json["gates"][0]["status"] == "FAIL"
+    assert count("gates.xml", "failures") == "1"
     assert Path("page.md").read_text(encoding="utf-8").startswith("before\n## Quiz: ❌ FAIL\n")
     for number, line in enumerate(
         (("rescore", "bad", "--out", "again"), ("resume", "bad"), ("show", "bad"))
     ):
-        assert call(*line, "--summary", f"{number}.md").code == 1
-        assert "❌ FAIL" in Path(f"{number}.md").read_text(encoding="utf-8")
+        assert call(*line, "--junit", f"{number}.xml").code == 1
+        assert count(f"{number}.xml", "failures") == "1"
 
 
 def test_an_error_is_told_in_the_files_too(call: Call) -> None:
@@ -203,16 +216,20 @@ def test_an_error_is_told_in_the_files_too(call: Call) -> None:
         '{"answer": "Z", "subject": "law", "completion": "A"}\n', encoding="utf-8"
     )
     assert score(call, 0.5).code == 2
-    assert not list(Path().glob("*.md"))
-    assert score(call, 0.5, "--summary", "page.md").code == 2
+    assert not list(Path().glob("*.xml"))
+    assert score(call, 0.5, "--junit", "gates.xml", "--summary", "page.md").code == 2
+    assert count("gates.xml", "errors") == "1"
     assert "error E204" in Path("page.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("option", ["--junit", "--summary"])
 @pytest.mark.parametrize("name", ["", ".", "gone/file"])
-def test_a_file_that_cannot_be_written_is_refused_at_once(call: Call, name: str) -> None:
+def test_a_file_that_cannot_be_written_is_refused_at_once(
+    call: Call, option: str, name: str
+) -> None:
     """Before a model is asked: an empty name (a variable that is not set), a folder, one in no
     folder.
     """
-    done = score(call, 0.5, "--summary", name)
+    done = score(call, 0.5, option, name)
     assert (done.code, Path("runs").exists()) == (2, False)
-    assert f"error[E119]: `--summary {name}`" in done.err
+    assert f"error[E119]: `{option} {name}`" in done.err

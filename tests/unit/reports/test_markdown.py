@@ -1,16 +1,19 @@
-"""Laws of what others read of a run: Markdown."""
+"""Laws of what others read of a run: Markdown and JUnit XML."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from xml.etree.ElementTree import Element, fromstring
 
 import pytest
 
 import answerkey as ak
-from answerkey.errors import SpecError
+from answerkey.errors import Place, RunError, SpecError
 from answerkey.reports.markdown import (
     escape_markdown,
+    write_junit,
+    write_junit_fault,
     write_markdown,
     write_summary_fault,
 )
@@ -19,6 +22,7 @@ from answerkey.types import Gate, GateCheck, GateStatus
 
 NEED = {"type": "threshold", "metric": "Accuracy", "operator": ">=", "threshold": 0.8}
 IN_MARKDOWN = "| [x](javascript:alert(1)) <script> `*_# www.a.b\n# y"
+IN_XML = 'a]]>&<b attr="x">\'\x00\x1b[31m\ud800\ufffe\n\t\u202eé'
 
 
 def make_gate(status: GateStatus, name: str = "High", note: str | None = None) -> Gate:
@@ -91,8 +95,92 @@ def test_many_gates_are_counted(gated: Callable[..., Run]) -> None:
     assert "| | and 3 more | |\n" in page
 
 
+# JUnit
+
+
+def read(text: str) -> Element:
+    """Return the document as an XML reader sees it."""
+    return fromstring(text.encode("utf-8"))  # noqa: S314 - our own document
+
+
+def test_each_gate_is_a_test_case(gated: Callable[..., Run]) -> None:
+    """FAIL is a failure, NOT DECIDED an error, SKIPPED skipped.
+
+    That the run is complete is a case, too.
+    """
+    run = gated(
+        make_gate(GateStatus.PASS),
+        make_gate(GateStatus.FAIL),
+        make_gate(GateStatus.NOT_DECIDED, note="no baseline"),
+        make_gate(GateStatus.SKIPPED, note="for others"),
+    )
+    root = read(write_junit([run]))
+    (suite,) = root
+    for element in (root, suite):
+        counts = [element.get(name) for name in ("tests", "failures", "errors", "skipped")]
+        assert counts == ["5", "1", "1", "1"]
+    about = [suite.get(name) for name in ("name", "time", "timestamp")]
+    assert about == [
+        "Demo (builtin/simulated?accuracy=0.8 SIMULATED)",
+        "90",
+        "2026-01-02T03:04:05Z",
+    ]
+    cases = list(suite.iter("testcase"))
+    assert [
+        (case.get("classname"), case.get("name"), [one.tag for one in case]) for case in cases
+    ] == [
+        ("demo", "the run is complete", []),
+        ("demo.release", "High", []),
+        ("demo.release", "High", ["failure"]),
+        ("demo.release", "High", ["error"]),
+        ("demo.release", "High", ["skipped"]),
+    ]
+    failure = cases[2][0]
+    assert failure.get("message") == "FAIL: Accuracy is 75.00 % (n 100); needed: at least 80.00 %"
+    assert failure.text == (
+        "rule release/high: Accuracy >= 0.8\n"
+        "Accuracy is 75.00 % (n 100); needed: at least 80.00 %\n"
+        "what to do: `answerkey show RUN` says what stands behind the value"
+    )
+
+
+def test_a_run_without_policies_still_has_a_case(gated: Callable[..., Run]) -> None:
+    """Servers take an empty document for a mistake.
+
+    An incomplete run is an error; several are counted.
+    """
+    roots = [read(write_junit([gated(status=status)])) for status in ("complete", "incomplete")]
+    assert [(root.get("tests"), root.get("errors")) for root in roots] == [("1", "0"), ("1", "1")]
+    assert next(roots[1].iter("error")).get("message") == "the run is incomplete"
+    root = read(write_junit([gated(make_gate(GateStatus.FAIL)), gated(make_gate(GateStatus.PASS))]))
+    assert [suite.get("failures") for suite in root] == ["1", "0"]
+    assert (root.get("tests"), root.get("failures")) == ("4", "1")
+
+
+def test_names_cannot_break_the_document(gated: Callable[..., Run]) -> None:
+    """Marks of XML are escaped; what XML cannot hold is written out."""
+    gate = make_gate(GateStatus.FAIL, IN_XML)
+    checks = (replace(gate.checks[0], name=IN_XML),)
+    case = list(read(write_junit([gated(replace(gate, checks=checks))])).iter("testcase"))[1]
+    shown = 'a]]>&<b attr="x">\'\\x00\\x1b[31m\\ud800\\ufffe\\n\\t\\u202eé'
+    assert case.get("name") == shown
+    assert shown in str(case[0].text)
+
+
 def test_a_command_that_ends_with_an_error_says_so() -> None:
-    """The page says why, and what to do."""
+    """A report that is missing looks like a test that was not run.
+
+    These say why, and what to do.
+    """
+    root = read(
+        write_junit_fault(
+            RunError("E502", "cannot write <x>", where=Place(file="runs"), hint="make room")
+        )
+    )
+    assert (root.get("tests"), root.get("errors")) == ("1", "1")
+    error = next(root.iter("error"))
+    assert error.get("message") == "E502: cannot write <x>"
+    assert error.text == "error[E502]: cannot write <x>\n  --> runs\n  = help: make room"
     assert write_summary_fault(
         SpecError("E113", "names the metric `x`", hint="did you mean `y`?")
     ) == (

@@ -83,13 +83,17 @@ def count(done: Any) -> tuple[str, int, int, int]:  # noqa: ANN401 - what a comm
 
 
 def test_nothing_scored_is_not_complete(call: Call, tmp_path: Path, rows: Path) -> None:
-    """A template that fails on every completion: exit 3, no number, the cause in the summary
-    for others, the same in `show`.
+    """A template that fails on every completion: exit 3, no number, an error in JUnit, the same in
+    `show`.
     """
-    task, summary = write_task(tmp_path / "task.yaml", NO_JSON), tmp_path / "summary.md"
-    done = call("score", task, "--dataset", rows, "--out", "run", "--json", "--summary", summary)
+    task, junit = write_task(tmp_path / "task.yaml", NO_JSON), tmp_path / "junit.xml"
+    done = call("score", task, "--dataset", rows, "--out", "run", "--json", "--junit", junit)
     assert (done.code, count(done)) == (3, ("incomplete", 0, 120, 0))
-    assert "120 of 120 samples could not be scored (most often scorer" in summary.read_text()
+    assert (
+        "120 of 120 samples could not be scored (most often scorer `string_equals`"
+        in junit.read_text()
+    )
+    assert 'errors="1"' in junit.read_text()
     shown = call("show", "run")
     assert "INCOMPLETE: 120 of 120 samples could not be scored" in shown.out
     assert "answerkey rescore" in shown.out

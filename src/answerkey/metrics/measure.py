@@ -54,7 +54,7 @@ from answerkey.metrics.trials import (
     name_groups,
     number_samples,
 )
-from answerkey.types import Groups, GroupValue, MetricValue, Scores, ScoreStatus
+from answerkey.types import Groups, GroupValue, MetricValue, Scores
 
 #: More groups than that are no breakdown for people; they are counted, and not listed.
 MOST_GROUPS = 10_000
@@ -62,7 +62,6 @@ MOST_GROUPS = 10_000
 FEWEST_CLUSTERS = 5
 
 ONE_TRIAL = Trials(num_trials=1)
-_STATUSES = pl.Enum(ScoreStatus)
 
 
 @dataclass(frozen=True)
@@ -131,30 +130,15 @@ def shrink_scores(metrics: Sequence[KeyedMetric], frame: pl.DataFrame) -> pl.Dat
     if not all(fields):
         return frame  # which fields one of them reads is not known
     names = set(itertools.chain.from_iterable(fields))
+    metadata = frame["metadata"].struct.unnest()
+    unread = set(metadata.columns) - names - COUNTED_FIELDS
+    metadata = metadata.with_columns(pl.lit(None).alias(name) for name in unread)
+    if "choices" not in names and metadata.schema.get("choices") == pl.List(pl.String):
+        metadata = metadata.with_columns(pl.col("choices").list.len())
     as_categories = pl.selectors.string().cast(pl.Categorical)
     values = frame["values"].struct.unnest().with_columns(as_categories)
-    for column in values.select(pl.selectors.float()):
-        half = column.cast(pl.Float32)
-        if half.cast(column.dtype).equals(column):  # as it is of zeros and ones
-            values = values.with_columns(half)
-    metadata = frame["metadata"].struct.unnest()
-    kept = names | COUNTED_FIELDS
-    if "fallback_text" in metadata.columns:
-        kept |= {"extraction_rule"}
-    unread = set(metadata.columns) - kept
-    metadata = metadata.with_columns(pl.lit(None).alias(name) for name in unread)
-    is_counted = metadata.schema.get("choices") == pl.List(pl.String)
-    if is_counted and "choices" not in names:
-        size = pl.col("choices").list.len()
-        metadata = metadata.with_columns(size.cast(pl.UInt16))
-    columns = []
-    for name in ("reason", "excluded_by"):
-        column = frame[name]
-        dtype = pl.Categorical if column.count() else pl.Null
-        columns.append(column.cast(dtype))
     return frame.select(
-        pl.col("status").cast(_STATUSES),
-        *columns,
+        pl.col("status", "reason", "excluded_by").cast(pl.Categorical),
         values.to_struct("values"),
         metadata.with_columns(as_categories).to_struct("metadata"),
     )

@@ -402,31 +402,15 @@ def measure_agreement(runs: Sequence[pl.Series]) -> pl.DataFrame:
     """
     rows = pl.int_range(len(runs[0]), eager=True).alias("row")
     frames = [pl.DataFrame([rows, run.alias("score")]) for run in runs]
-    cells = pl.concat(frames, how="vertical_relaxed").drop_nulls("score")
-    counts = cells.group_by("row", "score").len("count")
-    modal = (
-        counts.sort(
-            "row",
-            "count",
-            "score",
-            descending=[False, True, False],
-        )
+    score = pl.col("score")
+    modal = score.drop_nulls().mode().min()
+    samples = (
+        pl.concat(frames, how="vertical_relaxed")
         .group_by("row", maintain_order=True)
         .agg(
-            pl.col("score").first(),
-            pl.col("count").first(),
-            pl.col("count").sum().alias("runs"),
+            modal.alias("modal"),
+            (score == modal).mean().alias("share"),
+            score.count().cast(pl.Int32).alias("runs"),
         )
     )
-    joined = pl.DataFrame([rows]).join(
-        modal,
-        on="row",
-        how="left",
-        maintain_order="left",
-    )
-    share = pl.col("count") / pl.col("runs")
-    return joined.select(
-        "score",
-        share.alias("share"),
-        pl.col("runs").fill_null(0).cast(pl.Int32),
-    )
+    return samples.select(pl.col("modal").alias("score"), "share", "runs")

@@ -333,9 +333,9 @@ class ValueCounts(Coverage):
         values: Sequence[object],
         rows: int,
         *,
-        at_least_0: Collection[str] = (),
+        is_count: bool = False,
     ) -> list[Exact] | None:
-        """Return the values as exact numbers.
+        """Return the values as exact numbers, which are 0 or more where they are counts.
 
         None when they are left out or unsuitable, which is then noted.
         """
@@ -344,7 +344,7 @@ class ValueCounts(Coverage):
             if value is None:
                 self.left_out[NULL] += rows
                 return None
-            if not isinstance(value, int | float) or (value < 0 and name in at_least_0):
+            if not isinstance(value, int | float) or (is_count and value < 0):
                 self.unsuitable[name] += rows
                 examples = {*self.examples.get(name, ()), shorten(value)}
                 self.examples[name] = sorted(examples)[:SHOWN_EXAMPLES]

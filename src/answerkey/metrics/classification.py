@@ -69,7 +69,7 @@ class _CountMetric(RatioMetric):
     def weigh(self, counts: ValueCounts, values: Cells, rows: int) -> Addition | None:
         """Return the hits, and the hits with all misses."""
         fields = self.fields()
-        numbers = counts.take_numbers(fields, values, rows, at_least_0=fields)
+        numbers = counts.take_numbers(fields, values, rows, is_count=True)
         if numbers is None:
             return None
         hits = self.hit_factor * numbers[0]

@@ -372,7 +372,7 @@ def _measure_scores(
     return measured
 
 
-def _measure_counts(metric: CountingMetric[Any], counts: ValueCounts) -> _Measured:
+def _measure_counts(metric: CountingMetric, counts: ValueCounts) -> _Measured:
     """Return the values from the counts of combinations."""
     sums = metric.collect(counts)
     try:
@@ -398,7 +398,7 @@ def _state_error(metric: Metric, error: ScoringError) -> MetricValue:
 
 
 def _bound_by_clusters(
-    design: Design, metric: CountingMetric[Any], measured: _Measured
+    design: Design, metric: CountingMetric, measured: _Measured
 ) -> list[MetricValue]:
     """Return values with the interval that allows for their clusters.
 

@@ -458,11 +458,12 @@ def name_left_out() -> pl.Expr:
     )
 
 
-def count_left_out(scores: Scores) -> Counter[str]:
-    """Count the samples that no metric sees, by reason."""
-    missing = scores.frame.filter(~scores.counted())
-    groups = missing.group_by(name_left_out()).len()
-    return Counter(dict(sorted(groups.iter_rows())))
+def count_coverage(scores: Scores) -> Coverage:
+    """Count the samples that metrics see, and those that they do not by reason."""
+    is_counted = scores.counted()
+    missing = scores.frame.filter(~is_counted)
+    left_out = missing.group_by(name_left_out()).len()
+    return Coverage(int(is_counted.sum()), Counter(dict(sorted(left_out.iter_rows()))))
 
 
 def read_number(value: object) -> int | float | None:

@@ -26,7 +26,7 @@ from answerkey.metrics.base import (
     Metric,
     Sums,
     ValueCounts,
-    count_left_out,
+    count_coverage,
     sort_keys,
     split_counts,
 )
@@ -47,7 +47,6 @@ from answerkey.metrics.trials import (
     Trials,
     aggregate_scores,
     average_orders,
-    find_first_rows,
     holds_other,
     holds_shares,
     name_clusters,
@@ -216,7 +215,7 @@ def _combine_rows(table: _ScoreTable, trials: Trials | None) -> _ScoreTable:
     if "base_sample_id" in table.rows.columns:
         owners = table.rows["owner"]
         scores = average_orders(table.scores, owners)
-        table = _ScoreTable(scores, table.rows[find_first_rows(owners)])
+        table = _ScoreTable(scores, table.rows.unique("owner", keep="first", maintain_order=True))
     return table
 
 
@@ -359,7 +358,7 @@ def _measure_scores(
             parts[(label,)] = scores.take((series == label).arg_true())
     measured = {}
     for group, part in parts.items():
-        coverage = Coverage(int(part.counted().sum()), count_left_out(part))
+        coverage = count_coverage(part)
         try:
             values = keyed.metric.compute(part)
         except ScoringError as error:

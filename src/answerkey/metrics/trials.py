@@ -198,12 +198,6 @@ def number_samples(rows: pl.DataFrame, size: int, num_trials: int) -> pl.Series:
 # Which rows belong together
 
 
-def find_first_rows(owners: pl.Series) -> pl.Series:
-    """Return the positions of the first row of each sample."""
-    is_first = owners != owners.shift()
-    return is_first.fill_null(value=True).arg_true()
-
-
 def find_worst_rows(severity: pl.Series, owners: pl.Series) -> pl.Series:
     """Return for each sample its row with the highest severity, the first of equals."""
     table = pl.DataFrame([severity.alias("severity"), owners.alias("owner")])

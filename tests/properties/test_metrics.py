@@ -72,7 +72,6 @@ SHARED_METRICS: tuple[Metric, ...] = (
     StdDev("is_correct"),
     Frequency("mixed"),
     Frequency("predicted"),
-    WeightedAverage("real", "weight"),
     WeightedAverage("predicted", {"A": 0.1, "B": 0.2, "C": 1 / 3}),
     Precision("weight", "count"),
     Recall("is_correct", "count"),

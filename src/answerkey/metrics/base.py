@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol
 
 import polars as pl
 
@@ -162,12 +162,14 @@ class BaseMetric:
 class Sums(dict[str, Ratio]):
     """The ratio of sums behind each value of a metric, by the name of the value.
 
-    `absent` is the ratio of a value to which no sample adds anything.
+    `absent` is the ratio of a value to which no sample adds anything. In a classification, `cells`
+    says how often each truth is predicted as what; a missing prediction is None.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.absent = Ratio()
+        self.cells: Counter[tuple[str, str | None]] = Counter()
 
     def __missing__(self, name: str) -> Ratio:
         return self.absent
@@ -183,10 +185,7 @@ class Sums(dict[str, Ratio]):
         self.setdefault(name, Ratio()).add(top, bottom, rows)
 
 
-S = TypeVar("S", bound=Sums)
-
-
-class CountingMetric(BaseMetric, ABC, Generic[S]):
+class CountingMetric(BaseMetric, ABC):
     """A metric that needs only the counts of combinations of its fields' values.
 
     `needs` says which values it takes where it reads numbers. `has_ratios` says that its values are
@@ -205,14 +204,14 @@ class CountingMetric(BaseMetric, ABC, Generic[S]):
         return tuple(names)
 
     @abstractmethod
-    def collect(self, counts: ValueCounts) -> S:
+    def collect(self, counts: ValueCounts) -> Sums:
         """Return the sums over these counts, and note in them which samples count."""
 
     @abstractmethod
-    def state_values(self, counts: ValueCounts, sums: S) -> list[MetricValue]:
+    def state_values(self, counts: ValueCounts, sums: Sums) -> list[MetricValue]:
         """Return the values from the sums over these counts."""
 
-    def averages(self, sums: S) -> dict[str, list[str]]:  # noqa: ARG002 - for those that have any
+    def averages(self, sums: Sums) -> dict[str, list[str]]:  # noqa: ARG002 - for those that have any
         """Return for each value that is an average of ratios their names."""
         return {}
 
@@ -244,7 +243,7 @@ class CountingMetric(BaseMetric, ABC, Generic[S]):
         raise ScoringError("E402", message, hint=hint)
 
 
-class RatioMetric(CountingMetric[Sums]):
+class RatioMetric(CountingMetric):
     """A metric with one value, the ratio of two sums over the samples.
 
     `outcomes` are what a sample that is a single 0/1 outcome, or none, adds to the two sums.
@@ -333,9 +332,9 @@ class ValueCounts(Coverage):
         values: Sequence[object],
         rows: int,
         *,
-        at_least_0: Collection[str] = (),
+        is_count: bool = False,
     ) -> list[Exact] | None:
-        """Return the values as exact numbers.
+        """Return the values as exact numbers, which are 0 or more where they are counts.
 
         None when they are left out or unsuitable, which is then noted.
         """
@@ -344,7 +343,7 @@ class ValueCounts(Coverage):
             if value is None:
                 self.left_out[NULL] += rows
                 return None
-            if not isinstance(value, int | float) or (value < 0 and name in at_least_0):
+            if not isinstance(value, int | float) or (is_count and value < 0):
                 self.unsuitable[name] += rows
                 examples = {*self.examples.get(name, ()), shorten(value)}
                 self.examples[name] = sorted(examples)[:SHOWN_EXAMPLES]
@@ -459,11 +458,12 @@ def name_left_out() -> pl.Expr:
     )
 
 
-def count_left_out(scores: Scores) -> Counter[str]:
-    """Count the samples that no metric sees, by reason."""
-    missing = scores.frame.filter(~scores.counted())
-    groups = missing.group_by(name_left_out()).len()
-    return Counter(dict(sorted(groups.iter_rows())))
+def count_coverage(scores: Scores) -> Coverage:
+    """Count the samples that metrics see, and those that they do not by reason."""
+    is_counted = scores.counted()
+    missing = scores.frame.filter(~is_counted)
+    left_out = missing.group_by(name_left_out()).len()
+    return Coverage(int(is_counted.sum()), Counter(dict(sorted(left_out.iter_rows()))))
 
 
 def read_number(value: object) -> int | float | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -69,7 +68,7 @@ class _CountMetric(RatioMetric):
     def weigh(self, counts: ValueCounts, values: Cells, rows: int) -> Addition | None:
         """Return the hits, and the hits with all misses."""
         fields = self.fields()
-        numbers = counts.take_numbers(fields, values, rows, at_least_0=fields)
+        numbers = counts.take_numbers(fields, values, rows, is_count=True)
         if numbers is None:
             return None
         hits = self.hit_factor * numbers[0]
@@ -125,7 +124,7 @@ class F1Score(_CountMetric):
 
 
 @dataclass(frozen=True)
-class Frequency(CountingMetric[Sums]):
+class Frequency(CountingMetric):
     """The share of each distinct value of a field, null left out.
 
     In the order of the values' text.
@@ -177,35 +176,13 @@ _EMPTY = {
 }
 
 
-class Confusion(Sums):
-    """The accuracy and the rates of each class.
-
-    `cells` says how often each truth is predicted as what; a missing prediction is None.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.cells: Counter[tuple[str, str | None]] = Counter()
-
-    @property
-    def labels(self) -> list[str]:
-        """Every class that is ever true or predicted, in the order of their text."""
-        labels = itertools.chain.from_iterable(self.cells)
-        return sorted({label for label in labels if label is not None})
-
-    def describe(self) -> dict[str, object]:
-        """Return the counts as nested mappings, in the order of their text."""
-        confusion: dict[str, dict[str, int]] = {}
-        unanswered: dict[str, int] = {}
-        for (truth, prediction), rows in self.cells.items():
-            if prediction is None:
-                unanswered[truth] = rows
-            else:
-                confusion.setdefault(truth, {})[prediction] = rows
-        return {"confusion": sort_keys(confusion), "no_prediction": sort_keys(unanswered)}
+def _list_classes(sums: Sums) -> list[str]:
+    """Return every class that is ever true or predicted, in the order of their text."""
+    labels = itertools.chain.from_iterable(sums.cells)
+    return sorted({label for label in labels if label is not None})
 
 
-class _Classification(CountingMetric[Confusion], ABC):
+class _Classification(CountingMetric, ABC):
     """A metric of a field that holds the truth and one that holds the prediction."""
 
     #: The truths that count; all if there are none.
@@ -215,9 +192,9 @@ class _Classification(CountingMetric[Confusion], ABC):
     def name_rate(self, label: str, rate: str) -> str:
         """Return what a rate of a class is called."""
 
-    def collect(self, counts: ValueCounts) -> Confusion:
+    def collect(self, counts: ValueCounts) -> Sums:
         """Return accuracy, and precision, recall and F1 = 2 TP of 2 TP + FP + FN of each class."""
-        confusion = Confusion()
+        confusion = Sums()
         for (truth, predicted), rows in counts.counts:
             label = write_label(truth)
             if truth is None:
@@ -242,7 +219,7 @@ class _Classification(CountingMetric[Confusion], ABC):
         self,
         names: Iterable[str],
         counts: ValueCounts,
-        sums: Confusion,
+        sums: Sums,
         details: dict[str, object],
     ) -> list[MetricValue]:
         """Return accuracy, which has the details, and rates by their names."""
@@ -290,7 +267,7 @@ class BinaryClassification(_Classification):
             return rate
         return f"{label}_{rate}"
 
-    def state_values(self, counts: ValueCounts, sums: Confusion) -> list[MetricValue]:
+    def state_values(self, counts: ValueCounts, sums: Sums) -> list[MetricValue]:
         """Return accuracy, precision, recall and F1."""
         positive, negative = self.truths
         hits = sums.cells[positive, positive]
@@ -327,17 +304,28 @@ class MulticlassClassification(_Classification):
         """Return the name of a rate of a class."""
         return f"{label}_{rate}"
 
-    def state_values(self, counts: ValueCounts, sums: Confusion) -> list[MetricValue]:
+    def state_values(self, counts: ValueCounts, sums: Sums) -> list[MetricValue]:
         """Return accuracy, the values of each class in the order of their text, and the
         averages.
         """
-        names = [self.name_rate(*pair) for pair in itertools.product(sums.labels, RATES)]
-        values = self.state_rates(names, counts, sums, sums.describe())
+        names = [self.name_rate(*pair) for pair in itertools.product(_list_classes(sums), RATES)]
+        confusion: dict[str, dict[str, int]] = {}
+        unanswered: dict[str, int] = {}
+        for (truth, prediction), rows in sums.cells.items():
+            if prediction is None:
+                unanswered[truth] = rows
+            else:
+                confusion.setdefault(truth, {})[prediction] = rows
+        details: dict[str, object] = {
+            "confusion": sort_keys(confusion),
+            "no_prediction": sort_keys(unanswered),
+        }
+        values = self.state_rates(names, counts, sums, details)
         for rate in RATES:
             values.append(self._state_average(rate, counts, sums))
         return values
 
-    def _state_average(self, rate: str, counts: ValueCounts, sums: Confusion) -> MetricValue:
+    def _state_average(self, rate: str, counts: ValueCounts, sums: Sums) -> MetricValue:
         """Return the unweighted mean of a rate over the classes.
 
         Given how often each class is true, the recalls of the classes are independent, and so are
@@ -349,7 +337,7 @@ class MulticlassClassification(_Classification):
         if not ratios:
             return self.state(name, None, counts, note=NOTHING_COUNTED)
         note = None
-        size = len(sums.labels)
+        size = len(_list_classes(sums))
         if len(ratios) < size:
             note = f"mean over {len(ratios)} of {size} classes, the others are 0/0"
         total = sum((Fraction(*ratio.share) for ratio in ratios), Fraction())
@@ -360,7 +348,7 @@ class MulticlassClassification(_Classification):
             margin = average_shares([ratio.share for ratio in ratios])
         return self.state(name, value, counts, note=note, margin=margin)
 
-    def _measure_macro_f1(self, value: float, sums: Confusion) -> Margin:
+    def _measure_macro_f1(self, value: float, sums: Sums) -> Margin:
         """Return how sure the mean of the classes' F1 scores is.
 
         What a sample adds to the error is by how much it moves the F1 of its true class and of the
@@ -379,7 +367,7 @@ class MulticlassClassification(_Classification):
         error = None
         if n > 1:
             distance = math.sqrt(n / (n - 1) * math.fsum(squares))
-            error = distance / len(sums.labels)
+            error = distance / len(_list_classes(sums))
         return bound_value(
             value,
             error,
@@ -395,11 +383,11 @@ class MulticlassClassification(_Classification):
         patterns = [("", f"_{rate}") for rate in RATES]
         return ValueNames(("accuracy", *names), tuple(patterns), is_share=True)
 
-    def averages(self, sums: Confusion) -> dict[str, list[str]]:
+    def averages(self, sums: Sums) -> dict[str, list[str]]:
         """Return for each average the values whose mean it is, without those that are 0/0."""
         averages: dict[str, list[str]] = {}
         for rate in RATES:
-            names = [self.name_rate(label, rate) for label in sums.labels]
+            names = [self.name_rate(label, rate) for label in _list_classes(sums)]
             averages[f"macro_{rate}"] = [name for name in names if sums[name].bottom]
         return averages
 
@@ -408,7 +396,7 @@ class MulticlassClassification(_Classification):
 
 
 @dataclass(frozen=True)
-class Calibration(CountingMetric[Sums]):
+class Calibration(CountingMetric):
     """The expected calibration error, for each number of bins.
 
     Bins have equal width and include their upper end; the error is the mean distance between

@@ -26,7 +26,7 @@ from answerkey.metrics.base import (
     Metric,
     Sums,
     ValueCounts,
-    count_left_out,
+    count_coverage,
     sort_keys,
     split_counts,
 )
@@ -47,14 +47,13 @@ from answerkey.metrics.trials import (
     Trials,
     aggregate_scores,
     average_orders,
-    find_first_rows,
     holds_other,
     holds_shares,
     name_clusters,
     name_groups,
     number_samples,
 )
-from answerkey.types import Groups, GroupValue, MetricValue, Scores, ScoreStatus
+from answerkey.types import Groups, GroupValue, MetricValue, Scores
 
 #: More groups than that are no breakdown for people; they are counted, and not listed.
 MOST_GROUPS = 10_000
@@ -62,7 +61,6 @@ MOST_GROUPS = 10_000
 FEWEST_CLUSTERS = 5
 
 ONE_TRIAL = Trials(num_trials=1)
-_STATUSES = pl.Enum(ScoreStatus)
 
 
 @dataclass(frozen=True)
@@ -131,30 +129,15 @@ def shrink_scores(metrics: Sequence[KeyedMetric], frame: pl.DataFrame) -> pl.Dat
     if not all(fields):
         return frame  # which fields one of them reads is not known
     names = set(itertools.chain.from_iterable(fields))
+    metadata = frame["metadata"].struct.unnest()
+    unread = set(metadata.columns) - names - COUNTED_FIELDS
+    metadata = metadata.with_columns(pl.lit(None).alias(name) for name in unread)
+    if "choices" not in names and metadata.schema.get("choices") == pl.List(pl.String):
+        metadata = metadata.with_columns(pl.col("choices").list.len())
     as_categories = pl.selectors.string().cast(pl.Categorical)
     values = frame["values"].struct.unnest().with_columns(as_categories)
-    for column in values.select(pl.selectors.float()):
-        half = column.cast(pl.Float32)
-        if half.cast(column.dtype).equals(column):  # as it is of zeros and ones
-            values = values.with_columns(half)
-    metadata = frame["metadata"].struct.unnest()
-    kept = names | COUNTED_FIELDS
-    if "fallback_text" in metadata.columns:
-        kept |= {"extraction_rule"}
-    unread = set(metadata.columns) - kept
-    metadata = metadata.with_columns(pl.lit(None).alias(name) for name in unread)
-    is_counted = metadata.schema.get("choices") == pl.List(pl.String)
-    if is_counted and "choices" not in names:
-        size = pl.col("choices").list.len()
-        metadata = metadata.with_columns(size.cast(pl.UInt16))
-    columns = []
-    for name in ("reason", "excluded_by"):
-        column = frame[name]
-        dtype = pl.Categorical if column.count() else pl.Null
-        columns.append(column.cast(dtype))
     return frame.select(
-        pl.col("status").cast(_STATUSES),
-        *columns,
+        pl.col("status", "reason", "excluded_by").cast(pl.Categorical),
         values.to_struct("values"),
         metadata.with_columns(as_categories).to_struct("metadata"),
     )
@@ -232,7 +215,7 @@ def _combine_rows(table: _ScoreTable, trials: Trials | None) -> _ScoreTable:
     if "base_sample_id" in table.rows.columns:
         owners = table.rows["owner"]
         scores = average_orders(table.scores, owners)
-        table = _ScoreTable(scores, table.rows[find_first_rows(owners)])
+        table = _ScoreTable(scores, table.rows.unique("owner", keep="first", maintain_order=True))
     return table
 
 
@@ -375,7 +358,7 @@ def _measure_scores(
             parts[(label,)] = scores.take((series == label).arg_true())
     measured = {}
     for group, part in parts.items():
-        coverage = Coverage(int(part.counted().sum()), count_left_out(part))
+        coverage = count_coverage(part)
         try:
             values = keyed.metric.compute(part)
         except ScoringError as error:
@@ -388,7 +371,7 @@ def _measure_scores(
     return measured
 
 
-def _measure_counts(metric: CountingMetric[Any], counts: ValueCounts) -> _Measured:
+def _measure_counts(metric: CountingMetric, counts: ValueCounts) -> _Measured:
     """Return the values from the counts of combinations."""
     sums = metric.collect(counts)
     try:
@@ -414,7 +397,7 @@ def _state_error(metric: Metric, error: ScoringError) -> MetricValue:
 
 
 def _bound_by_clusters(
-    design: Design, metric: CountingMetric[Any], measured: _Measured
+    design: Design, metric: CountingMetric, measured: _Measured
 ) -> list[MetricValue]:
     """Return values with the interval that allows for their clusters.
 

@@ -20,7 +20,7 @@ from answerkey.metrics.base import (
     read_number,
     write_label,
 )
-from answerkey.metrics.intervals import RATIO_STUDENT, STUDENT, Margin, Ratio, Scale
+from answerkey.metrics.intervals import Margin, Ratio, Scale
 from answerkey.types import MetricValue
 
 NO_INTERVAL = "answerkey computes none for a standard deviation"
@@ -72,37 +72,37 @@ class _SpreadMetric(_FieldMetric):
     has_ratios: ClassVar[bool] = False
 
 
+class _EndMetric(_SpreadMetric):
+    """The value at one end of those of a field."""
+
+    #: Where it stands among the sorted values.
+    place: ClassVar[int]
+
+    def state_ratio(self, counts: ValueCounts, ratio: Ratio) -> MetricValue:  # noqa: ARG002 - sums have no ends
+        """Return the number at the end."""
+        numbers = []
+        for (value,), _ in counts.counts:
+            number = read_number(value)
+            if number is not None:
+                numbers.append(float(number))
+        end = sorted(numbers)[self.place]
+        return self.state(self.value_name, end, counts, margin=AN_END)
+
+
 @dataclass(frozen=True)
-class Max(_SpreadMetric):
+class Max(_EndMetric):
     """The largest value of a field."""
 
     type: ClassVar[str] = "max"
-
-    def state_ratio(self, counts: ValueCounts, ratio: Ratio) -> MetricValue:  # noqa: ARG002 - sums have no ends
-        """Return the largest number."""
-        largest = max(_list_numbers(counts))
-        return self.state(self.value_name, largest, counts, margin=AN_END)
+    place: ClassVar[int] = -1
 
 
 @dataclass(frozen=True)
-class Min(_SpreadMetric):
+class Min(_EndMetric):
     """The smallest value of a field."""
 
     type: ClassVar[str] = "min"
-
-    def state_ratio(self, counts: ValueCounts, ratio: Ratio) -> MetricValue:  # noqa: ARG002 - sums have no ends
-        """Return the smallest number."""
-        smallest = min(_list_numbers(counts))
-        return self.state(self.value_name, smallest, counts, margin=AN_END)
-
-
-def _list_numbers(counts: ValueCounts) -> list[float]:
-    numbers = []
-    for (value,), _ in counts.counts:
-        number = read_number(value)
-        if number is not None:
-            numbers.append(float(number))
-    return numbers
+    place: ClassVar[int] = 0
 
 
 @dataclass(frozen=True)
@@ -125,37 +125,27 @@ class StdDev(_SpreadMetric):
 
 @dataclass(frozen=True)
 class WeightedAverage(RatioMetric):
-    """The mean of the weights of a field's values, or Σwx/Σw with the weights in another field.
+    """The mean of the weights of a field's values.
 
     A value finds its weight by its text, or, if both are numbers, as a number (`1.0` finds `1`). A
     value without a weight is left out and counted.
     """
 
     field: str
-    weights: Mapping[str | bool | float, float] | str
+    weights: Mapping[str | bool | float, float]
     name: str | None = None
 
     type: ClassVar[str] = "weighted_average"
-    needs: ClassVar[str] = "numbers, and weights of 0 or more"
-    empty: ClassVar[str] = "all weights are 0"
     #: Weights are no outcomes, even those that are 0 or 1.
     outcomes: ClassVar[tuple[Addition, ...]] = ()
 
     def __post_init__(self) -> None:
         if not self.weights:
-            hint = "give each value of the field a weight, or name the field that holds the weights"
+            hint = "give each value of the field a weight"
             raise SpecError("E108", "`weights` is empty", hint=hint)
-        if isinstance(self.weights, str):
-            return
         for value, weight in self.weights.items():
             if isinstance(weight, bool) or read_number(weight) is None:
                 raise SpecError("E108", f"the weight of {value!r} is {weight!r}, not a number")
-
-    def fields(self) -> tuple[str, ...]:
-        """Return the names of the score values or metadata that it reads."""
-        if isinstance(self.weights, str):
-            return (self.field, self.weights)
-        return (self.field,)
 
     @property
     def value_name(self) -> str:
@@ -166,41 +156,19 @@ class WeightedAverage(RatioMetric):
         """Return what the value will be called."""
         return ValueNames((self.value_name,))
 
-    @property
-    def method(self) -> str:  # type: ignore[override]  # by where the weights stand
-        """How the interval is made."""
-        if isinstance(self.weights, str):
-            return RATIO_STUDENT
-        return STUDENT
-
     def weigh(self, counts: ValueCounts, values: Cells, rows: int) -> Addition | None:
-        """Return weight times value, and weight; a weight out of the table is a value of weight
-        1.
-        """
-        if values[0] is None:
-            counts.left_out[NULL] += rows
-            return None
-        if not isinstance(self.weights, str):
+        """Return the weight of the value, and 1."""
+        weight = None
+        if values[0] is not None:
             weight = find_weight(self.weights, values[0])
-            if weight is None:
-                counts.left_out[NO_WEIGHT] += rows
-                return None
-            counts.n += rows
-            return Fraction(weight), 1
-        if values[1] is None:
-            counts.left_out[NO_WEIGHT] += rows
+        if weight is None:
+            counts.left_out[NULL if values[0] is None else NO_WEIGHT] += rows
             return None
-        numbers = counts.take_numbers(self.fields(), values, rows, at_least_0=[self.weights])
-        if numbers is None:
-            return None
-        number, factor = numbers
-        return number * factor, factor
+        counts.n += rows
+        return Fraction(weight), 1
 
-    def find_scale(self, scales: Mapping[str, Scale]) -> Scale | None:
-        """Return the ends of the table of weights, or the scale of the field itself."""
-        if isinstance(self.weights, str):
-            score_name = self.field.partition(".")[0]
-            return scales.get(score_name)
+    def find_scale(self, scales: Mapping[str, Scale]) -> Scale | None:  # noqa: ARG002 - the protocol's signature
+        """Return the ends of the weights."""
         weights = self.weights.values()
         return float(min(weights)), float(max(weights))
 

@@ -11,7 +11,7 @@ from answerkey.metrics.base import (
     NOTHING_COUNTED,
     BaseMetric,
     Coverage,
-    count_left_out,
+    count_coverage,
     read_number,
 )
 from answerkey.metrics.intervals import Margin
@@ -68,7 +68,7 @@ class PythonMetric(BaseMetric):
         from answerkey.sandbox import SnippetError, SnippetProcess
 
         rows = list_scores(scores)
-        coverage = Coverage(len(rows), count_left_out(scores))
+        coverage = count_coverage(scores)
         if not rows:
             return [self.state(self.type, None, coverage, note=NOTHING_COUNTED)]
         try:

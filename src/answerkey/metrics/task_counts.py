@@ -39,14 +39,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 import polars as pl
 
-from answerkey.metrics.base import count_combinations, sort_keys
+from answerkey.metrics.base import count_combinations, decode, read_number, sort_keys
 from answerkey.metrics.trials import (
     NO_GROUP,
     SEVERITY,
@@ -88,6 +88,7 @@ COUNTED_FIELDS = frozenset(
         "choices",
         "completion_validity",
         "doubted_choice",
+        "extraction_rule",
         "fallback_error",
         "fallback_text",
         "ground_truth_choice",
@@ -409,54 +410,45 @@ def count_rows(facts: RowFacts, scores: Scores, category: str | None = None) -> 
     thinking = int(rows["is_thinking"].sum())
     if thinking:
         counts["thinking"] = thinking
-    if "doubted_choice" in scores.columns:
-        doubted = _count_doubted(scores)
-        if doubted["count"]:
-            counts["doubted"] = doubted
+    doubted = _count_doubted(scores)
+    if doubted["count"]:
+        counts["doubted"] = doubted
     return counts
+
+
+def _count_fields(scores: Scores, *names: str) -> Iterator[tuple[Any, ...]]:
+    """Yield the combinations of fields, as texts, each with the number of rows that count."""
+    fields = pl.DataFrame([scores.text(name).alias(name) for name in names])
+    return count_combinations(fields.filter(scores.counted())).iter_rows()
 
 
 def _count_doubted(scores: Scores) -> dict[str, int]:
     """Return how many INVALID completions state a choice in doubt, and how many the true one."""
-    table = pl.DataFrame(
-        {
-            "doubted": scores.column("doubted_choice"),
-            "true": scores.text("ground_truth_choice"),
-            "validity": scores.column("completion_validity"),
-        }
-    )
-    doubted = table.filter(scores.counted()).drop_nulls("doubted")
-    doubted = doubted.filter(pl.col("validity") == Validity.INVALID.value)
-    is_right = pl.col("doubted").cast(pl.String) == pl.col("true")
-    right = doubted.filter(is_right)
-    return {"count": doubted.height, "correct": right.height}
+    names = ("completion_validity", "doubted_choice", "ground_truth_choice")
+    counts = {"count": 0, "correct": 0}
+    for validity, doubted, truth, rows in _count_fields(scores, *names):
+        if validity == Validity.INVALID.value and doubted is not None:
+            counts["count"] += rows
+            counts["correct"] += rows * (doubted == truth)
+    return counts
 
 
 def _count_each(values: pl.Series) -> dict[str, int]:
     """Return how often each value occurs, null left out."""
-    groups = count_combinations(values.to_frame()).drop_nulls()
-    counts = {str(value): count for value, count in groups.iter_rows()}
-    return dict(sorted(counts.items()))
+    counts = values.drop_nulls().cast(pl.String).value_counts()
+    return dict(sorted(counts.iter_rows()))
 
 
 def count_letters(scores: Scores) -> dict[str, dict[str, int]]:
     """Return true choice → predicted choice (or INVALID) → count, of rows that count."""
-    truth = scores.column("ground_truth_choice")
-    predicted = scores.column("predicted_choice")
-    if truth is None or predicted is None:
+    if "predicted_choice" not in scores.columns:
         return {}
-    letters = [truth.alias("true"), predicted.alias("predicted"), scores.counted()]
-    groups = count_combinations(pl.DataFrame(letters)).filter("counted")
-    predictions = pl.col("predicted").cast(pl.String)
-    groups = groups.drop_nulls("true").select(
-        pl.col("true").cast(pl.String),
-        predictions.fill_null(Validity.INVALID.value),
-        "len",
-    )
-    counts: dict[str, dict[str, int]] = defaultdict(dict)
-    for letter, prediction, count in groups.sort("true", "predicted").iter_rows():
-        counts[letter][prediction] = count
-    return dict(counts)
+    letters: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for truth, predicted, rows in _count_fields(scores, "ground_truth_choice", "predicted_choice"):
+        if truth is not None:
+            prediction = Validity.INVALID.value if predicted is None else predicted
+            letters[truth][prediction] += rows
+    return sort_keys(letters)
 
 
 def count_choices(scores: Scores) -> dict[str, int]:
@@ -471,19 +463,26 @@ def count_choices(scores: Scores) -> dict[str, int]:
     return _count_each(choices.filter(scores.counted()))
 
 
-def _count_categories(labels: pl.Series, scores: Scores) -> dict[str, dict[str, int]]:
+def _read_correct(scores: Scores) -> pl.Series | None:
+    """Return `is_correct` as numbers; None where a scorer says nothing that is one."""
     correct = scores.column("is_correct")
     if correct is None:
-        return {}
+        return None
     if "is_correct" in scores.encoded:
-        numbers = correct.cast(pl.String).replace({"true": "1", "false": "0"})
-        correct = numbers.cast(pl.Float64, strict=False)
-    if not (correct.dtype.is_numeric() or correct.dtype == pl.Boolean):
+        numbers = map(read_number, decode(correct))
+        return pl.Series("is_correct", numbers, dtype=pl.Float64)
+    if correct.dtype.is_numeric() or correct.dtype == pl.Boolean:
+        return correct.cast(pl.Float64)
+    return None
+
+
+def _count_categories(labels: pl.Series, scores: Scores) -> dict[str, dict[str, int]]:
+    correct = _read_correct(scores)
+    if correct is None:
         return {}
     right = pl.col("right")
     is_partial = ~right.is_in(_RIGHT_OR_WRONG)
-    numbers = correct.cast(pl.Float64)
-    table = pl.DataFrame({"category": labels, "right": numbers})
+    table = pl.DataFrame({"category": labels, "right": correct})
     groups = (
         table.filter(scores.counted())
         .drop_nulls("right")
@@ -535,37 +534,25 @@ def _compare_verdicts(theirs: pl.Series, scores: Scores) -> dict[str, Any]:
                   who calls how many of them right
     not_compared  why → count: NOT_JUDGED and PARTLY_RIGHT by them, NOT_SCORED by us
     """
-    correct = scores.column("is_correct")
-    if correct is None or "is_correct" in scores.encoded or not correct.dtype.is_numeric():
+    correct = _read_correct(scores)
+    if correct is None:
         return {}
-    table = pl.DataFrame(
-        {
-            "status": scores.frame["status"],
-            "ours": correct.cast(pl.Float64),
-            "theirs": theirs,
-        }
-    )
-    ours = pl.col("ours")
-    their_score = pl.col("theirs")
-    is_scored = (pl.col("status") == ScoreStatus.SCORED.value) & ours.is_in(_RIGHT_OR_WRONG)
-    scored = table.filter(is_scored)
-    judged = scored.drop_nulls("theirs")
-    compared = judged.filter(their_score.is_in(_RIGHT_OR_WRONG))
-    sums = compared.select(
-        pl.len().alias("compared"),
-        ((ours == 1) & (their_score == 1)).sum().alias("both_right"),
-        ((ours == 0) & (their_score == 0)).sum().alias("both_wrong"),
-        (their_score > ours).sum().alias("only_theirs"),
-        (their_score < ours).sum().alias("only_ours"),
-    )
-    left_out = {
-        "NOT_JUDGED": scored.height - judged.height,
-        "NOT_SCORED": table.height - scored.height,
-        "PARTLY_RIGHT": judged.height - compared.height,
-    }
-    counts: dict[str, Any] = sums.row(0, named=True)
-    counts["not_compared"] = {name: count for name, count in left_out.items() if count}
-    return counts
+    verdicts = dict.fromkeys(("both_right", "both_wrong", "only_theirs", "only_ours"), 0)
+    left_out: Counter[str] = Counter()
+    table = pl.DataFrame([scores.frame["status"], correct, theirs])
+    for status, ours, their_score, rows in count_combinations(table).iter_rows():
+        if status != ScoreStatus.SCORED.value or ours not in _RIGHT_OR_WRONG:
+            left_out["NOT_SCORED"] += rows
+        elif their_score is None:
+            left_out["NOT_JUDGED"] += rows
+        elif their_score not in _RIGHT_OR_WRONG:
+            left_out["PARTLY_RIGHT"] += rows
+        elif ours == their_score:
+            verdicts["both_right" if ours else "both_wrong"] += rows
+        else:
+            verdicts["only_ours" if ours else "only_theirs"] += rows
+    compared = sum(verdicts.values())
+    return {"compared": compared, **verdicts, "not_compared": dict(sorted(left_out.items()))}
 
 
 def add_counts(chunks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

@@ -198,12 +198,6 @@ def number_samples(rows: pl.DataFrame, size: int, num_trials: int) -> pl.Series:
 # Which rows belong together
 
 
-def find_first_rows(owners: pl.Series) -> pl.Series:
-    """Return the positions of the first row of each sample."""
-    is_first = owners != owners.shift()
-    return is_first.fill_null(value=True).arg_true()
-
-
 def find_worst_rows(severity: pl.Series, owners: pl.Series) -> pl.Series:
     """Return for each sample its row with the highest severity, the first of equals."""
     table = pl.DataFrame([severity.alias("severity"), owners.alias("owner")])
@@ -402,31 +396,15 @@ def measure_agreement(runs: Sequence[pl.Series]) -> pl.DataFrame:
     """
     rows = pl.int_range(len(runs[0]), eager=True).alias("row")
     frames = [pl.DataFrame([rows, run.alias("score")]) for run in runs]
-    cells = pl.concat(frames, how="vertical_relaxed").drop_nulls("score")
-    counts = cells.group_by("row", "score").len("count")
-    modal = (
-        counts.sort(
-            "row",
-            "count",
-            "score",
-            descending=[False, True, False],
-        )
+    score = pl.col("score")
+    modal = score.drop_nulls().mode().min()
+    samples = (
+        pl.concat(frames, how="vertical_relaxed")
         .group_by("row", maintain_order=True)
         .agg(
-            pl.col("score").first(),
-            pl.col("count").first(),
-            pl.col("count").sum().alias("runs"),
+            modal.alias("modal"),
+            (score == modal).mean().alias("share"),
+            score.count().cast(pl.Int32).alias("runs"),
         )
     )
-    joined = pl.DataFrame([rows]).join(
-        modal,
-        on="row",
-        how="left",
-        maintain_order="left",
-    )
-    share = pl.col("count") / pl.col("runs")
-    return joined.select(
-        "score",
-        share.alias("share"),
-        pl.col("runs").fill_null(0).cast(pl.Int32),
-    )
+    return samples.select(pl.col("modal").alias("score"), "share", "runs")

@@ -16,7 +16,7 @@ from answerkey.datasets.rows import Positions, repeat_positions
 from answerkey.engines import Spread, open_engine
 from answerkey.evaluate.display import Progress, ignore_progress
 from answerkey.evaluate.reopen import Reopened, RunPart, find_task, reopen
-from answerkey.metrics.base import count_left_out, sort_keys
+from answerkey.metrics.base import count_coverage, sort_keys
 from answerkey.metrics.task_counts import find_invalid_reasons
 from answerkey.metrics.trials import find_owners
 from answerkey.reader import EXTRACTORS
@@ -204,7 +204,7 @@ def count_part(part: RunPart) -> ReadingTally:
     encoded = part.task_run.manifest.get("encoded", {}).get(step.key, ())
     scores = Scores(excerpt.scores[step.key].struct.unnest(), frozenset(encoded))
     tally = ReadingTally()
-    for exclusion, count in count_left_out(scores).items():
+    for exclusion, count in count_coverage(scores).left_out.items():
         tally.counts["left_out", exclusion] += count
     is_counted = scores.counted()
     rows = is_counted.arg_true()

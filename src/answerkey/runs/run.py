@@ -517,9 +517,8 @@ def read_run(
                     tables.append(file)
             digests = store.map(store.digest, tables)
             for file, digest in zip(tables, digests, strict=True):
-                listed_digest = listed[file.name]["sha256"]
-                require_digest(store.show(file.name), digest, listed_digest)
-    reader = _TaskReader(store, files, listed)
+                require_digest(store.show(file.name), digest, file.sha256)
+    reader = _TaskReader(store, files, is_own=listed is None)
     finished = []
     for entry in manifest["tasks"]:
         if f"tasks/{entry['key']}/metrics.json" in files:
@@ -531,27 +530,25 @@ def read_run(
 
 @dataclass(frozen=True)
 class _TaskReader:
-    """Reads the tasks of a run; `listed` is None where files are not held against a list."""
+    """Reads the tasks of a run; the counts in `run.json` of one that `is_own` are not there yet."""
 
     store: RunStore
     files: Mapping[str, FolderFile]
-    listed: Listed | None
+    is_own: bool
 
     def read(self, entry: Json) -> TaskRun:
         """Return a task with its repetitions, as far as they are finished."""
         base = f"tasks/{entry['key']}"
         task = self._read_folder(entry, base, base)
-        if self.listed is not None and entry["counts"] is not None:
+        if not self.is_own and entry["counts"] is not None:
             self._require_counts(entry, task.counts)
-        pattern = re.compile(rf"{re.escape(base)}/{REPETITIONS}/(\d+)/metrics\.json")
-        matches = map(pattern.fullmatch, self.files)
-        numbers = sorted(int(match[1]) for match in matches if match)
-        if not numbers:
-            return task
-        repetitions = []
-        for number in numbers:
-            folder = f"{base}/{REPETITIONS}/{number}"
+        repetitions: list[TaskRun] = []
+        folder = f"{base}/{REPETITIONS}/2"  # the first one is the task itself
+        while f"{folder}/metrics.json" in self.files:
             repetitions.append(self._read_folder(entry, folder, base))
+            folder = f"{base}/{REPETITIONS}/{len(repetitions) + 2}"
+        if not repetitions:
+            return task
         repeatability = None
         if f"{base}/{REPEATABILITY}" in self.files:
             repeatability = self._read_json(f"{base}/{REPEATABILITY}")
@@ -573,7 +570,7 @@ class _TaskReader:
         )
 
     def _read_json(self, name: str) -> JsonObject:
-        return read_json(self.store, self.files.get(name), name, self.listed)
+        return self.store.read_json(require_file(self.store, self.files, name))
 
     def _require_counts(self, entry: Json, counts: Mapping[str, int]) -> None:
         """Raise E503 unless the counts in `run.json` are those of `metrics.json`."""
@@ -602,34 +599,20 @@ def require_listed(
     """Return the files of the list; E503 for one that is missing or has another size."""
     chosen = {}
     for name, entry in listed.items():
-        if name not in files:
-            raise refuse_missing(store, name)
-        size = files[name].size
-        if size != entry["bytes"]:
-            why = f"it has {size:,} bytes, `run.json` says {entry['bytes']:,}"
+        file = require_file(store, files, name)
+        if file.size != entry["bytes"]:
+            why = f"it has {file.size:,} bytes, `run.json` says {entry['bytes']:,}"
             raise refuse_changed(store.show(name), why)
-        chosen[name] = files[name]
+        chosen[name] = replace(file, sha256=entry["sha256"])
     return chosen
 
 
-def refuse_missing(store: RunStore, name: str) -> RunError:
-    """Return E503 for a file that is not there."""
-    hint = "copy the run folder again from where it is whole, or run again"
-    return RunError("E503", f"`{store.show(name)}` is missing", hint=hint)
-
-
-def read_json(
-    store: RunStore,
-    file: FolderFile | None,
-    name: str,
-    listed: Listed | None,
-) -> JsonObject:
-    """Return a JSON file; E503 when it is missing, or has not the SHA-256 of the list."""
-    if file is None:
-        raise refuse_missing(store, name)
-    if listed is None or name not in listed:
-        return store.read_json(file)
-    return store.read_json(file, listed[name]["sha256"])
+def require_file(store: RunStore, files: Mapping[str, FolderFile], name: str) -> FolderFile:
+    """Return a file; E503 when it is not there."""
+    if name not in files:
+        hint = "copy the run folder again from where it is whole, or run again"
+        raise RunError("E503", f"`{store.show(name)}` is missing", hint=hint)
+    return files[name]
 
 
 # ── gates

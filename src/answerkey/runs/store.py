@@ -194,11 +194,15 @@ def write_frames(path: Path, frames: Iterable[pl.DataFrame]) -> None:
 
 @dataclass(frozen=True)
 class FolderFile:
-    """A file of a run as it was found, by its path below the run folder; an object has a mark."""
+    """A file of a run as it was found, by its path below the run folder; an object has a mark.
+
+    `sha256` is what `run.json` says of it, if it does.
+    """
 
     name: str
     size: int
     mark: str = ""
+    sha256: str | None = None
 
 
 #: Files by their names.
@@ -229,10 +233,10 @@ class RunStore(ABC):
     def find_file(self, name: str) -> FolderFile | None:
         """Return a file; None when there is none."""
 
-    def read_json(self, file: FolderFile, digest: str | None = None) -> JsonObject:
+    def read_json(self, file: FolderFile) -> JsonObject:
         """Return a JSON object.
 
-        E503 when it is damaged, none of ours, or has not the SHA-256 `digest`.
+        E503 when it is damaged, none of ours, or not what `run.json` says.
         """
         name = self.show(file.name)
         if file.size > MAX_JSON_BYTES:
@@ -240,8 +244,7 @@ class RunStore(ABC):
             raise describe_damage(name, error)
         try:
             raw = self.read_bytes(file)
-            if digest is not None:
-                require_digest(name, sha256(raw).hexdigest(), digest)
+            require_digest(name, sha256(raw).hexdigest(), file.sha256)
             return _parse_object(raw)
         except (OSError, ValueError, RecursionError) as error:
             raise describe_damage(name, error) from error
@@ -329,9 +332,9 @@ class RunStore(ABC):
     def remove(self, names: Iterable[str]) -> None:
         """Remove files, if they are there."""
 
-    @abstractmethod
     def list_top(self) -> set[str]:
-        """Return the names of what lies right in the run folder."""
+        """Return the names of what lies right in the run folder; in memory it is always new."""
+        return set()
 
     def require_new(self) -> None:
         """Raise E502 when something is there already, except what a process killed at its start
@@ -522,9 +525,6 @@ class MemoryStore(RunStore):
         for name in names:
             self.content.pop(name, None)
 
-    def list_top(self) -> set[str]:
-        return {name.partition("/")[0] for name in self.content}
-
 
 def open_store(place: RunPlace | None) -> RunStore:
     """Return the store of a run; None is in memory."""
@@ -563,9 +563,9 @@ def describe_damage(name: object, error: Exception) -> RunError:
     return RunError("E503", f"cannot read `{name}`: {error}", hint="the run folder is damaged")
 
 
-def require_digest(name: str, digest: str, listed: str) -> None:
+def require_digest(name: str, digest: str, listed: str | None) -> None:
     """Raise E503 when a file has another SHA-256 than `run.json` says."""
-    if digest != listed:
+    if listed is not None and digest != listed:
         why = f"its SHA-256 is {digest[:12]}…, `run.json` says {listed[:12]}…"
         raise refuse_changed(name, why)
 

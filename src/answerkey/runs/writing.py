@@ -15,7 +15,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -35,9 +35,9 @@ from answerkey.runs.run import (
     StoredTable,
     describe_files,
     join_parts,
-    read_json,
     read_manifest,
     read_run,
+    require_file,
 )
 from answerkey.runs.store import (
     JOURNAL_NAME,
@@ -284,9 +284,12 @@ class RunWriter:
 
     def read_source(self, key: str) -> JsonObject:
         """Return a task's `task.json`."""
-        name = f"tasks/{key}/task.json"
-        file = self.store.find_file(name)
-        return read_json(self.store, file, name, self.manifest.get("files"))
+        files = self.store.list_files(f"tasks/{key}")
+        file = require_file(self.store, files, f"tasks/{key}/task.json")
+        listed = self.manifest.get("files") or {}
+        if file.name in listed:
+            file = replace(file, sha256=listed[file.name]["sha256"])
+        return self.store.read_json(file)
 
     def write_manifest(self) -> None:
         """Publish the journal of a run that is not complete, then write `run.json`; E506 if it is

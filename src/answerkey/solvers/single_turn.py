@@ -4,7 +4,6 @@ probabilities.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -240,17 +239,17 @@ def pick_examples(setting: Examples, samples: Samples, examples: Samples) -> Pic
     columns = _list_common_columns(samples, examples)
     is_same_file = samples.file is not None and samples.file == examples.file
     ranked = _rank_examples(setting, examples)
-    digest_example = cache(lambda place: _digest(examples.row(place), columns))
+    write_example = cache(lambda place: _write_cells(examples.row(place), columns))
     picked: PickedExamples = []
     for sample in samples:
-        content = _digest(sample.fields, columns)
+        content = _write_cells(sample.fields, columns)
         rows: list[Row] = []
         for place in ranked[_find_group(setting, sample.fields)]:
             if len(rows) == setting.num_examples:
                 break
             example = examples.items[place]
             is_same_row = is_same_file and sample.id == example.id
-            is_same_content = bool(columns) and content == digest_example(place)
+            is_same_content = bool(columns) and content == write_example(place)
             if not is_same_row and not is_same_content:
                 rows.append(example.fields)
         if len(rows) == setting.num_examples:
@@ -296,16 +295,11 @@ def _list_common_columns(samples: Samples, examples: Samples) -> list[str]:
 def _find_group(setting: Examples, row: Row) -> str:
     if setting.by is None:
         return ""
-    return _key(row[setting.by])
+    return _write_cells(row, [setting.by])
 
 
-def _digest(row: Row, columns: Sequence[str]) -> bytes:
-    content = _key([row[name] for name in columns])
-    return hashlib.sha256(content.encode(errors="surrogatepass")).digest()
-
-
-def _key(value: object) -> str:
-    return json.dumps(value, sort_keys=True, default=str)
+def _write_cells(row: Row, columns: Sequence[str]) -> str:
+    return json.dumps([row[name] for name in columns], sort_keys=True, default=str)
 
 
 # `single_turn_solver`: one prompt, one completion.

@@ -187,13 +187,10 @@ def call_model(
 ) -> Completions:
     """Return the model's completion for each prompt and trial, with the prompt in it."""
     require_known(model, samples, known)
-    requests: list[Request] = []
-    if sees_samples(model):
-        requests = _list_requests(samples, prompts, known, trials)
-    else:
-        for sample_id, prompt in zip(samples.ids, prompts, strict=True):
-            for trial in trials:
-                requests.append(Request(str(sample_id), prompt, trial=trial))
+    requests = []
+    for request in _list_requests(model, samples, prompts, known):
+        for trial in trials:
+            requests.append(replace(request, trial=trial))
     completions = []
     replies = model.complete(requests)
     for request, reply in zip(requests, replies, strict=True):
@@ -205,38 +202,38 @@ def call_model(
 
 
 def _list_requests(
+    model: Model,
     samples: Samples,
     prompts: Sequence[Prompt],
-    facts: Known | None,
-    trials: range,
+    known: Known | None,
 ) -> list[Request]:
-    """Return the requests of each prompt and trial, with all that is known of the sample.
+    """Return the request of each prompt, with all that is known of the sample if the model sees it.
 
     Options and truth are for the built-in models; choices also for models whose replies are
     constrained to them.
     """
+    requests = []
+    for sample_id, prompt in zip(samples.ids, prompts, strict=True):
+        requests.append(Request(str(sample_id), prompt))
+    if not sees_samples(model):
+        return requests
     nothing = [None] * len(samples)
-    if facts is None:
-        facts = Known(nothing, nothing, nothing)
+    facts = known or Known(nothing, nothing, nothing)
     options = read_options(samples, facts)
     questions: Sequence[object] = nothing
     if QUESTION_COLUMN in samples.columns:
         questions = samples.values(QUESTION_COLUMN)
-    requests = []
     for row, prompt in enumerate(prompts):
         text = questions[row]
         if not isinstance(text, str):
             text = _find_last_text(prompt)
-        request = Request(
-            str(samples.ids[row]),
-            prompt,
-            facts.choices[row],
-            options[row],
-            facts.truths[row],
-            text,
+        requests[row] = replace(
+            requests[row],
+            choices=facts.choices[row],
+            options=options[row],
+            truth=facts.truths[row],
+            text=text,
         )
-        for trial in trials:
-            requests.append(replace(request, trial=trial))
     return requests
 
 

@@ -34,7 +34,7 @@ from answerkey.metrics.classification import (
 )
 from answerkey.metrics.intervals import Ratio, measure_clustered_error
 from answerkey.metrics.measure import bound_clustered
-from answerkey.metrics.moments import Max, Min, WeightedAverage
+from answerkey.metrics.moments import Max, Min
 from answerkey.metrics.python import PythonMetric
 from answerkey.metrics.trials import label_rows, name_clusters, name_groups
 from answerkey.testing import TestServer
@@ -261,14 +261,6 @@ def test_groups_of_orders_have_the_means_of_their_samples() -> None:
     ]
     note = "an interval needs at least 5 samples, there are 3"
     assert {one.interval_note for one in value.groups[0].values} == {note}
-
-
-def test_fields_of_shares_alone_make_a_share() -> None:
-    """A ratio of a count and a share under trials is no share."""
-    scores = make_scores({"x": [1, 0], "w": [2, 3]})
-    samples = samples_from_frame(pl.DataFrame(), pl.Series(["0", "1"]))
-    (value,) = finish(WeightedAverage("x", "w"), scores, samples, trials=TRIALS).values()
-    assert value.is_share is False
 
 
 KNOWN = [1.0, 1.0, 0.0, 0.0, 1.0, 0.0]
@@ -649,7 +641,6 @@ def test_the_mean_of_a_judge_keeps_to_its_scale(url: str) -> None:
     ("metric", "scale"),
     [
         ({"type": "mean", "field": "raw_score"}, (1.0, 5.0)),
-        ({"type": "weighted_average", "field": "score", "weights": "raw_score"}, (0.0, 1.0)),
         (
             {"type": "weighted_average", "field": "raw_score", "weights": {1: -2, 2: 0, 5: 3}},
             (-2.0, 3.0),

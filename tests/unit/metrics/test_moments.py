@@ -21,7 +21,6 @@ from .conftest import compute, make_scores
 
 NOTHING = "no sample counts towards it"
 TABLE = WeightedAverage("x", {"good": 1.0, "fair": 0.5, "bad": 0.0})
-BY_FIELD = WeightedAverage("x", "w")
 
 
 def check(
@@ -66,8 +65,6 @@ def test_sums_are_not_rounded_on_the_way() -> None:
     """
     check(Mean("x"), [0.1] * 10, value=0.1)
     check(Mean("x"), [1e300, 1.0, -1e300, 1.0], value=0.5)
-    check(BY_FIELD, [0.375, 2, 1], [0.5, 0.125, 0], value=(0.375 * 0.5 + 2 * 0.125) / 0.625)
-    check(BY_FIELD, [1e308, -1e308], [1e308, 1.7e308], note=None)
     check(WeightedAverage("x", {"a": 1.7e308}), ["a", "a"], value=1.7e308, note=None)
 
 
@@ -119,34 +116,6 @@ def test_a_number_finds_its_weight_in_any_spelling() -> None:
     check(WeightedAverage("x", {"none": 7.0, "2.50": 3.0}), [2.5, 1.5], value=3.0, n=1)
     left_out = {"no_weight": 1}
     check(WeightedAverage("x", {"1": 3.0}), ["1.0"], value=None, note=NOTHING, n_excluded=left_out)
-
-
-def test_a_field_of_weights_makes_a_ratio() -> None:
-    """Σwx / Σw with the error √(n/(n-1) · Σ w²(x - R)²) / Σw; weights of zero give no value."""
-    named = WeightedAverage("x", "w", name="Weighted")
-    check(
-        named,
-        [1.0, 0.0, 1.0],
-        [3, 1, None],
-        name="Weighted",
-        value=0.75,
-        n=2,
-        n_excluded={"no_weight": 1},
-    )
-    error = (4 / 3 * (0.75**2 * 2 + 0.5**2 * 2)) ** 0.5 / 8
-    sure: dict[str, Any] = {
-        "interval": pytest.approx(student(0.75, error, 3)),
-        "interval_method": "ratio_t",
-    }
-    check(
-        BY_FIELD,
-        [1.0, 0.0, 0.5, 1.0],
-        [3, 1, 2, 2],
-        value=0.75,
-        std_error=pytest.approx(error),
-        **sure,
-    )
-    check(BY_FIELD, [1.0], [0.0], value=None, note="all weights are 0")
 
 
 @pytest.mark.parametrize(
@@ -203,10 +172,6 @@ def test_unsuitable_fields_are_errors() -> None:
     for metric in (Mean("x"), Max("x"), Min("x"), StdDev("x")):
         held = "needs numbers, but `x` holds other values in 2 samples, such as 'A', 'B'"
         refuse(metric, f"`{metric.type}` {held}", text, x=["B", "A"])
-    needs = "`weighted_average` needs numbers, and weights of 0 or more"
-    held = f"{needs}, but `w` holds other values in 2 samples, such as"
-    refuse(BY_FIELD, f"{held} 'heavy', '{'z' * 79}…", text, x=[1.0, 1.0], w=["z" * 500, "heavy"])
-    refuse(BY_FIELD, f"{held} -1.0, -2.0", text, x=[1.0, 1.0], w=[-1.0, -2.0])
     missing = "`mean`: no score has the field `is_corect`"
     refuse(Mean("is_corect"), missing, "did you mean `is_correct`?", is_correct=[1.0])
 
@@ -226,14 +191,14 @@ def test_fields_are_read_wherever_they_are() -> None:
 
 
 @pytest.mark.parametrize(
-    "weights", [{}, "", {"A": "much"}, {"A": True}, {"A": float("nan")}, {"A": None}]
+    "weights", [{}, {"A": "much"}, {"A": True}, {"A": float("nan")}, {"A": None}]
 )
 def test_weights_that_are_none_are_refused_at_once(
-    weights: dict[str | bool | float, float] | str,
+    weights: dict[str | bool | float, float],
 ) -> None:
     """Empty weights, and weights that are no numbers, are the file's mistake."""
     with pytest.raises(SpecError) as caught:
         WeightedAverage("x", weights)
     assert caught.value.code == "E108"
-    advice = "give each value of the field a weight, or name the field that holds the weights"
+    advice = "give each value of the field a weight"
     assert caught.value.hint == (None if weights else advice)

@@ -396,8 +396,10 @@ def test_what_is_not_said_is_not_compared() -> None:
     words = make_scores({"is_correct": ["yes", "no"]})
     mixed = make_scores({"is_correct": [1.0, "no"]}, encoded=["is_correct"])
     assert (compare(ids, plain, right), compare(ids, None, right)) == ({}, {})
-    for scores in (make_scores({"score": [1.0, 0.0]}), words, mixed):
+    for scores in (make_scores({"score": [1.0, 0.0]}), words):
         assert compare(ids, said, scores) == {}
+    counts = compare(ids, said, mixed)
+    assert (counts["both_right"], counts["not_compared"]) == (1, {"NOT_SCORED": 1})
 
 
 def test_half_right_is_neither_right_nor_wrong() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 import answerkey as ak
 from answerkey.metrics.paired import Flips, bound_flips
-from answerkey.metrics.trials import average_orders, find_first_rows, find_worst_rows
+from answerkey.metrics.trials import average_orders, find_worst_rows
 from answerkey.robustness.choice_order import (
     ChoiceOrderMetric,
     PrideMetric,
@@ -163,7 +163,6 @@ def test_samples_are_means_over_their_orders() -> None:
     result = average_orders(make_shown(rows), owners).column("is_correct")
     assert result is not None
     assert result.to_list() == [1 / 3, 1.0]
-    assert find_first_rows(owners).to_list() == [0, 3]
     assert find_worst_rows(pl.Series([0, 2, 2, 0]), owners).to_list() == [1, 3]
     spoiled = average_orders(make_shown(rows, failed=2), owners)
     assert spoiled.frame["status"].to_list() == ["FAILED", "SCORED"]

@@ -3,8 +3,8 @@
 `overhead`: CPU seconds per million rows of recorded completions, all processes counted: the local
 engine, one node that the command starts, and two nodes that are there. `replies`: different replies
 read by `stated_answer`, locally and on two nodes. With `--kill`: a worker and
-then a node killed with -9 in the middle, and the busy cores of 4 nodes of which one is lost
-(`timeline`). Nodes are on this machine, on loopback alone, so nothing
+then a node killed with -9 in the middle, a row that ends every process, and the busy cores of 4
+nodes of which one is lost (`timeline`). Nodes are on this machine, on loopback alone, so nothing
 here says how computation scales.
 """
 
@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-from kills import draw_timeline, try_kills
+from kills import DEADLY_ROWS, draw_timeline, try_deadly_row, try_kills
 from nodes import NO_NODES, Nodes, Spent, run_answerkey, start_nodes
 from scoring import Workbench
 from tables import Table
@@ -118,7 +118,8 @@ def measure_replies(bench: Workbench) -> None:
 def try_all_kills(bench: Workbench, rows: int) -> bool:
     """Kill what can be killed; return whether everything is exact all the same."""
     with tempfile.TemporaryDirectory(dir=bench.folder) as folder:
-        return try_kills(Path(folder), build_words(bench, rows), rows)
+        is_exact = try_kills(Path(folder), build_words(bench, rows), rows)
+        return try_deadly_row(Path(folder), bench.find_dataset(DEADLY_ROWS, Mix())) and is_exact
 
 
 def main() -> int:

@@ -1,11 +1,14 @@
-"""Workers and nodes killed in the middle of the work: what comes of it.
+"""Workers and nodes killed in the middle of the work, and a row that ends every process: what comes
+of it.
 
 And how many cores of a cluster work while a node is lost and another joins.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import signal
 import threading
 import time
@@ -20,6 +23,7 @@ import polars as pl
 from measuring import HERE
 from nodes import PAUSE, Nodes, count_parts, run_answerkey, start_nodes
 from polling import read_title, read_trees
+from workloads import Case
 
 from answerkey.engines import open_engine
 
@@ -27,6 +31,27 @@ from answerkey.engines import open_engine
 CHUNKS = 96
 #: Ray's title for a process that works on a chunk.
 AT_WORK = "ray::answer_chunk"
+DEADLY_ROW = "000777"
+DEADLY_ROWS = 40_000
+PLUGIN = f'''"""A scorer that ends its process at one row."""
+
+import os
+import signal
+from dataclasses import dataclass
+from typing import ClassVar
+
+from answerkey.scorers import StringEqualsMcqa
+
+
+@dataclass(frozen=True)
+class Deadly(StringEqualsMcqa):
+    type: ClassVar[str] = "deadly"
+
+    def score(self, samples, completions):
+        if "{DEADLY_ROW}" in set(samples.ids):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().score(samples, completions)
+'''
 
 
 @dataclass
@@ -97,6 +122,37 @@ def try_kills(folder: Path, words: list[str], rows: int) -> bool:
         f"engine: {is_exact}"
     )
     return is_exact and len(assassin.killed) == 2  # noqa: PLR2004 - a worker and a node
+
+
+def try_deadly_row(folder: Path, dataset: Path) -> bool:
+    """Score rows of which one ends its process; return whether all others have their score."""
+    plugin = folder / "plugin"
+    told = plugin / "deadly-1.dist-info"
+    told.mkdir(parents=True)
+    (plugin / "deadly.py").write_text(PLUGIN)
+    (told / "METADATA").write_text("Metadata-Version: 2.1\nName: deadly\nVersion: 1\n")
+    (told / "entry_points.txt").write_text("[answerkey.scorers]\ndeadly = deadly:Deadly\n")
+    task = Case(DEADLY_ROWS).describe_task()
+    task["definition"]["scorers"][0]["type"] = "deadly"
+    (folder / "deadly.yaml").write_text(json.dumps(task))
+    environment = {"PYTHONPATH": os.pathsep.join([str(plugin), os.environ.get("PYTHONPATH", "")])}
+    words = [
+        "score",
+        str(folder / "deadly.yaml"),
+        "--dataset",
+        str(dataset),
+        "--out",
+        str(folder / "deadly"),
+    ]
+    with start_nodes(2, extra=environment) as nodes:
+        spent = run_answerkey([*words, "--trust-code", "--allow-failed", "1"], nodes)
+    scores = pl.read_parquet(folder / "deadly" / "tasks" / "*" / "scores" / "*.parquet")
+    status = pl.col(scores.columns[-1]).struct.field("status")
+    failed = scores.filter(status == "FAILED")["sample_id"].to_list()
+    scored = scores.filter(status == "SCORED").height
+    shutil.rmtree(plugin)
+    print(f"{scored} rows scored, FAILED: {failed}; {spent.wall:.0f} s")
+    return (scored, failed) == (DEADLY_ROWS - 1, [DEADLY_ROW])
 
 
 def wait_and_note(folder: Path, chunk: int) -> int:

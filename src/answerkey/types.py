@@ -533,8 +533,8 @@ class Scores:
         has_status = self.frame["status"] == status.value
         return int(has_status.sum())
 
-    def fail_all(self, length: int, reason: str) -> Self:
-        """Return a table of `length` rows that are FAILED for one reason."""
+    def spread(self, positions: Sequence[int], length: int, reason: str) -> Self:
+        """Return a table of `length` rows with these at `positions`; the others are FAILED."""
         missing = self.frame.clear(1).with_columns(
             status=pl.lit(ScoreStatus.FAILED.value),
             reason=pl.lit(reason),
@@ -543,7 +543,11 @@ class Scores:
             # A struct that is null becomes one of nulls, as everywhere else.
             nulls = missing[name].struct.unnest().to_struct(name)
             missing = missing.with_columns(nulls)
-        return type(self)(missing[[0] * length], self.encoded)
+        order = [len(self)] * length
+        for row, position in enumerate(positions):
+            order[position] = row
+        frame = pl.concat([self.frame, missing])[order]
+        return type(self)(frame, self.encoded)
 
     def rows(self) -> Iterator[Score]:
         """Yield the verdicts one by one."""

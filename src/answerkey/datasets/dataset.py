@@ -292,7 +292,8 @@ class Chunk:
     """Some consecutive samples: the index of the chunk, where it starts, and where to read it.
 
     `recorded` are their completions, where there are any; `failed` the positions of rows that are
-    wrong. Of a chunk that is left out of the work, `left_out` says why.
+    wrong. Of rows at the positions `skipped` nothing but the ids is used, for `reason`: they end
+    the process that works on them, unless it says otherwise.
     """
 
     index: int
@@ -300,7 +301,14 @@ class Chunk:
     samples: Rows
     recorded: Recorded | None = None
     failed: tuple[int, ...] = ()
-    left_out: str | None = None
+    skipped: tuple[int, ...] = ()
+    reason: str = "ENDED_WORKER"
+
+    @property
+    def left(self) -> list[int]:
+        """The positions of the rows that are worked on."""
+        positions = set(range(len(self.samples)))
+        return sorted(positions.difference(self.skipped))
 
     @property
     def places(self) -> range:
@@ -312,7 +320,7 @@ class Chunk:
         start: int,
         stop: int,
     ) -> Chunk:
-        """Return a part of the chunk."""
+        """Return a part of the chunk, in which nothing is skipped."""
         recorded = self.recorded
         if recorded is not None:
             recorded = recorded.slice(start, stop - start)
@@ -322,7 +330,25 @@ class Chunk:
             samples=self.samples.slice(start, stop - start),
             recorded=recorded,
             failed=tuple(row - start for row in self.failed if start <= row < stop),
+            skipped=(),
         )
+
+    def split(self, count: int) -> list[Chunk]:
+        """Return at most `count` parts of like size, of one row at least."""
+        size = len(self.samples)
+        step = max(1, -(-size // count))
+        return [self.cut(start, min(start + step, size)) for start in range(0, size, step)]
+
+    def leave_out(self, reason: str) -> Chunk:
+        """Return the chunk with all its rows left out of the work."""
+        every_row = tuple(range(len(self.samples)))
+        return replace(self, skipped=every_row, reason=reason)
+
+    def skip(self, rows: Sequence[Chunk]) -> Chunk:
+        """Return the chunk with these rows, chunks of one row each, left out of the work."""
+        positions = {row.offset - self.offset for row in rows}
+        skipped = sorted(positions.union(self.skipped))
+        return replace(self, skipped=tuple(skipped))
 
 
 def split_into_chunks(

@@ -33,6 +33,10 @@ Result = TypeVar("Result")
 Spread = Literal["alone", "apart", "processes"]
 #: So many chunks for each core are handed out before the first of them is waited for.
 AHEAD = 2
+#: A chunk, and then each part of it that ends its process, is split in so many.
+TRIAL_PARTS = 64
+#: With more stretches of rows than this that end their process, it is not for the rows.
+MOST_STRETCHES = 32
 #: What is sent to all processes at once is the parent's to obey.
 _PARENTS_SIGNALS = [
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
@@ -113,6 +117,52 @@ def map_processes(
         reason = _explain_end(pool)
         hint = "was the machine out of memory? run again with fewer processes beside it"
         raise EngineError("E602", f"a worker process ended: {reason}", hint=hint) from None
+    finally:
+        _close_pool(pool)
+
+
+def find_deadly_rows(function: bytes, chunk: Any) -> list[Any]:  # noqa: ANN401 - it can be split
+    """Return the rows of a chunk, each a chunk of its own, that end the process which works on
+    them.
+
+    The parts of the chunk are tried one after another in one process, which is started again when
+    it has ended; then the parts of those that ended it, down to single rows, which are tried twice.
+    EngineError E602 when so much of the chunk ends it that the rows cannot be the cause.
+    """
+    from concurrent.futures.process import BrokenProcessPool
+
+    pool = _open_pool(1)
+
+    def ends_process(part: object) -> bool:
+        nonlocal pool
+        try:
+            _submit(pool, apply_function, function, pickle.dumps(part)).result()
+        except BrokenProcessPool:
+            _close_pool(pool)
+            pool = _open_pool(1)
+            return True
+        return False
+
+    suspects = [chunk]
+    deadly: list[Any] = []
+    try:
+        while suspects:
+            parts = chain.from_iterable(suspect.split(TRIAL_PARTS) for suspect in suspects)
+            suspects = []
+            for part in parts:
+                if not ends_process(part):
+                    continue
+                if len(part.split(2)) > 1:
+                    suspects.append(part)
+                elif ends_process(part):
+                    deadly.append(part)
+                if len(suspects) + len(deadly) > MOST_STRETCHES:
+                    message = (
+                        f"more than {MOST_STRETCHES} stretches of a chunk's rows end their worker"
+                    )
+                    hint = "was a node out of memory? give nodes fewer CPUs"
+                    raise EngineError("E602", message, hint=hint)
+        return deadly
     finally:
         _close_pool(pool)
 

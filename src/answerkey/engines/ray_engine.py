@@ -2,13 +2,14 @@
 
 A chunk is one Ray task, which runs the function that this machine would run. Ray itself tries
 nothing twice. A task whose worker or node is gone is handed out again here, a few times, while all
-others go on.
+others go on; a chunk that ends its workers is searched for the rows that do, and done without them.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import pickle
 import secrets
 import signal
 import socket
@@ -35,6 +36,7 @@ from answerkey.engines.local import (
     apply_function,
     count_cores,
     describe_error,
+    find_deadly_rows,
     open_answer,
     pickle_function,
 )
@@ -217,18 +219,24 @@ def _is_loopback(address: str) -> bool:
         return host == "localhost"
 
 
-def answer_chunk(version: str, function: bytes, chunk: bytes) -> bytes:
-    """Return the answer to a chunk, as a worker process of this machine gives it.
+def answer_chunk(version: str, function: bytes, chunk: bytes, *, is_search: bool) -> bytes:
+    """Return the answer to a chunk, as a worker process of this machine gives it; for a search, the
+    rows that end the process which works on them.
 
     EngineError E601 if the work was sent by another version of answerkey.
     """
     # One task for each core: the column library, not loaded so far, needs no threads beside them.
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
-    if version == __version__:
+    if version != __version__:
+        message = f"a node has answerkey {__version__}, and the work was sent by {version}"
+        hint = "install one version on every node"
+        return describe_error(EngineError("E601", message, hint=hint))
+    if not is_search:
         return apply_function(function, chunk)
-    message = f"a node has answerkey {__version__}, and the work was sent by {version}"
-    hint = "install one version on every node"
-    return describe_error(EngineError("E601", message, hint=hint))
+    try:
+        return pickle.dumps(("value", find_deadly_rows(function, pickle.loads(chunk))))  # noqa: S301 - our own
+    except EngineError as error:
+        return describe_error(error)
 
 
 def open_far_answer(payload: bytes) -> Any:  # noqa: ANN401 - whatever the function returns
@@ -242,6 +250,8 @@ def open_far_answer(payload: bytes) -> Any:  # noqa: ANN401 - whatever the funct
 
 #: A chunk that has ended so many workers is given up.
 TRIES = 3
+#: One that can be split is searched before that, for the rows that do it.
+SEARCH_AFTER = 2
 #: A chunk may lose so many nodes: whoever takes nodes away takes many.
 NODE_TRIES = 12
 #: So many cores are counted on at least: an autoscaler starts nodes for tasks that wait for them.
@@ -297,12 +307,17 @@ class RayEngine(Engine):
 
 @dataclass
 class Attempt:
-    """A chunk that has been handed out, its index, and what came of it before."""
+    """A chunk that has been handed out, its index, and what came of it before.
+
+    One that has the methods `split` and `skip` is searched once for rows that end every worker.
+    """
 
     index: int
     chunk: Any
     crashes: int = 0
     lost_nodes: int = 0
+    is_searching: bool = False
+    is_searched: bool = False
 
 
 @dataclass(frozen=True)
@@ -367,7 +382,12 @@ class Dispatch:
 
     def _submit(self, attempt: Attempt) -> None:
         chunk = dump_with_rows(attempt.chunk)
-        task = self._work.remote(__version__, self._function, chunk)
+        task = self._work.remote(
+            __version__,
+            self._function,
+            chunk,
+            is_search=attempt.is_searching,
+        )
         self._running[task] = attempt
 
     def _collect(self) -> None:
@@ -381,6 +401,8 @@ class Dispatch:
                 answer = self._fetch(task)
                 if isinstance(answer, Crash):
                     self._try_again(attempt, answer)
+                elif attempt.is_searching:
+                    self._skip_rows(attempt, open_far_answer(answer))
                 else:
                     self._held[attempt.index] = answer
                     self._held_bytes += len(answer)
@@ -409,15 +431,32 @@ class Dispatch:
         return answer
 
     def _try_again(self, attempt: Attempt, crash: Crash) -> None:
-        """Hand a chunk out again, unless it was often enough."""
+        """Hand a chunk out again, or have it searched if it seems to be the cause."""
         attempt.lost_nodes += crash.is_node
         attempt.crashes += not crash.is_node
         if attempt.lost_nodes >= NODE_TRIES:
-            message = f"a chunk lost {NODE_TRIES} nodes: {crash.reason}"
-            raise EngineError("E602", message, hint=_LOST)
+            raise EngineError(
+                "E602", f"a chunk lost {NODE_TRIES} nodes: {crash.reason}", hint=_LOST
+            )
         if attempt.crashes >= TRIES:
-            message = f"a chunk ended {TRIES} workers: {crash.reason}"
+            message = f"a chunk ended {TRIES} workers, and no row of it did alone: {crash.reason}"
             raise EngineError("E602", message, hint=_MEMORY)
+        can_search = hasattr(attempt.chunk, "skip") and not attempt.is_searched
+        if can_search and attempt.crashes >= SEARCH_AFTER:
+            attempt.is_searching = attempt.is_searched = True
+            attempt.crashes = 0
+        self._submit(attempt)
+
+    def _skip_rows(self, attempt: Attempt, rows: list[Any]) -> None:
+        """Hand a chunk out again without the rows that were found.
+
+        Without any, as it is, a last time.
+        """
+        attempt.is_searching = False
+        attempt.crashes = 0 if rows else TRIES - 1
+        if rows:
+            attempt.chunk = attempt.chunk.skip(rows)
+            LOG.warning("rows that end their worker are FAILED (ENDED_WORKER): %d", len(rows))
         self._submit(attempt)
 
 

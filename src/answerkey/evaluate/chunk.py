@@ -29,6 +29,7 @@ from answerkey.errors import (
     distinct,
 )
 from answerkey.metrics import (
+    STOPPED_EARLY,
     RowFacts,
     describe_rows,
     find_category_column,
@@ -204,13 +205,16 @@ def check_chunk(job: Job, chunk: Chunk) -> RowProblems:
 
 
 def check_samples(job: Job, chunk: Chunk, samples: Samples) -> RowProblems:
-    """Return what is wrong with rows of a chunk.
+    """Return what is wrong with rows of a chunk; those that end a worker are not looked at.
 
     Prompts do not matter where completions are recorded. A problem of the whole, such as a missing
     column, is placed where the task asks for it.
     """
     task = job.task
     problems = RowProblems(len(samples))
+    is_cut = bool(chunk.skipped) and chunk.reason != STOPPED_EARLY
+    if is_cut:
+        samples = samples.take(chunk.left)
     try:
         for step in task.scoring:
             row_problems, notices = step.scorer.check_rows(samples)
@@ -227,6 +231,9 @@ def check_samples(job: Job, chunk: Chunk, samples: Samples) -> RowProblems:
             _check_prompts(job, task.solver, samples, problems)
     except TemplateStopped as stopped:
         problems.fatal.append(stopped.at(task.places.of_template(stopped.source)))
+    if is_cut:
+        left = chunk.left
+        problems.failed = array("q", [left[position] for position in problems.failed])
     return problems
 
 
@@ -512,9 +519,7 @@ def _solve(job: Job, chunk: Chunk, samples: Samples) -> Completions:
     task = job.task
     if task.solver is None:
         raise InternalError("E901", f"task `{task.key}` has neither completions nor a solver")
-    positions: list[int] = []
-    if chunk.left_out is None:
-        positions = sorted(set(range(len(samples))).difference(chunk.failed))
+    positions = sorted(set(chunk.left).difference(chunk.failed))
     is_whole = len(positions) == len(samples)
     sound = samples if is_whole else samples.take(positions)
     facts = None
@@ -538,21 +543,26 @@ def _judge(
     samples: Samples,
     completions: Completions,
 ) -> dict[str, Scores]:
-    """Return the scores by scorer, after the task's actions; rows left out are FAILED."""
+    """Return the scores by scorer, after the task's actions; skipped rows are FAILED."""
     size = task.num_trials
+    left = chunk.left
+    rows: list[int] = []
+    if chunk.skipped:
+        for row in left:
+            rows.extend(range(row * size, (row + 1) * size))
+        samples = samples.take(left)
+        completions = completions.take(rows)
+    wrong_rows = set(chunk.failed)
     failed: list[int] = []
-    if chunk.left_out is None:
-        for row in chunk.failed:
-            failed.extend(range(row * size, (row + 1) * size))
-    else:
-        samples = samples.take([])
-        completions = completions.take([])
+    for position, row in enumerate(left):
+        if row in wrong_rows:
+            failed.extend(range(position * size, (position + 1) * size))
     repeated = samples.repeat(size)
     scores = {
         step.key: score_rows(step.scorer, repeated, completions, failed) for step in task.scoring
     }
     scores = apply_actions(task.actions, repeated, completions, scores, num_trials=size)
-    if chunk.left_out is None:
+    if not chunk.skipped:
         return scores
     length = len(chunk.samples) * size
-    return {key: table.fail_all(length, chunk.left_out) for key, table in scores.items()}
+    return {key: table.spread(rows, length, chunk.reason) for key, table in scores.items()}

@@ -358,7 +358,7 @@ def evaluate_rows(  # noqa: PLR0913 - each says another thing about the rows
         if results and results[0].is_failing:
             is_stopped = True
         if is_stopped:
-            chunks = (replace(chunk, left_out=STOPPED_EARLY) for chunk in stage)
+            chunks = (chunk.leave_out(STOPPED_EARLY) for chunk in stage)
         for result in engine.map(work, chunks, spread=job.spread):
             tables.write_part("completions", len(results), result.completions)
             tables.write_part("scores", len(results), result.scores)

@@ -146,10 +146,24 @@ def read_questions(chunk: Chunk) -> list[str]:
     return [str(row["question"]) for row in chunk.samples.load().rows()]
 
 
-def test_a_part_of_a_chunk_keeps_places_and_wrong_rows() -> None:
-    """Each row, and each row that is wrong, is in one of the parts."""
-    chunk = make_chunk()
-    first, second = chunk.cut(0, 3), chunk.cut(3, 5)
+def test_parts_are_the_chunk_for_trial() -> None:
+    """Each row, and each row that is wrong, is in one of the parts; what comes of them is not kept.
+
+    The search for a row ends with it: a single one is one part, however many are wanted.
+    """
+    parts = make_chunk().split(2)
+    first, second = parts
     assert (read_questions(first), first.offset, first.failed) == (["5", "6", "7"], 5, ())
     assert (read_questions(second), second.offset, second.failed) == (["8", "9"], 8, (1,))
-    assert (first.index, second.index) == (1, 1)
+    assert [part.index for part in parts] == [1, 1]
+    single = [read_questions(part) for part in make_chunk().split(64)]
+    assert single == [["5"], ["6"], ["7"], ["8"], ["9"]]
+    (row,) = make_chunk().cut(2, 3).split(2)
+    assert read_questions(row) == ["7"]
+
+
+def test_rows_that_are_withheld_are_left_out() -> None:
+    """They keep their places."""
+    chunk = make_chunk()
+    result = chunk.skip([chunk.cut(0, 1), chunk.cut(2, 3)])
+    assert (result.skipped, result.left, result.failed) == ((0, 2), [1, 3, 4], (4,))

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import importlib
 import operator
 import os
+import pickle
 import subprocess
 import sys
 import time
@@ -12,8 +14,8 @@ from typing import get_args
 
 import pytest
 
-from answerkey.engines import Spread, open_engine
-from answerkey.engines.local import count_cores, map_processes
+from answerkey.engines import Spread, local, open_engine
+from answerkey.engines.local import count_cores, find_deadly_rows, map_processes
 from answerkey.errors import DataError, EngineError, Place, raise_all
 
 SPREADS: tuple[Spread, ...] = get_args(Spread)
@@ -105,6 +107,55 @@ def test_a_worker_that_dies_is_told(
     """It is E602, never a broken pipe for what it has not read; no other one is left behind."""
     with pytest.raises(EngineError, match=r"E602.*a worker process ended: exit code 3"):
         list(map_processes(function, chunks, 2))
+
+
+DEADLY = """
+import os
+from dataclasses import dataclass
+
+@dataclass(frozen=True)
+class Numbers:
+    start: int
+    stop: int
+    log: str
+
+    def split(self, count):
+        step = max(1, -(-(self.stop - self.start) // count))
+        starts = range(self.start, self.stop, step)
+        return [Numbers(one, min(one + step, self.stop), self.log) for one in starts]
+
+def add(chunk):
+    with open(chunk.log, "a") as stream:
+        print(os.getpid(), chunk.start, chunk.stop, file=stream)
+    with open(chunk.log) as stream:
+        tries = stream.read().count(" 20 21\\n")
+    numbers = range(chunk.start, chunk.stop)
+    if 17 in numbers or (20 in numbers and tries < 2):
+        os.kill(os.getpid(), 9)
+    raise ValueError("an error ends no process")
+"""
+
+
+def test_rows_that_end_their_process_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One process tries part after part, and is started again for a part that ended it and, twice,
+    its row.
+
+    A row that did once did by chance. If much of the chunk does, the rows are not to blame.
+    """
+    (tmp_path / "deadly_numbers.py").write_text(DEADLY)
+    monkeypatch.syspath_prepend(tmp_path)
+    numbers = importlib.import_module("deadly_numbers")
+    function, log = pickle.dumps(numbers.add), tmp_path / "log"
+    result = find_deadly_rows(function, numbers.Numbers(0, 1_600, str(log)))
+    assert [(one.start, one.stop) for one in result] == [(17, 18)]
+    lines = [line.split() for line in log.read_text().splitlines()]
+    assert len({process for process, *_ in lines}) == 1 + 2 + 1 + 1
+    assert len(lines) == 64 + 25 + 1 + 1
+    monkeypatch.setattr(local, "MOST_STRETCHES", 0)
+    with pytest.raises(EngineError, match=r"E602.*more than 0 stretches"):
+        find_deadly_rows(function, numbers.Numbers(16, 19, str(log)))
 
 
 SCRIPT = """

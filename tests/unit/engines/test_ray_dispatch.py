@@ -4,6 +4,7 @@ cores.
 
 from __future__ import annotations
 
+import logging
 import operator
 import pickle
 from collections import Counter
@@ -52,6 +53,7 @@ class Task:
 
     given: tuple[Any, ...]
     chunk: Any
+    is_search: bool
     left: int = 1
     answer: bytes | RayError | None = None
 
@@ -73,6 +75,7 @@ class FakeRay:
         self.busy: list[int] = []
         self.pending: list[int] = []
         self.tries: Counter[Any] = Counter()
+        self.found: list[Any] = []
         self.ticks: Callable[[Any], int] = lambda _: 1
         self.fail: Callable[[Task], RayError | None] = lambda _: None
         self.change: Callable[[int], int | None] = lambda _: None
@@ -132,8 +135,10 @@ class FakeRay:
         self.tasks.remove(task)
         if failure is not None:
             task.answer = failure
+        elif task.is_search:
+            task.answer = pickle.dumps(("value", self.found))
         else:
-            task.answer = answer_chunk(*task.given)
+            task.answer = answer_chunk(*task.given, is_search=False)
 
 
 @dataclass
@@ -143,10 +148,10 @@ class FakeFunction:
     ray: FakeRay
     function: Callable[..., bytes]
 
-    def remote(self, version: str, function: bytes, chunk: bytes) -> Task:
+    def remote(self, version: str, function: bytes, chunk: bytes, *, is_search: bool) -> Task:
         """Hand in a task."""
         read = pickle.loads(chunk)  # noqa: S301 - our own
-        task = Task((version, function, chunk), read)
+        task = Task((version, function, chunk), read, is_search)
         task.left = self.ray.ticks(task.chunk)
         self.ray.tries[task.chunk] += 1
         self.ray.tasks.append(task)
@@ -274,10 +279,71 @@ def test_a_worker_killed_by_chance_costs_a_try() -> None:
     assert run(ray, range(6)) == [0, 10, 20, 30, 40, 50]
 
 
-def test_a_node_with_another_version_does_nothing() -> None:
+@dataclass(frozen=True)
+class Rows:
+    """A chunk that can be searched."""
+
+    numbers: tuple[int, ...]
+
+    def skip(self, rows: Sequence[int]) -> Rows:
+        """Return the others."""
+        return Rows(tuple(number for number in self.numbers if number not in rows))
+
+
+def sum_rows(chunk: Rows) -> int:
+    """Return the sum."""
+    return sum(chunk.numbers)
+
+
+def test_rows_that_end_workers_are_searched_for_while_others_are_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """After two workers the chunk is searched, then done without them.
+
+    The file with Ray's words is named.
+    """
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    ray, bad = FakeRay(2), Rows((1, 2, 3))
+    ray.found = [2]
+    ray.fail = lambda task: (
+        WorkerCrashedError() if task.chunk == bad and not task.is_search else None
+    )
+    ray.ticks = lambda chunk: 5 if chunk == bad and ray.tries[bad] == 2 else 1
+    with caplog.at_level(logging.WARNING):
+        result = run(ray, [bad, *(Rows((number,)) for number in range(20))], sum_rows)
+    assert result == [4, *range(20)]
+    assert ray.tries[bad] == 3
+    assert set(ray.busy[:11]) == {2}
+    assert caplog.messages == ["rows that end their worker are FAILED (ENDED_WORKER): 1"]
+
+
+@pytest.mark.parametrize(("deaths", "tries"), [(2, 4), (99, 4)])
+def test_a_chunk_in_which_no_row_is_to_blame_has_one_more_try(
+    deaths: int, tries: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then it is done, or given up; a search that is cut off is begun again."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    ray, bad = FakeRay(2), Rows((1, 2))
+
+    def fail(task: Task) -> RayError | None:
+        if task.is_search:
+            return NodeDiedError() if ray.tries[bad] == 3 else None
+        return WorkerCrashedError() if ray.tries[bad] <= deaths else None
+
+    ray.fail = fail
+    if deaths == 2:
+        assert run(ray, [bad], sum_rows) == [3]
+    else:
+        with pytest.raises(EngineError, match="no row of it did alone"):
+            run(ray, [bad], sum_rows)
+    assert ray.tries[bad] == tries + 1
+
+
+@pytest.mark.parametrize("is_search", [False, True])
+def test_a_node_with_another_version_does_nothing(*, is_search: bool) -> None:
     """The answer says so."""
     with pytest.raises(EngineError, match=r"E601.*a node has answerkey"):
-        ray_engine.open_far_answer(answer_chunk("0.0.1", b"", b""))
+        ray_engine.open_far_answer(answer_chunk("0.0.1", b"", b"", is_search=is_search))
 
 
 def test_a_node_without_a_package_says_so() -> None:
@@ -286,4 +352,13 @@ def test_a_node_without_a_package_says_so() -> None:
     with pytest.raises(
         EngineError, match=r"E601.*cannot load the work: No module named '_operatox'"
     ):
-        ray_engine.open_far_answer(answer_chunk(__version__, function, pickle.dumps(1)))
+        ray_engine.open_far_answer(
+            answer_chunk(__version__, function, pickle.dumps(1), is_search=False)
+        )
+
+
+def test_the_answer_to_a_search_is_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that were found in a process of its own."""
+    monkeypatch.setattr(ray_engine, "find_deadly_rows", lambda function, chunk: [function, chunk])
+    answer = answer_chunk(__version__, b"f", pickle.dumps(7), is_search=True)
+    assert ray_engine.open_far_answer(answer) == [b"f", 7]

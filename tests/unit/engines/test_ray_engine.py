@@ -8,6 +8,7 @@ import signal
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -51,30 +52,56 @@ def test_our_cluster_keeps_to_loopback(engine: Engine) -> None:
     assert {one for one in result if not one.startswith(LOOPBACK)} == set()
 
 
-def test_a_worker_killed_by_chance_costs_a_try_and_order_is_kept(
+def test_chunks_come_in_order_without_rows_that_end_workers(
     engine: RayEngine,
     tmp_path: Path,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """What Ray says of it is logged.
+    """All other rows of their chunk, and all other chunks, are done.
 
-    Work that stays alone, and a function that cannot be sent, is done here.
+    What Ray says of it is logged. A worker that is killed by chance costs a try. Work that stays
+    alone, and a function that cannot be sent, is done here.
     """
-    function = partial(end_once, str(tmp_path / "once"))
-    assert list(engine.map(function, [5, 0, 7], spread="apart")) == [5, 0, 7]
-    assert (tmp_path / "once").exists()
-    printed = capfd.readouterr()
-    assert "(raylet)" not in printed.out + printed.err
+    chunks = [Numbers(0, 5, once=str(tmp_path / "once")), Numbers(5, 9), Numbers(9, 11)]
+    result = list(engine.map(partial(sum_numbers, frozenset({6})), chunks, spread="apart"))
+    assert result == [(10, ()), (5 + 7 + 8, (6,)), (19, ())]
+    said = capfd.readouterr()
+    assert "(raylet)" not in said.out + said.err
     assert list(engine.map(os.getsid, [0])) == [os.getsid(0)]
     assert list(engine.map(lambda _: os.getpid(), [0, 1], spread="apart")) == [os.getpid()] * 2
 
 
-def end_once(file: str, number: int) -> int:
-    """Return the number; the first time that it is 0, end the process."""
-    if number == 0 and not Path(file).exists():
-        Path(file).touch()
+@dataclass(frozen=True)
+class Numbers:
+    """Consecutive numbers, some of which may be withheld.
+
+    The process is ended once at a file `once`.
+    """
+
+    start: int
+    stop: int
+    skipped: tuple[int, ...] = ()
+    once: str | None = None
+
+    def split(self, count: int) -> list[Numbers]:
+        """Return single numbers."""
+        assert count >= self.stop - self.start
+        return [Numbers(number, number + 1) for number in range(self.start, self.stop)]
+
+    def skip(self, rows: Sequence[Numbers]) -> Numbers:
+        """Return the same without some."""
+        return Numbers(self.start, self.stop, tuple(sorted(row.start for row in rows)))
+
+
+def sum_numbers(deadly: frozenset[int], chunk: Numbers) -> tuple[int, tuple[int, ...]]:
+    """Return the sum; end the process at a deadly number."""
+    numbers = set(range(chunk.start, chunk.stop)).difference(chunk.skipped)
+    is_first = chunk.once is not None and not Path(chunk.once).exists()
+    if is_first:
+        Path(str(chunk.once)).touch()
+    if is_first or numbers & deadly:
         os.kill(os.getpid(), signal.SIGKILL)
-    return number
+    return sum(numbers), chunk.skipped
 
 
 #: 127.0.0.1 as /proc writes it, by itself and as an IPv6 address.

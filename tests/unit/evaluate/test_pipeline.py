@@ -248,9 +248,14 @@ def work(chunk: Chunk, prepared: Job) -> pl.DataFrame:
     return result.scores.unnest(prepared.task.main_step.key)
 
 
-def test_a_chunk_that_is_left_out_is_failed() -> None:
-    """Each of its rows is there once, in its place."""
+@pytest.mark.parametrize("skipped", [(1,), (0, 3), (0, 1, 2, 3)])
+def test_skipped_rows_are_failed_and_change_no_other(skipped: tuple[int, ...]) -> None:
+    """Each row is there once, in its place; the others are judged as ever."""
     prepared, chunk = cut()
-    whole, scores = work(chunk, prepared), work(replace(chunk, left_out="STOPPED_EARLY"), prepared)
-    assert scores["sample_id"].to_list() == whole["sample_id"].to_list()
-    assert set(scores.select("status", "reason").rows()) == {("FAILED", "STOPPED_EARLY")}
+    whole, found = work(chunk, prepared), work(replace(chunk, skipped=skipped), prepared)
+    left = [row for row in range(4) if row not in skipped]
+    assert found["sample_id"].to_list() == whole["sample_id"].to_list()
+    assert found[left].rows() == whole[left].rows()
+    assert set(found[list(skipped)].select("status", "reason").rows()) == {
+        ("FAILED", "ENDED_WORKER")
+    }

@@ -17,11 +17,18 @@ def make_scores(values: list[float]) -> Scores:
     return build_table(scores, {"score": pl.Float64()}, {"twice": pl.Float64()})
 
 
-def test_rows_that_are_left_out_are_failed_with_all_fields() -> None:
-    """Each is FAILED for the reason, without values."""
+def test_spread_table_has_failed_rows_between() -> None:
+    """Rows stand where they belong.
+
+    Those between are FAILED, without values and with all fields.
+    """
+    spread = make_scores([0.5, 1.0]).spread([0, 2], 4, "BAD_ROW")
     missing = Score(ScoreStatus.FAILED, "BAD_ROW", {"score": None}, {"twice": None})
-    assert list(make_scores([0.5]).fail_all(2, "BAD_ROW").rows()) == [missing, missing]
-    assert list(make_scores([]).fail_all(1, "BAD_ROW").rows()) == [missing]
+    scored = [
+        Score(ScoreStatus.SCORED, None, {"score": one}, {"twice": 2 * one}) for one in (0.5, 1.0)
+    ]
+    assert list(spread.rows()) == [scored[0], missing, scored[1], missing]
+    assert (spread.count(ScoreStatus.SCORED), spread.count(ScoreStatus.FAILED)) == (2, 2)
 
 
 def test_value_comes_before_metadata_of_the_same_name() -> None:

@@ -19,10 +19,8 @@ from answerkey.importers.logs import Log, LogFile, LogReader, Record
 from answerkey.models.responses import fail, read_message
 from answerkey.types import Completion
 
-_STATES, _STATS, _SPEC, _TOTALS = "scenario_state", "per_instance_stats", "run_spec", "stats"
-_FILE = re.compile(
-    rf"(?P<name>.*/)?(?P<part>{_STATES}|{_STATS}|{_SPEC}|{_TOTALS})\.json(\.gz|\.zst)?"
-)
+_STATES, _STATS, _SPEC = "scenario_state", "per_instance_stats", "run_spec"
+_FILE = re.compile(rf"(?P<name>.*/)?(?P<part>{_STATES}|{_STATS}|{_SPEC})\.json(\.gz|\.zst)?")
 #: Statistics that say whether an answer is right, the usual first.
 _METRICS = ("exact_match", "quasi_exact_match", "prefix_exact_match", "quasi_prefix_exact_match")
 _MODEL = re.compile(r"[:,]model=([^,]+)")
@@ -105,10 +103,7 @@ def _read_run(log: Log, title: str, files: dict[str, LogFile]) -> Iterator[Recor
     if altered:
         log.notice(f"`{title}`: {altered} questions with altered wording are left aside")
     judged = sum(map(_is_counted, verdicts))
-    total = _count_instances(log, files[_TOTALS]) if _TOTALS in files else None
-    if total is not None:
-        log.compare_count(present, total, f"`{_TOTALS}.json`")
-    elif judged > present:
+    if judged > present:
         log.compare_count(present, judged, f"`{_STATS}.json`")
 
 
@@ -120,19 +115,6 @@ def _name_state(value: Json, identity: str | None) -> Name:
 def _is_counted(name: Name) -> bool:
     """Return whether it is a question with the first choice of worked examples."""
     return name[1] == 0
-
-
-def _count_instances(log: Log, file: LogFile) -> int | None:
-    """Return how many questions as they are, in all splits, a run states.
-
-    None where it states none.
-    """
-    counts = []
-    for row in log.read_whole(file).list():
-        is_altered = row.get("name", "perturbation") is not None
-        if row.text("name", "name") == "num_instances" and not is_altered:
-            counts.append(row.number("mean") or 0.0)
-    return round(sum(counts)) if counts else None
 
 
 def _read_verdicts(log: Log, file: LogFile) -> dict[Name, float | None]:

@@ -276,16 +276,7 @@ class EveryEvalEverReader(LogReader):
 
     kind = "every_eval_ever"
     title = "every_eval_ever rows"
-    row_keys = ({"schema_version", "evaluation_id", "sample_id", "answer_attribution"},)
-
-    @classmethod
-    def recognises(cls, preview: LogPreview) -> bool:
-        """Return whether the first line has what every row must have, or its files the usual
-        names.
-        """
-        is_named = any(name.endswith("_samples.jsonl") for name in preview.names)
-        has_keys = preview.mentions("schema_version", "evaluation_id")
-        return (is_named and has_keys) or super().recognises(preview)
+    head_keys = ({"schema_version", "evaluation_id"},)
 
     def read(self, log: Log) -> Iterator[Record]:
         """Yield a record for each reply; a file is a task."""

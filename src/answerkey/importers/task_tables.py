@@ -75,7 +75,6 @@ class ImportedTask:
                 "score": description.score,
                 "judged": self.judged,
                 "mean": self.their_mean,
-                "reported": description.reported,
             },
         }
 

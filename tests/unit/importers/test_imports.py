@@ -51,7 +51,7 @@ def test_an_import_says_what_it_holds(desk: Desk) -> None:
     assert (content["kind"], content["samples"]) == ("plain", 2)
     (task,) = content["tasks"]
     assert task["completions"] == {"OK": 2}
-    assert task["theirs"] == {"score": "score", "judged": 2, "mean": 1.0, "reported": {}}
+    assert task["theirs"] == {"score": "score", "judged": 2, "mean": 1.0}
 
 
 def test_a_folder_that_holds_something_is_left_alone(desk: Desk) -> None:

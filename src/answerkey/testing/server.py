@@ -76,10 +76,6 @@ def break_connection(request: BaseRequest, *, is_reset: bool = True) -> Response
     return Response()
 
 
-#: Where the counts are read over HTTP; such a request is not counted itself.
-COUNTS_PATH = "/asked"
-
-
 @dataclass
 class RequestHandler:
     """Answers requests; lives on the server's event loop."""
@@ -93,8 +89,6 @@ class RequestHandler:
 
     async def handle(self, request: BaseRequest) -> StreamResponse:
         """Answer one request, whatever it is."""
-        if request.path == COUNTS_PATH:
-            return web.json_response(self.asked.as_json())
         raw = b""
         if request.content_type != "multipart/form-data":
             raw = await request.content.read()

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 from aiohttp import BodyPartReader, web
 
 from answerkey.testing import Asked, Behaviour, TestServer
-from answerkey.testing.apis import CHAT, encode, find_style
+from answerkey.testing.apis import CHAT, encode, find_style, write_error
 from answerkey.testing.replies import NoAnswerError, find_reply
 from answerkey.testing.server import RequestHandler, refuse
 from answerkey.types import Draws
@@ -223,7 +223,7 @@ class BatchHandler(RequestHandler):
         try:
             answer = self._batches.answer(request.method, parts, body or {}, self.behaviour)
         except (KeyError, TypeError):
-            return refuse(CHAT, 400, "the batch does not have the form of its API")
+            return refuse(400, "the batch does not have the form of its API")
         if answer is None:
             return await super().answer_other(request, body)
         if isinstance(answer, bytes):
@@ -237,11 +237,11 @@ class BatchHandler(RequestHandler):
         fault = self.behaviour.choose_fault(digest, attempt)
         if fault is not None and fault.isdecimal():
             self.asked.count(self.asked.faults, fault)
-            return int(fault), style.write_error("error", "server_error")
+            return int(fault), write_error("error", "server_error")
         try:
             return 200, style.write(body, find_reply(self.answers, messages))
         except NoAnswerError as error:
-            return 400, style.write_error(str(error), "bad_request")
+            return 400, write_error(str(error), "bad_request")
 
 
 async def _read_upload(request: web.BaseRequest) -> bytes:

@@ -36,7 +36,7 @@ from answerkey.models.responses import Body, Messages
 from answerkey.models.retry import HttpReply, HttpRequest, NoReply
 from answerkey.models.store import CallStore
 from answerkey.testing import Reply
-from answerkey.testing.apis import find_style
+from answerkey.testing.apis import find_style, write_error
 from answerkey.types import Completion, CompletionStatus
 
 KEY = "sk-canary-0123456789"
@@ -69,7 +69,7 @@ def echo(path: str, body: Mapping[str, Any]) -> tuple[int, object]:
     assert style is not None
     text = str(style.read(body)[-1]["content"])
     if "x" in text:
-        return 400, style.write_error("no x, please", "invalid_request_error")
+        return 400, write_error("no x, please", "invalid_request_error")
     return 200, style.write(body, Reply(text.upper())) | USAGE[style.path]
 
 

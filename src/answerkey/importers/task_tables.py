@@ -223,11 +223,7 @@ class TaskTables:
         expected = task.description.expected
         if expected is not None and expected > task.samples:
             log.notice(f"{start}the log has {task.samples} of {expected} samples")
-        unlabelled = self.counts["questions"] - self.counts["choices"]
-        if unlabelled and self.counts["choices"]:
-            message = f"{start}{unlabelled} of {self.counts['questions']} questions have no choices"
-            log.notice(message, "they cannot be scored as they are")
-        elif unlabelled:
+        if task.has_questions and not self.counts["choices"]:
             consequence = "replies are compared as texts"
             if guessed:
                 consequence = f"taken to be {listing(guessed)}, by the truths"

@@ -26,7 +26,7 @@ from answerkey._version import __version__
 from answerkey.models.calls import Limits
 from answerkey.models.providers import Connection
 from answerkey.models.proxy import find_proxy_for_key, open_tls_context
-from answerkey.models.responses import get_field, has_too_many_parts, list_entries
+from answerkey.models.responses import get_field, list_entries
 from answerkey.models.retry import HttpReply, HttpRequest, NoReply, NoReplyKind
 
 if TYPE_CHECKING:
@@ -272,8 +272,6 @@ async def list_models(connection: Connection, client: HttpClient, *, seconds: fl
     request = HttpRequest(None, "GET", url, max_bytes=_MEGABYTE)
     came = await client.send(request, seconds=seconds)
     if isinstance(came, NoReply) or came.status != _FINAL:
-        return []
-    if has_too_many_parts(came.body):
         return []
     try:
         answer = json.loads(came.body)

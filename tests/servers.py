@@ -1,6 +1,6 @@
 """Where a text arrived; and the test server with files and batches: upload, create, poll, fetch.
 
-All are kept in the form that OpenAI has; `_show` writes the forms of Anthropic and Gemini.
+All are kept in the form that OpenAI has; `_show` writes that of Anthropic.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 from aiohttp import BodyPartReader, web
 
 from answerkey.testing import Asked, Behaviour, TestServer
-from answerkey.testing.apis import CHAT, encode, find_style
+from answerkey.testing.apis import CHAT, encode, find_style, write_error
 from answerkey.testing.replies import NoAnswerError, find_reply
 from answerkey.testing.server import RequestHandler, refuse
 from answerkey.types import Draws
@@ -24,8 +24,6 @@ from answerkey.types import Draws
 Serve = Callable[[str, Mapping[str, Any]], tuple[int, object]]
 _CREATED, _GOOD = 1_700_000_000, 200
 _UNDER_WAY = frozenset({"validating", "in_progress"})
-_GEMINI_STATES = {"validating": "PENDING", "in_progress": "RUNNING", "completed": "SUCCEEDED"}
-_GEMINI_COUNTS = {"total": "request", "completed": "successfulRequest", "failed": "failedRequest"}
 _ANTHROPIC_ENDS = {"batch_expired": "expired", "batch_cancelled": "canceled"}
 
 
@@ -47,8 +45,8 @@ class BatchStore:
     serve: Serve
     files: dict[str, bytes] = field(default_factory=dict)
     batches: dict[str, dict[str, Any]] = field(default_factory=dict)
-    #: Of the batches of Gemini and Anthropic, how they are named and when they were made.
-    _made: dict[str, tuple[str | None, str]] = field(default_factory=dict)
+    #: When the batches of Anthropic were made.
+    _made: dict[str, str] = field(default_factory=dict)
     _polls: Counter[str] = field(default_factory=Counter)
 
     def add_file(self, content: bytes) -> dict[str, object]:
@@ -73,10 +71,8 @@ class BatchStore:
             case [*_, "batches", key] if key in self.batches:
                 self._poll(self.batches[key], behaviour)
                 return self._show(key)
-            case [*before, "batches"]:
+            case [*_, "batches"]:
                 batches = [self._show(key) for key in reversed(self.batches)]
-                if "v1beta" in before:
-                    return {"operations": batches}
                 return {"object": "list", "data": batches, "has_more": False}
         return None
 
@@ -85,11 +81,7 @@ class BatchStore:
         match parts:
             case [*_, "messages", "batches"]:
                 entries = {entry["custom_id"]: entry["params"] for entry in body["requests"]}
-                return self._create_over("/v1/messages", entries, None)
-            case [*_, "models", name] if name.endswith(":batchGenerateContent"):
-                requests = body["batch"]["inputConfig"]["requests"]["requests"]
-                entries = {entry["metadata"]["key"]: entry["request"] for entry in requests}
-                return self._create_over(":generateContent", entries, body["batch"]["displayName"])
+                return self._create_over("/v1/messages", entries)
             case [*_, "batches"] if body.get("input_file_id") in self.files:
                 return self._create(body)
         return None
@@ -110,35 +102,19 @@ class BatchStore:
         }
         return self.batches[key]
 
-    def _create_over(self, url: str, bodies: Mapping[str, Any], name: str | None) -> dict[str, Any]:
+    def _create_over(self, url: str, bodies: Mapping[str, Any]) -> dict[str, Any]:
         """Return a new batch over these bodies."""
         lines = [{"custom_id": key, "url": url, "body": body} for key, body in bodies.items()]
         batch = self._create({"input_file_id": self.add_file(_join_lines(lines))["id"]})
         batch["request_counts"]["total"] = len(bodies)
-        self._made[batch["id"]] = name, datetime.now(UTC).isoformat()
+        self._made[batch["id"]] = datetime.now(UTC).isoformat()
         return self._show(batch["id"])
 
     def _show(self, key: str) -> dict[str, Any]:
         """Return a batch as its API shows it."""
-        batch = self.batches[key]
         if key not in self._made:
-            return batch
-        name, made_at = self._made[key]
-        if name is None:
-            return self._show_anthropic(key, made_at)
-        status = _GEMINI_STATES.get(batch["status"], batch["status"].upper())
-        counts = batch["request_counts"].items()
-        stats = {f"{_GEMINI_COUNTS[kind]}Count": str(count) for kind, count in counts}
-        about = {"displayName": name, "state": f"BATCH_STATE_{status}", "batchStats": stats}
-        shown = {"name": f"batches/{key}", "metadata": about}
-        if batch["status"] in _UNDER_WAY:
-            return shown
-        if status != "SUCCEEDED":
-            error = {"code": 1, "message": f"the batch is {status}"}
-            return {**shown, "done": True, "error": error}
-        answers = [_write_gemini_answer(result) for result in self._list_results(key)]
-        response = {"inlinedResponses": {"inlinedResponses": answers}}
-        return {**shown, "done": True, "response": response}
+            return self.batches[key]
+        return self._show_anthropic(key, self._made[key])
 
     def _show_anthropic(self, key: str, made_at: str) -> dict[str, Any]:
         counts = Counter(result["result"]["type"] for result in self._list_results(key))
@@ -223,15 +199,6 @@ def _end_line(line: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "errored", "error": answer["body"]}
 
 
-def _write_gemini_answer(line: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what became of a call as Gemini writes it."""
-    about = {"metadata": {"key": line["custom_id"]}}
-    result = line["result"]
-    if result["type"] == "errored":
-        return {**about, "error": result["error"]["error"]}
-    return {**about, "response": result["message"]}
-
-
 def _write_line(key: str, answer: object, error: object) -> dict[str, Any]:
     return {"id": f"batch_req_{key}", "custom_id": key, "response": answer, "error": error}
 
@@ -256,7 +223,7 @@ class BatchHandler(RequestHandler):
         try:
             answer = self._batches.answer(request.method, parts, body or {}, self.behaviour)
         except (KeyError, TypeError):
-            return refuse(CHAT, 400, "the batch does not have the form of its API")
+            return refuse(400, "the batch does not have the form of its API")
         if answer is None:
             return await super().answer_other(request, body)
         if isinstance(answer, bytes):
@@ -270,11 +237,11 @@ class BatchHandler(RequestHandler):
         fault = self.behaviour.choose_fault(digest, attempt)
         if fault is not None and fault.isdecimal():
             self.asked.count(self.asked.faults, fault)
-            return int(fault), style.write_error("error", "server_error")
+            return int(fault), write_error("error", "server_error")
         try:
             return 200, style.write(body, find_reply(self.answers, messages))
         except NoAnswerError as error:
-            return 400, style.write_error(str(error), "bad_request")
+            return 400, write_error(str(error), "bad_request")
 
 
 async def _read_upload(request: web.BaseRequest) -> bytes:

@@ -120,7 +120,7 @@ def cache_command(console: Console, *, clear: bool) -> None:
     from answerkey.models.cache import clear_cache, default_cache_file, list_caches
     from answerkey.text import draw_table, line
 
-    caches = list_caches(())
+    caches = list_caches()
     if clear:
         caches = [cache for cache in caches if cache.is_clearable and (cache.entries or cache.size)]
         for cache in caches:

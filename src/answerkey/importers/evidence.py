@@ -34,9 +34,6 @@ class EvidenceReader(LogReader):
             before = log.seen
             rows = log.elements(evidence.get("samples"))
             yield from log.convert(file, rows, lambda row: self._read_sample(log, row))
-            for metrics in evidence.list("metrics"):
-                if metrics.text("scorer_key") == self._scorer:
-                    log.description.reported |= metrics.numbers("values")
             total = evidence.count("failures", "num_total")
             log.compare_count(log.seen - before, total, "`failures.num_total`")
 

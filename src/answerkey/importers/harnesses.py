@@ -15,7 +15,6 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from answerkey.datasets.options import list_values
 from answerkey.datasets.rows import iterate_blocks
 from answerkey.datasets.tables import load_table
 from answerkey.errors import listing
@@ -174,9 +173,6 @@ class LmEvalReader(LogReader):
         present = log.present - rows.skipped
         effective = result.count("n-samples", task, "effective")
         log.compare_count(present, effective, f"`results_{time}.json`")
-        score = str(log.description.score)
-        reported = result.number("results", task, score)
-        log.description.reported = {} if reported is None else {score: reported}
 
 
 class _LmEvalRows:
@@ -387,15 +383,11 @@ _LIGHTEVAL_METRICS = (
     "pem",
 )
 _COLUMNS = frozenset({"doc", "metric", "model_response"})
-_FLAT_COLUMNS = frozenset({"full_prompt", "predictions"})
 _BLOCK = 2_048
 
 
 class LightevalReader(LogReader):
-    """Reads `details_<task>|<shots>_<time>.parquet` of lighteval.
-
-    Its columns are `doc`, `metric` and `model_response`; older releases had flat ones.
-    """
+    """Reads `details_<task>|<shots>_<time>.parquet` of lighteval."""
 
     kind = "lighteval"
     title = "lighteval details"
@@ -437,9 +429,7 @@ def _iterate_details(log: Log, file: LogFile) -> Iterator[Json]:
         return
     with log.guard(file):
         rows = load_table(path, by_trial=True).rows
-        columns = set(rows.columns)
-        is_known = columns >= _COLUMNS or columns >= _FLAT_COLUMNS
-        if not is_known:
+        if not _COLUMNS.issubset(rows.columns):
             names = listing(sorted(_COLUMNS))
             raise DamagedError(f"it has not got the columns {names}")
         number = 0
@@ -453,8 +443,6 @@ def _iterate_details(log: Log, file: LogFile) -> Iterator[Json]:
 def _read_details(log: Log, row: Json) -> list[Record]:
     """Return the records of a row."""
     cells = Json(to_json_values(row.object()))
-    if "doc" not in cells.object():
-        cells = _nest_columns(cells)
     doc = cells.at("doc")
     metrics = cells.at("metric")
     response = cells.at("model_response")
@@ -482,29 +470,6 @@ def _read_details(log: Log, row: Json) -> list[Record]:
         replies,
         their_score=metrics.number(description.score),
         their_answer=answer,
-    )
-
-
-def _nest_columns(cells: Json) -> Json:
-    """Return a row with flat columns as newer releases write it."""
-    predictions = cells.get("predictions")
-    values = []
-    for value in list_values(predictions) or [predictions]:
-        # A log-probability stands alone, or before whether it was the greedy choice.
-        if isinstance(value, list) and value:
-            value = value[0]  # noqa: PLW2901 - the log-probability alone
-        values.append(value)
-    has_text = any(isinstance(value, str) for value in values)
-    kind = "text" if has_text or len(values) < _FEWEST else "logprobs"
-    prompt = cells.get("full_prompt")
-    doc = cells.pick("choices", "gold_index")
-    doc["query"] = cells.get("example") or prompt
-    return Json(
-        {
-            "doc": doc,
-            "metric": cells.get("metrics"),
-            "model_response": {"input": prompt, kind: values},
-        }
     )
 
 

@@ -19,13 +19,11 @@ from answerkey.importers.logs import Log, LogFile, LogReader, Record
 from answerkey.models.responses import fail, read_message
 from answerkey.types import Completion
 
-_STATES, _STATS, _SPEC, _TOTALS = "scenario_state", "per_instance_stats", "run_spec", "stats"
-_FILE = re.compile(
-    rf"(?P<name>.*/)?(?P<part>{_STATES}|{_STATS}|{_SPEC}|{_TOTALS})\.json(\.gz|\.zst)?"
-)
+_STATES, _STATS = "scenario_state", "per_instance_stats"
+_FILE = re.compile(rf"(?P<name>.*/)?(?P<part>{_STATES}|{_STATS})\.json(\.gz|\.zst)?")
 #: Statistics that say whether an answer is right, the usual first.
 _METRICS = ("exact_match", "quasi_exact_match", "prefix_exact_match", "quasi_prefix_exact_match")
-_MODEL = re.compile(r"[:,]model=([^,]+)")
+_MODEL = re.compile(r"[:,]model=[^,]+")
 #: The id of a question, and which choice of worked examples stood before it.
 Name = tuple[str | None, int]
 
@@ -39,10 +37,7 @@ class HelmReader(LogReader):
 
     def read(self, log: Log) -> Iterator[Record]:
         """Yield a record for each question and each choice of worked examples."""
-        runs = _find_runs(log)
-        models = {_find_model(log, folder, files) for folder, files in runs}
-        log.name_model(filter(None, models))
-        for folder, files in runs:
+        for folder, files in _find_runs(log):
             name = _MODEL.sub("", PurePosixPath(folder).name or folder)
             title = name.partition(",model")[0] or "HELM"
             if log.begin_task(title):
@@ -63,16 +58,6 @@ def _find_runs(log: Log) -> list[tuple[str, dict[str, LogFile]]]:
     return runs
 
 
-def _find_model(log: Log, folder: str, files: dict[str, LogFile]) -> str | None:
-    """Return the model that the run's description names, or its folder."""
-    if _SPEC in files:
-        model = log.read_whole(files[_SPEC]).text("adapter_spec", "model")
-        if model:
-            return model
-    match = _MODEL.search(folder)
-    return match[1].rstrip("/") if match else None
-
-
 def _read_run(log: Log, title: str, files: dict[str, LogFile]) -> Iterator[Record]:
     """Yield the records of a run, and compare their number with what its other files state."""
     verdicts: dict[Name, float | None] = {}
@@ -82,7 +67,7 @@ def _read_run(log: Log, title: str, files: dict[str, LogFile]) -> Iterator[Recor
         log.notice(f"`{title}` has no `{_STATS}.json`: their verdicts are not known")
     document = log.read_whole(files[_STATES])
     adapter = document.at("adapter_spec")
-    log.description.model = log.description.model or adapter.text("model")
+    log.name_model(filter(None, {log.description.model, adapter.text("model")}))
     method = adapter.text("method") or ""
     states = []
     for state in log.elements(document.get("request_states")):
@@ -105,10 +90,7 @@ def _read_run(log: Log, title: str, files: dict[str, LogFile]) -> Iterator[Recor
     if altered:
         log.notice(f"`{title}`: {altered} questions with altered wording are left aside")
     judged = sum(map(_is_counted, verdicts))
-    total = _count_instances(log, files[_TOTALS]) if _TOTALS in files else None
-    if total is not None:
-        log.compare_count(present, total, f"`{_TOTALS}.json`")
-    elif judged > present:
+    if judged > present:
         log.compare_count(present, judged, f"`{_STATS}.json`")
 
 
@@ -120,19 +102,6 @@ def _name_state(value: Json, identity: str | None) -> Name:
 def _is_counted(name: Name) -> bool:
     """Return whether it is a question with the first choice of worked examples."""
     return name[1] == 0
-
-
-def _count_instances(log: Log, file: LogFile) -> int | None:
-    """Return how many questions as they are, in all splits, a run states.
-
-    None where it states none.
-    """
-    counts = []
-    for row in log.read_whole(file).list():
-        is_altered = row.get("name", "perturbation") is not None
-        if row.text("name", "name") == "num_instances" and not is_altered:
-            counts.append(row.number("mean") or 0.0)
-    return round(sum(counts)) if counts else None
 
 
 def _read_verdicts(log: Log, file: LogFile) -> dict[Name, float | None]:

@@ -113,12 +113,6 @@ def _read_head(log: Log, head: Json) -> str | None:
     if isinstance(ids, list):
         description.expected = len(ids)
     description.score = _choose_score(log, head)
-    for score in head.list("results", "scores"):
-        if score.text("name") == description.score and not description.reported:
-            values = {}
-            for name, metric in score.object("metrics").items():
-                values[name] = Json(metric).get("value")
-            description.reported = Json(values).numbers()
     return description.score
 
 

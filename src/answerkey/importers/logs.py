@@ -71,15 +71,13 @@ class ImportOptions:
 class LogDescription:
     """What a log says of one task as a whole.
 
-    `score` is the name of the imported verdict. `reported` are numbers that the tool itself gives
-    for all samples, `expected` how many samples it was to have. With `last_wins` a sample that is
-    there twice was written anew.
+    `score` is the name of the imported verdict, `expected` how many samples the log was to have.
+    With `last_wins` a sample that is there twice was written anew.
     """
 
     task: str | None = None
     model: str | None = None
     score: str | None = None
-    reported: dict[str, float] = field(default_factory=dict)
     expected: int | None = None
     last_wins: bool = False
 

@@ -144,18 +144,12 @@ class MmluProReader(LogReader):
         name = log.path.name.partition(".json")[0].removesuffix(".zip")
         if name.startswith(_START):  # the number of examples is no part of the model's name
             log.description.model = _SHOTS.sub("", name.removeprefix(_START))
-        unread = 0
         files = [file for file in log.files() if _is_list(file)]
         if not files:
             raise log.make_error("E201", f"`{log.path}` holds no list of rows")
         for file in files:
             rows = log.elements(log.read_whole(file).value)
-            for record in log.convert(file, rows, _read_mmlu_pro):
-                unread += record.completion is None or record.completion.their_score is None
-                yield record
-        if unread:
-            hint = "MMLU-Pro guesses at random there; such a guess is no verdict"
-            log.notice(f"in {unread} replies their pattern read nothing", hint)
+            yield from log.convert(file, rows, _read_mmlu_pro)
 
 
 def _is_list(file: LogFile) -> bool:
@@ -276,16 +270,7 @@ class EveryEvalEverReader(LogReader):
 
     kind = "every_eval_ever"
     title = "every_eval_ever rows"
-    row_keys = ({"schema_version", "evaluation_id", "sample_id", "answer_attribution"},)
-
-    @classmethod
-    def recognises(cls, preview: LogPreview) -> bool:
-        """Return whether the first line has what every row must have, or its files the usual
-        names.
-        """
-        is_named = any(name.endswith("_samples.jsonl") for name in preview.names)
-        has_keys = preview.mentions("schema_version", "evaluation_id")
-        return (is_named and has_keys) or super().recognises(preview)
+    head_keys = ({"schema_version", "evaluation_id"},)
 
     def read(self, log: Log) -> Iterator[Record]:
         """Yield a record for each reply; a file is a task."""

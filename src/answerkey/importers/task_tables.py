@@ -75,7 +75,6 @@ class ImportedTask:
                 "score": description.score,
                 "judged": self.judged,
                 "mean": self.their_mean,
-                "reported": description.reported,
             },
         }
 
@@ -85,14 +84,12 @@ class TaskTables:
     """Writes the records of a task as they come, and counts what they hold.
 
     The first question of a sample counts, and the last completion of a trial. `counts` has the
-    number of `questions` and `completions`, and of those with `choices`, `options`, a truth that is
-    none of their choices (`foreign`), or a `ranking`; `foreign_truth` describes the first.
+    number of `questions` and `completions`, and of those with `choices`, `options` or a `ranking`.
     """
 
     folder: Path
     task: ImportedTask
     counts: Counter[str] = field(default_factory=Counter)
-    foreign_truth: str = ""
     _samples: dict[str, None] = field(default_factory=dict)
     _trials: list[int] = field(default_factory=list)
     _missing: int = 0
@@ -154,11 +151,6 @@ class TaskTables:
         self.counts["options"] += bool(question.options)
         if len(self._truths) < _TRUTHS:
             self._truths.add(question.truth)
-        if question.choices and question.truth not in question.choices:
-            self.counts["foreign"] += 1
-            choices = list(question.choices)
-            truth = f"ground truth {question.truth!r} is not among the choices {choices}"
-            self.foreign_truth = self.foreign_truth or f"sample `{sample_id}`: {truth}"
 
     def _count_completion(self, sample_id: str, completion: Completion) -> None:
         key = (sample_id, completion.trial)
@@ -231,15 +223,7 @@ class TaskTables:
         expected = task.description.expected
         if expected is not None and expected > task.samples:
             log.notice(f"{start}the log has {task.samples} of {expected} samples")
-        if self.counts["foreign"]:
-            count = f"{self.counts['foreign']} questions would be refused"
-            hint = "`answerkey run` with `--allow-failed N` leaves up to N such rows out"
-            log.notice(f"{start}{count}: {self.foreign_truth}", hint)
-        unlabelled = self.counts["questions"] - self.counts["choices"]
-        if unlabelled and self.counts["choices"]:
-            message = f"{start}{unlabelled} of {self.counts['questions']} questions have no choices"
-            log.notice(message, "they cannot be scored as they are")
-        elif unlabelled:
+        if task.has_questions and not self.counts["choices"]:
             consequence = "replies are compared as texts"
             if guessed:
                 consequence = f"taken to be {listing(guessed)}, by the truths"

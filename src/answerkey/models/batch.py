@@ -4,7 +4,7 @@ calls ──► reserved ──► lines ──► written down ──► batch 
 
 What is under way is written down before the endpoint begins to work on it. So whoever comes later,
 after a sudden death as well, collects it instead of handing it in again. What differs between
-OpenAI, Anthropic and Gemini is in `BatchApi` and its two subclasses.
+OpenAI and Anthropic is in `BatchApi` and its subclass.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -24,7 +23,6 @@ from urllib.parse import quote, urlsplit
 from answerkey.errors import AnswerkeyError, SolverError, hide_secrets
 from answerkey.models.batch_lines import (
     ANTHROPIC_LINES,
-    GEMINI_LINES,
     OPENAI_LINES,
     SILENCE,
     dig,
@@ -54,6 +52,7 @@ from answerkey.models.responses import (
     Body,
     fail,
     find_complaint,
+    get_field,
     list_entries,
     read_body,
     read_count,
@@ -77,7 +76,7 @@ from answerkey.types import Completion
 ENDPOINT = "/v1/chat/completions"
 #: In how much time the endpoint is to be done; the only choice that there is.
 WINDOW = "24h"
-OVER = frozenset({"completed", "failed", "expired", "cancelled", "ended", "succeeded"})
+OVER = frozenset({"completed", "failed", "expired", "cancelled", "ended"})
 UNMENTIONED = "the batch says nothing of this call"
 #: Clocks may differ by so many seconds.
 CLOCK_SECONDS = 600.0
@@ -87,15 +86,11 @@ GIVE_UP_HINT = (
 )
 #: What the endpoint shows of a batch or a file, or says in a line: JSON.
 Shown = Mapping[str, Any]
-#: Where values are in it: names with dots between them.
-Paths = tuple[str, ...]
 #: The names in the address of a file.
 Path = tuple[str, ...]
 #: The lines of calls, by their keys.
 Lines = dict[str, bytes]
 _GONE = frozenset({"status 404", "status 410", "too_large"})
-#: What is not part of the path that files and batches are below.
-_ENDPOINT_END = re.compile(rf"({CHAT_PATH}|/models/[^/]*)$")
 #: What can stand in a path: not nothing, nor one or two dots.
 _ID = re.compile(r"(?!\.{1,2}$).{1,512}", re.DOTALL)
 
@@ -125,10 +120,7 @@ class Refused(Exception):  # noqa: N818 - the caller decides whether it is an er
 
 @dataclass(frozen=True)
 class BatchState:
-    """What the endpoint says of a batch.
-
-    `files` are the paths of its output, `lines` the output itself where it comes with the batch.
-    """
+    """What the endpoint says of a batch; `files` are the paths of its output."""
 
     batch: str
     status: str
@@ -136,7 +128,6 @@ class BatchState:
     total: int = 0
     errors: object = None
     files: Sequence[Path] = ()
-    lines: Sequence[object] = ()
 
     @property
     def is_over(self) -> bool:
@@ -152,14 +143,10 @@ class BatchApi:
     (no answer in spite of all attempts).
     """
 
-    limits = BatchLimits()
-    #: The field of a list that holds the batches.
-    listed = "data"
-    #: Where a batch has its name, its status and its counts.
-    id_path = "id"
-    status_path = "status"
-    done_paths: Paths = ("request_counts.completed", "request_counts.failed")
-    total_paths: Paths = ("request_counts.total",)
+    #: Where a batch has its status, and the counts of calls that are done.
+    status_name = "status"
+    done_names: tuple[str, ...] = ("completed", "failed")
+    total_names: tuple[str, ...] = ("total",)
     line_form = OPENAI_LINES
 
     def __init__(self, client: ModelClient, limits: BatchLimits) -> None:
@@ -226,17 +213,14 @@ class BatchApi:
 
     def read_state(self, shown: Shown) -> BatchState:
         """Return what a batch says of itself."""
-        name = str(dig(shown, self.id_path) or "")
-        status = str(dig(shown, self.status_path) or "")
         errors = dig(shown, "errors.data") or shown.get("errors")
         return BatchState(
-            name.removeprefix("batches/"),
-            status.removeprefix("BATCH_STATE_").lower(),
-            _sum_counts(shown, self.done_paths),
-            _sum_counts(shown, self.total_paths),
+            str(shown.get("id") or ""),
+            str(shown.get(self.status_name) or "").lower(),
+            _sum_counts(shown, self.done_names),
+            _sum_counts(shown, self.total_names),
             errors or shown.get("error"),
             self.list_files(shown),
-            list_entries(dig(shown, "response.inlinedResponses.inlinedResponses")),
         )
 
     async def create(self, submitted: Submitted, content: bytes | None) -> BatchState:
@@ -286,7 +270,7 @@ class BatchApi:
         except Refused:
             return None
         page = json.loads(body)
-        for batch in list_entries(page.get(self.listed)):
+        for batch in list_entries(page.get("data")):
             if isinstance(batch, Mapping) and self._is_ours(batch, submitted):
                 return json.dumps(batch).encode()
         return None
@@ -336,7 +320,7 @@ class BatchApi:
     ) -> Completion:
         """Return an empty completion for a file, or for a JSON object; else why it is none.
 
-        A batch that failed, or was cancelled, has an `error` without being one.
+        A batch that failed may have an `error` without being one.
         """
         if status in ANSWERED and (is_file or b"metadata" in body):
             return Completion("")
@@ -376,7 +360,7 @@ class BatchApi:
 
     def _locate(self, *names: str) -> str:
         parts = urlsplit(self._connection.url)
-        path = _ENDPOINT_END.sub("", parts.path)
+        path = parts.path.removesuffix(CHAT_PATH)
         for name in names:
             path += f"/{quote(name, safe='')}"
         return parts._replace(path=path, fragment="").geturl()
@@ -389,14 +373,9 @@ class AnthropicBatches(BatchApi):
     known by when it was made and by its number of calls.
     """
 
-    status_path = "processing_status"
-    done_paths: Paths = (
-        "request_counts.succeeded",
-        "request_counts.errored",
-        "request_counts.canceled",
-        "request_counts.expired",
-    )
-    total_paths: Paths = (*done_paths, "request_counts.processing")
+    status_name = "processing_status"
+    done_names = ("succeeded", "errored", "canceled", "expired")
+    total_names = (*done_names, "processing")
     line_form = ANTHROPIC_LINES
 
     @staticmethod
@@ -414,13 +393,10 @@ class AnthropicBatches(BatchApi):
         """Return a name for lines that are sent with the batch; it tells when."""
         return f"answerkey-{self._client.endpoint.clock.wall():.0f}-{token_hex(8)}"
 
-    def _order(self, file: str, content: bytes | None) -> HttpRequest:
+    def _order(self, _file: str, content: bytes | None) -> HttpRequest:
         if content is None:
             raise Refused("it is not there")
         entries = content.strip().replace(b"\n", b",")
-        return self._put(file, entries)
-
-    def _put(self, _file: str, entries: bytes) -> HttpRequest:
         return HttpRequest(b'{"requests":[%b]}' % entries, url=self._locate("batches"))
 
     def _is_ours(self, listed: Shown, submitted: Submitted) -> bool:
@@ -436,55 +412,18 @@ class AnthropicBatches(BatchApi):
         return is_new and state.total == len(submitted.keys)
 
 
-class GeminiBatches(AnthropicBatches):
-    """Batches of Gemini: all calls in one request, named by us.
-
-    What is over holds its answers itself.
-    """
-
-    limits = BatchLimits(max_bytes=18 * MEGABYTE)
-    listed = "operations"
-    id_path = "name"
-    status_path = "metadata.state"
-    done_paths: Paths = (
-        "metadata.batchStats.successfulRequestCount",
-        "metadata.batchStats.failedRequestCount",
-    )
-    total_paths: Paths = ("metadata.batchStats.requestCount",)
-    line_form = GEMINI_LINES
-
-    @staticmethod
-    def write_line(key: str, body: object) -> Body:
-        """Return the entry of a call."""
-        return {"request": body, "metadata": {"key": key}}
-
-    def _put(self, file: str, entries: bytes) -> HttpRequest:
-        order = b'{"batch":{"displayName":"%b","inputConfig":{"requests":{"requests":[%b]}}}}'
-        url = self._connection.url.replace(":generateContent", ":batchGenerateContent")
-        body = order % (file.encode(), entries)
-        return HttpRequest(body, url=url)
-
-    def _is_ours(self, listed: Shown, submitted: Submitted) -> bool:
-        return bool(dig(listed, "metadata.displayName") == submitted.file)
-
-
 def find_batch_api(connection: Connection) -> type[BatchApi]:
     """Return how the API of a connection does batches."""
     if connection.api.name == "anthropic":
         return AnthropicBatches
-    if connection.api.name == "gemini":
-        return GeminiBatches
     return BatchApi
 
 
-def _sum_counts(shown: Shown, paths: Paths) -> int:
-    """Return the sum of some counts, which Gemini writes as texts."""
+def _sum_counts(shown: Shown, names: Sequence[str]) -> int:
+    """Return the sum of some counts of a batch."""
     total = 0
-    for path in paths:
-        count = dig(shown, path)
-        if isinstance(count, str) and count.isdecimal():
-            count = int(count)
-        total += read_count(count) or 0
+    for name in names:
+        total += read_count(dig(shown, f"request_counts.{name}")) or 0
     return total
 
 
@@ -528,18 +467,13 @@ def read_lines(content: bytes, connection: Connection) -> Iterator[tuple[str, Co
 
     Never raises. A line that cannot be read names no call.
     """
-    for line in content.split(b"\n"):
-        with suppress(ValueError, RecursionError):
-            yield from read_entries([json.loads(line)], connection)
-
-
-def read_entries(
-    entries: Iterable[object], connection: Connection
-) -> Iterator[tuple[str, Completion]]:
-    """Yield key and completion of each entry of an output that names a call."""
     form = find_batch_api(connection).line_form
-    for entry in entries:
-        key = dig(entry, form.key)
+    for line in content.split(b"\n"):
+        try:
+            entry = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        key = get_field(entry, "custom_id")
         if isinstance(key, str):
             yield key, read_line(entry, form, connection.read)
 
@@ -728,7 +662,7 @@ class BatchRound(Round):
 
         An answer, which comes first, wins over an error of the same call.
         """
-        completions = dict(read_entries(state.lines, self._connection))
+        completions: Answers = {}
         for file in state.files:
             try:
                 content = await self._api.download(file)
@@ -793,7 +727,7 @@ class BatchClient(ModelClient):
     ) -> None:
         super().__init__(connection, settings)
         self.book = book
-        self.batch_limits = batch_limits or find_batch_api(connection).limits
+        self.batch_limits = batch_limits or BatchLimits()
 
     def start_round(self, calls: Calls) -> BatchRound:
         """Return the calls as they are made in batches."""

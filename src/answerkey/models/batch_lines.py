@@ -22,11 +22,8 @@ _OK = 200
 
 @dataclass(frozen=True)
 class LineForm:
-    """Where a line has the key of its call, and the answer with its status, or the error: names
-    with dots between them.
-    """
+    """Where a line has the answer with its status, or the error: names with dots between them."""
 
-    key: str = "custom_id"
     body: str = "response.body"
     status: str = "response.status_code"
     error: str = "error"
@@ -34,7 +31,6 @@ class LineForm:
 
 OPENAI_LINES = LineForm()
 ANTHROPIC_LINES = LineForm(body="result.message", error="result.error")
-GEMINI_LINES = LineForm(key="metadata.key", body="response")
 
 
 def dig(value: Any, path: str) -> Any:  # noqa: ANN401 - JSON

@@ -21,12 +21,9 @@ from answerkey.models.calls import Answers, Calls, FinishedCalls
 from answerkey.models.config import CachePolicy
 from answerkey.models.store import SUFFIXES, CallStore, remove_store
 from answerkey.text import format_count
-from answerkey.types import CompletionStatus, Notice, read_limit
+from answerkey.types import CompletionStatus, Notice
 
-#: The environment may say how large the cache may be, in gigabytes, or `off`.
-VARIABLE = "ANSWERKEY_CALL_CACHE"
-DEFAULT_BYTES = 10 * 10**9
-_CLEAR_HINT = "`answerkey cache clear calls` deletes a damaged cache"
+_CLEAR_HINT = "`answerkey cache --clear` deletes a damaged cache"
 
 
 def default_cache_file() -> Path:
@@ -40,26 +37,16 @@ class CallCache:
     neither.
 
     Safe for threads, and for several processes at once. A cache that cannot be used is as if it
-    were empty. It has at most `limit` bytes, and with a limit of 0 it is not used.
+    were empty.
     """
 
-    def __init__(
-        self,
-        policy: CachePolicy,
-        file: Path | None = None,
-        limit: int | None = None,
-    ) -> None:
-        """Take the file and the limit of the user where none is given; nothing is opened yet."""
+    def __init__(self, policy: CachePolicy, file: Path | None = None) -> None:
+        """Take the file of the user where none is given; nothing is opened yet."""
         policies = get_args(CachePolicy)
         if policy not in policies:
             hint = suggest(policy, policies) or f"policies: {listing(policies)}"
             raise SpecError("E119", f"unknown cache policy {policy!r}", hint=hint)
-        if limit is None:
-            limit = read_limit(VARIABLE, DEFAULT_BYTES)
         self.policy = policy
-        if limit == 0:
-            self.policy = "no-cache"
-        self.limit = limit
         self.file = file or default_cache_file()
         self._store: CallStore | None = None
         self._failure: Notice | None = None
@@ -112,7 +99,6 @@ class CallCache:
             return
         with self._opened() as store:
             store.write(answered, replaces=True)
-            store.shrink(self.limit)
 
     def measure(self) -> tuple[int, int]:
         """Return how many bytes the cache takes on disk, and how many entries it has."""
@@ -246,33 +232,23 @@ _KEPT_FOLDER = "runs"
 
 @dataclass(frozen=True)
 class CacheUse:
-    """What a cache takes: bytes on disk, entries, and how many bytes it may have, if that is
-    limited.
-    """
+    """What a cache takes: bytes on disk, and entries."""
 
     name: str
     holds: str
     path: Path
     size: int
     entries: int
-    limit: int | None = None
     is_clearable: bool = True
 
 
-def list_caches(names: Collection[str] = ()) -> list[CacheUse]:
-    """Return the caches of the user, or those of some names; E119 for a name that there is not.
-
-    Links are not followed.
-    """
+def list_caches() -> list[CacheUse]:
+    """Return the caches of the user; links are not followed."""
     home = default_cache_file().parent
-    uses = {"calls": _measure_calls()}
+    uses = [_measure_calls()]
     for name in _FOLDERS:
-        uses[name] = _measure_folder(home, name)
-    for name in names:
-        if name not in uses:
-            hint = suggest(name, ["clear", *uses]) or f"caches: {listing(uses)}"
-            raise SpecError("E119", f"there is no cache `{name}`", hint=hint)
-    return [uses[name] for name in uses if not names or name in names]
+        uses.append(_measure_folder(home, name))
+    return uses
 
 
 def _measure_calls() -> CacheUse:
@@ -284,7 +260,6 @@ def _measure_calls() -> CacheUse:
             calls.file,
             size,
             entries,
-            limit=calls.limit,
             is_clearable=not calls.file.is_symlink(),
         )
 

@@ -7,14 +7,13 @@ calls ──► known to the journal? ──► Round ──► EndpointState (c
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import logging
 import threading
 import weakref
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from answerkey.errors import AnswerkeyError, raise_if_interrupted
@@ -57,8 +56,6 @@ WRITE_SECONDS = 1.0
 GATHER_SECONDS = 0.002
 #: The pause between two waits for the disk, which slow down the calls.
 SETTLE_SECONDS = 0.05
-#: So many new objects make the garbage collector look for garbage while calls are made.
-GARBAGE_THRESHOLD = 50_000
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -205,20 +202,19 @@ class Round:
         self._http = self._client.start_http()
         concurrency = self._endpoint.concurrency
         try:
-            with collect_garbage_rarely():
-                for _ in self._calls[: 2 * concurrency.cap]:
-                    worker = asyncio.create_task(self._work())
-                    worker.add_done_callback(self._note_end)
-                    self._workers.add(worker)
-                if self._workers:
-                    await asyncio.wait(self._workers)
-                # Answered in the last moment; or the ledger has failed, and is tried again.
-                if self._timer is not None:
-                    self._timer.cancel()
-                self._store()
-                self._is_over.set()
-                if self._settling is not None:
-                    await self._settling
+            for _ in self._calls[: 2 * concurrency.cap]:
+                worker = asyncio.create_task(self._work())
+                worker.add_done_callback(self._note_end)
+                self._workers.add(worker)
+            if self._workers:
+                await asyncio.wait(self._workers)
+            # Answered in the last moment; or the ledger has failed, and is tried again.
+            if self._timer is not None:
+                self._timer.cancel()
+            self._store()
+            self._is_over.set()
+            if self._settling is not None:
+                await self._settling
         finally:
             concurrency.reset()
         if self._reason is not None:
@@ -401,24 +397,6 @@ class Round:
             watch(event)
         except AnswerkeyError as error:
             self.stop(error)
-
-
-@contextmanager
-def collect_garbage_rarely() -> Iterator[None]:
-    """Let the garbage collector look less often.
-
-    Hundreds of requests under way are many objects, none of them garbage; looking through them
-    again and again is an eighth of all work.
-    """
-    first, *older = gc.get_threshold()
-    if not 0 < first < GARBAGE_THRESHOLD:
-        yield
-        return
-    gc.set_threshold(GARBAGE_THRESHOLD, *older)
-    try:
-        yield
-    finally:
-        gc.set_threshold(first, *older)
 
 
 class Background:

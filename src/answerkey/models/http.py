@@ -26,7 +26,7 @@ from answerkey._version import __version__
 from answerkey.models.calls import Limits
 from answerkey.models.providers import Connection
 from answerkey.models.proxy import find_proxy_for_key, open_tls_context
-from answerkey.models.responses import get_field, has_too_many_parts, list_entries
+from answerkey.models.responses import get_field, list_entries
 from answerkey.models.retry import HttpReply, HttpRequest, NoReply, NoReplyKind
 
 if TYPE_CHECKING:
@@ -273,8 +273,6 @@ async def list_models(connection: Connection, client: HttpClient, *, seconds: fl
     came = await client.send(request, seconds=seconds)
     if isinstance(came, NoReply) or came.status != _FINAL:
         return []
-    if has_too_many_parts(came.body):
-        return []
     try:
         answer = json.loads(came.body)
     except (ValueError, RecursionError):
@@ -288,20 +286,22 @@ async def list_models(connection: Connection, client: HttpClient, *, seconds: fl
 
 
 #: Why there is no whole reply, in our words: a library's may hold addresses. The first fit counts.
-_REASONS: tuple[tuple[type[Exception], NoReplyKind, str], ...] = (
+_REASONS: tuple[tuple[type[Exception] | tuple[type[Exception], ...], NoReplyKind, str], ...] = (
     (aiohttp.ServerTimeoutError, "timeout", "{host} did not take the connection in time"),
     (TimeoutError, "timeout", "no whole reply from {host} within {seconds:g} s"),
     (EarlyReplyError, "unreadable", "{host} replied before the request was sent"),
     (MismatchedReplyError, "mismatched", "{host} sent more replies than there were requests"),
-    (aiohttp.InvalidURL, "address", "the address is not valid"),
-    (UnicodeError, "address", "the address is not valid"),
+    ((aiohttp.InvalidURL, UnicodeError), "address", "the address is not valid"),
     (
         aiohttp.ClientConnectorCertificateError,
         "certificate",
         "the certificate of {host} is not valid: {certificate}",
     ),
-    (aiohttp.ClientConnectorSSLError, "certificate", "{host} answers without TLS"),
-    (ssl.SSLError, "certificate", "{host} answers without TLS"),
+    (
+        (aiohttp.ClientConnectorSSLError, ssl.SSLError),
+        "certificate",
+        "{host} answers without TLS",
+    ),
     (
         aiohttp.ClientHttpProxyError,
         "connect",
@@ -309,8 +309,11 @@ _REASONS: tuple[tuple[type[Exception], NoReplyKind, str], ...] = (
     ),
     (aiohttp.ClientProxyConnectionError, "connect", "cannot connect to the proxy: {cause}"),
     (aiohttp.ClientConnectorError, "connect", "cannot connect to {host}: {cause}"),
-    (aiohttp.ClientResponseError, "unreadable", "{host} does not answer in HTTP"),
-    (ValueError, "unreadable", "{host} does not answer in HTTP"),
+    (
+        (aiohttp.ClientResponseError, ValueError),
+        "unreadable",
+        "{host} does not answer in HTTP",
+    ),
 )
 
 

@@ -54,11 +54,7 @@ AZURE_HOSTS = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.a
 DEFAULT_MAX_TOKENS = 4096
 CHAT_PATH = "/chat/completions"
 #: How the path of an endpoint ends whose API has batches.
-_BATCH_PATHS = {
-    "chat": CHAT_PATH,
-    "anthropic": "/messages",
-    "gemini": ":generateContent",
-}
+_BATCH_PATHS = {"chat": CHAT_PATH, "anthropic": "/messages"}
 #: Tokens for which a price is asked; few enough for the price of an ordinary request.
 _PRICED_TOKENS = 1000
 

@@ -30,12 +30,10 @@ VERSION = 4
 SUFFIXES = ("-wal", "-shm", "")
 #: Seconds to wait for another process that is writing.
 PATIENCE = 30.0
-#: How many rows are read, or deleted, before others have their turn.
+#: How many rows are read before others have their turn.
 BLOCK_ROWS = 5_000
 #: Pages are moved from the log to the file when it has this many. Asking waits until that is done.
 PAGES_IN_LOG = 4_000
-#: A store that is too large is left with this share of its limit.
-SHRINK_SHARE = 0.9
 #: SQLite's codes for a file that it cannot read. All its other errors are about writing.
 _DAMAGE = frozenset({sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 #: Not every system has the call that leaves out the times of the file.
@@ -89,12 +87,6 @@ _MEND = (
     f"INSERT INTO calls ({_COLUMNS}, checksum) SELECT * FROM intact ORDER BY rowid",  # noqa: S608 - constants
     "DROP TABLE intact",
 )
-#: A sixteenth of the calls, so that not many more are deleted than need be.
-_DELETE_OLDEST = f"""
-DELETE FROM calls WHERE place <= (
-    SELECT MIN(place) + MIN({BLOCK_ROWS}, (MAX(place) - MIN(place)) / 16) FROM calls
-)
-"""  # noqa: S608 - constants
 _LIST_USAGE = """
 SELECT task, purpose, source, sample_id, completion FROM calls WHERE COALESCE(task = ?, 1)
 """
@@ -346,18 +338,6 @@ class CallStore:
             source.backup(target)
             target.execute("PRAGMA journal_mode = DELETE")
 
-    def shrink(self, limit: int) -> None:
-        """Delete the oldest calls when the file takes more than so many bytes."""
-        with self._using():
-            if self._measure_used() > limit:
-                is_emptied = False
-                while self._measure_used() > SHRINK_SHARE * limit and not is_emptied:
-                    is_emptied = self._connection.execute(_DELETE_OLDEST).rowcount == 0
-            allowed = limit // self._ask("PRAGMA page_size")
-            pages = self._ask("PRAGMA page_count") - allowed
-            if pages > 0:  # `execute` would give back only one
-                self._connection.executescript(f"PRAGMA incremental_vacuum({pages})")
-
     def clear(self) -> None:
         """Delete all calls; other processes may go on using the file."""
         for statement in ("DELETE FROM calls", "VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
@@ -438,10 +418,6 @@ class CallStore:
         (number,) = self._connection.execute(statement).fetchone()
         return int(number)
 
-    def _measure_used(self) -> int:
-        pages = self._ask("PRAGMA page_count") - self._ask("PRAGMA freelist_count")
-        return pages * self._ask("PRAGMA page_size")
-
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         self._connection.execute("BEGIN IMMEDIATE")
@@ -504,8 +480,6 @@ def _connect(file: Path | str) -> sqlite3.Connection:
         for setup in (
             # A copy of a journal may come from a stranger.
             "PRAGMA trusted_schema = OFF",
-            # Deleted pages can be given back only if that is said before anything is written.
-            "PRAGMA auto_vacuum = INCREMENTAL",
             "PRAGMA journal_mode = WAL",
             # `sync` waits for the disk; SQLite itself does so before it moves pages to their file.
             "PRAGMA synchronous = NORMAL",

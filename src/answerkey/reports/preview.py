@@ -281,11 +281,7 @@ def _say_verdict(task: ImportedTask) -> str:
     verdict = f"`{about.score}`: " if about.score else ""
     if task.their_mean is not None:
         verdict += f"{format_percent(task.their_mean)} right, "
-    verdict += f"{task.judged} judged"
-    reported = [f"{name} {value:.6g}" for name, value in about.reported.items()]
-    if reported:
-        verdict += f"; the log reports {', '.join(reported[:3])}"
-    return verdict
+    return f"{verdict}{task.judged} judged"
 
 
 # ── prompts and completions in full

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
         Reply,
         Request,
         answer_by_hash,
-        read_config,
     )
     from answerkey.testing.server import TestServer
 
@@ -33,7 +32,6 @@ __all__ = [
     "Request",
     "TestServer",
     "answer_by_hash",
-    "read_config",
 ]
 
 

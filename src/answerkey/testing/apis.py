@@ -35,7 +35,6 @@ class Style:
     path: str
     read: Callable[[Body], Messages]
     write: Callable[[Body, Reply], Answer]
-    write_error: Callable[[str, str], object]
 
 
 def encode_reply(style: Style, body: Body, reply: Reply) -> tuple[bytes, str]:
@@ -45,8 +44,20 @@ def encode_reply(style: Style, body: Body, reply: Reply) -> tuple[bytes, str]:
     if reply.kind in RAW:
         return RAW[reply.kind]
     if reply.kind == "error_body":
-        return encode(style.write_error("the engine is overloaded", "server_error")), JSON
+        return encode(write_error("the engine is overloaded", "server_error")), JSON
     return encode(style.write(body, reply)), JSON
+
+
+def write_error(message: str, kind: str) -> Answer:
+    """Return an error with the fields that each of the APIs has."""
+    error = {
+        "message": message,
+        "type": kind,
+        "status": kind.upper(),
+        "param": None,
+        "code": None,
+    }
+    return {"type": "error", "error": error}
 
 
 def encode(value: object) -> bytes:
@@ -210,36 +221,12 @@ def _write_gemini(body: Body, reply: Reply) -> Answer:
     return {"candidates": [candidate], "usageMetadata": usage}
 
 
-def _write_openai_error(message: str, kind: str) -> object:
-    error = {
-        "message": message,
-        "type": kind,
-        "param": None,
-        "code": None,
-    }
-    return {"error": error}
-
-
-def _write_anthropic_error(message: str, kind: str) -> object:
-    error = {"type": kind, "message": message}
-    return {"type": "error", "error": error}
-
-
-def _write_gemini_error(message: str, kind: str) -> object:
-    error = {
-        "code": 500,
-        "message": message,
-        "status": kind.upper(),
-    }
-    return {"error": error}
-
-
-CHAT = Style("/chat/completions", _read_chat, _write_chat, _write_openai_error)
+CHAT = Style("/chat/completions", _read_chat, _write_chat)
 STYLES: tuple[Style, ...] = (
     CHAT,
-    Style("/completions", _read_text_prompt, _write_text, _write_openai_error),
-    Style("/messages", _read_anthropic, _write_anthropic, _write_anthropic_error),
-    Style(":generateContent", _read_gemini, _write_gemini, _write_gemini_error),
+    Style("/completions", _read_text_prompt, _write_text),
+    Style("/messages", _read_anthropic, _write_anthropic),
+    Style(":generateContent", _read_gemini, _write_gemini),
 )
 
 

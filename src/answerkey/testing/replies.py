@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, Literal, get_args
 
@@ -195,42 +195,6 @@ class Behaviour:
         return low + (high - low) * share
 
 
-def read_config(config: Any) -> tuple[Answers, Behaviour]:  # noqa: ANN401 - JSON
-    """Return answers and behaviour of a JSON object: fields of `Behaviour`, and `answers` or
-    `choices`.
-
-    `answers` is a text, a reply (an object with `kind`), or an object from prompt to text or reply;
-    `choices` is a list out of which each prompt gets one by its hash.
-    """
-    if not isinstance(config, Mapping):
-        raise TypeError("the settings must be a JSON object")
-    settings = dict(config)
-    choices = settings.pop("choices", None)
-    answers = settings.pop("answers", "A")
-    names = sorted(setting.name for setting in fields(Behaviour))
-    for name, value in settings.items():
-        if name not in names:
-            listed = ", ".join(names)
-            raise ValueError(f"unknown setting {name!r}; there are answers, choices, {listed}")
-        if isinstance(value, list):
-            settings[name] = tuple(value)
-    behaviour = Behaviour(**settings)
-    if choices:
-        return answer_by_hash(choices, seed=behaviour.seed), behaviour
-    if isinstance(answers, str) or "kind" in answers:
-        return _read_reply(answers), behaviour
-    by_prompt = {}
-    for prompt, answer in answers.items():
-        by_prompt[prompt] = _read_reply(answer)
-    return by_prompt, behaviour
-
-
-def _read_reply(value: Any) -> Answer:  # noqa: ANN401 - JSON
-    if isinstance(value, str):
-        return value
-    return Reply(**value)
-
-
 # What the server was asked.
 
 #: Headers that carry keys, as the providers name them.
@@ -294,12 +258,3 @@ class Asked:
             self.at_once -= 1
             self.answered += is_answer
             self.statuses[status] += 1
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the counts as plain values; requests and keys are left out."""
-        with self._lock:
-            counts = dict(vars(self))
-            for name in ("requests", "keys", "_lock"):
-                del counts[name]
-            counts["connections"] = len(self.connections)
-            return counts

@@ -25,7 +25,7 @@ from typing import Any, ClassVar, Self
 from aiohttp import web
 from aiohttp.web import BaseRequest, Response, StreamResponse
 
-from answerkey.testing.apis import CHAT, JSON, RAW, Style, encode, encode_reply, find_style
+from answerkey.testing.apis import JSON, RAW, Style, encode, encode_reply, find_style, write_error
 from answerkey.testing.replies import (
     KEY_HEADERS,
     Answers,
@@ -42,19 +42,18 @@ Body = Mapping[str, Any]
 
 
 def refuse(
-    style: Style,
     status: int,
     message: str = "",
     *,
     headers: dict[str, str] | None = None,
 ) -> Response:
-    """Return an error as the API writes it."""
+    """Return an error; without a message, with what its status means."""
     kind = "server_error"
     phrase = "error"
     with suppress(ValueError):
         kind = HTTPStatus(status).name.lower()
         phrase = HTTPStatus(status).phrase
-    error = encode(style.write_error(message or phrase, kind))
+    error = encode(write_error(message or phrase, kind))
     return Response(
         status=status,
         body=error,
@@ -76,10 +75,6 @@ def break_connection(request: BaseRequest, *, is_reset: bool = True) -> Response
     return Response()
 
 
-#: Where the counts are read over HTTP; such a request is not counted itself.
-COUNTS_PATH = "/asked"
-
-
 @dataclass
 class RequestHandler:
     """Answers requests; lives on the server's event loop."""
@@ -93,8 +88,6 @@ class RequestHandler:
 
     async def handle(self, request: BaseRequest) -> StreamResponse:
         """Answer one request, whatever it is."""
-        if request.path == COUNTS_PATH:
-            return web.json_response(self.asked.as_json())
         raw = b""
         if request.content_type != "multipart/form-data":
             raw = await request.content.read()
@@ -122,21 +115,21 @@ class RequestHandler:
         style = None
         if request.method == "POST":
             style = find_style(request.path)
-        refusal = self._refuse(request, style or CHAT)
+        refusal = self._refuse(request)
         if refusal is not None:
             return refusal, False
         if style is None:
             return await self.answer_other(request, body), False
         if body is None:
-            return refuse(style, 400, "the body is not a JSON object"), False
+            return refuse(400, "the body is not a JSON object"), False
         for name in self.behaviour.unknown_fields:
             if name in body:
-                return refuse(style, 400, f"unknown field {name!r}"), False
+                return refuse(400, f"unknown field {name!r}"), False
         digest, attempt, messages = self.count_prompt(request.path, style, body)
         try:
             reply = find_reply(self.answers, messages)
         except NoAnswerError as error:
-            return refuse(style, 400, str(error)), False
+            return refuse(400, str(error)), False
         delay = self.behaviour.choose_delay(digest) + reply.delay
         if delay > 0:
             await asyncio.sleep(delay)
@@ -144,7 +137,7 @@ class RequestHandler:
         fault = self.behaviour.choose_fault(digest, attempt)
         if fault is not None:
             self.asked.count(self.asked.faults, fault)
-            return await self._meet_fault(fault, request, style, content), False
+            return await self._meet_fault(fault, request, content), False
         response = Response(
             status=reply.status,
             body=content,
@@ -153,17 +146,17 @@ class RequestHandler:
         )
         return response, True
 
-    def _refuse(self, request: BaseRequest, style: Style) -> Response | None:
+    def _refuse(self, request: BaseRequest) -> Response | None:
         behaviour = self.behaviour
         keys = []
         for name in KEY_HEADERS:
             key = request.headers.get(name, "")
             keys.append(key.removeprefix("Bearer "))
         if behaviour.api_key is not None and behaviour.api_key not in keys:
-            return refuse(style, 401, "Incorrect API key provided")
+            return refuse(401, "Incorrect API key provided")
         most = behaviour.max_concurrent
         if most is not None and self.asked.at_once > most:
-            return refuse(style, 429, "too many requests at once")
+            return refuse(429, "too many requests at once")
         if behaviour.requests_per_minute is None:
             return None
         now = time.monotonic()
@@ -173,7 +166,7 @@ class RequestHandler:
         if len(self._recent) >= behaviour.requests_per_minute:
             wait = math.ceil(self._recent[0] - start)
             headers = {"Retry-After": str(wait)}
-            return refuse(style, 429, "rate limit", headers=headers)
+            return refuse(429, "rate limit", headers=headers)
         self._recent.append(now)
         return None
 
@@ -181,7 +174,6 @@ class RequestHandler:
         self,
         fault: str,
         request: BaseRequest,
-        style: Style,
         body: bytes,
     ) -> StreamResponse:
         """Answer a request with a fault in place of its body."""
@@ -205,7 +197,7 @@ class RequestHandler:
             pause = timedelta(seconds=self.behaviour.retry_after)
             moment = datetime.now(UTC) + pause
             headers["Retry-After"] = format_datetime(moment, usegmt=True)
-        return refuse(style, status, headers=headers)
+        return refuse(status, headers=headers)
 
     async def _stream_fault(
         self,
@@ -252,7 +244,7 @@ class RequestHandler:
         if request.path.endswith("/models"):
             models = [{"id": "test"}]
             return web.json_response({"object": "list", "data": models})
-        return refuse(CHAT, 404, f"there is nothing at {request.path}")
+        return refuse(404, f"there is nothing at {request.path}")
 
 
 def _parse(raw: bytes) -> Body | None:

@@ -280,7 +280,6 @@ def test_a_refused_key_ends_the_run(call: Call, server: BatchServer, words: list
 BATCHES = {
     "openai": "/v1/batches",
     "anthropic": "/v1/messages/batches",
-    "gemini": "/v1beta/batches",
 }
 
 
@@ -330,7 +329,6 @@ def test_a_batch_has_the_numbers_of_single_calls_and_costs_half(
     [
         *(("openai", one) for one in (signal.SIGKILL, signal.SIGINT, signal.SIGTERM)),
         ("anthropic", signal.SIGKILL),
-        ("gemini", signal.SIGINT),
     ],
 )
 def test_a_batch_under_way_is_collected_by_resume(

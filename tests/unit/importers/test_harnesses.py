@@ -171,7 +171,6 @@ def test_a_folder_of_a_run_holds_its_tasks_and_its_numbers(desk: Desk) -> None:
     result = desk.bring(desk.folder / "logs")
     told = [task.description for task in result.tasks]
     assert [(one.task, one.model) for one in told] == [("one", "some/model"), ("two", "some/model")]
-    assert [one.reported for one in told] == [{"exact_match,none": 1.0}, {}]
     assert desk.asked("sample_id", task="one") == ["one/0"]
     assert desk.said("sample_id", "completion", task="two") == [("two/0", "B.")]
     assert "1 files of earlier runs are left aside" in result.notices[0].message
@@ -312,18 +311,6 @@ def test_the_newest_files_of_each_task_are_read(desk: Desk) -> None:
     write(desk, [details("B")], "logs/details_arc_2026-01-02T00-00-00.parquet")
     result = desk.bring(desk.folder / "logs")
     assert result.notices[0].message == "1 files of earlier runs are left aside"
-    assert desk.said("completion") == ["B"]
-
-
-def test_flat_columns_of_older_releases_are_read(desk: Desk) -> None:
-    """By text, and by log-probability with whether it was the greedy choice."""
-    asked = {"full_prompt": "Which?", "choices": [" one", " two"], "gold_index": [1]}
-    old = {**asked, "metrics": {"acc": 0.0}, "predictions": ["two"]}
-    desk.bring(write(desk, [old], "details_x.parquet"))
-    assert (desk.asked("answer"), desk.said("completion")) == (["B"], ["two"])
-    desk.bring(
-        write(desk, [old | {"predictions": [[-2.0, 0.0], [-1.0, 1.0]]}], "details_y.parquet")
-    )
     assert desk.said("completion") == ["B"]
 
 

@@ -58,7 +58,6 @@ def write_run(
 ) -> Path:
     """Write the folder of a run."""
     spec = {"method": method, "model": model}
-    desk.json(f"{name}/run_spec.json", {"name": name, "adapter_spec": spec})
     desk.json(f"{name}/scenario_state.json", {"adapter_spec": spec, "request_states": states})
     if verdicts is not None:
         desk.json(f"{name}/per_instance_stats.json", verdicts)

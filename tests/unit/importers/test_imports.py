@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 import pytest
 
 import answerkey as ak
-from answerkey.errors import RunError, SpecError
+from answerkey.errors import DataError, RunError, SpecError
 from answerkey.importers import (
     READERS,
     Imported,
@@ -51,7 +51,7 @@ def test_an_import_says_what_it_holds(desk: Desk) -> None:
     assert (content["kind"], content["samples"]) == ("plain", 2)
     (task,) = content["tasks"]
     assert task["completions"] == {"OK": 2}
-    assert task["theirs"] == {"score": "score", "judged": 2, "mean": 1.0, "reported": {}}
+    assert task["theirs"] == {"score": "score", "judged": 2, "mean": 1.0}
 
 
 def test_a_folder_that_holds_something_is_left_alone(desk: Desk) -> None:
@@ -222,14 +222,14 @@ def test_a_row_that_no_table_would_take_is_refused(
     assert desk.bring(log, allow_failed="1").samples == 2
 
 
-def test_an_import_says_what_a_run_of_it_would_refuse(desk: Desk) -> None:
-    """How many truths are none of the choices, and the first of them."""
+def test_a_run_of_an_import_refuses_a_truth_that_is_no_choice(desk: Desk) -> None:
+    """E204 names the sample; the import itself takes it as the log has it."""
     rows = [{**ROWS[0], "id": str(number)} for number in range(30)]
-    assert desk.bring(desk.lines("fine.jsonl", rows)).notices == ()
-    for row in rows[:2]:
-        row["answer"] = "Z"
-    message = desk.bring(desk.lines("two.jsonl", rows)).notices[-1].message
-    assert message.startswith("2 questions would be refused: sample `0`: ground truth 'Z'")
+    rows[0]["answer"] = "Z"
+    assert desk.bring(desk.lines("one.jsonl", rows)).notices == ()
+    with pytest.raises(DataError, match="sample `0`: ground truth 'Z' is not among") as caught:
+        ak.run(desk.out, out=desk.folder / "run")
+    assert caught.value.code == "E204"
 
 
 def test_a_log_is_accepted_wherever_a_run_is(desk: Desk) -> None:

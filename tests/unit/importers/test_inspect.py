@@ -81,7 +81,7 @@ def test_an_archive_becomes_questions_completions_and_verdicts(desk: Desk, metho
     )
     told = result.tasks[0].description
     assert (told.task, told.model, told.score) == ("small", "openai/some-model", "choice")
-    assert (told.reported, result.notices) == ({"accuracy": 0.5}, ())
+    assert (result.tasks[0].their_mean, result.notices) == (1.0, ())
     assert desk.asked()[0] == {
         "sample_id": "1",
         "question": "Question 1?",

@@ -25,7 +25,6 @@ def test_logs_of_inspect_agree_with_our_verdicts(desk: Desk, name: str) -> None:
     """Its rule reads `ANSWER: C`, and so does ours; both say that C is wrong."""
     result = desk.bring(FOLDER / "inspect_logs" / f"{name}.eval")
     assert (result.kind, result.samples, result.tasks[0].their_mean) == ("inspect", 1, 0.0)
-    assert result.tasks[0].description.reported["accuracy"] == 0.0
     task = ak.run(result.folder, out=desk.folder / "run").tasks["mmlu_0_shot"]
     assert task.metrics["Accuracy"].value == 0.0
     assert (task.totals["theirs"]["compared"], task.totals["theirs"]["both_wrong"]) == (1, 1)

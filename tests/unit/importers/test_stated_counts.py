@@ -106,15 +106,9 @@ def test_an_inspect_log_with_fewer_samples_than_its_header_states_is_an_error(de
 
 
 def test_a_helm_run_is_held_to_its_statistics(desk: Desk) -> None:
-    """`stats.json` counts the instances of each split."""
-    states = [test_helm.state(1), test_helm.state(2)]
-    run = test_helm.write_run(desk, states, [test_helm.stats(1, 1.0)])
-    names = [{"name": "num_instances", "split": split} for split in ("test", "valid")]
-    altered = {"name": names[0] | {"perturbation": {"name": "typos"}}, "mean": 9.0}
-    desk.json(f"{run.name}/stats.json", [{"name": name, "mean": 2.0} for name in names] + [altered])
-    desk.refuse("`stats.json` states 4 samples, but the log holds 2", run)
-    (run / "stats.json").unlink()
-    test_helm.write_run(desk, states[:1], [test_helm.stats(1, 1.0), test_helm.stats(2, 0.0)])
+    """`per_instance_stats.json` names every instance."""
+    verdicts = [test_helm.stats(1, 1.0), test_helm.stats(2, 0.0)]
+    run = test_helm.write_run(desk, [test_helm.state(1)], verdicts)
     desk.refuse("`per_instance_stats.json` states 2 samples, but the log holds 1", run)
 
 

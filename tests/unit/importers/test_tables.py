@@ -160,7 +160,6 @@ def test_a_row_is_a_question_a_reply_and_a_reading(desk: Desk) -> None:
         0.5,
         "some-model",
     )
-    assert result.notices[0].message == "in 1 replies their pattern read nothing"
     original = {"question_id": 70, "answer": "C", "answer_index": 2, "cot_content": ""}
     assert desk.asked()[0] == {
         "sample_id": "70",

@@ -347,7 +347,7 @@ def check_inspect(desk: Desk, log: Path) -> None:
         {"OK": 16},
         16,
     )
-    assert result.tasks[0].their_mean == result.tasks[0].description.reported["accuracy"] == 0.375
+    assert result.tasks[0].their_mean == 0.375
     task = ak.run(result.folder, out=desk.folder / "run").tasks["numbers"]
     assert task.metrics["Accuracy"].value == 0.625
     theirs = task.totals["theirs"]
@@ -363,14 +363,14 @@ def check_lm_eval(desk: Desk, log: Path) -> None:
         "exact_match,strict",
         0.25,
     )
-    assert text.tasks[0].description.reported == {"exact_match,strict": 0.25}
     ran = ak.run(text.folder, out=desk.folder / "text run").tasks["made_text"]
     assert ran.metrics["Accuracy"].value == 0.625
     assert ran.totals["theirs"]["only_theirs"] == 0
     for score in ("acc,none", "acc_norm,none"):
         rank = desk.bring(next(log.glob("samples_made_rank_*")), score=score)
         mean = rank.tasks[0].their_mean
-        assert rank.tasks[0].description.reported == {score: mean}
+        numbers = json.loads(next(log.glob("results_*")).read_text())["results"]["made_rank"]
+        assert numbers[score] == mean
         task = ak.run(rank.folder, out=desk.folder / f"{score} run").tasks["made_rank"]
         assert task.metrics["Accuracy"].value == mean
         assert task.totals["theirs"]["compared"] == 8

@@ -23,10 +23,10 @@ from answerkey.models.batch import (
     BatchClient,
     BatchLimits,
     cut_files,
-    read_entries,
     read_lines,
     write_line,
 )
+from answerkey.models.batch_lines import OPENAI_LINES, read_line
 from answerkey.models.calls import BatchLeft, BatchSeen, Budget, Call, Event, Submitted, call_key
 from answerkey.models.config import Caller, Generation, Price
 from answerkey.models.connections import connect
@@ -36,11 +36,11 @@ from answerkey.models.responses import Body, Messages
 from answerkey.models.retry import HttpReply, HttpRequest, NoReply
 from answerkey.models.store import CallStore
 from answerkey.testing import Reply
-from answerkey.testing.apis import find_style
+from answerkey.testing.apis import find_style, write_error
 from answerkey.types import Completion, CompletionStatus
 
 KEY = "sk-canary-0123456789"
-APIS = ("openai", "anthropic", "gemini")
+APIS = ("openai", "anthropic")
 ERROR = CompletionStatus.ERROR
 Came = HttpReply | NoReply
 USAGE: dict[str, dict[str, object]] = {
@@ -48,7 +48,6 @@ USAGE: dict[str, dict[str, object]] = {
     "/messages": {
         "usage": {"input_tokens": 60, "cache_read_input_tokens": 40, "output_tokens": 10}
     },
-    ":generateContent": {"usageMetadata": {"promptTokenCount": 100, "candidatesTokenCount": 10}},
 }
 
 
@@ -70,7 +69,7 @@ def echo(path: str, body: Mapping[str, Any]) -> tuple[int, object]:
     assert style is not None
     text = str(style.read(body)[-1]["content"])
     if "x" in text:
-        return 400, style.write_error("no x, please", "invalid_request_error")
+        return 400, write_error("no x, please", "invalid_request_error")
     return 200, style.write(body, Reply(text.upper())) | USAGE[style.path]
 
 
@@ -224,25 +223,16 @@ def name_questions(count: int) -> list[str]:
 
 OPENAI = "https://api.openai.com/v1"
 ANTHROPIC = "https://api.anthropic.com/v1/messages/batches"
-GEMINI = "https://generativelanguage.googleapis.com/v1beta"
 MESSAGE = '"messages":[{"role":"user","content":"%s"}]'
 CHAT_LINE = (
     '{"custom_id":"%s","method":"POST","url":"/v1/chat/completions",'
     f'"body":{{"model":"m",{MESSAGE},"max_completion_tokens":10}}}}\n'
-)
-GEMINI_ENTRY = (
-    '{"metadata":{"key":"%s"},"request":{"contents":[{"role":"user","parts":[{"text":"%s"}]}],'
-    '"generationConfig":{"maxOutputTokens":10}}}'
 )
 ORDERS = {
     "openai": ("", CHAT_LINE),
     "anthropic": (
         '{"requests":[ENTRIES]}',
         f'{{"custom_id":"%s","params":{{"model":"m","max_tokens":10,{MESSAGE}}}}}',
-    ),
-    "gemini": (
-        '{"batch":{"displayName":"NAME","inputConfig":{"requests":{"requests":[ENTRIES]}}}}',
-        GEMINI_ENTRY,
     ),
 }
 PATHS = {
@@ -256,10 +246,6 @@ PATHS = {
         f"POST {ANTHROPIC}",
         *[f"GET {ANTHROPIC}/batch_1"] * 2,
         f"GET {ANTHROPIC}/batch_1/results",
-    ],
-    "gemini": [
-        f"POST {GEMINI}/models/m:batchGenerateContent",
-        *[f"GET {GEMINI}/batches/batch_1"] * 2,
     ],
 }
 
@@ -289,9 +275,7 @@ def test_what_is_sent_and_what_comes_back(api: str) -> None:
         assert desk.store.files["file-1"].decode() == "".join(entries)
     else:
         sent = json.loads(desk.sent[0][2] or b"")
-        name = sent["batch"]["displayName"] if api == "gemini" else ""
-        text = order.replace("ENTRIES", ",".join(entries)).replace("NAME", name)
-        assert sent == json.loads(text)
+        assert sent == json.loads(order.replace("ENTRIES", ",".join(entries)))
     assert kept.batches == []
 
 
@@ -316,26 +300,22 @@ def test_what_is_known_is_not_handed_in_and_kept_before_it_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("api", "refused", "expired", "sizes"),
+    ("api", "refused", "expired"),
     [
         (
             "openai",
             "HTTP 400: no x, please",
             "batch_expired: this request was not served",
-            [2, 2, 1],
         ),
         (
             "anthropic",
             "errored: no x, please",
             "expired: the batch expired before this call was answered",
-            [2, 2, 1],
         ),
-        # Gemini has no answers when it expires.
-        ("gemini", "the batch reports an error: no x, please", "the batch is EXPIRED", [2, 2, 2]),
     ],
 )
 def test_calls_that_failed_or_expired_are_handed_in_again(
-    api: str, refused: str, expired: str, sizes: list[int]
+    api: str, refused: str, expired: str
 ) -> None:
     """They are errors that say so and are kept; the next process hands in these and no others."""
     desk, kept = Desk(), Kept(api)
@@ -345,7 +325,7 @@ def test_calls_that_failed_or_expired_are_handed_in_again(
     assert kept.complete(desk, "a", "b", "c")[2] == expired
     desk.behaviour = BatchBehaviour()
     assert kept.complete(desk, "a", "b", "c") == ["A", "B", "C"]
-    assert desk.sizes == sizes
+    assert desk.sizes == [2, 2, 1]
 
 
 @pytest.mark.parametrize("outcome", ["failed", "cancelled"])
@@ -421,7 +401,6 @@ def test_one_refused_batch_leaves_the_others(api: str) -> None:
     refusals = {
         "openai": {"id": "batch_1", "status": "failed", "errors": {"data": [{"message": "full"}]}},
         "anthropic": {"id": "batch_1", "processing_status": "failed"},
-        "gemini": {"name": "batches/batch_1", "metadata": {"state": "BATCH_STATE_FAILED"}},
     }
     desk.faults["look"] = [show(refusals[api])]
     error = kept.fail(desk, "E306", "a", "b", limits=BatchLimits(max_calls=1))
@@ -442,7 +421,7 @@ def test_many_calls_are_several_batches(api: str, limits: BatchLimits, sizes: li
     assert kept.complete(desk, *name_questions(10), limits=limits)[9] == "Q9"
     assert desk.sizes == sizes
     assert "create" not in desk.kinds[desk.kinds.index("look") :]
-    assert kept.open(desk).batch_limits.max_bytes < (20 if api == "gemini" else 256) * 10**6
+    assert kept.open(desk).batch_limits.max_bytes < 256 * 10**6
 
 
 def test_pauses_between_looks_grow() -> None:
@@ -457,7 +436,6 @@ def test_pauses_between_looks_grow() -> None:
     [
         ("openai", ["validating", "in_progress", "completed"]),
         ("anthropic", ["in_progress", "in_progress", "ended"]),
-        ("gemini", ["pending", "running", "succeeded"]),
     ],
 )
 def test_looks_are_told(api: str, words: list[str]) -> None:
@@ -594,7 +572,7 @@ def test_what_may_pass_is_tried_again(api: str, kind: str, problem: Came) -> Non
 @pytest.mark.parametrize("problem", [show("page", 200), HttpReply(200, {}, b"<html>")])
 def test_a_look_that_cannot_be_read_is_taken_again(problem: HttpReply) -> None:
     """A page of a proxy in place of a batch does not end the waiting."""
-    desk, kept = Desk(faults={"look": [problem]}), Kept("gemini")
+    desk, kept = Desk(faults={"look": [problem]}), Kept()
     if problem.body == b"<html>":
         assert kept.complete(desk, "a") == ["A"]
     else:
@@ -723,10 +701,10 @@ def test_batches_go_over_http(api: str) -> None:
 
 
 def test_which_endpoints_take_batches() -> None:
-    """OpenAI's chat API and the native ones; for others E119 names model and way out."""
-    for name in ("openai/m", "http://127.0.0.1:8000/v1#m", "novita/m", "anthropic/m", "gemini/m"):
+    """OpenAI's chat API and Anthropic's; for others E119 names model and way out."""
+    for name in ("openai/m", "http://127.0.0.1:8000/v1#m", "novita/m", "anthropic/m"):
         connect(name, caller=Caller({})).require_batches()
-    for name in ("openai/m?api=completions", "https://me.openai.azure.com/openai/v1#m"):
+    for name in ("openai/m?api=completions", "gemini/m", "https://me.openai.azure.com/openai/v1#m"):
         match = re.escape(f"`batch=True` cannot be used with `{name}`")
         with pytest.raises(SpecError, match=match) as caught:
             connect(name, caller=Caller({})).require_batches()
@@ -756,8 +734,8 @@ def test_any_result_of_a_call_is_a_completion(
 ) -> None:
     """Whatever an endpoint says of a call, one completion comes of it and nothing is raised."""
     response = {"status_code": status, "body": body} if api == "openai" else body
-    line = {"custom_id": "a", "metadata": {"key": "a"}, "result": result, "response": response}
-    ((key, said),) = read_entries([line | {"error": error}], reach(api))
+    line = {"custom_id": "a", "result": result, "response": response, "error": error}
+    ((key, said),) = read_lines(json.dumps(line).encode(), reach(api))
     assert key == "a"
     assert not error or api == "anthropic" or said.status is ERROR
     assert (said.text is None) == (said.status is not CompletionStatus.OK)
@@ -790,5 +768,5 @@ def test_no_depth_of_an_answer_raises(depth: int) -> None:
     loop: list[object] = []
     for _ in range(depth):
         loop = [loop]
-    ((_, said),) = read_entries([{"custom_id": "a", "response": {"body": loop}}], reach())
+    said = read_line({"response": {"body": loop}}, OPENAI_LINES, reach().read)
     assert said.status is ERROR

@@ -18,7 +18,7 @@ import pytest
 
 from answerkey.errors import RunError, SpecError
 from answerkey.models import store
-from answerkey.models.cache import VARIABLE, CallCache, clear_cache, default_cache_file, list_caches
+from answerkey.models.cache import CallCache, clear_cache, default_cache_file, list_caches
 from answerkey.models.calls import Call
 from answerkey.types import Completion, CompletionStatus
 
@@ -138,7 +138,7 @@ def test_a_cache_that_cannot_be_used_is_one_notice(
     (notice,) = cache.notices
     assert why in notice.message
     assert notice.message.endswith("; every call is sent")
-    clear = "`answerkey cache clear calls` deletes a damaged cache"
+    clear = "`answerkey cache --clear` deletes a damaged cache"
     assert notice.hint == f"make room or correct its rights; {clear}"
     assert (file.is_file() and file.read_bytes()) == content
 
@@ -213,47 +213,13 @@ def test_the_default_file_lies_in_the_cache_folder(
     assert default_cache_file() == tmp_path / "home" / ".cache" / "answerkey" / "calls.sqlite"
 
 
-def fill(cache: CallCache, first: int, last: int) -> None:
-    """Add entries of about 4 kB, one at a time."""
-    for number in range(first, last):
-        cache.add(say(**{f"k{number}": Completion("x" * 4_000)}))
-
-
-def known(cache: CallCache, last: int) -> list[int]:
-    """Return which of the entries below `last` are there."""
-    keys = cache.list_known([f"k{number}" for number in range(last)])
-    return sorted(int(key[1:]) for key in keys)
-
-
-def test_a_lower_limit_makes_the_file_smaller(file: Path) -> None:
-    """What is deleted is given back to the disk; the last entries are kept."""
-    cache = CallCache("reuse", file=file)
-    fill(cache, 0, 200)
-    cache.close()
-    smaller = CallCache("reuse", file=file, limit=200_000)
-    fill(smaller, 200, 201)
-    kept = known(smaller, 201)
-    smaller.close()
-    assert kept == list(range(201 - len(kept), 201))
-    assert 10 < len(kept) < 50
-    assert file.stat().st_size <= 200_000
-
-
-def test_an_entry_larger_than_the_limit_is_not_kept(file: Path) -> None:
-    """Nothing is left then, and nothing is raised."""
-    cache = CallCache("reuse", file=file, limit=1_000)
-    cache.add(say(k=Completion("x" * 100_000)))
-    assert cache.find(ask("k")) == {}
-    assert cache.notices == []
-
-
-def test_processes_that_delete_at_once_leave_an_intact_cache(file: Path) -> None:
-    """Two processes fill a cache beyond its limit; one is killed, the other goes on."""
+def test_processes_that_write_at_once_leave_an_intact_cache(file: Path) -> None:
+    """Two processes fill a cache; one is killed, the other goes on."""
     script = (
         "import sys; from pathlib import Path;"
         "from answerkey.models.cache import CallCache; from answerkey.types import Completion;"
         "from answerkey.models.calls import Call;"
-        "cache = CallCache('reuse', file=Path(sys.argv[1]), limit=400_000);"
+        "cache = CallCache('reuse', file=Path(sys.argv[1]));"
         "print('ready', flush=True);"
         "call = lambda n: Call(key=f'{sys.argv[2]}-{n}', sample_id='1', trial=0, messages=[]);"
         "[cache.add([(call(n), Completion('x' * 4000))]) for n in "
@@ -266,27 +232,13 @@ def test_processes_that_delete_at_once_leave_an_intact_cache(file: Path) -> None
         killed.stdout.readline()
         assert subprocess.run([*command, "other", "200"], check=False, timeout=600).returncode == 0
         killed.kill()
-    cache = CallCache("reuse", file=file, limit=400_000)
+    cache = CallCache("reuse", file=file)
     cache.add(say(k=Completion("A")))
     assert cache.find(ask("k"))["k"].text == "A"
     assert cache.notices == []
     cache.close()
     with closing(sqlite3.connect(file)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-    assert file.stat().st_size <= 400_000
-
-
-def test_the_environment_sets_the_limit(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In gigabytes; `off` is as the policy `no-cache`, and nonsense is E119."""
-    assert CallCache("reuse", file=file).limit == 10 * 10**9
-    monkeypatch.setenv(VARIABLE, "0.5")
-    assert CallCache("reuse", file=file).limit == 5 * 10**8
-    monkeypatch.setenv(VARIABLE, "off")
-    CallCache("reuse", file=file).add(say(k=WHOLE))
-    assert not file.exists()
-    monkeypatch.setenv(VARIABLE, "much")
-    with pytest.raises(SpecError, match="`ANSWERKEY_CALL_CACHE` is 'much'"):
-        CallCache("reuse", file=file)
 
 
 @pytest.fixture
@@ -329,7 +281,7 @@ def test_clearing_deletes_nothing_outside(home: Path, tmp_path: Path) -> None:
     assert sorted(path.name for path in home.iterdir()) == ["calls.sqlite", "hub", "runs"]
     assert (home / "runs" / "abc" / "file").exists()
     assert CallCache("reuse").find(ask("k")) == {}
-    assert list_caches(["calls"])[0].size == 0
+    assert list_caches()[0].size == 0
     for cache in list_caches():  # there is nothing left to delete
         clear_cache(cache)
 
@@ -347,7 +299,7 @@ def test_a_cache_that_another_process_uses_is_not_deleted(
 ) -> None:
     """E502 says so; what it holds stays."""
     monkeypatch.setattr(store, "PATIENCE", 0.01)
-    (use,) = list_caches(["calls"])
+    use = list_caches()[0]
     with closing(sqlite3.connect(home / "calls.sqlite", isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
         with pytest.raises(RunError, match="database is locked") as caught:
@@ -360,7 +312,7 @@ def test_a_linked_call_cache_is_not_cleared(home: Path, tmp_path: Path) -> None:
     """The file that it leads to is not in the cache folder."""
     (home / "calls.sqlite").rename(tmp_path / "elsewhere.sqlite")
     (home / "calls.sqlite").symlink_to(tmp_path / "elsewhere.sqlite")
-    (found,) = list_caches(["calls"])
+    found = list_caches()[0]
     clear_cache(found)
     assert list(CallCache("reuse").find(ask("k"))) == ["k"]
 
@@ -370,7 +322,7 @@ def test_a_process_goes_on_while_the_cache_is_cleared(home: Path) -> None:
     assert home.is_dir()
     with closing(CallCache("reuse")) as cache:
         assert list(cache.find(ask("k"))) == ["k"]
-        clear_cache(list_caches(["calls"])[0])
+        clear_cache(list_caches()[0])
         assert cache.find(ask("k")) == {}
         cache.add(say(k=WHOLE))
         assert list(CallCache("reuse").find(ask("k"))) == ["k"]
@@ -380,7 +332,7 @@ def test_a_process_goes_on_while_the_cache_is_cleared(home: Path) -> None:
 def test_a_damaged_call_cache_is_deleted(home: Path) -> None:
     """The next call makes a new one."""
     (home / "calls.sqlite").write_bytes(b"no database at all, but long enough" * 40)
-    (found,) = list_caches(["calls"])
+    found = list_caches()[0]
     assert (found.entries, found.size) == (0, 1400)
     clear_cache(found)
     assert not (home / "calls.sqlite").exists()
@@ -397,16 +349,8 @@ def test_what_cannot_be_deleted_is_an_error(home: Path, monkeypatch: pytest.Monk
     with pytest.raises(
         RunError, match=r"cannot clear the cache `.*downloads`: .*Permission denied"
     ) as caught:
-        clear_cache(list_caches(["downloads"])[0])
+        clear_cache(list_caches()[1])
     assert caught.value.code == "E502"
-
-
-def test_an_unknown_cache_is_refused(home: Path) -> None:
-    """E119 names one that is near, or all."""
-    assert home.is_dir()
-    with pytest.raises(SpecError, match="there is no cache `cals`") as caught:
-        list_caches(["cals"])
-    assert caught.value.hint == "did you mean `calls`?"
 
 
 @pytest.mark.parametrize("is_read", [True, False])

@@ -531,21 +531,3 @@ def test_memory_does_not_grow_with_the_number_of_calls() -> None:
     with FakeEndpoint(answer).open(limits=Limits(max_concurrent=4)) as client:
         client.complete(number_calls(600))
     assert most <= 2 * 4 + 4
-
-
-@pytest.mark.parametrize(("before", "meanwhile"), [(700, 50_000), (0, 0), (90_000, 90_000)])
-def test_garbage_is_collected_less_often_while_calls_are_made(before: int, meanwhile: int) -> None:
-    """Unless it is rarer already, or never; afterwards all is as it was."""
-    was, seen = gc.get_threshold(), list[int]()
-
-    def answer(question: str, _attempt: int) -> HttpReply:
-        seen.append(gc.get_threshold()[0])
-        return say(question)
-
-    try:
-        gc.set_threshold(before, *was[1:])
-        with FakeEndpoint(answer).open() as client:
-            client.complete(make_calls("a"))
-        assert (seen, gc.get_threshold()) == ([meanwhile], (before, *was[1:]))
-    finally:
-        gc.set_threshold(*was)

@@ -27,9 +27,8 @@ from answerkey.testing import (
     Reply,
     TestServer,
     answer_by_hash,
-    read_config,
 )
-from answerkey.testing.replies import Messages, find_reply, read_prompt
+from answerkey.testing.replies import Messages, read_prompt
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "testing.md"
 CHAT = "/v1/chat/completions"
@@ -206,10 +205,7 @@ def test_gemini_and_anthropic_hand_over_all_messages() -> None:
 
 
 def test_everything_is_counted() -> None:
-    """Requests, prompts, paths, statuses, connections and keys are counted; `forget` begins anew.
-
-    `GET /asked` gives the counts as JSON, without keys, and is not counted itself.
-    """
+    """All of a request is counted, keys and connections too; `forget` begins anew."""
     with TestServer() as server:
         for prompt in ("x", "x", "y"):
             ask(server, prompt, headers={"Authorization": "Bearer secret"})
@@ -221,10 +217,6 @@ def test_everything_is_counted() -> None:
         assert asked.keys == {"Bearer secret": 3}
         assert len(asked.connections) == 3
         assert [request.path for request in asked.requests] == [CHAT] * 3
-        for _ in range(2):
-            got = send(server, {}, "/asked", "GET")
-            assert (got.json["total"], got.json["by_prompt"]) == (3, {"x": 2, "y": 1})
-            assert b"secret" not in got.body
         server.forget()
         assert server.asked.total == 0
 
@@ -398,44 +390,34 @@ def test_faults_and_delays_are_drawn() -> None:
 # Settings, and the page about them.
 
 
-def test_config_is_read_from_json() -> None:
-    """A JSON object gives answers and behaviour.
-
-    Lists become tuples, `choices` are drawn by the prompt.
-    """
-    replies = {"x": "B", "y": {"kind": "refusal"}}
-    config = {"answers": replies, "delay": [0.1, 0.2], "faults": {"429": 0.1}}
-    answers, behaviour = read_config(config)
-    assert answers == {"x": "B", "y": Reply(kind="refusal")}
-    assert behaviour == Behaviour(delay=(0.1, 0.2), faults={"429": 0.1})
-    assert read_config({"answers": {"kind": "null_content"}})[0] == Reply(kind="null_content")
-    assert read_config({})[0] == "A"
-    answers, _ = read_config({"choices": ["A", "B"]})
+def test_answers_by_hash_are_drawn_by_the_prompt() -> None:
+    """The same prompt always gets the same choice; over many prompts, every choice comes up."""
+    answer = answer_by_hash(["A", "B"])
     asked: list[Messages] = [[{"role": "user", "content": str(number)}] for number in range(50)]
-    said = [find_reply(answers, one).text for one in asked]
-    assert set(said) == {"A", "B"}
-    assert said == [answer_by_hash(["A", "B"])(one) for one in asked]
+    replies = [answer(messages) for messages in asked]
+    assert set(replies) == {"A", "B"}
+    assert replies == [answer_by_hash(["A", "B"])(messages) for messages in asked]
 
 
 @pytest.mark.parametrize(
-    ("config", "match"),
+    ("faults", "match"),
     [
-        ({"latency": 1}, "unknown"),
-        ({"answers": {"kind": "odd"}}, "unknown"),
-        ({"batch_outcome": "odd"}, "unknown"),
-        ({"faults": {"oops": 0.1}}, "unknown fault"),
-        ({"faults": {"200": 0.1}}, "unknown fault"),
-        ({"faults": {"500": 0.7, "429": 0.4}}, "shares of faults"),
-        ({"faults": {"500": -1}}, "shares of faults"),
+        ({"oops": 0.1}, "unknown fault"),
+        ({"200": 0.1}, "unknown fault"),
+        ({"500": 0.7, "429": 0.4}, "shares of faults"),
+        ({"500": -1}, "shares of faults"),
     ],
 )
-def test_wrong_config_is_refused(config: dict[str, object], match: str) -> None:
-    """Unknown settings, kinds and faults are errors that name what there is.
-
-    So are shares that are none.
-    """
+def test_wrong_faults_are_refused(faults: dict[str, float], match: str) -> None:
+    """Unknown faults are errors that name what there is; so are shares that are none."""
     with pytest.raises(ValueError, match=match):
-        read_config(config)
+        Behaviour(faults=faults)
+
+
+def test_an_unknown_kind_of_reply_is_refused() -> None:
+    """The error names the kinds that there are."""
+    with pytest.raises(ValueError, match="unknown kind of reply 'odd'; there are text,"):
+        Reply(kind="odd")  # type: ignore[arg-type]  # it is wrong
 
 
 def test_page_names_everything() -> None:

@@ -343,7 +343,7 @@ class Hub:
         commit: str,
     ) -> Path:
         """Return a file of a repository on this machine, after fetching it if necessary."""
-        with self._translating(source, commit), _without_bars(self._library):
+        with self._translating(source, commit):
             path = self._library.hf_hub_download(
                 source.path,
                 name,
@@ -415,6 +415,9 @@ def _import_library() -> Any:  # noqa: ANN401 - the library, which need not be i
     # Else the library looks for AI agents in the environment, tells the hub, and fetches a list for
     # that.
     library.constants.HF_HUB_DISABLE_TELEMETRY = True
+    # Our commands show the progress themselves, unless the caller wants the library's bars.
+    if library.constants.HF_HUB_DISABLE_PROGRESS_BARS is None:
+        library.utils.disable_progress_bars()
     return library
 
 
@@ -425,20 +428,3 @@ def _list_transport_errors() -> Iterator[type[Exception]]:
     for name in ("httpx2", "httpx"):
         with suppress(ImportError):
             yield importlib.import_module(name).HTTPError
-
-
-@contextmanager
-def _without_bars(library: Any) -> Iterator[None]:  # noqa: ANN401 - the library, which need not be installed
-    """Keep the library from drawing progress bars: our commands show the progress themselves.
-
-    What the caller says about bars (`HF_HUB_DISABLE_PROGRESS_BARS`, or in Python) stays as it is.
-    """
-    is_set = library.constants.HF_HUB_DISABLE_PROGRESS_BARS is not None
-    if is_set or library.utils.are_progress_bars_disabled():
-        yield
-        return
-    library.utils.disable_progress_bars()
-    try:
-        yield
-    finally:
-        library.utils.enable_progress_bars()

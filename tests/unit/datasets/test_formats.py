@@ -230,21 +230,6 @@ def test_a_line_longer_than_the_limit_is_refused(
     assert len(load_table(path).samples) >= 2
 
 
-def test_a_paragraph_is_a_row(write: Write) -> None:
-    """Blank lines part the original files of LogiQA.
-
-    The line is that on which a paragraph begins.
-    """
-    how = FileFields(format="paragraphs")
-    samples = load_table(
-        write("Test.txt", "\nc\nA passage.\nWhy?\n\n\n \t\nb\nOther.\n"), how
-    ).samples
-    assert samples.values("lines") == [["c", "A passage.", "Why?"], ["b", "Other."]]
-    assert [samples.place(row).line for row in range(2)] == [2, 8]
-    with pytest.raises(DataError, match=r"E210.*no rows"):
-        load_table(write("a.txt", "\n\n"), how)
-
-
 def test_a_format_may_be_stated(write: Write) -> None:
     """JSON Lines in a file named `.json` are read as such when the source says so."""
     path = write("valid-v1.3.json", '{"q": 1}\n{"q": 2}\n')

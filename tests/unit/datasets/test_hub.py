@@ -319,7 +319,6 @@ def test_what_every_version_has_is_enough(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(library, "set_client_factory", None, raising=False)
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
     assert read("made/quiz", "test", name="all") == ["one", "two", "three"]
-    assert not library.utils.are_progress_bars_disabled()
 
 
 def test_without_the_library_the_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -222,19 +222,10 @@ def test_a_column_that_a_ready_made_task_needs_itself_is_an_error(
 
 
 def test_a_derived_column_replaces_only_one_that_it_reads(write: Write) -> None:
-    """Else E212 names the file, the column and what to do.
-
-    The columns of documents are such columns, too.
-    """
+    """Else E212 names the file, the column and what to do."""
     path = str(write("a.csv", "q,answer\none,A\n"))
     derived = read(LocalSource(path, derive={"answer": "{{ sample.answer | lower }}"}))
     assert derived.samples.row(0) == {"q": "one", "answer": "a"}
     lost = r"E212.*`answer` would replace the column `answer`, which it does not read"
     words = r"a\.csv, column `answer`\n  = help: rename it, or read `sample.answer`"
     refuse(LocalSource(path, derive={"answer": "{{ sample.q }}"}), f"(?s){lost}.*{words}")
-    folder = str(write("one.md", "Text\n").parent)
-    derive = {"content": "{{ sample.file_name }}"}
-    refuse(
-        FolderSource(folder, extension="md", derive=derive),
-        "`content` would replace the column `content`",
-    )

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain, islice
+from itertools import chain
 from operator import itemgetter
 from pathlib import Path, PurePosixPath
 from typing import Literal, NamedTuple, TextIO
@@ -85,17 +85,15 @@ def read_delimited(
     *,
     separator: str,
     names: tuple[str, ...] | None = None,
-    skipped: int = 0,
 ) -> Iterator[ParsedRow]:
     """Yield the rows of a file with commas or tabs.
 
-    `names` are those of a file without a header line. `skipped` rows at its top are passed over.
+    `names` are those of a file without a header line.
     """
     if names is None:
         separator = _detect_separator(content, separator)
     with content.open_text() as stream:
-        rows: Iterator[CellRow]
-        rows = islice(_iterate_cells(content, stream, separator), skipped, None)
+        rows: Iterator[CellRow] = _iterate_cells(content, stream, separator)
         rows = filter(itemgetter(1), rows)  # blank lines have no cells
         line, header = next(rows, (1, []))
         if not header:

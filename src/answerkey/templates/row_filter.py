@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import starmap
 from typing import TYPE_CHECKING, Any, Literal
 
 from answerkey.errors import SpecError
@@ -145,17 +144,12 @@ def is_equal(left: object, right: object) -> bool:
         case (bool(), _) | (_, bool()):
             truth = parse_truth(left)
             return truth is not None and truth is parse_truth(right)
-        case list() | tuple(), list() | tuple():
-            return len(left) == len(right) and all(map(is_equal, left, right))
-        case dict(), dict():
-            pairs = [(left[key], right[key]) for key in left.keys() & right.keys()]
-            return len(left) == len(right) == len(pairs) and all(starmap(is_equal, pairs))
         case str(), str():
             return left == right
     number = parse_number(left)
     other_number = parse_number(right)
     if number is None or other_number is None:
-        return str(left) == str(right)
+        return left == right or str(left) == str(right)
     return number == other_number
 
 

@@ -242,16 +242,12 @@ def test_a_format_may_be_stated(write: Write) -> None:
 
 
 def test_names_for_a_file_without_a_header_line(write: Write) -> None:
-    """The first line is a row; `skip_rows` passes over a header that is of no use."""
+    """The first line is a row."""
     path = write("law_test.csv", 'why,"x, y",z,A\nhow,1,2,B\n')
     header = ("question", "A", "B", "answer")
     samples = LocalSource(str(path), header=header).read(name="x").samples
     rows = [tuple(row.values()) for row in samples.rows()]
     assert rows == [("why", "x, y", "z", "A"), ("how", "1", "2", "B")]
-    path = write("agronomy.csv", ",Question,Answer\n0,why,A\n")
-    samples = LocalSource(str(path), header=("n", "q", "a"), skip_rows=1).read(name="x").samples
-    assert samples.row(0) == {"n": "0", "q": "why", "a": "A"}
-    assert str(samples.place(0)).endswith("agronomy.csv:2")
 
 
 @pytest.mark.parametrize(
@@ -259,7 +255,7 @@ def test_names_for_a_file_without_a_header_line(write: Write) -> None:
     [
         ("q.csv", ("x",), "the row has 2 cells, the header has 1"),
         ("q.csv", ("a", "b"), "the file has a header line with these names"),
-        ("q.jsonl", ("a",), "`header` and `skip_rows` are for CSV and TSV"),
+        ("q.jsonl", ("a",), "`header` is for CSV and TSV"),
     ],
 )
 def test_names_that_do_not_fit_are_refused(

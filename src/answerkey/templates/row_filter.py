@@ -46,7 +46,7 @@ _TRUTH_WORDS = {
 }
 _INTEGER = re.compile(r"[+-]?[0-9]{1,4000}")
 #: More digits than Python turns into a whole number are read as a float.
-NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 #: What the filter of a dataset sees, and that of an action.
 DATASET_NAMES = ("sample",)
 ACTION_NAMES = ("sample", "solver_output", "scores")
@@ -163,7 +163,7 @@ def parse_number(value: object) -> int | float | None:
         text = value.strip()
         if _INTEGER.fullmatch(text):
             return int(text)
-        if NUMBER.fullmatch(text):
+        if _NUMBER.fullmatch(text):
             return float(text)
     return None
 

@@ -303,27 +303,6 @@ def parse_python(text: str) -> object:
         raise ValueError(text) from error
 
 
-#: A number as people write it.
-NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-_TRUTH_WORDS = {
-    "true": True,
-    "1": True,
-    "yes": True,
-    "false": False,
-    "0": False,
-    "no": False,
-}
-
-
-def parse_truth(value: object) -> bool | None:
-    """Return the truth value that a boolean, a number or a word stands for, else None."""
-    if isinstance(value, (bool, int, float)) and value in (0, 1):
-        return bool(value)
-    if isinstance(value, str):
-        return _TRUTH_WORDS.get(value.strip().casefold())
-    return None
-
-
 def clean_numbers(content: object) -> Any:  # noqa: ANN401  # whatever shape JSON has
     """Return the same values with NaN and infinities replaced by null, which is all that JSON
     has.

@@ -50,8 +50,8 @@ ROWS: list[dict[str, object]] = [
 TYPES: dict[str, ColumnKind] = {
     "choices": "list",
     "index": "int",
-    "weight": "float",
-    "is_hard": "bool",
+    "weight": "json",
+    "is_hard": "json",
 }
 
 

@@ -258,7 +258,6 @@ def test_a_secret_of_an_address_is_in_no_sink(
     """
     secret = f"zQ{COMMANDS.index(command)}j{ADDRESSES.index(position)}X"
     monkeypatch.chdir(project)
-    monkeypatch.setattr("answerkey.datasets.web.WAITS", ())
     if "--out {0}" in command and position == "bare":
         pytest.skip("it is the name of a folder")
     words = [word.format(at(secret)[position]) for word in command.split()]
@@ -377,10 +376,9 @@ def test_a_presigned_dataset_is_used_and_its_signature_stored_nowhere(
     ],
 )
 def test_a_redirect_of_a_dataset_shows_no_secret(
-    project: Path, call: Call, web: str, monkeypatch: pytest.MonkeyPatch, location: str
+    project: Path, call: Call, web: str, location: str
 ) -> None:
     """What a server sends us on to may be signed, and is no bug of ours."""
-    monkeypatch.setattr("answerkey.datasets.web.WAITS", ())
     url = f"{web}/moved.jsonl?{location.format('zQsentX')}"
     done = call("-v", "check", project, "--dataset", url, "--json")
     assert done.code == 2

@@ -193,12 +193,6 @@ def make_laws() -> dict[str, Law]:
             json_words,
             100,
         ),
-        "paragraphs": Law(
-            partial(check_table, ".txt", how=FileFields(format="paragraphs")),
-            lambda: [b"One\ntwo\n\nthree\n", b"\n\n a \r\n\r\nb"],
-            marks,
-            60,
-        ),
         "parquet": Law(
             partial(check_table, ".parquet"),
             lambda: [write_frame(_write_parquet), write_frame(_write_plain)],

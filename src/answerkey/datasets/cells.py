@@ -18,11 +18,11 @@ from typing import Any, Literal
 import polars as pl
 from polars.datatypes import DataType, DataTypeClass
 
-from answerkey.datasets.content import check_text, parse_float, parse_json, refuse_duplicates
+from answerkey.datasets.content import check_text, parse_json, refuse_duplicates
 from answerkey.errors import DataError
-from answerkey.text import NUMBER, parse_python, parse_syntax, parse_truth
+from answerkey.text import parse_python, parse_syntax
 
-ColumnKind = Literal["text", "int", "float", "bool", "list", "json"]
+ColumnKind = Literal["int", "list", "json"]
 
 #: Lists longer than this are not parsed as Python literals; JSON has no such limit.
 LITERAL_LIMIT = 100_000
@@ -31,10 +31,7 @@ INTEGER = re.compile(r"[+-]?[0-9]+")
 QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
 #: The type of a declared kind, and what errors call it.
 KINDS: dict[ColumnKind, tuple[type, str]] = {
-    "text": (str, "text"),
     "int": (int, "a whole number"),
-    "float": (float, "a number"),
-    "bool": (bool, "true or false"),
     "list": (list, "a list"),
     "json": (object, "JSON"),
 }
@@ -121,12 +118,10 @@ def convert_cell(cell: object, kind: ColumnKind) -> object:
     """Return a cell with the declared type; ValueError with what is wrong with it."""
     expected, description = KINDS[kind]
     try:
-        if isinstance(cell, str) and kind != "text":
+        if isinstance(cell, str):
             return _parse_cell(cell.strip(), kind)
         if cell is None or kind == "json" or type(cell) is expected:
             return cell
-        if type(cell) is int and kind in {"float", "text"}:
-            return expected(cell)
     except (TypeError, ValueError, DataError) as error:
         reason = str(getattr(error, "message", error))
         description = ": ".join(filter(None, [description, reason]))
@@ -137,16 +132,12 @@ def _parse_cell(text: str, kind: ColumnKind) -> object:
     if not text:
         return None
     value: object = None
-    if kind == "bool":
-        value = parse_truth(text)
-    elif kind == "int" and INTEGER.fullmatch(text):
-        value = int(text)
-    elif kind == "float" and NUMBER.fullmatch(text):
-        value = parse_float(text)
-    elif kind in {"list", "json"}:
+    if kind != "int":
         value = parse_literal(text)
-    if kind != "json" and not isinstance(value, KINDS[kind][0]):
-        raise ValueError
+    elif INTEGER.fullmatch(text):
+        value = int(text)
+    if not isinstance(value, KINDS[kind][0]):
+        raise ValueError  # noqa: TRY004 - the text is wrong, not its type
     return value
 
 

@@ -493,29 +493,15 @@ def check_text(value: object) -> None:
 def check_names(names: Sequence[str], where: Place) -> None:
     """Refuse duplicate and empty column names."""
     numbers: dict[str, int] = {}
-    errors = []
+    errors = RowErrors(where.file)
     for number, name in enumerate(names, 1):
         first = numbers.setdefault(name, number)
         if not name.strip():
             message = f"column {number} has no name"
             hint = "give the column a name; a table written by pandas needs `index=False`"
-            errors.append(
-                DataError(
-                    "E202",
-                    message,
-                    where=where,
-                    hint=hint,
-                )
-            )
+            errors.add("E202", message, where=where, hint=hint)
         elif first != number:
             message = f"column `{name}` appears twice, as column {first} and column {number}"
             hint = "rename or remove one of them"
-            errors.append(
-                DataError(
-                    "E212",
-                    message,
-                    where=where,
-                    hint=hint,
-                )
-            )
-    raise_all(errors)
+            errors.add("E212", message, where=where, hint=hint)
+    errors.raise_any()

@@ -1,4 +1,4 @@
-"""The formats of data files: CSV, TSV, JSON Lines, JSON, paragraphs, Parquet and Arrow.
+"""The formats of data files: CSV, TSV, JSON Lines, JSON, Parquet and Arrow.
 
 A reader yields the rows of a content in their order, each with the line it starts on (in Parquet
 and Arrow its number). A cell of CSV and TSV is
@@ -14,8 +14,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from hashlib import sha256
-from itertools import chain, groupby, islice
+from itertools import chain
 from operator import itemgetter
 from pathlib import Path, PurePosixPath
 from typing import Literal, NamedTuple, TextIO
@@ -86,17 +85,15 @@ def read_delimited(
     *,
     separator: str,
     names: tuple[str, ...] | None = None,
-    skipped: int = 0,
 ) -> Iterator[ParsedRow]:
     """Yield the rows of a file with commas or tabs.
 
-    `names` are those of a file without a header line. `skipped` rows at its top are passed over.
+    `names` are those of a file without a header line.
     """
     if names is None:
         separator = _detect_separator(content, separator)
     with content.open_text() as stream:
-        rows: Iterator[CellRow]
-        rows = islice(_iterate_cells(content, stream, separator), skipped, None)
+        rows: Iterator[CellRow] = _iterate_cells(content, stream, separator)
         rows = filter(itemgetter(1), rows)  # blank lines have no cells
         line, header = next(rows, (1, []))
         if not header:
@@ -204,26 +201,6 @@ def _iterate_text(content: Content, stream: TextIO) -> Iterator[str]:
         if "\0" in line:
             content.check_text()
         yield line
-
-
-def read_paragraphs(content: Content) -> Iterator[ParsedRow]:
-    """Yield the original files of LogiQA: the lines between blank ones are a row."""
-    number = 1
-    with content.open_text() as stream:
-        for is_blank, group in groupby(_iterate_text(content, stream), str.isspace):
-            lines = [line.rstrip("\r\n") for line in group]
-            if not is_blank:
-                yield ParsedRow(number, {"lines": lines}, sum(map(len, lines)))
-            number += len(lines)
-
-
-def read_document(content: Content) -> Iterator[ParsedRow]:
-    """Yield a text as one row, whose id is the hash of the text."""
-    content.check_text()
-    with content.open_text() as stream:
-        text = stream.read(find_line_limit() + 1)
-    digest = sha256(text.encode()).hexdigest()
-    yield ParsedRow(1, {"sample_id": digest, "content": text}, len(text))
 
 
 def read_json_lines(content: Content) -> Iterator[ParsedRow]:
@@ -392,7 +369,7 @@ def measure_fields(fields: Mapping[str, object]) -> int:
     return sum(len(str(cell)) for cell in fields.values())
 
 
-FormatName = Literal["csv", "tsv", "jsonl", "json", "parquet", "arrow", "paragraphs", "document"]
+FormatName = Literal["csv", "tsv", "jsonl", "json", "parquet", "arrow"]
 READERS: dict[FormatName, Callable[..., Iterator[ParsedRow]]] = {
     "csv": partial(read_delimited, separator=","),
     "tsv": partial(read_delimited, separator="\t"),
@@ -400,10 +377,8 @@ READERS: dict[FormatName, Callable[..., Iterator[ParsedRow]]] = {
     "json": read_json_list,
     "parquet": partial(read_binary, kind="Parquet"),
     "arrow": partial(read_binary, kind="Arrow"),
-    "paragraphs": read_paragraphs,
-    "document": read_document,
 }
-#: Ending of a file name to its format; paragraphs and documents have none.
+#: Ending of a file name to its format.
 FORMATS: dict[str, FormatName] = {
     ".csv": "csv",
     ".tsv": "tsv",

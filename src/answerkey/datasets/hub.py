@@ -27,19 +27,14 @@ from answerkey.errors import DataError, SpecError, listing, suggest
 
 T = TypeVar("T")
 DEFAULT_ENDPOINT = "https://huggingface.co"
-#: Where the hub puts the Parquet files that it made of datasets with a loading script.
+#: Where the hub puts the Parquet files that it makes of datasets.
 CONVERTED = "refs/convert/parquet"
 TIMEOUT = 30.0
 DEFAULT_CONFIG = "default"
-_NO_FILES = "has no data files that can be read"
+_NO_FILES = "does not say which of its files hold the rows"
+_FILES_HINT = "name its files with `data_files`"
 _COPY_HINT = "give a copy of its files: `--dataset FILE`"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-#: Splits and their other names, as the hub's own library knows them.
-_SPLITS = {
-    "train": "train|training",
-    "validation": "validation|valid|val|dev",
-    "test": "test|testing|eval|evaluation",
-}
 #: Files, or patterns of files, by config and split.
 Configs = dict[str, dict[str, list[str]]]
 #: The keys of `load_dataset_kwargs`; each has a field of its own here.
@@ -157,20 +152,15 @@ class HuggingFaceSource(FileFields):
     def _look_up(self, hub: Hub) -> tuple[str, list[str]]:
         """Return the commit and the files that the hub has now.
 
-        Without data files, those that the hub made of the dataset are read.
+        Where neither the source nor the card names files, those are read that the hub made of the
+        dataset.
         """
         commit, every_name, card = hub.look_up(self, self.revision)
         names = choose_files(self, every_name, card)
-        if not names and self.revision is None:
-            converted = replace(
-                self,
-                revision=CONVERTED,
-                name=self.name or DEFAULT_CONFIG,
-                split=self.split or "train",
-            )
-            return converted.resolve(hub)
+        if not names and self.revision is None and self.data_dir is None:
+            return replace(self, revision=CONVERTED).resolve(hub)
         if not names:
-            hint = f"files there: {listing(every_name, limit=8)}"
+            hint = f"{_FILES_HINT}; files there: {listing(every_name, limit=8)}"
             raise self.refuse(_NO_FILES, hint)
         return commit, names
 
@@ -180,7 +170,7 @@ def choose_files(
     names: Collection[str],
     card: Mapping[str, Any],
 ) -> list[str]:
-    """Return the files of a split, by name; none if the repository holds no data files of it.
+    """Return the files of a split, by name; none if neither the source nor the card names them.
 
     `names` are all files of the repository, `card` is the metadata at the top of its page.
     """
@@ -191,10 +181,22 @@ def choose_files(
     if source.data_files:
         return _match(source, names, list(source.data_files), "`data_files`")
     configs = _read_configs(card)
-    if configs:
-        patterns = _choose_split(source, configs)
-        return _match(source, names, patterns, "its card")
-    return _choose_by_name(source, _list_data_files(names))
+    if source.revision == CONVERTED:
+        configs = _group_converted(names)
+    if not configs:
+        return []
+    patterns = _choose_split(source, configs)
+    return _match(source, names, patterns, "its card")
+
+
+def _group_converted(names: Sequence[str]) -> Configs:
+    """Return the files that the hub made, `config/split/0000.parquet`, by config and split."""
+    configs: Configs = {}
+    for name in _list_data_files(names):
+        match name.split("/"):
+            case [config, split, _]:
+                configs.setdefault(config, {}).setdefault(split, []).append(name)
+    return configs
 
 
 def _list_data_files(names: Sequence[str]) -> list[str]:
@@ -284,27 +286,6 @@ def _choose(
     raise source.refuse(missing, hint)
 
 
-def _choose_by_name(source: HuggingFaceSource, names: list[str]) -> list[str]:
-    """Return the files whose names contain the split, in the folder of the config if it has one."""
-    if source.name is not None:
-        folder = f"/{source.name}/"
-        inside = [name for name in names if folder in f"/{name}"]
-        names = inside or _filter_by_word(names, re.escape(source.name))
-    words = dict(_SPLITS)
-    if source.split is not None:
-        words.setdefault(source.split, re.escape(source.split))
-    files = {split: _filter_by_word(names, pattern) for split, pattern in words.items()}
-    splits = {split: files[split] for split in files if files[split]}
-    if splits:
-        return _choose(source, "split", source.split, splits)
-    return names if source.split in {None, "train"} else []
-
-
-def _filter_by_word(names: Sequence[str], words: str) -> list[str]:
-    pattern = re.compile(rf"(?<![A-Za-z0-9])(?:{words})(?![A-Za-z])", re.IGNORECASE)
-    return [name for name in names if pattern.search(name)]
-
-
 class Hub:
     """The hub that the environment names; offline, only what is on this machine."""
 
@@ -343,7 +324,7 @@ class Hub:
         commit: str,
     ) -> Path:
         """Return a file of a repository on this machine, after fetching it if necessary."""
-        with self._translating(source, commit), _without_bars(self._library):
+        with self._translating(source, commit):
             path = self._library.hf_hub_download(
                 source.path,
                 name,
@@ -385,7 +366,7 @@ class Hub:
             return "does not exist, or is not for you to see", hint
         if "RevisionNotFoundError" in kinds:
             if revision == CONVERTED:
-                return _NO_FILES, _COPY_HINT
+                return _NO_FILES, f"{_FILES_HINT}, or {_COPY_HINT}"
             return f"has no revision `{revision}`", "check `revision`"
         if "LocalEntryNotFoundError" in kinds and self.is_offline:
             return _OFFLINE
@@ -415,6 +396,9 @@ def _import_library() -> Any:  # noqa: ANN401 - the library, which need not be i
     # Else the library looks for AI agents in the environment, tells the hub, and fetches a list for
     # that.
     library.constants.HF_HUB_DISABLE_TELEMETRY = True
+    # Our commands show the progress themselves, unless the caller wants the library's bars.
+    if library.constants.HF_HUB_DISABLE_PROGRESS_BARS is None:
+        library.utils.disable_progress_bars()
     return library
 
 
@@ -425,20 +409,3 @@ def _list_transport_errors() -> Iterator[type[Exception]]:
     for name in ("httpx2", "httpx"):
         with suppress(ImportError):
             yield importlib.import_module(name).HTTPError
-
-
-@contextmanager
-def _without_bars(library: Any) -> Iterator[None]:  # noqa: ANN401 - the library, which need not be installed
-    """Keep the library from drawing progress bars: our commands show the progress themselves.
-
-    What the caller says about bars (`HF_HUB_DISABLE_PROGRESS_BARS`, or in Python) stays as it is.
-    """
-    is_set = library.constants.HF_HUB_DISABLE_PROGRESS_BARS is not None
-    if is_set or library.utils.are_progress_bars_disabled():
-        yield
-        return
-    library.utils.disable_progress_bars()
-    try:
-        yield
-    finally:
-        library.utils.enable_progress_bars()

@@ -318,8 +318,7 @@ def name_options(
 #: A line that shows an option: `A) one`, `(B) two`, `C. three`; also with the wide marks of East
 #: Asia.
 _OPTION = re.compile(r"\n[ \t]*[(\[\uff08]?([A-Z])[)\].:\uff09\uff0e\uff1a\u3001][ \t]*(?=\S)")
-#: Options without letters, and the word above options.
-_BULLETS = re.compile(r"\noptions:[ \t]*(?P<options>(?:\n[ \t]*- [^\n]+)+)\s*\Z", re.IGNORECASE)
+#: The word above options.
 _HEADING = re.compile(r"(?:^|\n)[ \t]*(?:answer )?(?:options|choices):?[ \t]*\Z", re.IGNORECASE)
 #: Options stand at the end of a prompt; no more of it is searched.
 _SEARCHED = 100_000
@@ -358,11 +357,6 @@ def split_question(text: str | None) -> tuple[str | None, list[str] | None]:
     """Return a question without the options at its end, and them; None when there are none."""
     if text is None:
         return None, None
-    bullets = _BULLETS.search(text)
-    if bullets:
-        lines = bullets["options"].strip().split("\n")
-        listed = [line.strip().removeprefix("- ").strip() for line in lines]
-        return text[: bullets.start()].strip(), listed
     question, options = find_lettered(text)
     bare = _HEADING.sub("", question.strip())
     bare = bare.strip() or text

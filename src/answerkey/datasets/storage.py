@@ -111,12 +111,8 @@ class StoredObject:
         stop: int,
     ) -> bytes:
         """Return the bytes from `start` up to `stop`; DataError E214 if the object has changed."""
-        raw = b""
-        # No library tries again where a reply breaks off in the middle.
-        for attempt in range(1, TRIES + 1):
-            with _reaching(self.url, is_final=attempt == TRIES) as (files, path):
-                raw = bytes(files.cat_file(path, start=start, end=stop))
-                break
+        with _reaching(self.url) as (files, path):
+            raw = bytes(files.cat_file(path, start=start, end=stop))
         if len(raw) != stop - start or find_object(self.url) != self:
             hint = "start again when it is complete"
             raise refuse(self.url, "has changed while it was being read", hint)
@@ -341,11 +337,8 @@ def _hide_keys(files: Any) -> None:  # noqa: ANN401 - a class of a foreign libra
 
 
 @contextmanager
-def _reaching(url: str, *, is_final: bool = True) -> Iterator[tuple[Any, str]]:
-    """Give the filesystem of fsspec for an address, and the path in it; its errors become E214.
-
-    Unless the attempt `is_final`, they are passed over.
-    """
+def _reaching(url: str) -> Iterator[tuple[Any, str]]:
+    """Give the filesystem of fsspec for an address, and the path in it; its errors become E214."""
     scheme, _, path = url.partition("://")
     scheme = scheme.lower()
     names = [name for name in sorted(os.environ) if name.startswith(_SETTINGS)]
@@ -354,8 +347,7 @@ def _reaching(url: str, *, is_final: bool = True) -> Iterator[tuple[Any, str]]:
     try:
         yield files, path
     except foreign as error:
-        if is_final:
-            raise refuse(url, *_explain(error, STORES[scheme])) from None
+        raise refuse(url, *_explain(error, STORES[scheme])) from None
 
 
 def _read_code(error: BaseException) -> object:

@@ -94,14 +94,13 @@ class FileFields:
     """How the files of a source are read; the fields that all sources with files have in YAML.
 
     `format` says what a name does not. `header` names the columns of CSV and TSV without a header
-    line, and `skip_rows` are passed over at the top. `columns` types text cells. `file_column` is a
-    column to hold the name of each row's file. `questions` says which columns are what (see
-    `QuestionColumns`). `derive` has templates for new columns.
+    line. `columns` types text cells. `file_column` is a column to hold the name of each row's file.
+    `questions` says which columns are what (see `QuestionColumns`). `derive` has templates for new
+    columns.
     """
 
     format: FormatName | None = None
     header: tuple[str, ...] | None = None
-    skip_rows: int = 0
     columns: dict[str, ColumnKind] = field(default_factory=dict)
     file_column: str | None = None
     questions: dict[str, str | list[str]] = field(default_factory=dict)
@@ -109,8 +108,6 @@ class FileFields:
     filters: tuple[RowFilter, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.skip_rows < 0:
-            raise SpecError("E108", f"`skip_rows` is {self.skip_rows}, it must not be negative")
         for role in self.questions.keys() - set(SAID_ROLES):
             hint = suggest(role, SAID_ROLES) or f"parts: {listing(SAID_ROLES)}"
             raise SpecError("E107", f"unknown key `{role}` in `questions`", hint=hint)
@@ -125,9 +122,8 @@ class FileFields:
             hint += "save a workbook as CSV"
             message = f"the ending of `{name}` names no format"
             raise refuse_file("E201", message, str(path), hint)
-        is_described = self.header is not None or self.skip_rows > 0
-        if is_described and form not in DELIMITED:
-            message = f"`header` and `skip_rows` are for CSV and TSV, and `{name}` is {form}"
+        if self.header is not None and form not in DELIMITED:
+            message = f"`header` is for CSV and TSV, and `{name}` is {form}"
             raise refuse_file("E202", message, str(path))
         return form
 
@@ -178,8 +174,8 @@ def _read_rows(content: Content, how: FileFields) -> Rows:
     if held is not None and not how.columns:
         return held
     read = READERS[form]
-    if how.header is not None or how.skip_rows:
-        read = partial(read, names=how.header, skipped=how.skip_rows)
+    if how.header is not None:
+        read = partial(read, names=how.header)
     is_packed = content.path.suffix.lower() in COMPRESSIONS
     in_place: Path | None = None
     if form == "jsonl" and not is_packed and not how.columns:
@@ -635,7 +631,6 @@ def digest_files(how: FileFields, contents: Sequence[Sequence[str | None]]) -> s
     layout = [
         how.format,
         how.header,
-        how.skip_rows,
         how.file_column,
         how.derive,
         roles,

@@ -1,4 +1,4 @@
-"""Downloads over HTTPS (HTTP on this machine only): few redirects, a limit on the size, retries.
+"""Downloads over HTTPS (HTTP on this machine only): few redirects, and a limit on the size.
 
 Files on this machine and its network are fetched only if the caller named the host. What counts is
 the address that the connection has, so no name, spelling or redirect gets around it.
@@ -11,7 +11,6 @@ import ipaddress
 import socket
 import ssl
 import string
-import time
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -39,19 +38,11 @@ from answerkey.errors import remember_url
 from answerkey.models.proxy import find_proxy, open_tls_context
 
 TIMEOUT = 30.0
-#: Seconds to wait before the next attempt.
-WAITS = (1.0, 3.0)
 MOST_REDIRECTS = 5
 _BLOCK = 2**18
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _HEADERS = {"User-Agent": f"answerkey/{__version__}", "Accept-Encoding": "identity"}
-#: Headers of a reply, and those that ask whether the file has changed since.
-_VALIDATORS = {"ETag": "If-None-Match", "Last-Modified": "If-Modified-Since"}
-_PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
-
-
-class _PassingError(Exception):
-    """An error that may be over at the next attempt."""
+_TRY_AGAIN = "check the address, or try again later"
 
 
 def fetch(
@@ -62,65 +53,31 @@ def fetch(
 ) -> Fetched:
     """Download a file, unless the cache is certain to hold it.
 
-    `endings` are those of the file's name, `digest` is the sha256 that it should have.
+    `endings` are those of the file's name, `digest` is the sha256 that it should have. Offline, an
+    address has the content that it had the last time.
     """
-    note: dict[str, Any] = {"sha256": digest}
-    if digest is None:
-        note = read_note(name_note(url))
-    cached = find_content(str(note.get("sha256")), endings)
-    if cached is not None and (digest is not None or is_offline()):
+    note = name_note(url)
+    if digest is None and is_offline():
+        digest = read_note(note).get("sha256")
+    cached = find_content(str(digest), endings)
+    if cached is not None:
         return cached
     if is_offline():
         hint = f"unset `{OFFLINE}` to fetch it once"
         raise refuse(url, "has not been fetched yet, and nothing is fetched now", hint)
-    headers = dict(_HEADERS)
-    if cached is not None:
-        for name, condition in _VALIDATORS.items():
-            if note.get(name):
-                headers[condition] = note[name]
-    fetched = _download(url, headers, endings, max_bytes) or cached
-    if fetched is None:
-        raise refuse(url, "is said to be unchanged, and was never fetched")
+    with _open(url) as reply:
+        if reply.status >= http.client.MULTIPLE_CHOICES:
+            phrase = http.client.responses.get(reply.status, "unknown status")
+            message = f"cannot be fetched: status {reply.status} ({phrase})"
+            raise refuse(url, message, _TRY_AGAIN)
+        fetched = store_content(endings, _iterate_body(reply, url, max_bytes))
+    keep_note(note, {"sha256": fetched.digest})
     return fetched
-
-
-def _download(
-    url: str,
-    headers: dict[str, str],
-    endings: str,
-    max_bytes: int,
-) -> Fetched | None:
-    """Download a file into the cache, in several attempts; None if it has not changed."""
-    for pause in (*WAITS, None):
-        try:
-            with _open(url, headers) as reply:
-                if reply.status == http.client.NOT_MODIFIED:
-                    return None
-                _check_status(url, reply.status)
-                fetched = store_content(endings, _iterate_body(reply, url, max_bytes))
-                break
-        except _PassingError as error:
-            if pause is None:
-                raise refuse(url, str(error), "try again later") from None
-            time.sleep(pause)
-    validators = {name: reply.headers.get(name) for name in _VALIDATORS}
-    keep_note(name_note(url), {"sha256": fetched.digest, **validators})
-    return fetched
-
-
-def _check_status(url: str, status: int) -> None:
-    if status < http.client.MULTIPLE_CHOICES:
-        return
-    phrase = http.client.responses.get(status, "unknown status")
-    message = f"cannot be fetched: status {status} ({phrase})"
-    if status in _PASSING:
-        raise _PassingError(message)
-    raise refuse(url, message, "check the address")
 
 
 @contextmanager
 def _translating(url: str) -> Iterator[None]:
-    """Turn errors of the network into our own: those that may pass, and E214."""
+    """Turn errors of the network into E214."""
     try:
         yield
     except ssl.SSLCertVerificationError as error:
@@ -129,13 +86,13 @@ def _translating(url: str) -> Iterator[None]:
     except ValueError as error:
         raise refuse(url, f"cannot be fetched: {error}", "check the address") from None
     except TimeoutError:
-        raise _PassingError(f"did not answer within {TIMEOUT:.0f} s") from None
+        raise refuse(url, f"did not answer within {TIMEOUT:.0f} s", _TRY_AGAIN) from None
     except (OSError, http.client.HTTPException) as error:
-        raise _PassingError(f"cannot be fetched: {error}") from None
+        raise refuse(url, f"cannot be fetched: {error}", _TRY_AGAIN) from None
 
 
 @contextmanager
-def _open(url: str, headers: dict[str, str]) -> Iterator[http.client.HTTPResponse]:
+def _open(url: str) -> Iterator[http.client.HTTPResponse]:
     """Request a file, and follow a few redirects."""
     target = url
     for _ in range(MOST_REDIRECTS + 1):
@@ -145,7 +102,7 @@ def _open(url: str, headers: dict[str, str]) -> Iterator[http.client.HTTPRespons
             with _translating(url):
                 parts = urlsplit(target)
                 path = f"{parts.path or '/'}?{parts.query}".rstrip("?")
-                connection.request("GET", path, headers=headers)
+                connection.request("GET", path, headers=_HEADERS)
                 reply = connection.getresponse()
             with closing(reply):
                 if reply.status not in _REDIRECTS:
@@ -260,4 +217,4 @@ def _iterate_body(
             raise refuse_large(url, size, max_bytes)
         yield block
     if length not in {None, size}:
-        raise _PassingError(f"ended after {size:,} of {length:,} bytes")
+        raise refuse(url, f"ended after {size:,} of {length:,} bytes", _TRY_AGAIN)

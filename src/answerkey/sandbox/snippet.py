@@ -12,14 +12,9 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from answerkey.errors import Place, SpecError
 from answerkey.text import format_count, parse_syntax
-
-if TYPE_CHECKING:
-    from answerkey.types import Notice
-
 
 #: How the functions that we call may look: with one argument, or with two.
 FORMS = {
@@ -95,27 +90,21 @@ def _find_mistake(snippet: Snippet) -> str | None:
 # Which snippets the user has allowed to run, by the hash of their text.
 
 
-def require_trust(snippets: Sequence[Snippet], *, trust_code: bool) -> list[Notice]:
+def require_trust(snippets: Sequence[Snippet], *, trust_code: bool) -> None:
     """Return when all snippets may run; raise SpecError E118 with a list of those that may not yet.
 
-    With `trust_code` they are trusted from now on; a notice says so when that could not be
-    remembered.
+    With `trust_code` they are trusted from now on, if that can be remembered.
     """
     trusted = _load_trusted()
     untrusted = {snippet.digest: snippet for snippet in snippets if snippet.digest not in trusted}
     if not untrusted:
-        return []
+        return
     if not trust_code:
         raise _list_untrusted(list(untrusted.values()))
     for digest, snippet in untrusted.items():
         trusted[digest] = {"function": snippet.function, "label": snippet.label}
-    try:
+    with contextlib.suppress(OSError):
         _save_trusted(trusted)
-    except OSError as error:
-        from answerkey.types import Notice
-
-        return [Notice(f"the trust in these snippets could not be remembered: {error}")]
-    return []
 
 
 def _list_untrusted(snippets: Sequence[Snippet]) -> SpecError:

@@ -7,13 +7,11 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import starmap
 from typing import TYPE_CHECKING, Any, Literal
 
 from answerkey.errors import SpecError
 from answerkey.templates.template import Template
 from answerkey.templates.values import RowError, describe_type
-from answerkey.text import NUMBER, parse_truth
 
 if TYPE_CHECKING:
     from answerkey.types import Samples
@@ -38,8 +36,17 @@ _ORDERS: dict[str, Callable[[Any, Any], bool]] = {
     "greater_or_equal": operator.ge,
     "less_or_equal": operator.le,
 }
-#: More digits than Python turns into a whole number are read as a float.
+_TRUTH_WORDS = {
+    "true": True,
+    "1": True,
+    "yes": True,
+    "false": False,
+    "0": False,
+    "no": False,
+}
 _INTEGER = re.compile(r"[+-]?[0-9]{1,4000}")
+#: More digits than Python turns into a whole number are read as a float.
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 #: What the filter of a dataset sees, and that of an action.
 DATASET_NAMES = ("sample",)
 ACTION_NAMES = ("sample", "solver_output", "scores")
@@ -137,17 +144,12 @@ def is_equal(left: object, right: object) -> bool:
         case (bool(), _) | (_, bool()):
             truth = parse_truth(left)
             return truth is not None and truth is parse_truth(right)
-        case list() | tuple(), list() | tuple():
-            return len(left) == len(right) and all(map(is_equal, left, right))
-        case dict(), dict():
-            pairs = [(left[key], right[key]) for key in left.keys() & right.keys()]
-            return len(left) == len(right) == len(pairs) and all(starmap(is_equal, pairs))
         case str(), str():
             return left == right
     number = parse_number(left)
     other_number = parse_number(right)
     if number is None or other_number is None:
-        return str(left) == str(right)
+        return left == right or str(left) == str(right)
     return number == other_number
 
 
@@ -161,6 +163,15 @@ def parse_number(value: object) -> int | float | None:
         text = value.strip()
         if _INTEGER.fullmatch(text):
             return int(text)
-        if NUMBER.fullmatch(text):
+        if _NUMBER.fullmatch(text):
             return float(text)
+    return None
+
+
+def parse_truth(value: object) -> bool | None:
+    """Return the truth value that a boolean, a number or a word stands for, else None."""
+    if isinstance(value, (bool, int, float)) and value in (0, 1):
+        return bool(value)
+    if isinstance(value, str):
+        return _TRUTH_WORDS.get(value.strip().casefold())
     return None

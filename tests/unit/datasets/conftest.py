@@ -108,7 +108,7 @@ def serve() -> Iterator[Callable[[Callable[[Handler], None]], Server]]:
 
 @pytest.fixture
 def no_network(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Keep caches and settings of the user away; nothing is waited for."""
+    """Keep caches and settings of the user away."""
     for name in ("HF_HUB_OFFLINE", "ANSWERKEY_OFFLINE", "HF_HUB_CACHE", "NO_PROXY", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -116,4 +116,3 @@ def no_network(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with suppress(ImportError):
         constants = importlib.import_module("huggingface_hub.constants")
         monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hf" / "hub"))
-    monkeypatch.setattr("answerkey.datasets.web.WAITS", (0.0, 0.0))

@@ -200,22 +200,22 @@ def test_a_pinned_source_names_its_files_and_asks_nobody(hub: Hub, quiz: Reposit
     assert len(hub.asked) == asked
 
 
-def test_without_a_card_names_tell_the_split(hub: Hub) -> None:
-    """Folders and names of files say it, under the usual other words too."""
-    train = make_parquet(q=["t"])
-    files = {"data/train-00000-of-00001.parquet": train, "data/dev.jsonl": b'{"q": "v"}\n'}
-    hub.add("made/plain", {**files, "eval/questions_test.csv": b"q\nx\n"})
-    for split, row in {"train": "t", "validation": "v", "test": "x"}.items():
-        assert read("made/plain", split) == [row]
-
-
-def test_a_dataset_with_a_script_is_read_from_what_the_hub_made_of_it(hub: Hub) -> None:
-    """No code is run: the branch with Parquet files is read instead."""
-    result = hub.add("made/script", {"quiz.py": b"raise SystemExit", "README.md": b"x"})
+def test_without_a_card_the_files_are_read_that_the_hub_made(hub: Hub) -> None:
+    """No code is run, and no name is guessed; without those files `data_files` is needed."""
+    plain = {"quiz.py": b"raise SystemExit", "test.csv": b"q\nx\n", "README.md": b"x"}
+    result = hub.add("made/plain", plain)
+    with pytest.raises(
+        DataError, match=r"(?s)does not say which.*name its files with `data_files`"
+    ):
+        read("made/plain", "test")
     result.put({"law/test/0000.parquet": make_parquet(q=["made"])}, ref="refs/convert/parquet")
-    assert read("made/script", "test", name="law") == ["made"]
-    with pytest.raises(DataError, match=r"(?s)has no data files.*`law/test/0000.parquet`"):
-        read("made/script", "test", name="lwa")
+    assert read("made/plain", "test", name="law") == ["made"]
+    assert read("made/plain") == ["made"]
+    with pytest.raises(DataError, match=r"(?s)has no config `lwa`.*did you mean `law`"):
+        read("made/plain", "test", name="lwa")
+    for revision, folder in (("main", None), (None, "data")):
+        source = HuggingFaceSource("made/plain", revision=revision, data_dir=folder)
+        refuse(source, r"(?s)does not say which.*files there: .*`test.csv`")
 
 
 @pytest.mark.parametrize(
@@ -319,7 +319,6 @@ def test_what_every_version_has_is_enough(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(library, "set_client_factory", None, raising=False)
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
     assert read("made/quiz", "test", name="all") == ["one", "two", "three"]
-    assert not library.utils.are_progress_bars_disabled()
 
 
 def test_without_the_library_the_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -388,8 +387,8 @@ IN_FOLDER = {"data_files": [{"split": "one", "path": "**/*.csv"}], "data_dir": "
     ("asked", "config", "found"),
     [
         (HuggingFaceSource("x", "test", data_files=["b/*.jsonl"]), {}, ["b/test.jsonl"]),
-        (HuggingFaceSource("x", "test", data_dir="a"), {}, ["a/test-0.parquet"]),
-        (HuggingFaceSource("x", "test", "b"), {}, ["b/test.jsonl"]),
+        (HuggingFaceSource("x", data_files=["a/*.csv"], data_dir="a"), {}, ["a/train.csv"]),
+        (HuggingFaceSource("x", "test", "b"), {}, []),
         (HuggingFaceSource("x", "train"), {"data_files": "a/*.csv"}, ["a/train.csv"]),
         (HuggingFaceSource("x", "test"), IN_ORDER, ["a/test-0.parquet", "b/test.jsonl"]),
         (HuggingFaceSource("x", "one"), IN_FOLDER, ["a/train.csv"]),
@@ -398,7 +397,7 @@ IN_FOLDER = {"data_files": [{"split": "one", "path": "**/*.csv"}], "data_dir": "
 def test_files_are_chosen_by_what_is_asked_for(
     asked: HuggingFaceSource, config: dict[str, Any], found: list[str]
 ) -> None:
-    """The caller's patterns, then the card, then names."""
+    """The caller's patterns, then the card; no name is guessed."""
     assert choose_files(asked, NAMES, {"configs": [config]} if config else {}) == found
 
 

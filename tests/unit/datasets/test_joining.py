@@ -15,7 +15,7 @@ import answerkey
 from answerkey.datasets.dataset import open_dataset
 from answerkey.datasets.sources import FolderSource, LocalSource
 from answerkey.datasets.tables import DataTable
-from answerkey.errors import Problems, SpecError
+from answerkey.errors import Problems
 from answerkey.templates import RowFilter
 
 Write = Callable[[str, str | bytes], Path]
@@ -142,18 +142,17 @@ def test_what_is_said_about_files_is_part_of_the_fingerprint(write: Write, tmp_p
     plain = read(LocalSource(path)).digest
     others = [
         LocalSource(path, header=("x", "y")),
-        LocalSource(path, skip_rows=1),
         LocalSource(path, format="tsv", header=("x",)),
         LocalSource(path, derive={"c": "{{ sample.a }}"}),
         LocalSource(path, derive={"c": "{{ sample.b }}"}),
         LocalSource(path, file_column="f"),
     ]
     digests = [read(other).digest for other in others]
-    assert len({plain, *digests}) == 7
+    assert len({plain, *digests}) == 6
     renamed = tmp_path / "other.csv"
     renamed.write_text("a,b\nc,d\ne,f\n")
-    assert read(LocalSource(str(renamed), derive={"c": "{{ sample.a }}"})).digest == digests[3]
-    assert read(LocalSource(str(renamed), file_column="f")).digest != digests[5]
+    assert read(LocalSource(str(renamed), derive={"c": "{{ sample.a }}"})).digest == digests[2]
+    assert read(LocalSource(str(renamed), file_column="f")).digest != digests[4]
 
 
 def test_names_that_cannot_be_are_refused(write: Write) -> None:
@@ -163,8 +162,6 @@ def test_names_that_cannot_be_are_refused(write: Write) -> None:
         LocalSource(path, file_column="q"), "`file_column` is `q`, which is a column of the file"
     )
     refuse(LocalSource(path, derive={"": "{{ sample.q }}"}), "column 2 has no name")
-    with pytest.raises(SpecError, match="`skip_rows` is -1"):
-        LocalSource(path, skip_rows=-1)
 
 
 HEAD = "question,A,B,C,D,answer"
@@ -222,19 +219,10 @@ def test_a_column_that_a_ready_made_task_needs_itself_is_an_error(
 
 
 def test_a_derived_column_replaces_only_one_that_it_reads(write: Write) -> None:
-    """Else E212 names the file, the column and what to do.
-
-    The columns of documents are such columns, too.
-    """
+    """Else E212 names the file, the column and what to do."""
     path = str(write("a.csv", "q,answer\none,A\n"))
     derived = read(LocalSource(path, derive={"answer": "{{ sample.answer | lower }}"}))
     assert derived.samples.row(0) == {"q": "one", "answer": "a"}
     lost = r"E212.*`answer` would replace the column `answer`, which it does not read"
     words = r"a\.csv, column `answer`\n  = help: rename it, or read `sample.answer`"
     refuse(LocalSource(path, derive={"answer": "{{ sample.q }}"}), f"(?s){lost}.*{words}")
-    folder = str(write("one.md", "Text\n").parent)
-    derive = {"content": "{{ sample.file_name }}"}
-    refuse(
-        FolderSource(folder, extension="md", derive=derive),
-        "`content` would replace the column `content`",
-    )

@@ -188,7 +188,7 @@ MARKED = [{"text": "x", "is_correct": False}, {"text": "y", "is_correct": True}]
     [
         ({"options": MARKED}, "options:flag", "y"),
         ({"options": "A. x\nB. y", "answer": "b"}, "answer:label", "y"),
-        ({"question": "So?\nOptions:\n- Yes\n- No", "target": "No"}, "target:text", "No"),
+        ({"question": "So?\nA. x\nB. No", "target": "No"}, "target:text", "No"),
         ({"answer": "False"}, "answer:true", "False"),
         ({"answer": "no"}, "answer:yes", "No"),
     ],

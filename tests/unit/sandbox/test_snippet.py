@@ -138,7 +138,7 @@ def test_trust_is_remembered_by_text() -> None:
     A changed one is not; trust adds up.
     """
     assert list_untrusted(ONE, TWO, replace(ONE, label="again")) == ["again", "metrics[1]"]
-    assert require_trust([ONE], trust_code=True) == []
+    require_trust([ONE], trust_code=True)
     assert list_untrusted(ONE, TWO, replace(ONE, label="elsewhere")) == ["metrics[1]"]
     assert list_untrusted(replace(ONE, source=ONE.source + "\n")) == ["scorers[0]"]
     require_trust([TWO], trust_code=True)
@@ -163,15 +163,15 @@ def test_refusal_lists_every_snippet() -> None:
 
 def test_no_snippets_need_no_trust(config_home: Path) -> None:
     """Nothing to run, nothing asked, nothing written."""
-    assert require_trust([], trust_code=True) == []
+    require_trust([], trust_code=True)
     assert not config_home.exists()
 
 
-def test_trust_that_cannot_be_written_is_a_notice(config_home: Path) -> None:
-    """A folder that cannot be written does not stop a run that is allowed."""
+def test_trust_that_cannot_be_written_stops_nothing(config_home: Path) -> None:
+    """A run that is allowed goes on, and the next one asks again."""
     config_home.write_text("a file where the folder should be")
-    (notice,) = require_trust([ONE], trust_code=True)
-    assert notice.message.startswith("the trust in these snippets could not be remembered")
+    require_trust([ONE], trust_code=True)
+    assert list_untrusted(ONE) == ["scorers[0]"]
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"trusted": []}', "\x00"])

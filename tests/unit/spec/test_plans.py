@@ -173,8 +173,6 @@ FILTERS = """
         ("dataset",
         from_source("{type: url, url: https://a.example/x, sha256: abc}"), "E108 dataset:3:55"),
         ("dataset",
-        from_source("{type: local, file_path: x.csv, skip_rows: -1}"), "E108 dataset:3:52"),
-        ("dataset",
         from_source("{type: local, file_path: x.csv, format: xlsx}"), "E108 dataset:3:49"),
         ("dataset", from_source("{type: huggingface, path: a/b, name: x, load_dataset_kwargs: {name: y}}"), "E108 dataset:3:46"),  # noqa: E501 - one case, one line
         ("dataset", from_source(DERIVE), "E112 dataset:8:10"),

@@ -80,7 +80,6 @@ FORMS: list[tuple[str, dict[str, str], tuple[str, list[str], str, str | None]]] 
     None)),
     ("medmcqa", {"dev.json": lines({"id": "a", "question": "?", **OPTIONS, "cop": 4, "subject_name": "ENT"})}, ("?", ["w", "x", "y", "z"], "D", "ENT")),  # noqa: E501 - one case, one line
     ("medmcqa", {"v.jsonl": lines({"id": "a", "question": "?", **OPTIONS, "cop": 0, "subject_name": "ENT"})}, ("?", ["w", "x", "y", "z"], "A", "ENT")),  # noqa: E501 - one case, one line
-    ("logiqa", {"Test.txt": "\nc\nP.\nQ?\nA. w\nB.x\nC. y\nD. z\n"}, ("P.\n\nQ?", ["w", "x", "y", "z"], "C", None)),  # noqa: E501 - one case, one line
     ("logiqa", {"test.txt": lines({"text": "P.", "question": "Q?", "options": ["x", "y"], "answer": 1})}, ("P.\n\nQ?", ["x", "y"], "B", None)),  # noqa: E501 - one case, one line
     ("logiqa", {"t.jsonl": lines({"context": "P.", "query": "Q?", "options": ["x", "y"], "correct_option": 0})}, ("P.\n\nQ?", ["x", "y"], "A", None)),  # noqa: E501 - one case, one line
     ("agieval", {"lsat-ar.jsonl": lines({"passage": "P.", "question": "Q?", "options": ["(A)x", "(B) y"], "label": "B", "answer": None}), "math.jsonl": lines({"passage": None, "question": "Q?", "options": None, "label": None, "answer": "7"})}, ("P.\n\nQ?", ["x", "y"], "B", "lsat-ar")),  # noqa: E501 - one case, one line

@@ -29,8 +29,12 @@ def matches(op: FilterOp, cell: object, value: object = None) -> bool:
         *(("True", True, True), ("yes", True, True), ("no", False, True), ("no", True, False)),
         *(("maybe", False, False), (1, True, True), (2, True, False), (True, True, True)),
         *((None, None, True), (None, "None", False), ("None", None, False), ("", None, False)),
-        *((0, None, False), (["A", 1], ["A", "1"], True), (["A"], ["A", "B"], False)),
-        *(({"a": 1}, {"a": "1"}, True), ({"a": 1}, {"b": 1}, False), (["A"], "['A']", True)),
+        *((0, None, False), (["A", 1], ["A", "1"], False), (["A"], ["A", "B"], False)),
+        *(
+            ({"a": 1, "b": 2}, {"b": 2, "a": 1}, True),
+            ({"a": 1}, {"b": 1}, False),
+            (["A"], "['A']", True),
+        ),
     ],
 )
 def test_equality_is_by_value(cell: object, value: object, equal: bool) -> None:  # noqa: FBT001 - a column of the table

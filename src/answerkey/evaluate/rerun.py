@@ -349,7 +349,7 @@ def reopen_stopped(
         engine = open_engine(chosen.engine, chosen.ray_address)
         jobs = _open_again(writer, chosen, shared)
         pending = PendingRun(place.name, jobs, writer.manifest, engine, chosen, writer)
-        pending = pending.check(display, shared)
+        pending = pending.check(display)
         writer.restart({**SYSTEM, "options": kept.stored()})
         for job in jobs:
             for number in range(job.num_runs):

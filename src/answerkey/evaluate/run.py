@@ -83,7 +83,7 @@ class PendingRun:
             raise InternalError("E901", "a run is evaluated that has not begun")
         return self._writer
 
-    def check(self, display: Display, shared: Shared | None = None) -> PendingRun:
+    def check(self, display: Display) -> PendingRun:
         """Return the run with all rows checked, if it calls a model; raise what is wrong.
 
         Not one call is paid for as long as a row of any job is wrong.
@@ -92,7 +92,7 @@ class PendingRun:
             return self
         from answerkey.evaluate.session import require_callable
 
-        jobs, notices = check_jobs(self.jobs, self.options, self.engine, display.report, shared)
+        jobs, notices = check_jobs(self.jobs, self.options, self.engine, display.report)
         require_callable(jobs, self.options)
         messages = [*self.manifest["notices"], *map(str, notices)]
         manifest = {**self.manifest, "notices": messages}
@@ -141,12 +141,8 @@ def run(
 
     Options as in `Options`.
     """
-    chosen = read_options("run", options)
-    plan = read_plan(path, chosen)
-    engine = open_engine(chosen.engine, chosen.ray_address)
-    place = choose_place(out, plan.key)
-    pending = open_run(path, plan, chosen, engine)
-    return make_run(pending, place, choose_display(None, progress))
+    display = choose_display(None, progress)
+    return run_matrix(path, out=out, display=display, **options).runs[0]
 
 
 @show_options(RunOptions)
@@ -296,13 +292,13 @@ def run_matrix(
         message = "`--model` and `--completion-column` are both given several times"
         raise SpecError("E119", message, hint="name several models, or several columns")
     values = dict[str, Any](options)
-    first = read_options("run_matrix", values)
+    first = read_options("run", values)
     values["dataset"] = first.dataset  # a table is read once
     models = models or (values.get("model"),)
     completion_columns = completion_columns or (first.completion_column,)
     plans = []
     for model, column in product(models, completion_columns):
-        chosen = read_options("run_matrix", {**values, "model": model, "completion_column": column})
+        chosen = read_options("run", {**values, "model": model, "completion_column": column})
         plan = read_plan(path, chosen)
         if not calls_model:
             _refuse_calls(plan.jobs)
@@ -322,7 +318,7 @@ def run_matrix(
             name=name,
             shared=shared,
         )
-        runs.append(pending.check(display, shared))
+        runs.append(pending.check(display))
     if len(runs) == 1:
         finished = runs[0].begin(place).finish(display)
         return Matrix(finished.path or Path(), (finished,), {})

@@ -18,8 +18,7 @@ import pytest
 
 import answerkey as ak
 from answerkey.datasets.dataset import open_dataset
-from answerkey.evaluate import chunk, evaluate, job
-from answerkey.evaluate.chunk import check_samples
+from answerkey.evaluate import evaluate, job
 from answerkey.testing import Behaviour, TestServer, answer_by_hash
 
 from .conftest import SCORER, Project
@@ -183,23 +182,18 @@ def test_models_of_one_endpoint_share_its_limits(
     assert (made.status, dict(server.asked.statuses)) == ("complete", {200: 48})
 
 
-def test_each_dataset_is_opened_and_checked_once(
+def test_each_dataset_is_opened_once(
     project: Project, serve: Callable[..., TestServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For two tasks with the same prompt and three models: rows are read once, and checked once."""
-    opened, checked = list[str](), list[str]()
-    real_open, real_check = open_dataset, check_samples
+    """For two tasks with the same prompt and three models, rows are read once."""
+    opened = list[str]()
+    real_open = open_dataset
 
     def open_one(*given: Any, **more: Any) -> Any:  # noqa: ANN401 - as `open_dataset`
         opened.append(more["name"])
         return real_open(*given, **more)
 
-    def check_one(prepared: Any, *given: Any) -> Any:  # noqa: ANN401 - as `check_samples`
-        checked.append(prepared.key)
-        return real_check(prepared, *given)
-
     monkeypatch.setattr(job, "open_dataset", open_one)
-    monkeypatch.setattr(chunk, "check_samples", check_one)
     folder = project.plan()
     plan = json.loads((folder / "run.yaml").read_text())
     tasks = [{"task_key": "quiz"}, {"task_key": "quiz", "key": "b"}]
@@ -212,7 +206,7 @@ def test_each_dataset_is_opened_and_checked_once(
     models = ["one", "two", "three"]
     made = ak.run_matrix(folder, models=models, out=folder / "all", cache_policy="no-cache")
     assert [list(run.tasks) for run in made.runs] == [["quiz", "b"]] * 3
-    assert (opened, checked) == (["rows"], ["quiz"])
+    assert opened == ["rows"]
 
 
 def test_a_run_that_fails_does_not_stop_the_others(

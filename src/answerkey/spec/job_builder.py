@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
-
-from pydantic import create_model
 
 from answerkey import features
 from answerkey.datasets.dataset import Selection
@@ -23,7 +20,7 @@ from answerkey.spec.nodes import Location, Node, with_key
 from answerkey.spec.project import YAML_ENDINGS, Project
 from answerkey.spec.sources import DatasetSpec, build_dataset, is_remote
 from answerkey.spec.task import Task, build_task
-from answerkey.spec.validation import Fields, Key, assign_keys, fields_of, validate_node
+from answerkey.spec.validation import Key, assign_keys, fields_of, validate_node
 
 #: How scorers name the models that they call, and where, by the keys of the scorers.
 Judges = Mapping[str, tuple[str, Place]]
@@ -33,14 +30,8 @@ Judges = Mapping[str, tuple[str, Place]]
 class PromptVariant:
     """Another prompt: what stands in place of the solver's `input_builder`."""
 
-    key: str
+    key: Key
     input_builder: ChatInput | GenericInput
-
-
-@cache
-def variant_model() -> type[Fields]:
-    """Return the model of a variant's YAML."""
-    return create_model("VariantFields", __base__=fields_of(PromptVariant), key=(Key, ...))
 
 
 def resolve(
@@ -105,7 +96,7 @@ def list_variants(
     entries = [(entry, "variant") for entry in (base, *listed.items)]
     assign_keys(entries, "variant", "in the task")
     for entry in listed.items:
-        variant = validate_node(variant_model(), entry, "the variant")
+        variant = validate_node(fields_of(PromptVariant), entry, "the variant")
         if variant is not None and entry.key is not None:
             prompt = solver.having("input_builder", entry.entries["input_builder"])
             changed = bare.having("solver", prompt)

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from answerkey.datasets.dataset import Selection
 from answerkey.datasets.tables import DataTable
+from answerkey.models.config import CachePolicy
 from answerkey.spec import definitions
 from answerkey.spec.config import Config, Settings, list_declared, refuse_config, report_unknown
 from answerkey.spec.job import BASE, Job, Plan
@@ -50,7 +51,6 @@ from answerkey.spec.validation import (
 #: parameters.
 MODEL_REFERENCE = r"^[a-zA-Z0-9_\-$]+([/:].+)?$"
 ModelReference = Annotated[Text, Field(pattern=MODEL_REFERENCE, max_length=1000)]
-CachePolicy = Literal["reuse", "update", "no-cache"]
 Subsampling = Literal["head", "random"]
 
 

@@ -13,7 +13,7 @@ from pydantic.json_schema import models_json_schema
 from answerkey import features
 from answerkey.solvers import ChoiceOrder
 from answerkey.spec import models, run_file, shapes
-from answerkey.spec.job_builder import variant_model
+from answerkey.spec.job_builder import PromptVariant
 from answerkey.spec.nodes import Plain
 from answerkey.spec.parameters import PARAMETERS
 from answerkey.spec.sources import SOURCE
@@ -110,7 +110,7 @@ def _list_parts() -> Mapping[str, list[type[BaseModel]]]:
         "run_config": [run_file.RunConfigFields],
         "trials": [shapes.TrialsFields],
         "choice_order": [fields_of(ChoiceOrder)],
-        "variant": [variant_model()],
+        "variant": [fields_of(PromptVariant)],
         "policy": [gates.PolicyFields],
         "rule": [gates.RuleFields],
         "rule_definition": list_kinds(gates.RULE),

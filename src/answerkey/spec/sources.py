@@ -44,7 +44,6 @@ class DatasetSpec:
     key: str
     source: Source
     display_name: str | None = None
-    description: str | None = None
     place: Place | None = None
     places: Node | None = field(
         default=None,
@@ -159,7 +158,6 @@ def build_dataset(node: Node, base: Path) -> DatasetSpec | None:
         key=fields.key,
         source=source,
         display_name=fields.display_name,
-        description=fields.description,
         place=node.place,
         places=node,
     )

@@ -6,12 +6,13 @@ tables are those of a run that never stopped.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
+from answerkey import features
 from answerkey.datasets.dataset import Selection
 from answerkey.datasets.storage import digest_file
 from answerkey.engines import open_engine
@@ -24,7 +25,7 @@ from answerkey.errors import (
     listing,
     suggest,
 )
-from answerkey.evaluate.display import Display, Progress, choose_display
+from answerkey.evaluate.display import Display, Progress
 from answerkey.evaluate.job import Shared, complete_job, open_jobs
 from answerkey.evaluate.manifest import (
     SYSTEM,
@@ -39,7 +40,6 @@ from answerkey.evaluate.run import (
     MatrixMember,
     PendingRun,
     TaskSource,
-    choose_policies,
     finish_together,
     make_run,
     require_trusted,
@@ -126,7 +126,11 @@ def rescore(
     new_task, notices = _load_new_task(old, task, chosen)
     tasks = _choose_tasks(old, new_task, notices)
     stored = old.manifest.get("policies") or ()
-    policies, more = choose_policies(tasks, old.key, chosen, stored=stored)
+    policies: Sequence[Mapping[str, Any]] = ()
+    if chosen.states_gates or stored:
+        take_policies = features.load_gates().take_policies
+        policies, more = take_policies(tasks, old.key, chosen, stored=stored)
+        notices += more
     file = old.manifest.get("file")
     jobs = []
     for key, chosen_task in tasks.items():
@@ -136,7 +140,7 @@ def rescore(
         old.key,
         old.manifest["display_name"],
         jobs,
-        [*notices, *more],
+        notices,
         policies,
         rescored_from={
             "path": str(old.path.resolve()) if old.path else None,
@@ -150,7 +154,7 @@ def rescore(
         entry |= {"dataset": before["dataset"], "model": before["model"]}
     engine = open_engine(chosen.engine, chosen.ray_address)
     pending = PendingRun(old.key, jobs, manifest, engine, chosen)
-    return make_run(pending, place, choose_display(display, progress))
+    return make_run(pending, place, display or Display(progress))
 
 
 def _require_finished(run: Run) -> None:
@@ -292,7 +296,7 @@ def resume(
     with hold unless they are given again. A limit that stopped the run holds no more. A model that
     is a function is given again.
     """
-    display = choose_display(display, progress)
+    display = display or Display(progress)
     stopped = reopen_stopped(find_place(path), options, display)
     return stopped if isinstance(stopped, Run) else stopped.finish(display)
 
@@ -307,7 +311,7 @@ def resume_matrix(
     """Continue every run below a folder and return all of them; options as in `resume`."""
     shared = Shared()
     parent = find_place(folder)
-    display = choose_display(display, None)
+    display = display or Display()
     places = list_places(parent)
     if not places:
         message = f"`{parent}` is no run folder, and there is none below it"

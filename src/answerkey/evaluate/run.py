@@ -14,11 +14,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Unpack, cast
 
-from answerkey import features
 from answerkey.datasets.rows import Rows
 from answerkey.datasets.sources import MemorySource
 from answerkey.datasets.storage import name_lasting
-from answerkey.datasets.tables import Tabular, load_rows, load_table
+from answerkey.datasets.tables import Tabular, load_rows
 from answerkey.engines import Engine, open_engine
 from answerkey.errors import (
     AnswerkeyError,
@@ -29,7 +28,7 @@ from answerkey.errors import (
     Stopped,
     raise_all,
 )
-from answerkey.evaluate.display import Display, Progress, choose_display
+from answerkey.evaluate.display import Display, Progress
 from answerkey.evaluate.evaluate import call_together, check_jobs, evaluate
 from answerkey.evaluate.job import Shared, open_jobs
 from answerkey.evaluate.manifest import describe_run, describe_sources, tabulate_samples
@@ -54,8 +53,8 @@ from answerkey.spec import (
     is_data_file,
     load_plan,
 )
+from answerkey.spec.nodes import Location
 from answerkey.spec.options import name_path
-from answerkey.types import Notice
 
 #: A task or run file, a folder, the name of a ready-made task, a Task, or a mapping as in a file.
 TaskSource = Task | Mapping[str, object] | str | Path
@@ -141,8 +140,7 @@ def run(
 
     Options as in `Options`.
     """
-    display = choose_display(None, progress)
-    return run_matrix(path, out=out, display=display, **options).runs[0]
+    return run_matrix(path, out=out, display=Display(progress), **options).runs[0]
 
 
 @show_options(RunOptions)
@@ -466,7 +464,17 @@ def score(
         chosen = replace(chosen, dataset=samples)
     elif samples is not None:
         chosen = replace(chosen, dataset=MemorySource(load_rows(samples, name="samples")))
-    recorded = _load_completions(completions)
+    recorded: Location | Rows | None = None
+    if isinstance(completions, str | Path):
+        recorded = completions
+    elif completions is not None:
+        table = load_rows(
+            completions,
+            name="completions",
+            by_trial=True,
+            lone="completion",
+        )
+        recorded = table.rows
     plan_options = chosen
     if recorded is not None or (samples is not None and chosen.model is None):
         plan_options = replace(chosen, completions="given")
@@ -479,33 +487,3 @@ def score(
     manifest = describe_run(plan.key, plan.display_name, jobs, plan.notices, plan.policies)
     pending = PendingRun(plan.key, jobs, manifest, engine, chosen)
     return make_run(pending, None, Display())
-
-
-def _load_completions(
-    completions: Tabular | Iterable[str | None] | str | Path | None,
-) -> Rows | None:
-    if completions is None:
-        return None
-    if isinstance(completions, str | Path):
-        return load_table(completions, by_trial=True).rows
-    return load_rows(
-        completions,
-        name="completions",
-        by_trial=True,
-        lone="completion",
-    ).rows
-
-
-def choose_policies(
-    tasks: Mapping[str, Task],
-    evaluation: str,
-    options: Options,
-    *,
-    stored: Sequence[object] = (),
-) -> tuple[Sequence[Mapping[str, Any]], list[Notice]]:
-    """Return the caller's policies, else the stored ones, checked against the loaded tasks."""
-    if not options.states_gates and not stored:
-        return (), []
-    take: Callable[..., tuple[Sequence[Mapping[str, Any]], list[Notice]]]
-    take = features.load_gates().take_policies
-    return take(tasks, evaluation, options, stored=stored)

@@ -21,7 +21,13 @@ def ignore_progress(stage: str, done: int, total: int) -> None:
 
 
 class Display:
-    """Shows the progress of one run, or of several at the same time; by itself, nothing."""
+    """Shows the progress of one run, or of several at the same time.
+
+    By itself, it only hands the progress of each stage to a function of the caller's.
+    """
+
+    def __init__(self, progress: Progress | None = None) -> None:
+        self._progress = progress or ignore_progress
 
     def open_run(self, name: str, total: int) -> Display:
         """Return the display of one run of several, whose solvers make `total` calls."""
@@ -34,6 +40,7 @@ class Display:
         total: int,
     ) -> None:
         """Show how many rows of a stage are done."""
+        self._progress(stage, done, total)
 
     def follow(self, observer: Observer) -> None:
         """Show a task that begins to call its model; `observer.look` may be called from any
@@ -48,26 +55,3 @@ class Display:
 
     def close(self, error: AnswerkeyError | None) -> None:
         """Show that the run is over, and what kept it from its end."""
-
-
-class ProgressCallback(Display):
-    """A display that hands the progress of each stage to a function of the caller's."""
-
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-
-    def report(
-        self,
-        stage: str,
-        done: int,
-        total: int,
-    ) -> None:
-        """Call the function."""
-        self._progress(stage, done, total)
-
-
-def choose_display(display: Display | None, progress: Progress | None) -> Display:
-    """Return the display that is given, one that calls `progress`, or one that shows nothing."""
-    if display is None and progress is not None:
-        return ProgressCallback(progress)
-    return display or Display()

@@ -90,7 +90,7 @@ def check(
         errors += problems.errors
         if job is None:
             continue
-        row_problems = check_rows(job, open_engine(), progress or ignore_progress, shared)
+        row_problems = check_rows(job, open_engine(), progress or ignore_progress)
         errors += row_problems.errors(job)
         notices += [*job.dataset.notices, *row_problems.notices, *find_odd_options(job)]
         tasks.append(CheckedTask(job.key, job.dataset.name, len(job.dataset)))
@@ -181,9 +181,8 @@ def plan_calls(path: TaskSource, **options: Unpack[RunOptions]) -> DryRun:
     plan = read_plan(path, chosen)
     policy = chosen.cache_policy or cast("CachePolicy | None", plan.cache_policy)
     engine = open_engine(chosen.engine, chosen.ray_address)
-    shared = Shared()
-    jobs = open_jobs(plan.jobs, chosen, shared)
-    jobs, _ = check_jobs(jobs, chosen, engine, ignore_progress, shared)
+    jobs = open_jobs(plan.jobs, chosen)
+    jobs, _ = check_jobs(jobs, chosen, engine, ignore_progress)
     with closing(CallCache(policy or "no-cache")) as cache:
         return DryRun(tuple(_plan_job(job, chosen, cache) for job in jobs))
 

@@ -41,7 +41,6 @@ from answerkey.evaluate.chunk import (
     evaluate_chunk,
 )
 from answerkey.evaluate.display import Display, Progress
-from answerkey.evaluate.job import Shared
 from answerkey.metrics import (
     STOPPED_EARLY,
     RowFacts,
@@ -476,21 +475,16 @@ def check_jobs(
     options: Options,
     engine: Engine,
     progress: Progress,
-    shared: Shared | None = None,
 ) -> tuple[list[Job], list[Notice]]:
     """Return the jobs with all of their rows checked, and notices for the user.
 
-    Jobs of a resumed run may have been checked before it stopped. Raise when more rows are wrong
-    than `allow_failed` says.
+    Raise when more rows are wrong than `allow_failed` says.
     """
     checked: list[Job] = []
     errors: list[AnswerkeyError] = []
     notices: list[Notice] = []
     for job in jobs:
-        if job.is_checked:
-            checked.append(job)
-            continue
-        problems = check_rows(job, engine, progress, shared)
+        problems = check_rows(job, engine, progress)
         notices += [*job.dataset.notices, *problems.notices]
         limit = options.failed_limit(len(job.dataset))
         if problems.fatal or len(problems.failed) > limit:
@@ -506,36 +500,16 @@ def check_jobs(
     return checked, list(dict.fromkeys(notices))
 
 
-def check_rows(
-    job: Job,
-    engine: Engine,
-    progress: Progress,
-    shared: Shared | None = None,
-) -> RowProblems:
-    """Return what is wrong with the rows of a job, and with the job as a whole.
-
-    What is wrong with rows does not depend on the model: rows that were checked for another one
-    (`shared`) are not read again.
-    """
-    checked: dict[object, RowProblems] = {}
-    if shared is not None and job.recorded is None:
-        checked = shared.get(dict)
-    key = (id(job.dataset), job.task.fingerprint)
-    if key not in checked:
-        checked[key] = _check_chunks(job.only_check(), engine, progress)
+def check_rows(job: Job, engine: Engine, progress: Progress) -> RowProblems:
+    """Return what is wrong with the rows of a job, and with the job as a whole."""
+    check = job.only_check()
     problems = RowProblems(len(job.dataset))
-    problems.merge(checked[key])
-    check_whole(problems, job)
-    return problems
-
-
-def _check_chunks(job: Job, engine: Engine, progress: Progress) -> RowProblems:
-    problems = RowProblems(len(job.dataset))
-    work = partial(check_chunk, job.without_rows())
-    for chunk_problems in engine.map(work, job.chunks(), spread=job.spread):
+    work = partial(check_chunk, check.without_rows())
+    for chunk_problems in engine.map(work, check.chunks(), spread=check.spread):
         problems.merge(chunk_problems)
         progress("check", problems.merged, problems.rows)
         raise_if_interrupted()
+    check_whole(problems, job)
     return problems
 
 

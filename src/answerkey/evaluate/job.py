@@ -70,6 +70,7 @@ def open_jobs(
 ) -> list[Job]:
     """Return the jobs with everything opened; raise all errors at once."""
     problems = ProblemList()
+    shared = shared or Shared()
     opened = [open_job(job, options, problems, shared, **how) for job in jobs]
     raise_all(problems.errors)
     return list(filter(None, opened))
@@ -79,7 +80,7 @@ def open_job(
     job: Job,
     options: Options,
     problems: ProblemList,
-    shared: Shared | None = None,
+    shared: Shared,
     *,
     is_check: bool = False,
     needs_model: bool = True,
@@ -92,7 +93,7 @@ def open_job(
     """
     earlier = len(problems.errors)
     selection = Selection() if is_check else job.selection
-    job = _open_samples(job, selection, shared or Shared(), problems)
+    job = _open_samples(job, selection, shared, problems)
     if job.opened is None:
         return None
     origin = job.completions_from

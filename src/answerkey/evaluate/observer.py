@@ -133,7 +133,7 @@ def _measure_latency(seconds: Sequence[float]) -> dict[str, float] | None:
 
 @dataclass(frozen=True)
 class CallProgress:
-    """How far the calls are. `known` ones were answered from the cache or the journal.
+    """How far the calls are. `remembered` ones were answered from the cache or the journal.
 
     `retried` counts attempts that will be made again. Tokens are those of calls made now. `pace` is
     in calls per second, `seconds_left` None when it cannot be told yet. `batches` are those that
@@ -145,7 +145,7 @@ class CallProgress:
     purpose: str
     done: int
     total: int
-    known: int = 0
+    remembered: int = 0
     failed: int = 0
     retried: int = 0
     prompt_tokens: int = 0
@@ -221,7 +221,7 @@ class Observer:
             counts = self._count(calls[0][0].purpose)
             counts.update(
                 done=len(calls),
-                known=len(calls),
+                remembered=len(calls),
                 failed=failed,
             )
 
@@ -236,7 +236,7 @@ class Observer:
         with self._lock:
             counts = self._counts.get(self._purpose, Counter[str]())
             done = counts["done"]
-            pace = self._measure_pace(done - counts["known"])
+            pace = self._measure_pace(done - counts["remembered"])
             seconds_left = None
             if pace:
                 seconds_left = max(0, self.total - done) / pace
@@ -246,7 +246,7 @@ class Observer:
                 purpose=self._purpose,
                 done=done,
                 total=max(self.total, done),
-                known=counts["known"],
+                remembered=counts["remembered"],
                 failed=counts["failed"],
                 retried=counts["retried"],
                 prompt_tokens=counts["prompt_tokens"],

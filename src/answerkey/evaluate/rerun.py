@@ -6,12 +6,13 @@ tables are those of a run that never stopped.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
+from answerkey import features
 from answerkey.datasets.dataset import Selection
 from answerkey.datasets.storage import digest_file
 from answerkey.engines import open_engine
@@ -24,7 +25,7 @@ from answerkey.errors import (
     listing,
     suggest,
 )
-from answerkey.evaluate.display import Display, Progress, choose_display
+from answerkey.evaluate.display import Display, Progress
 from answerkey.evaluate.job import Shared, complete_job, open_jobs
 from answerkey.evaluate.manifest import (
     SYSTEM,
@@ -39,7 +40,6 @@ from answerkey.evaluate.run import (
     MatrixMember,
     PendingRun,
     TaskSource,
-    choose_policies,
     finish_together,
     make_run,
     require_trusted,
@@ -126,7 +126,11 @@ def rescore(
     new_task, notices = _load_new_task(old, task, chosen)
     tasks = _choose_tasks(old, new_task, notices)
     stored = old.manifest.get("policies") or ()
-    policies, more = choose_policies(tasks, old.key, chosen, stored=stored)
+    policies: Sequence[Mapping[str, Any]] = ()
+    if chosen.states_gates or stored:
+        take_policies = features.load_gates().take_policies
+        policies, more = take_policies(tasks, old.key, chosen, stored=stored)
+        notices += more
     file = old.manifest.get("file")
     jobs = []
     for key, chosen_task in tasks.items():
@@ -136,7 +140,7 @@ def rescore(
         old.key,
         old.manifest["display_name"],
         jobs,
-        [*notices, *more],
+        notices,
         policies,
         rescored_from={
             "path": str(old.path.resolve()) if old.path else None,
@@ -150,7 +154,7 @@ def rescore(
         entry |= {"dataset": before["dataset"], "model": before["model"]}
     engine = open_engine(chosen.engine, chosen.ray_address)
     pending = PendingRun(old.key, jobs, manifest, engine, chosen)
-    return make_run(pending, place, choose_display(display, progress))
+    return make_run(pending, place, display or Display(progress))
 
 
 def _require_finished(run: Run) -> None:
@@ -292,7 +296,7 @@ def resume(
     with hold unless they are given again. A limit that stopped the run holds no more. A model that
     is a function is given again.
     """
-    display = choose_display(display, progress)
+    display = display or Display(progress)
     stopped = reopen_stopped(find_place(path), options, display)
     return stopped if isinstance(stopped, Run) else stopped.finish(display)
 
@@ -307,13 +311,12 @@ def resume_matrix(
     """Continue every run below a folder and return all of them; options as in `resume`."""
     shared = Shared()
     parent = find_place(folder)
-    display = choose_display(display, None)
+    display = display or Display()
     places = list_places(parent)
     if not places:
         message = f"`{parent}` is no run folder, and there is none below it"
         raise RunError("E501", message, hint="`answerkey runs` lists the runs of a folder")
     members: list[MatrixMember] = []
-    siblings: dict[RunPlace, None] = {}
     with ExitStack() as undo:
         for place in places:
             name = place.name
@@ -321,8 +324,6 @@ def resume_matrix(
             try:
                 manifest = load_run(place).manifest
                 name = next(map(name_answerer, manifest["tasks"]), name)
-                for sibling in manifest.get("matrix") or ():
-                    siblings[find_place(place.parent) / sibling] = None
                 result = reopen_stopped(place, options, display, shared)
             except AnswerkeyError as error:
                 result = error
@@ -330,11 +331,6 @@ def resume_matrix(
                 undo.callback(result.writer.close)
             members.append(MatrixMember(name, place, result))
         undo.pop_all()
-    for place in siblings:
-        if place not in places:
-            message = f"`{place}` is gone, or was never begun: no model was called then"
-            lost = RunError("E507", message, hint="start it again with `answerkey run`")
-            members.append(MatrixMember(place.name, place, lost))
     return finish_together(parent, members, display)
 
 
@@ -358,7 +354,7 @@ def reopen_stopped(
         engine.connect()  # there may be no work left that would notice a missing cluster
         jobs = _open_again(writer, chosen, shared)
         pending = PendingRun(place.name, jobs, writer.manifest, engine, chosen, writer)
-        pending = pending.check(display, shared)
+        pending = pending.check(display)
         writer.restart({**SYSTEM, "options": kept.stored()})
         for job in jobs:
             for number in range(job.num_runs):
@@ -425,10 +421,7 @@ def _open_again(writer: RunWriter, options: Options, shared: Shared | None) -> l
         for before, now in zip(entry["scorers"], described["scorers"], strict=True):
             if now.get("model") != before.get("model"):
                 raise _refuse(f"the model of its scorer `{before['key']}` is not the same any more")
-    if manifest["answerkey_version"] != SYSTEM["answerkey_version"]:
-        return jobs
-    # Rows that this version checked before the first call, and found in order, still are.
-    return [replace(job, is_checked=sources[job.key]["rows_checked"]) for job in jobs]
+    return jobs
 
 
 def _open_rescored_again(

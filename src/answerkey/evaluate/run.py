@@ -14,11 +14,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Unpack, cast
 
-from answerkey import features
 from answerkey.datasets.rows import Rows
 from answerkey.datasets.sources import MemorySource
 from answerkey.datasets.storage import name_lasting
-from answerkey.datasets.tables import Tabular, load_rows, load_table
+from answerkey.datasets.tables import Tabular, load_rows
 from answerkey.engines import Engine, open_engine
 from answerkey.errors import (
     AnswerkeyError,
@@ -29,7 +28,7 @@ from answerkey.errors import (
     Stopped,
     raise_all,
 )
-from answerkey.evaluate.display import Display, Progress, choose_display
+from answerkey.evaluate.display import Display, Progress
 from answerkey.evaluate.evaluate import call_together, check_jobs, evaluate
 from answerkey.evaluate.job import Shared, open_jobs
 from answerkey.evaluate.manifest import describe_run, describe_sources, tabulate_samples
@@ -54,8 +53,8 @@ from answerkey.spec import (
     is_data_file,
     load_plan,
 )
+from answerkey.spec.nodes import Location
 from answerkey.spec.options import name_path
-from answerkey.types import Notice
 
 #: A task or run file, a folder, the name of a ready-made task, a Task, or a mapping as in a file.
 TaskSource = Task | Mapping[str, object] | str | Path
@@ -83,7 +82,7 @@ class PendingRun:
             raise InternalError("E901", "a run is evaluated that has not begun")
         return self._writer
 
-    def check(self, display: Display, shared: Shared | None = None) -> PendingRun:
+    def check(self, display: Display) -> PendingRun:
         """Return the run with all rows checked, if it calls a model; raise what is wrong.
 
         Not one call is paid for as long as a row of any job is wrong.
@@ -92,7 +91,7 @@ class PendingRun:
             return self
         from answerkey.evaluate.session import require_callable
 
-        jobs, notices = check_jobs(self.jobs, self.options, self.engine, display.report, shared)
+        jobs, notices = check_jobs(self.jobs, self.options, self.engine, display.report)
         require_callable(jobs, self.options)
         messages = [*self.manifest["notices"], *map(str, notices)]
         manifest = {**self.manifest, "notices": messages}
@@ -141,12 +140,7 @@ def run(
 
     Options as in `Options`.
     """
-    chosen = read_options("run", options)
-    plan = read_plan(path, chosen)
-    engine = open_engine(chosen.engine, chosen.ray_address)
-    place = choose_place(out, plan.key)
-    pending = open_run(path, plan, chosen, engine)
-    return make_run(pending, place, choose_display(None, progress))
+    return run_matrix(path, out=out, display=Display(progress), **options).runs[0]
 
 
 @show_options(RunOptions)
@@ -296,13 +290,13 @@ def run_matrix(
         message = "`--model` and `--completion-column` are both given several times"
         raise SpecError("E119", message, hint="name several models, or several columns")
     values = dict[str, Any](options)
-    first = read_options("run_matrix", values)
+    first = read_options("run", values)
     values["dataset"] = first.dataset  # a table is read once
     models = models or (values.get("model"),)
     completion_columns = completion_columns or (first.completion_column,)
     plans = []
     for model, column in product(models, completion_columns):
-        chosen = read_options("run_matrix", {**values, "model": model, "completion_column": column})
+        chosen = read_options("run", {**values, "model": model, "completion_column": column})
         plan = read_plan(path, chosen)
         if not calls_model:
             _refuse_calls(plan.jobs)
@@ -322,7 +316,7 @@ def run_matrix(
             name=name,
             shared=shared,
         )
-        runs.append(pending.check(display, shared))
+        runs.append(pending.check(display))
     if len(runs) == 1:
         finished = runs[0].begin(place).finish(display)
         return Matrix(finished.path or Path(), (finished,), {})
@@ -368,7 +362,6 @@ def _begin_together(
             for path in reversed(created):
                 undo.callback(remove_empty, path)
         for folder, pending in zip(folders, runs, strict=True):
-            pending.manifest["matrix"] = folders
             begun = pending.begin(parent / folder)
             undo.callback(begun.writer.discard)
             members.append(MatrixMember(pending.name, parent / folder, begun))
@@ -471,7 +464,17 @@ def score(
         chosen = replace(chosen, dataset=samples)
     elif samples is not None:
         chosen = replace(chosen, dataset=MemorySource(load_rows(samples, name="samples")))
-    recorded = _load_completions(completions)
+    recorded: Location | Rows | None = None
+    if isinstance(completions, str | Path):
+        recorded = completions
+    elif completions is not None:
+        table = load_rows(
+            completions,
+            name="completions",
+            by_trial=True,
+            lone="completion",
+        )
+        recorded = table.rows
     plan_options = chosen
     if recorded is not None or (samples is not None and chosen.model is None):
         plan_options = replace(chosen, completions="given")
@@ -484,33 +487,3 @@ def score(
     manifest = describe_run(plan.key, plan.display_name, jobs, plan.notices, plan.policies)
     pending = PendingRun(plan.key, jobs, manifest, engine, chosen)
     return make_run(pending, None, Display())
-
-
-def _load_completions(
-    completions: Tabular | Iterable[str | None] | str | Path | None,
-) -> Rows | None:
-    if completions is None:
-        return None
-    if isinstance(completions, str | Path):
-        return load_table(completions, by_trial=True).rows
-    return load_rows(
-        completions,
-        name="completions",
-        by_trial=True,
-        lone="completion",
-    ).rows
-
-
-def choose_policies(
-    tasks: Mapping[str, Task],
-    evaluation: str,
-    options: Options,
-    *,
-    stored: Sequence[object] = (),
-) -> tuple[Sequence[Mapping[str, Any]], list[Notice]]:
-    """Return the caller's policies, else the stored ones, checked against the loaded tasks."""
-    if not options.states_gates and not stored:
-        return (), []
-    take: Callable[..., tuple[Sequence[Mapping[str, Any]], list[Notice]]]
-    take = features.load_gates().take_policies
-    return take(tasks, evaluation, options, stored=stored)

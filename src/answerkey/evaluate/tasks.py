@@ -55,11 +55,11 @@ def mcqa(
     scorer: dict[str, object] = {
         "type": "string_equals_mcqa",
         "ground_truth_choice": truth,
-        "choices": _to_yaml(choices),
+        "choices": choices,
         "extraction": extraction,
     }
     if options is not None:
-        scorer["options"] = _to_yaml(options)
+        scorer["options"] = options
     builder = {"type": "chat_completion", "input_messages": [{"role": "user", "content": prompt}]}
     fields = {
         "solver": {"type": "single_turn_solver", "input_builder": builder},
@@ -67,10 +67,6 @@ def mcqa(
         **definition,
     }
     return load_task({"key": key, "display_name": key, "description": key, "definition": fields})
-
-
-def _to_yaml(value: str | Sequence[str]) -> object:
-    return value if isinstance(value, str) else list(value)
 
 
 def _write_expression(value: str | Sequence[str]) -> str:

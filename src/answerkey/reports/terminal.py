@@ -737,8 +737,8 @@ def _say_progress(progress: CallProgress) -> Iterator[str]:
     yield f"failed {progress.failed}"
     yield f"retried {progress.retried}"
     yield f"tokens {progress.prompt_tokens:,} + {progress.completion_tokens:,}"
-    if progress.known:
-        yield f"known before {progress.known}"
+    if progress.remembered:
+        yield f"known before {progress.remembered}"
 
 
 def format_duration(seconds: float) -> str:

@@ -190,26 +190,14 @@ class Job:
 
     def only_check(self) -> Job:
         """Return the job of checking the rows: no model is needed."""
-        kinds: list[object] = [step.scorer for step in self.task.scoring]
-        sends_prompts = self.recorded is None and self.task.solver is not None
-        if sends_prompts:
-            kinds.append(self.task.solver)
-        spread: Spread = "apart"
-        are_ours = all(type(kind).__module__.startswith("answerkey.") for kind in kinds)
-        if are_ours and len(self.dataset) >= WORKER_ROWS:
-            spread = "processes"
-        rows = choose_chunk_rows(self, spread)
-        if sends_prompts:
-            rows = min(rows, WORKER_CHUNK_ROWS)  # the messages of a row are many objects
-        return replace(
+        job = replace(
             self,
             model=None,
             judges={},
             failed=(),
             is_checked=False,
-            spread=spread,
-            chunk_rows=rows,
         )
+        return plan_work(job)
 
     def without_rows(self) -> Job:
         """Return what the work on a chunk needs beside it, small enough to be sent to a worker."""

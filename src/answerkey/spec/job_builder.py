@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
-
-from pydantic import create_model
 
 from answerkey import features
 from answerkey.datasets.dataset import Selection
@@ -19,11 +16,11 @@ from answerkey.solvers import ChatInput, GenericInput
 from answerkey.spec import definitions
 from answerkey.spec.config import Config, Settings, reads_config, resolve_config
 from answerkey.spec.job import BASE, Job, ModelChoice, Plan, Variant
-from answerkey.spec.nodes import Location, Node, advise, with_key
+from answerkey.spec.nodes import Location, Node, with_key
 from answerkey.spec.project import YAML_ENDINGS, Project
 from answerkey.spec.sources import DatasetSpec, build_dataset, is_remote
 from answerkey.spec.task import Task, build_task
-from answerkey.spec.validation import Fields, Key, assign_keys, fields_of, validate_node
+from answerkey.spec.validation import Key, assign_keys, fields_of, validate_node
 
 #: How scorers name the models that they call, and where, by the keys of the scorers.
 Judges = Mapping[str, tuple[str, Place]]
@@ -33,14 +30,8 @@ Judges = Mapping[str, tuple[str, Place]]
 class PromptVariant:
     """Another prompt: what stands in place of the solver's `input_builder`."""
 
-    key: str
+    key: Key
     input_builder: ChatInput | GenericInput
-
-
-@cache
-def variant_model() -> type[Fields]:
-    """Return the model of a variant's YAML."""
-    return create_model("VariantFields", __base__=fields_of(PromptVariant), key=(Key, ...))
 
 
 def resolve(
@@ -64,16 +55,8 @@ def resolve(
     return resolve_config(node, settings, common or {}, fallbacks=fallbacks)
 
 
-def check_references(project: Project, config: Config, keys: Sequence[str]) -> None:
-    """Report `dataset`, `model` and `task_result` parameters that name nothing.
-
-    `keys` are those of the task specifications.
-    """
-    for name, target in config.of_type("task_result").items():
-        if target not in keys:
-            hint = advise(target, keys, "task specifications")
-            message = f"config value `{name}`: task specification `{target}` is not defined"
-            project.problems.add("E113", message, config.places[name], hint)
+def check_references(project: Project, config: Config) -> None:
+    """Report `dataset` and `model` parameters that name nothing."""
     if project.given_dataset is None:
         for key, name in config.of_type("dataset").items():
             definitions.find_dataset(project, name, config.places[key])
@@ -113,7 +96,7 @@ def list_variants(
     entries = [(entry, "variant") for entry in (base, *listed.items)]
     assign_keys(entries, "variant", "in the task")
     for entry in listed.items:
-        variant = validate_node(variant_model(), entry, "the variant")
+        variant = validate_node(fields_of(PromptVariant), entry, "the variant")
         if variant is not None and entry.key is not None:
             prompt = solver.having("input_builder", entry.entries["input_builder"])
             changed = bare.having("solver", prompt)
@@ -123,15 +106,13 @@ def list_variants(
 def build_jobs(
     project: Project,
     variants: Iterable[tuple[Node, Variant | None]],
-    keys: Sequence[str],
     settings: Settings,
     common: Settings,
     build: Callable[[Task], Job | None],
 ) -> list[Job | None]:
     """Return the job that `build` makes of each variant of a task; None where it cannot be built.
 
-    `settings` are config values for the task, and of `common` those that it declares. `keys` are
-    those of the task specifications.
+    `settings` are config values for the task, and of `common` those that it declares.
     """
     jobs = []
     for node, variant in variants:
@@ -140,7 +121,7 @@ def build_jobs(
         job = None
         if task is not None:
             if config.is_read:
-                check_references(project, config, keys)
+                check_references(project, config)
             job = build(task)
         if job is not None and variant is not None:
             job = replace(job, key=variant.job_key, variant=variant)

@@ -13,7 +13,7 @@ from pydantic.json_schema import models_json_schema
 from answerkey import features
 from answerkey.solvers import ChoiceOrder
 from answerkey.spec import models, run_file, shapes
-from answerkey.spec.job_builder import variant_model
+from answerkey.spec.job_builder import PromptVariant
 from answerkey.spec.nodes import Plain
 from answerkey.spec.parameters import PARAMETERS
 from answerkey.spec.sources import SOURCE
@@ -28,11 +28,8 @@ from answerkey.templates import RowFilter
 FileKind = Literal["task", "run", "dataset", "model"]
 _LATER = r"<<\s*(config|secrets)\.[^<>]+>>"
 _VARIABLE = r"^\$[A-Za-z_{]\S*$"
-_WHOLE = r"(0|[1-9][0-9_]*|0x[0-9a-fA-F_]+|0o[0-7_]+|0b[01_]+)"
-_TRUTH = "|".join(
-    "".join(f"[{letter.upper()}{letter}]" for letter in word)
-    for word in ("yes", "no", "on", "off", "true", "false", "y", "n", "t", "f")
-)
+_NUMBER = r"^\s*[-+]?[0-9.]"
+_TRUTH = "^[YyNnOoTtFf01]"  # yes, no, on, off, true, false
 
 #: What pydantic calls the bounds of a number that is read by a function first.
 _BOUNDS = {
@@ -42,12 +39,12 @@ _BOUNDS = {
     "lt": "exclusiveMaximum",
 }
 
-#: Texts that the loader reads as something else: config and environment values, and words for true
-#: and false.
+#: Texts that the loader may read as something else: config and environment values, numbers, and
+#: words for true and false. The loader itself looks closer.
 _STAND_INS: dict[str, str] = {
-    "integer": rf"{_LATER}|{_VARIABLE}|^\s*[-+]?({_WHOLE}(\.0+)?)\s*$",
-    "number": rf"{_LATER}|{_VARIABLE}|^\s*[-+]?({_WHOLE}|[0-9._]+([eE][-+]?[0-9]+)?)\s*$",
-    "boolean": rf"{_LATER}|{_VARIABLE}|^({_TRUTH}|0|1)$",
+    "integer": f"{_LATER}|{_VARIABLE}|{_NUMBER}",
+    "number": f"{_LATER}|{_VARIABLE}|{_NUMBER}",
+    "boolean": f"{_LATER}|{_VARIABLE}|{_TRUTH}",
     "array": _LATER,
     "object": _LATER,
 }
@@ -113,7 +110,7 @@ def _list_parts() -> Mapping[str, list[type[BaseModel]]]:
         "run_config": [run_file.RunConfigFields],
         "trials": [shapes.TrialsFields],
         "choice_order": [fields_of(ChoiceOrder)],
-        "variant": [variant_model()],
+        "variant": [fields_of(PromptVariant)],
         "policy": [gates.PolicyFields],
         "rule": [gates.RuleFields],
         "rule_definition": list_kinds(gates.RULE),

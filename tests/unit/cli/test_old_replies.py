@@ -188,4 +188,4 @@ def test_the_progress_of_a_resumed_run_counts_all_answers(words: list[str]) -> N
     onlooker = Onlooker()
     ak.resume("half", display=onlooker)
     seen = onlooker.observer.look()
-    assert (seen.done, seen.known) == (40, 30)
+    assert (seen.done, seen.remembered) == (40, 30)

@@ -18,8 +18,7 @@ import pytest
 
 import answerkey as ak
 from answerkey.datasets.dataset import open_dataset
-from answerkey.evaluate import chunk, evaluate, job
-from answerkey.evaluate.chunk import check_samples
+from answerkey.evaluate import evaluate, job
 from answerkey.testing import Behaviour, TestServer, answer_by_hash
 
 from .conftest import SCORER, Project
@@ -130,7 +129,7 @@ def test_a_specification_whose_endpoint_is_down_does_not_stop_the_one_beside_it(
 def drop_times(value: Any) -> Any:  # noqa: ANN401 - whatever stands in a JSON file
     """Return JSON without what a clock says, and without the list of runs beside."""
     if isinstance(value, dict):
-        left = {"started_at", "ended_at", "latency", "files", "matrix"}
+        left = {"started_at", "ended_at", "latency", "files"}
         return {key: drop_times(one) for key, one in value.items() if key not in left}
     return [drop_times(one) for one in value] if isinstance(value, list) else value
 
@@ -183,23 +182,18 @@ def test_models_of_one_endpoint_share_its_limits(
     assert (made.status, dict(server.asked.statuses)) == ("complete", {200: 48})
 
 
-def test_each_dataset_is_opened_and_checked_once(
+def test_each_dataset_is_opened_once(
     project: Project, serve: Callable[..., TestServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For two tasks with the same prompt and three models: rows are read once, and checked once."""
-    opened, checked = list[str](), list[str]()
-    real_open, real_check = open_dataset, check_samples
+    """For two tasks with the same prompt and three models, rows are read once."""
+    opened = list[str]()
+    real_open = open_dataset
 
     def open_one(*given: Any, **more: Any) -> Any:  # noqa: ANN401 - as `open_dataset`
         opened.append(more["name"])
         return real_open(*given, **more)
 
-    def check_one(prepared: Any, *given: Any) -> Any:  # noqa: ANN401 - as `check_samples`
-        checked.append(prepared.key)
-        return real_check(prepared, *given)
-
     monkeypatch.setattr(job, "open_dataset", open_one)
-    monkeypatch.setattr(chunk, "check_samples", check_one)
     folder = project.plan()
     plan = json.loads((folder / "run.yaml").read_text())
     tasks = [{"task_key": "quiz"}, {"task_key": "quiz", "key": "b"}]
@@ -212,7 +206,7 @@ def test_each_dataset_is_opened_and_checked_once(
     models = ["one", "two", "three"]
     made = ak.run_matrix(folder, models=models, out=folder / "all", cache_policy="no-cache")
     assert [list(run.tasks) for run in made.runs] == [["quiz", "b"]] * 3
-    assert (opened, checked) == (["rows"], ["quiz"])
+    assert opened == ["rows"]
 
 
 def test_a_run_that_fails_does_not_stop_the_others(
@@ -348,23 +342,6 @@ def test_nothing_is_begun_unless_every_run_can_be(
     assert [path.name for path in (project.folder / "all").iterdir()] == [taken.name]
 
 
-def test_a_run_that_is_gone_is_told_of(project: Project) -> None:
-    """Each run knows which others there are; a folder without any run is refused."""
-    made = run_matrix(project, ["builtin/random", "builtin/constant?choice=A"])
-    for path in sorted(Path(str(made.runs[0].path)).rglob("*"), reverse=True):
-        path.rmdir() if path.is_dir() else path.unlink()
-    again = ak.resume_matrix(project.folder / "all")
-    assert ([run.path for run in again.runs], list(again.errors)) == (
-        [made.runs[1].path],
-        ["1-builtin-random"],
-    )
-    assert again.errors["1-builtin-random"].code == "E507"
-    (project.folder / "none").mkdir()
-    with pytest.raises(ak.RunError) as raised:
-        ak.resume_matrix(project.folder / "none")
-    assert raised.value.code == "E501"
-
-
 def test_a_run_that_cannot_go_on_does_not_keep_the_others_from_it(
     project: Project, serve: Callable[..., TestServer]
 ) -> None:
@@ -406,3 +383,11 @@ def test_one_model_has_the_folder_itself_and_raises(project: Project) -> None:
         run_matrix(
             project, ["builtin/constant?choice=A", "builtin/random"], completion_columns=["a", "b"]
         )
+
+
+def test_a_folder_without_any_run_is_refused(project: Project) -> None:
+    """Nothing there could be resumed."""
+    (project.folder / "none").mkdir()
+    with pytest.raises(ak.RunError) as raised:
+        ak.resume_matrix(project.folder / "none")
+    assert raised.value.code == "E501"

@@ -216,6 +216,7 @@ def test_many_rows_are_checked_by_several_processes(monkeypatch: pytest.MonkeyPa
     """The messages of few rows are in memory together."""
     monkeypatch.setattr(job, "WORKER_ROWS", 10)
     monkeypatch.setattr(job, "WORKER_CHUNK_ROWS", 7)
+    monkeypatch.setattr(job, "FEWEST_ROWS", 10)
     message = {"role": "user", "content": "{{ sample.answer }}"}
     builder = {"type": "chat_completion", "input_messages": [message]}
     solver = {"type": "single_turn_solver", "input_builder": builder}

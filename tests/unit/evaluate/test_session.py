@@ -55,7 +55,7 @@ def test_it_counts_what_is_done_known_failed_and_retried() -> None:
     observer.hear(Retried(finish(2, "A").call, "HTTP 429: slow down", 1.0, 1))
     observer.hear(finish(2, ERROR))
     seen = observer.look()
-    assert (seen.done, seen.total, seen.known, seen.failed, seen.retried) == (3, 200, 1, 1, 1)
+    assert (seen.done, seen.total, seen.remembered, seen.failed, seen.retried) == (3, 200, 1, 1, 1)
     assert (seen.prompt_tokens, seen.completion_tokens) == (10, 2)
 
 

@@ -39,6 +39,7 @@ from answerkey.scorers import reads_choices
 from answerkey.solvers import find_reference
 from answerkey.spec import Options, find_ready_made, load_dataset, load_plan
 from answerkey.spec.job import fit_rows
+from answerkey.spec.sources import find_header
 from answerkey.text import format_part, format_short_percent
 from answerkey.types import Notice
 
@@ -207,8 +208,8 @@ def _audit_plan(
 
 
 def _read_files(paths: Sequence[Path], options: DatasetOptions) -> Rows:
-    """Return the rows of data files, which are one dataset."""
-    header = options.get("header")
+    """Return the rows of data files, which are one dataset; CSV may have no header line."""
+    header = options.get("header") or find_header(paths[0])
     form = FileFields()
     if header is not None:
         is_tsv = any(".tsv" in path.suffixes for path in paths)

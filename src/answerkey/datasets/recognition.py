@@ -555,7 +555,7 @@ class _Table:
             hint += '; the options of a row are a list of texts: `["red", "blue"]`'
         file = str(self.rows.file)
         if file.lower().endswith((".csv", ".tsv")):
-            hint += "; if the first line is a question, write `question,A,B,C,D,answer` above it"
+            hint += "; `--header question,A,B,C,D,answer` if the first line is a question"
         raise self._refuse("E206", [message], hint)
 
     def _refuse_several(self, readings: Sequence[TableReading]) -> DataError:

@@ -326,7 +326,7 @@ def find_unreadable(job: Job) -> list[AnswerkeyError]:
             continue
         if problem is not None:
             match = _LINE.search(problem.message)
-            where = task.places.at(*path).place_of_line(int(match["line"]) if match else None)
+            where = task.places.of_line(path, int(match["line"]) if match else None)
             message = f"`{path[-1]}`: {_LINE.sub('', problem.message)}"
             errors.append(SpecError("E112", message, where=where, hint=problem.hint))
     return errors

@@ -478,12 +478,16 @@ def check_jobs(
 ) -> tuple[list[Job], list[Notice]]:
     """Return the jobs with all of their rows checked, and notices for the user.
 
-    Raise when more rows are wrong than `allow_failed` says.
+    Jobs of a resumed run may have been checked before it stopped. Raise when more rows are wrong
+    than `allow_failed` says.
     """
     checked: list[Job] = []
     errors: list[AnswerkeyError] = []
     notices: list[Notice] = []
     for job in jobs:
+        if job.is_checked:
+            checked.append(job)
+            continue
         problems = check_rows(job, engine, progress)
         notices += [*job.dataset.notices, *problems.notices]
         limit = options.failed_limit(len(job.dataset))

@@ -142,6 +142,7 @@ def describe_sources(job: Job) -> dict[str, Any]:
         "generation": generation,
         "num_runs": job.num_runs,
         "image_files": job.image_files,
+        "rows_checked": job.is_checked and not job.failed,
     }
 
 

@@ -12,14 +12,16 @@ import polars as pl
 
 from answerkey.datasets.dataset import Dataset, Recorded, Selection, open_dataset
 from answerkey.datasets.formats import ParsedRow
+from answerkey.datasets.questions import QuestionColumns
 from answerkey.datasets.recorded import RecordedCompletions, find_completion_column
-from answerkey.datasets.rows import Positions, Rows, repeat_positions
-from answerkey.datasets.sources import MemorySource, Source
+from answerkey.datasets.rows import ID_COLUMN, Positions, Rows, iterate_blocks, repeat_positions
+from answerkey.datasets.sources import LocalSource, MemorySource, Source
 from answerkey.datasets.storage import digest_file, is_stored
 from answerkey.datasets.tables import (
     SAMPLE_COLUMN,
     DataTable,
     collect_rows,
+    digest_files,
     load_rows,
     load_table,
 )
@@ -193,12 +195,72 @@ def reopen_dataset(task_run: TaskRun) -> Dataset:
     selection = Selection(**task_run.manifest["selection"])
     try:
         source = find_source(task_run.source["dataset"], task_run.stored_samples, entry["key"])
+        if source.type == LocalSource.type:
+            source = CheckedFile(**vars(source))
         dataset = open_dataset(source, selection=selection, name=entry["key"])
     except DataError as error:
         raise refuse_gone("dataset", entry["file"], error.message) from error
     if dataset.fingerprint != entry["fingerprint"]:
         raise refuse_gone("dataset", entry["file"], CHANGED)
     return dataset
+
+
+@dataclass(frozen=True)
+class DerivedRows:
+    """Rows of a file with the columns that `questions` makes of them, when they are loaded."""
+
+    rows: Rows
+    questions: QuestionColumns
+    columns: Sequence[str]
+
+    @property
+    def file(self) -> str | None:
+        """The name that errors give."""
+        return self.rows.file
+
+    @property
+    def ids(self) -> pl.Series:
+        """The ids of all rows."""
+        if "id" not in self.questions.columns:
+            return self.rows.ids
+        return pl.concat([block.ids for _, block in iterate_blocks(self)])
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def slice(self, offset: int, length: int) -> Rows:
+        """Return the rows from `offset` on, at most `length` of them."""
+        return replace(self, rows=self.rows.slice(offset, length))
+
+    def take(self, positions: Positions, /) -> Rows:
+        """Return the rows at these positions."""
+        return replace(self, rows=self.rows.take(positions))
+
+    def load(self) -> Samples:
+        """Return the rows."""
+        samples = self.questions.derive(self.rows.load())
+        if "id" not in self.questions.columns:
+            return samples
+        items = []
+        for sample in samples:
+            items.append(replace(sample, id=str(sample.fields[ID_COLUMN])))
+        return replace(samples, items=items)
+
+
+class CheckedFile(LocalSource):
+    """A file whose rows a run has checked: most commands look at a few of them again."""
+
+    def read(self, *, name: str) -> DataTable:
+        """Return the rows of the file, with columns that are derived when rows are loaded."""
+        if not self.questions or self.derive or self.file_column:
+            return super().read(name=name)
+        table = load_table(self.file_path, replace(self, questions={}))
+        questions = QuestionColumns.of(self.questions, table.rows)
+        if questions.unfolded:
+            return super().read(name=name)
+        first = questions.derive(table.rows.slice(0, 1).load())
+        rows = DerivedRows(table.rows, questions, first.columns)
+        return DataTable(rows, digest_files(self, [[table.digest, None]]))
 
 
 def find_source(stored: Mapping[str, Any], samples: StoredTable, name: str) -> Source:

@@ -317,6 +317,7 @@ def resume_matrix(
         message = f"`{parent}` is no run folder, and there is none below it"
         raise RunError("E501", message, hint="`answerkey runs` lists the runs of a folder")
     members: list[MatrixMember] = []
+    siblings: dict[RunPlace, None] = {}
     with ExitStack() as undo:
         for place in places:
             name = place.name
@@ -324,6 +325,8 @@ def resume_matrix(
             try:
                 manifest = load_run(place).manifest
                 name = next(map(name_answerer, manifest["tasks"]), name)
+                for sibling in manifest.get("matrix") or ():
+                    siblings[find_place(place.parent) / sibling] = None
                 result = reopen_stopped(place, options, display, shared)
             except AnswerkeyError as error:
                 result = error
@@ -331,6 +334,11 @@ def resume_matrix(
                 undo.callback(result.writer.close)
             members.append(MatrixMember(name, place, result))
         undo.pop_all()
+    for place in siblings:
+        if place not in places:
+            message = f"`{place}` is gone, or was never begun: no model was called then"
+            lost = RunError("E507", message, hint="start it again with `answerkey run`")
+            members.append(MatrixMember(place.name, place, lost))
     return finish_together(parent, members, display)
 
 
@@ -421,7 +429,10 @@ def _open_again(writer: RunWriter, options: Options, shared: Shared | None) -> l
         for before, now in zip(entry["scorers"], described["scorers"], strict=True):
             if now.get("model") != before.get("model"):
                 raise _refuse(f"the model of its scorer `{before['key']}` is not the same any more")
-    return jobs
+    if manifest["answerkey_version"] != SYSTEM["answerkey_version"]:
+        return jobs
+    # Rows that this version checked before the first call, and found in order, still are.
+    return [replace(job, is_checked=sources[job.key]["rows_checked"]) for job in jobs]
 
 
 def _open_rescored_again(

@@ -362,6 +362,7 @@ def _begin_together(
             for path in reversed(created):
                 undo.callback(remove_empty, path)
         for folder, pending in zip(folders, runs, strict=True):
+            pending.manifest["matrix"] = folders
             begun = pending.begin(parent / folder)
             undo.callback(begun.writer.discard)
             members.append(MatrixMember(pending.name, parent / folder, begun))

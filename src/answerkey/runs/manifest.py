@@ -218,6 +218,7 @@ class Manifest(Stored):
     policies: list[Policy] = []
     options: Values = {}
     file: str | None = None
+    matrix: list[str] = []
     rescored_from: Origin | None = None
 
     @model_validator(mode="after")

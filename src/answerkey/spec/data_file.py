@@ -67,12 +67,14 @@ class RecognisedFile:
     """What is recognised in a data file.
 
     `completions` is a column of completions, `images` are columns of images; they need not be used.
+    `header` has the names of the columns if the file does not.
     """
 
     columns: QuestionColumns
     count: int
     completions: str | None
     images: tuple[str, ...]
+    header: tuple[str, ...] | None
 
     def note_unused(self, options: Options) -> str | None:
         """Return a notice about completions that are not used; None where all are."""
@@ -108,7 +110,7 @@ def _recognise(
     roles: tuple[str, ...],
     stamp: tuple[int, int] | None,  # noqa: ARG001 - a file that has changed is another one
 ) -> RecognisedFile:
-    source = DatasetSpec.of_path(path).source
+    source = DatasetSpec.of_questions(path).source
     rows = source.read(name=path).rows
     found_columns = find_columns(tuple(rows.columns), ("completion",)).columns
     completions = found_columns.get("completion")
@@ -117,7 +119,8 @@ def _recognise(
         if _IMAGE.fullmatch(fold_name(name)) and _is_filled(rows, name):
             images.append(name)
     recognised = recognise(rows, dict(columns), roles)
-    return RecognisedFile(recognised, len(rows), completions, tuple(images))
+    header = getattr(source, "header", None)
+    return RecognisedFile(recognised, len(rows), completions, tuple(images), header)
 
 
 def _is_filled(rows: Rows, name: str) -> bool:
@@ -128,6 +131,8 @@ def describe_file(path: Location, options: Options) -> str:
     """Return the line that says what was recognised in a data file."""
     file = recognise_file(path, options)
     parts = ["1 row" if file.count == 1 else f"{file.count:,} rows"]
+    if file.header:
+        parts.append("no header line")
     parts.append(file.columns.describe())
     unused = file.note_unused(options)
     if unused:
@@ -160,7 +165,7 @@ def make_run(
     columns = file.columns.say()
     is_asked = "completion" not in columns and options.completions is None
     _check_file(path, file, is_asked=is_asked, shows_images=shows_images)
-    dataset = DatasetSpec.of_path(path)
+    dataset = DatasetSpec.of_questions(path)
     key = name_key(dataset.key) or "data"
     path_field = getattr(dataset.source, "path_field", "url")
     source = {
@@ -168,6 +173,8 @@ def make_run(
         path_field: getattr(dataset.source, path_field),
         "questions": columns,
     }
+    if file.header:
+        source["header"] = list(file.header)
     definition: Plain = {}
     if "completion" not in columns:
         definition["solver"] = _write_solver(columns, file.images if is_asked else ())

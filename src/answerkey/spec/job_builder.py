@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from answerkey.solvers import ChatInput, GenericInput
 from answerkey.spec import definitions
 from answerkey.spec.config import Config, Settings, reads_config, resolve_config
 from answerkey.spec.job import BASE, Job, ModelChoice, Plan, Variant
-from answerkey.spec.nodes import Location, Node, with_key
+from answerkey.spec.nodes import Location, Node, advise, with_key
 from answerkey.spec.project import YAML_ENDINGS, Project
 from answerkey.spec.sources import DatasetSpec, build_dataset, is_remote
 from answerkey.spec.task import Task, build_task
@@ -55,8 +55,16 @@ def resolve(
     return resolve_config(node, settings, common or {}, fallbacks=fallbacks)
 
 
-def check_references(project: Project, config: Config) -> None:
-    """Report `dataset` and `model` parameters that name nothing."""
+def check_references(project: Project, config: Config, keys: Sequence[str]) -> None:
+    """Report `dataset`, `model` and `task_result` parameters that name nothing.
+
+    `keys` are those of the task specifications.
+    """
+    for name, target in config.of_type("task_result").items():
+        if target not in keys:
+            hint = advise(target, keys, "task specifications")
+            message = f"config value `{name}`: task specification `{target}` is not defined"
+            project.problems.add("E113", message, config.places[name], hint)
     if project.given_dataset is None:
         for key, name in config.of_type("dataset").items():
             definitions.find_dataset(project, name, config.places[key])
@@ -106,13 +114,15 @@ def list_variants(
 def build_jobs(
     project: Project,
     variants: Iterable[tuple[Node, Variant | None]],
+    keys: Sequence[str],
     settings: Settings,
     common: Settings,
     build: Callable[[Task], Job | None],
 ) -> list[Job | None]:
     """Return the job that `build` makes of each variant of a task; None where it cannot be built.
 
-    `settings` are config values for the task, and of `common` those that it declares.
+    `settings` are config values for the task, and of `common` those that it declares. `keys` are
+    those of the task specifications.
     """
     jobs = []
     for node, variant in variants:
@@ -121,7 +131,7 @@ def build_jobs(
         job = None
         if task is not None:
             if config.is_read:
-                check_references(project, config)
+                check_references(project, config, keys)
             job = build(task)
         if job is not None and variant is not None:
             job = replace(job, key=variant.job_key, variant=variant)

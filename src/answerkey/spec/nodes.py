@@ -147,6 +147,10 @@ class Node:
         """Return the deepest node that exists along `path`."""
         return self.find(path)[0]
 
+    def of_line(self, path: Steps, line: int | None) -> Place:
+        """Return where a line of the text at `path` stands."""
+        return self.at(*path).place_of_line(line)
+
     def of_template(self, source: str) -> Place | None:
         """Return where a template stands, with its braces or as a bare expression."""
         spellings = {source, source.removeprefix("{{ ").removesuffix(" }}")}

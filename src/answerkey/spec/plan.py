@@ -329,7 +329,7 @@ def _plan_task(project: Project, node: Node, settings: Settings) -> Plan:
     has_completions = project.options.brings_completions
     variants = list_variants(node, key, has_completions=has_completions)
     build = partial(build_job, project, key)
-    return _plan_jobs(project, build_jobs(project, variants, settings, {}, build))
+    return _plan_jobs(project, build_jobs(project, variants, [key], settings, {}, build))
 
 
 def _plan_built_task(project: Project, task: Task, settings: Settings) -> Plan:

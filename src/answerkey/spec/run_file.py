@@ -209,7 +209,7 @@ def _read_evaluation(
     node = with_key(carry_over(node, "evaluation"))
     if node.is_map:
         config = resolve(project, node, {}, settings)
-        check_references(project, config)
+        check_references(project, config, ())
         node = config.fill(node.without("config_spec"))
     fields = validate_node(EvaluationFields, node, "`evaluation`")
     return fields, config, list(node.field("task_specifications").items)
@@ -232,7 +232,7 @@ def _list_jobs(
     keys = assign_keys(candidates, "task specification", _WITHIN)
     jobs: list[Job | None] = []
     for entry, key in zip(entries, keys, strict=True):
-        jobs += _build_entry(project, entry, key, settings, common)
+        jobs += _build_entry(project, entry, key, keys, settings, common)
     for job in filter(None, jobs):
         if job.variant and job.variant.key != BASE and job.key in keys:
             message = f"task specification key `{job.key}` is used twice {_WITHIN}"
@@ -245,6 +245,7 @@ def _build_entry(
     project: Project,
     entry: Node,
     key: str,
+    keys: Sequence[str],
     settings: Settings,
     common: Common,
 ) -> list[Job | None]:
@@ -269,7 +270,7 @@ def _build_entry(
     has_completions = project.options.brings_completions or is_stated
     variants = list_variants(node, key, has_completions=has_completions)
     build = partial(_build_job, project, key, fields, entry, common)
-    return build_jobs(project, variants, values, settings, build)
+    return build_jobs(project, variants, keys, values, settings, build)
 
 
 def _build_job(

@@ -28,8 +28,11 @@ from answerkey.templates import RowFilter
 FileKind = Literal["task", "run", "dataset", "model"]
 _LATER = r"<<\s*(config|secrets)\.[^<>]+>>"
 _VARIABLE = r"^\$[A-Za-z_{]\S*$"
-_NUMBER = r"^\s*[-+]?[0-9.]"
-_TRUTH = "^[YyNnOoTtFf01]"  # yes, no, on, off, true, false
+_WHOLE = r"(0|[1-9][0-9_]*|0x[0-9a-fA-F_]+|0o[0-7_]+|0b[01_]+)"
+_TRUTH = "|".join(
+    "".join(f"[{letter.upper()}{letter}]" for letter in word)
+    for word in ("yes", "no", "on", "off", "true", "false", "y", "n", "t", "f")
+)
 
 #: What pydantic calls the bounds of a number that is read by a function first.
 _BOUNDS = {
@@ -39,12 +42,12 @@ _BOUNDS = {
     "lt": "exclusiveMaximum",
 }
 
-#: Texts that the loader may read as something else: config and environment values, numbers, and
-#: words for true and false. The loader itself looks closer.
+#: Texts that the loader reads as something else: config and environment values, and words for true
+#: and false.
 _STAND_INS: dict[str, str] = {
-    "integer": f"{_LATER}|{_VARIABLE}|{_NUMBER}",
-    "number": f"{_LATER}|{_VARIABLE}|{_NUMBER}",
-    "boolean": f"{_LATER}|{_VARIABLE}|{_TRUTH}",
+    "integer": rf"{_LATER}|{_VARIABLE}|^\s*[-+]?({_WHOLE}(\.0+)?)\s*$",
+    "number": rf"{_LATER}|{_VARIABLE}|^\s*[-+]?({_WHOLE}|[0-9._]+([eE][-+]?[0-9]+)?)\s*$",
+    "boolean": rf"{_LATER}|{_VARIABLE}|^({_TRUTH}|0|1)$",
     "array": _LATER,
     "object": _LATER,
 }

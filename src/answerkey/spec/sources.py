@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import re
+import string
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,6 +13,7 @@ from urllib.parse import unquote
 
 from answerkey.datasets import sources
 from answerkey.datasets.formats import split_endings
+from answerkey.datasets.questions import TRUTH_ROLES, find_columns
 from answerkey.datasets.sources import SOURCES, Source
 from answerkey.datasets.storage import allow_fetching, hide_query, is_stored, require_address
 from answerkey.errors import AnswerkeyError, Place, SpecError, is_url
@@ -35,6 +38,11 @@ _WITH_VALUE = frozenset(
 #: A JSON object with one of these keys is a task or run file.
 _SPEC_KEYS = b"definition|tasks|evaluation|datasets|models|task_specifications|source"
 _SPEC_KEY = re.compile(b'"(?:%b)"|(?:%b):' % (_SPEC_KEYS, _SPEC_KEYS))
+_DELIMITERS = {".csv": ",", ".tsv": "\t"}
+#: A question, two options and the answer.
+_FEWEST_CELLS = 4
+#: So many characters contain the first row of a table.
+_HEAD = 100_000
 
 
 @dataclass(frozen=True)
@@ -70,6 +78,19 @@ class DatasetSpec:
                 source = sources.LocalSource(file_path=str(real))
         return cls(key=name_dataset(path), source=source)
 
+    @classmethod
+    def of_questions(cls, path: Location) -> DatasetSpec:
+        """Return the dataset of a data file whose columns are to be recognised.
+
+        CSV without a header line gets the columns of MMLU's own files: question, options, truth.
+        """
+        dataset = cls.of_path(path)
+        header = find_header(Path(path))
+        if isinstance(dataset.source, sources.LocalSource) and header:
+            source = replace(dataset.source, header=header)
+            return replace(dataset, source=source)
+        return dataset
+
     def locate(self, error: AnswerkeyError) -> AnswerkeyError:
         """Return an error of reading the rows, placed in the dataset's file if that is at fault."""
         if self.places is None:
@@ -84,6 +105,30 @@ class DatasetSpec:
             return error
         where = self.places.at("source", name).place
         return type(error)(error.code, error.message, where=where, hint=error.hint)
+
+
+def find_header(path: Path) -> tuple[str, ...] | None:
+    """Return names for the columns of a CSV or TSV file whose first line is a question."""
+    delimiter = _DELIMITERS.get(path.suffix.lower())
+    if delimiter is None or not path.is_file():
+        return None
+    with path.open(
+        encoding="utf-8-sig",
+        errors="replace",
+        newline="",
+    ) as stream:
+        lines = stream.read(_HEAD).splitlines(keepends=True)
+    try:
+        cells = next(csv.reader(lines, delimiter=delimiter), [])
+    except csv.Error:
+        return None
+    if len(cells) < _FEWEST_CELLS or " " not in cells[0]:
+        return None
+    letters = [*string.ascii_uppercase[: len(cells) - 2]]
+    is_named = find_columns(tuple(cells), ("question", *TRUTH_ROLES)).columns
+    if is_named or cells[-1].strip() not in letters:
+        return None
+    return ("question", *letters, "answer")
 
 
 def name_dataset(path: Location) -> str:

@@ -112,6 +112,8 @@ class Task:
     scoring: tuple[ScoringStep, ...]
     fingerprint: str
     source: Mapping[str, object] = field(repr=False)
+    long_description: str | None = None
+    tags: tuple[str, ...] = ()
     config: Mapping[str, object] = field(default_factory=dict)
     dataset_columns: Mapping[str, str] = field(default_factory=dict)
     dataset_key: str | None = None
@@ -295,6 +297,8 @@ def _build(
         key=fields.key,
         display_name=fields.display_name or fields.key,
         description=fields.description or "",
+        long_description=fields.long_description,
+        tags=fields.tags,
         config=config.values,
         dataset_columns=columns,
         dataset_key=source["definition"].get("dataset", {}).get("key"),

@@ -392,6 +392,25 @@ def test_python_takes_a_data_file(mine: str) -> None:
     assert (found.rows, found.fields["truth"]) == (4, "answer:0")
 
 
+def test_mmlus_own_csv_has_no_header(call: Call, tmp_path: Path) -> None:
+    """Its columns are question, options and the letter of the truth; a project says so."""
+    lines = [
+        f"{question},{','.join(options)},{'ABCD'[place]}\n" for question, options, place in CAPITALS
+    ]
+    Path("abstract_test.csv").write_text("".join(lines))
+    told = call("run", "abstract_test.csv", "--model", KNOWING, "--json", "--save", "new")
+    (task,) = told.json["tasks"]
+    assert (told.code, task["counts"]["samples"], task["metrics"][0]["value"]) == (0, 4, 1.0)
+    assert told.err.startswith(
+        "abstract_test.csv: 4 rows; no header line; question `question`, options `A`, "
+        "`B`, `C`, `D`, "
+        "truth `answer` (label)\n"
+    )
+    again = call("run", str(tmp_path / "new"), "--model", KNOWING, "--json")
+    assert strip(again.json) == strip(told.json)
+    assert call("audit-dataset", "abstract_test.csv", "-q").code == 0
+
+
 def test_many_options_are_numbered(call: Call) -> None:
     """The prompt asks for a number, and replies of two digits are read."""
     options = [f"name {number}" for number in range(1, 31)]

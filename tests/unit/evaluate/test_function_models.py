@@ -20,6 +20,7 @@ import polars as pl
 import pytest
 
 import answerkey as ak
+from answerkey.evaluate import manifest
 from answerkey.models.config import Secret
 from answerkey.models.store import CallStore
 
@@ -259,6 +260,19 @@ def test_a_resumed_run_is_that_of_one_that_never_stopped(tmp_path: Path) -> None
         assert found.equals(wanted)
     assert run.metrics == whole.metrics
     assert [read_calls(run)[name] for name in ("calls", "asked", "failed")] == [80, 80, 0]
+
+
+@pytest.mark.parametrize("version", [ak.__version__, "0.0.1"])
+def test_rows_are_checked_again_after_an_update_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    """Rows that the same version checked and found in order are not checked when a run goes on."""
+    with monkeypatch.context() as patched:
+        patched.setitem(manifest.SYSTEM, "answerkey_version", version)
+        stop_in_the_second_chunk(tmp_path / "run")
+    stages = []
+    ak.resume(tmp_path / "run", model=Asked().say, progress=lambda stage, *_: stages.append(stage))
+    assert ("check" in stages) == (version != ak.__version__)
 
 
 def test_rows_are_checked_again_where_some_were_wrong(tmp_path: Path) -> None:

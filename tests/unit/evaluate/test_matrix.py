@@ -129,7 +129,7 @@ def test_a_specification_whose_endpoint_is_down_does_not_stop_the_one_beside_it(
 def drop_times(value: Any) -> Any:  # noqa: ANN401 - whatever stands in a JSON file
     """Return JSON without what a clock says, and without the list of runs beside."""
     if isinstance(value, dict):
-        left = {"started_at", "ended_at", "latency", "files"}
+        left = {"started_at", "ended_at", "latency", "files", "matrix"}
         return {key: drop_times(one) for key, one in value.items() if key not in left}
     return [drop_times(one) for one in value] if isinstance(value, list) else value
 
@@ -342,6 +342,23 @@ def test_nothing_is_begun_unless_every_run_can_be(
     assert [path.name for path in (project.folder / "all").iterdir()] == [taken.name]
 
 
+def test_a_run_that_is_gone_is_told_of(project: Project) -> None:
+    """Each run knows which others there are; a folder without any run is refused."""
+    made = run_matrix(project, ["builtin/random", "builtin/constant?choice=A"])
+    for path in sorted(Path(str(made.runs[0].path)).rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    again = ak.resume_matrix(project.folder / "all")
+    assert ([run.path for run in again.runs], list(again.errors)) == (
+        [made.runs[1].path],
+        ["1-builtin-random"],
+    )
+    assert again.errors["1-builtin-random"].code == "E507"
+    (project.folder / "none").mkdir()
+    with pytest.raises(ak.RunError) as raised:
+        ak.resume_matrix(project.folder / "none")
+    assert raised.value.code == "E501"
+
+
 def test_a_run_that_cannot_go_on_does_not_keep_the_others_from_it(
     project: Project, serve: Callable[..., TestServer]
 ) -> None:
@@ -383,11 +400,3 @@ def test_one_model_has_the_folder_itself_and_raises(project: Project) -> None:
         run_matrix(
             project, ["builtin/constant?choice=A", "builtin/random"], completion_columns=["a", "b"]
         )
-
-
-def test_a_folder_without_any_run_is_refused(project: Project) -> None:
-    """Nothing there could be resumed."""
-    (project.folder / "none").mkdir()
-    with pytest.raises(ak.RunError) as raised:
-        ak.resume_matrix(project.folder / "none")
-    assert raised.value.code == "E501"

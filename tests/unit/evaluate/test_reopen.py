@@ -9,13 +9,15 @@ import polars as pl
 import pytest
 
 import answerkey as ak
-from answerkey.evaluate.reopen import reopen
+from answerkey.evaluate.reopen import DerivedRows, reopen
 
 HEADER = ["name", "question", "A", "B", "answer", "completion"]
 
 
 @pytest.mark.parametrize("named_by", ["name", ""])
-def test_rows_of_a_recognised_file_are_derived_again(tmp_path: Path, named_by: str) -> None:
+def test_rows_of_a_recognised_file_are_derived_when_they_are_loaded(
+    tmp_path: Path, named_by: str
+) -> None:
     """Some of them are what they are among all of them, with the ids of the run."""
     file = tmp_path / "rows.csv"
     with file.open("w", newline="") as stream:
@@ -26,6 +28,7 @@ def test_rows_of_a_recognised_file_are_derived_again(tmp_path: Path, named_by: s
     columns = {"id": named_by} if named_by else {}
     run = ak.run(file, columns=columns, out=tmp_path / "run")
     opened = reopen(run)
+    assert isinstance(opened.dataset.table, DerivedRows)
     whole = next(opened.iterate())
     some = opened.read(pl.Series([3, 11]))
     assert some.samples.ids.to_list() == (["s3", "s11"] if named_by else ["000004", "000012"])

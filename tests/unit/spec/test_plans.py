@@ -195,6 +195,7 @@ f"       {{{one}}}]}}"), error)
             for one, name, at in (
                 ("dataset", "x", "E113 task:5:61"),
                 ("model", "gpt", "E113 task:5:59"),
+                ("task_result", "mcq", "E113 task:5:65"),
             )
         ),
         ("run", "", "E108 run:1:1"),
@@ -294,13 +295,14 @@ def test_names_that_are_not_defined_get_the_nearest(project: Write) -> None:
         "did you mean `rows`?",
         "did you mean `answer_column`?",
     ]
-    kinds = {"dataset": "other", "model": "judge"}
+    kinds = {"dataset": "other", "model": "judge", "task_result": "before"}
     task = declare(*(f"type: {kind}, key: {key}, display_name: X" for kind, key in kinds.items()))
-    run = RUN + "      task_config: {other: question, judge: gpt}\n"
+    run = RUN + "      task_config: {other: question, judge: gpt, before: mcq}\n"
     project(run_yaml=run, task_yaml=task)
     assert {(error.code, error.hint) for error in load_plan("run.yaml").errors} == {
         ("E113", "did you mean `questions`?"),
         ("E113", "name it as `provider/model` or by its URL, or define it in a run file"),
+        ("E113", "did you mean `mcqa`?"),
     }
 
 

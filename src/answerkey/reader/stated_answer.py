@@ -14,6 +14,7 @@ from answerkey.reader.lexicon import (
     AND,
     ANSWER,
     ARROWS,
+    ASIDE,
     BE,
     BREAK,
     BUT,
@@ -119,6 +120,7 @@ _SENTENCE = 40
 _DENIAL = NOT | WRONG | DROP | NOT_AFTER | REFUSE
 _DOUBT = _DENIAL | IF | SAYS | NONE
 _SETTING_OFF = SENTENCE_ENDS | COMMAS | COLONS | DASHES
+_TURN = BUT | SO | FIX
 _SAYING = COLONS | EQUALS | ARROWS | {"\u2208", "\u2248"}
 
 
@@ -228,7 +230,23 @@ def _concludes(units: Units, place: Statement) -> bool:
     if before < 0 or not _is_last(units, end) or _is_of_label(units, place):
         return False
     is_led = _is_led_text if _is_text(place) else _is_led_label
-    return is_led(units, place, before) and read_context(units, place.begin) is Context.ASSERTED
+    if not is_led(units, place, before) or _is_beside(units, before):
+        return False
+    return read_context(units, place.begin) is Context.ASSERTED
+
+
+def _is_beside(units: Units, verb: int) -> bool:
+    """Say whether a sentence speaks of something else than the answer, or denies it.
+
+    `One of the two is C`; after an insertion, `It cannot, whatever he says, be A`.
+    """
+    begin = verb
+    while begin and not (units.words[begin - 1] in SENTENCE_ENDS or units.roles[begin - 1] & _TURN):
+        begin -= 1
+    if units.plays(begin, verb, ASIDE):
+        return True
+    goes_on = units.roles[verb] & (BE | IT) == BE and units.words[verb - 1] in COMMAS
+    return goes_on and units.plays(begin, verb, NOT) and not any(units.labels[begin:verb])
 
 
 def _is_led_text(units: Units, place: Statement, before: int) -> bool:

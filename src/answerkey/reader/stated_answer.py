@@ -560,6 +560,7 @@ _LIGHT_PARTS = frozenset({"named_right", "verdict_list", "option_text"})
 #: What may stand between an option's text and the answer that it is given as.
 _LEADING_ON = SO | FILL | OWN | MATCH | OPTION | IT | BE | RIGHT | ANSWER
 _CLAUSE_ENDS = SENTENCE_ENDS | OPEN
+_SEMICOLONS = frozenset(";\uff1b\u061b\u037e")
 _LAST_WORDS = 24
 _WORDS = frozenset("ai")
 _BRACKETS = frozenset("([\uff08\u3010")
@@ -740,6 +741,37 @@ def _is_rivalled(units: Units, decision: Decision, findings: Findings) -> bool:
     return False
 
 
+def _is_one_of_several(units: Units, decision: Decision, _findings: Findings) -> bool:
+    """Say whether the sentence of an answer gives another one for another case, and denies neither.
+
+    `At a fixed volume it is A; at a fixed pressure, C.` `It is true for some and false for all.`
+    """
+    begin, end = max(decision.begin - _SENTENCE, 0), min(decision.end + _SENTENCE, units.size)
+    rivals = _list_rivals(units, begin, end, decision.choice)
+    places = [(at, at + 1) for at in rivals if units.words[at + 1] in STOPS]
+    joint = 0
+    if not any(units.labels[decision.begin : decision.end]):
+        joint = AND
+        texts = _list_texts(units, begin, end)
+        places += [(text.begin, text.end) for text in texts if decision.choice not in text.choices]
+    return any(_are_joined(units, place, decision, joint) for place in places)
+
+
+def _are_joined(units: Units, place: tuple[int, int], decision: Decision, joint: int) -> bool:
+    """Say whether a semicolon joins a place to an answer, or a word, and nothing turns between."""
+    low, high = sorted([place, (decision.begin, decision.end)])
+    if low == place and decision.part not in {"conclusion", "option_text", "chosen"}:
+        return False
+    breaks = SENTENCE_ENDS.intersection(units.words[low[1] : high[0]])
+    commas = [at for at in range(low[1], high[0]) if units.words[at] in COMMAS]
+    is_joined = bool(breaks) or units.plays([low[1], *commas][-1], high[0], joint)
+    if not is_joined or not breaks <= _SEMICOLONS:
+        return False
+    if units.plays(low[0] - _NEAR, low[0], _DENIAL) or units.plays(low[1], high[0], _DENIAL):
+        return False
+    return not units.plays(low[1], high[1] if breaks else high[0], _TURN | THINK)
+
+
 def _is_alternative(units: Units, begin: int, at: int) -> bool:
     """Say whether the sentence of an answer offers a further choice: `or C`, not `because C`."""
     if units.plays(max(at - 2 * _BACK, begin), at + _BACK, _DENIAL):
@@ -792,6 +824,7 @@ DOUBTS: dict[str, tuple[str, _Doubt]] = {
     "other_statement": (SEVERAL, _is_contradicted),
     "denied": (NOTHING, _is_denied),
     "other_choice": (SEVERAL, _is_rivalled),
+    "other_case": (SEVERAL, _is_one_of_several),
 }
 
 

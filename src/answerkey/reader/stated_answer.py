@@ -56,6 +56,7 @@ from answerkey.reader.lexicon import (
     THINK,
     UNDO,
     WRONG,
+    YES,
 )
 from answerkey.reader.lines import (
     BOLD,
@@ -219,9 +220,11 @@ def _opens(units: Units, place: Statement) -> bool:
         return False
     if mark in QUESTION_MARKS or after & _DOUBT or units.words[place.begin].isdecimal():
         return False
-    if mark not in COMMAS or after & AFTER:
+    if mark not in COMMAS:
         return True
-    return len(units.options) == 1 and _is_undoubted(units, [place])
+    if not QUESTION_MARKS.isdisjoint(units.known):
+        return False
+    return bool(after & AFTER) or (len(units.options) == 1 and _is_undoubted(units, [place]))
 
 
 def _concludes(units: Units, place: Statement) -> bool:
@@ -277,7 +280,8 @@ def _is_led_label(units: Units, place: Statement, before: int) -> bool:
     if word in STOPS and units.words[place.end] in STOPS:
         is_numbered = units.words[before - 1].isdecimal() or units.labels[before - 1] is not None
         return is_option or not is_numbered
-    return is_option and word in COMMAS | CLOSE
+    is_led = is_option or units.roles[before - 1] & YES  # `Yes, C.`
+    return bool(is_led) and word in COMMAS | CLOSE
 
 
 def _is_last(units: Units, end: int) -> bool:
@@ -334,8 +338,10 @@ def _has_alternative(units: Units, begin: int, end: int) -> bool:
 
 
 def _is_of_label(units: Units, place: Statement) -> bool:
-    """Say whether a text is only what a label stands for: `B is Lyon`, `B: True`."""
+    """Say whether a text is only what a label or number stands for: `B is Lyon`, `Option 2: Lyon`."""
     verb, _ = _skip_dress(units, place)
+    if units.words[verb] in COLONS and units.words[verb - 1].isdecimal():
+        return _is_text(place)
     is_said = units.roles[verb] & BE or units.words[verb] in _SAYING
     return verb > 0 and bool(is_said) and units.labels[verb - 1] is not None
 
@@ -636,7 +642,7 @@ def _is_quoted(units: Units, decision: Decision, _findings: Findings) -> bool:
 def _is_asserted(units: Units, text: Statement) -> bool:
     """Say whether a clause says that it is this text: after a verb, or as its first words."""
     before, end = _skip_dress(units, text)
-    is_said = before < 0 or units.roles[before] & BE
+    is_said = before < 0 or units.roles[before] & BE or units.words[before] in EQUALS
     return (
         bool(is_said)
         and units.words[end] in _SETTING_OFF
@@ -666,7 +672,8 @@ def _leads_on(units: Units, text: int, end: int) -> bool:
     """Say whether an answer is what follows from an option's text, or says which one it is."""
     between = range(text + 1, end)
     near = units.roles[max(text - 2, 0) : end + 1]
-    if not any(roles & (SO | MATCH) or not ~roles & (IT | BE) for roles in near):
+    is_led = units.words[text - 1] in EQUALS
+    if not is_led and not any(roles & (SO | MATCH) or not ~roles & (IT | BE) for roles in near):
         return False
     if len(between) > 2 * WRAPS:
         return False

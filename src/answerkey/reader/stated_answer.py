@@ -507,7 +507,7 @@ def _find_corrections(units: Units) -> Iterator[int]:
     """Yield where words replace what was said: `wait`, `that is wrong`, and `no,` on its own."""
     for at in _list_roles(units, FIX | WRONG):
         roles = units.roles[at]
-        is_no = not ~roles & (WRONG | NOT) and units.words[at + 1] == ","
+        is_no = not ~roles & (WRONG | NOT) and units.words[at + 1] in {",", ":"}
         if is_no or (roles & FIX and _replaces(units, at)):
             yield at
 
@@ -601,7 +601,7 @@ def _is_taken_back(units: Units, decision: Decision, findings: Findings) -> bool
     end = decision.end
     if units.plays(max(end, units.size - _LAST_WORDS), units.size, UNDO):
         return True
-    fixes = [at for at in _list_roles(units, FIX) if at >= end and is_inserted(units, at)]
+    fixes = [at for at in _find_corrections(units) if at >= end and is_inserted(units, at)]
     return bool(fixes) and not any(
         statement.begin >= fixes[-1] and statement.choices == (decision.choice,)
         for statement in findings.statements
@@ -642,7 +642,7 @@ def _is_quoted(units: Units, decision: Decision, _findings: Findings) -> bool:
 def _is_asserted(units: Units, text: Statement) -> bool:
     """Say whether a clause says that it is this text: after a verb, or as its first words."""
     before, end = _skip_dress(units, text)
-    is_said = before < 0 or units.roles[before] & BE or units.words[before] in EQUALS
+    is_said = before < 0 or units.roles[before] & BE
     return (
         bool(is_said)
         and units.words[end] in _SETTING_OFF
@@ -672,8 +672,7 @@ def _leads_on(units: Units, text: int, end: int) -> bool:
     """Say whether an answer is what follows from an option's text, or says which one it is."""
     between = range(text + 1, end)
     near = units.roles[max(text - 2, 0) : end + 1]
-    is_led = units.words[text - 1] in EQUALS
-    if not is_led and not any(roles & (SO | MATCH) or not ~roles & (IT | BE) for roles in near):
+    if not any(roles & (SO | MATCH) or not ~roles & (IT | BE) for roles in near):
         return False
     if len(between) > 2 * WRAPS:
         return False

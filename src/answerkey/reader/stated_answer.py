@@ -243,10 +243,10 @@ def _is_beside(units: Units, verb: int) -> bool:
 
     `One of the two is C`; after an insertion, `It cannot, whatever he says, be A`.
     """
-    begin = verb
+    begin = max(verb, 0)
     while begin and not (units.words[begin - 1] in SENTENCE_ENDS or units.roles[begin - 1] & _TURN):
         begin -= 1
-    if units.plays(begin, verb, ASIDE):
+    if units.plays(begin, verb, ASIDE) or units.plays(max(begin, verb - _BACK), verb, DROP):
         return True
     goes_on = units.roles[verb] & (BE | IT) == BE and units.words[verb - 1] in COMMAS
     return goes_on and units.plays(begin, verb, NOT) and not any(units.labels[begin:verb])
@@ -308,7 +308,7 @@ def _is_clear(units: Units, places: Sequence[Statement]) -> bool:
     """Say whether the only choice of a reply is named as its answer, and not in passing."""
     place = places[-1]
     before, end = _skip_dress(units, place)
-    if "to" in units.words[max(before - 1, 0) : before + 1]:
+    if "to" in units.words[max(before - 1, 0) : before + 1] or _is_beside(units, before):
         return False
     is_labelled = not all(map(_is_text, places))
     if _is_last(units, end):
@@ -464,7 +464,7 @@ def _list_strongest(statements: Sequence[Statement]) -> list[Statement]:
 def _drop_corrected(units: Units, statements: list[Statement]) -> list[Statement]:
     """Return the statements after the last correction that has some after it."""
     for at in reversed(list(_find_corrections(units))):
-        after = [statement for statement in statements if statement.begin >= at]
+        after = [statement for statement in statements if statement.end > at + 1]
         if after:
             return after
     return statements
@@ -570,7 +570,7 @@ _SEMICOLONS = frozenset(";\uff1b\u061b\u037e")
 _LAST_WORDS = 24
 _WORDS = frozenset("ai")
 _BRACKETS = frozenset("([\uff08\u3010")
-_FORMULA = OPERATORS | EQUALS | HYPHENS | MATHEMATICS | frozenset("\u00b0\u00ba_^<>{")
+_FORMULA = OPERATORS | EQUALS | HYPHENS | MATHEMATICS | frozenset("\u00b0\u00ba_^<>{\u2229\u222a")
 _LONGEST_SPEECH = 120
 #: What opens the words of somebody, and what may close them.
 _SPEECH = {
@@ -603,7 +603,7 @@ def _is_taken_back(units: Units, decision: Decision, findings: Findings) -> bool
         return True
     fixes = [at for at in _find_corrections(units) if at >= end and is_inserted(units, at)]
     return bool(fixes) and not any(
-        statement.begin >= fixes[-1] and statement.choices == (decision.choice,)
+        statement.end > fixes[-1] + 1 and statement.choices == (decision.choice,)
         for statement in findings.statements
     )
 

@@ -611,6 +611,8 @@ def _follow_hint(units: Units, at: int) -> Named | None:
         if not units.roles[begin] & BE:
             return None
         begin += not units.roles[begin] & NOT
+    if roles & IT and units.roles[at - 1] & THAT and units.words[at - 2] in SENTENCE_ENDS:
+        return None  # `That it is B cannot be said.`
     if roles & FIX:
         begin = units.skip(begin, STOPS, _BACK)
     may_pause = bool(roles & (FIX | SO | NOT_AFTER))

@@ -14,7 +14,6 @@ from answerkey.reader.lexicon import (
     AND,
     ANSWER,
     ARROWS,
-    ASIDE,
     BE,
     BREAK,
     BUT,
@@ -239,14 +238,14 @@ def _concludes(units: Units, place: Statement) -> bool:
 
 
 def _is_beside(units: Units, verb: int) -> bool:
-    """Say whether a sentence speaks of something else than the answer, or denies it.
+    """Say whether a sentence names what it drops, or denies it before an insertion.
 
-    `One of the two is C`; after an insertion, `It cannot, whatever he says, be A`.
+    `The easiest to reject is C`; `It cannot, whatever he says, be A`.
     """
     begin = max(verb, 0)
     while begin and not (units.words[begin - 1] in SENTENCE_ENDS or units.roles[begin - 1] & _TURN):
         begin -= 1
-    if units.plays(begin, verb, ASIDE) or units.plays(max(begin, verb - _BACK), verb, DROP):
+    if units.plays(max(begin, verb - _BACK), verb, DROP):
         return True
     goes_on = units.roles[verb] & (BE | IT) == BE and units.words[verb - 1] in COMMAS
     return goes_on and units.plays(begin, verb, NOT) and not any(units.labels[begin:verb])

@@ -9,6 +9,7 @@ from answerkey.reader.lexicon import (
     AFTER,
     AND,
     ANSWER,
+    ASIDE,
     BARE,
     BE,
     BREAK,
@@ -382,6 +383,8 @@ def _is_unreal(units: Units, at: int, cue: int, *, in_clause: bool) -> bool:
         return words[at - 1] in SENTENCE_ENDS
     if roles & SAYS:
         return bool(roles & IF) or cue - at <= BEFORE
+    if roles & ASIDE:
+        return in_clause
     if not roles & IF:
         return False
     return in_clause or words[at + 1] in COLONS  # `Tom says: it is C`

@@ -112,8 +112,6 @@ class Decision:
 
 #: A longer text argues; an option that it names need not be its answer.
 _MOST_ASSERTED = 60
-#: In a longer text, the answer that opens it begins within so many units.
-_LONGEST_OPENING = 8
 _LONGEST_DENIAL = 10
 _NEAR = 6
 _SENTENCE = 40
@@ -337,7 +335,7 @@ def _has_alternative(units: Units, begin: int, end: int) -> bool:
 
 
 def _is_of_label(units: Units, place: Statement) -> bool:
-    """Say whether a text is only what a label or number stands for: `B is Lyon`, `Option 2: Lyon`."""
+    """Say whether a text is only what a label or number means: `B is Lyon`, `Option 2: Lyon`."""
     verb, _ = _skip_dress(units, place)
     if units.words[verb] in COLONS and units.words[verb - 1].isdecimal():
         return _is_text(place)
@@ -731,6 +729,11 @@ def _is_rivalled(units: Units, decision: Decision, findings: Findings) -> bool:
     """Say whether its own sentence names a further choice, or a later one supports another."""
     if is_object(units):
         return False
+    return _is_one_of_several(units, decision) or _is_followed_by_rival(units, decision, findings)
+
+
+def _is_followed_by_rival(units: Units, decision: Decision, findings: Findings) -> bool:
+    """Say whether the text goes on with a further choice."""
     if units.size > decision.end and _has_alternative(units, units.size - 1, units.size):
         return True  # a text that is cut off after `or`
     agreeing = [each.begin for each in findings.statements if each.choices == (decision.choice,)]
@@ -746,7 +749,7 @@ def _is_rivalled(units: Units, decision: Decision, findings: Findings) -> bool:
     return False
 
 
-def _is_one_of_several(units: Units, decision: Decision, _findings: Findings) -> bool:
+def _is_one_of_several(units: Units, decision: Decision) -> bool:
     """Say whether the sentence of an answer gives another one for another case, and denies neither.
 
     `At a fixed volume it is A; at a fixed pressure, C.` `It is true for some and false for all.`
@@ -829,7 +832,6 @@ DOUBTS: dict[str, tuple[str, _Doubt]] = {
     "other_statement": (SEVERAL, _is_contradicted),
     "denied": (NOTHING, _is_denied),
     "other_choice": (SEVERAL, _is_rivalled),
-    "other_case": (SEVERAL, _is_one_of_several),
 }
 
 
@@ -920,86 +922,8 @@ def _read_plain(
     return Reading(label, None, (offset + begin, offset + end), part)
 
 
-# Chains of thought: most end with `the answer is (B).`, and few of their sentences name a label.
-
-_CLOSING = re.compile(r"nswer is:? ?[(*]{0,3}[A-J][)*]{0,3}\.?\Z")
-_LONGEST_CLOSING = 26
-#: What may be a label in a sentence; the article and the pronoun are none, nor is a variable.
-_CAPITAL = re.compile(r"[A-J](?<!\w.)(?!\w| ?[=^+*/<>])(?!(?<=A) [a-z]|(?<=I)[ '][a-z])")
-_SMALL = re.compile(r"[(*\[\"'][a-j](?!\w)")
-#: Words with which a further question begins.
-_QUESTIONS = ("question", "q:", "problem", "exercise", "user", "human", "instruction", "input")
-#: In a shorter text there is little to leave out.
-_SHORTEST_CHAIN = 250
-_LETTERS = frozenset("ABCDEFGHIJ")
-
-
-def _is_chain(text: str, choices: Sequence[str]) -> bool:
-    """Say whether a text argues about one question and closes with a letter."""
-    if len(text) < _SHORTEST_CHAIN or not _CLOSING.search(text, len(text) - _LONGEST_CLOSING):
-        return False
-    lowered = text.lower()
-    return _LETTERS.issuperset(choices) and not any(map(lowered.__contains__, _QUESTIONS))
-
-
-def _may_state(sentence: str) -> bool:
-    """Say whether a sentence has anything in it that may be a label, or a word for the answer."""
-    if "answer" in sentence or _CAPITAL.search(sentence):
-        return True
-    return _SMALL.search(sentence) is not None
-
-
-def _read_chain(
-    text: str,
-    labels: Labels,
-    options: tuple[str, ...],
-    offset: int,
-) -> Reading | None:
-    """Return the answer with which a chain of thought closes, if no other sentence speaks against.
-
-    Sentences without a label are left out: they can only correct or doubt what others state. The
-    one before the last may state an option's text.
-    """
-    text = text.rstrip()
-    if not _is_chain(text, labels.choices):
-        return None
-    lines = text
-    for mark in ".?!":
-        lines = lines.replace(f"{mark} ", f"{mark}\n")
-    *sentences, before, last = ["", *filter(None, lines.split("\n"))]
-    kept = [*filter(_may_state, sentences), before, last]
-    if kept == [before, last] and not _may_support(before, options):
-        plain = _read_plain(last, labels, options, offset + len(text) - len(last))
-        if plain is not None:
-            return plain
-    condensed = "\n".join(kept)
-    units = split_units(condensed, labels, options)
-    decision = decide(units, lay_out(units))
-    is_last = decision.part == "answer_cue" and decision.end >= units.size - 1 - WRAPS
-    if decision.choice is None or decision.doubt or not is_last:
-        return None
-    return _locate(units, decision, offset + len(text) - len(condensed))
-
-
-def _may_support(sentence: str, options: tuple[str, ...]) -> bool:
-    """Say whether a sentence may state a label or has an option's text in it."""
-    if _may_state(sentence):
-        return True
-    lowered = sentence.lower()
-    return any(map(lowered.__contains__, _lower(options)))
-
-
-@lru_cache(maxsize=4096)
-def _lower(options: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the options as they may stand in a sentence in small letters."""
-    return tuple(option.rstrip(".").lower() for option in options)
-
-
 def _read_part(text: str, labels: Labels, options: tuple[str, ...], offset: int) -> Reading:
     """Return what a turn states before it goes on with a question of its own."""
-    reading = _read_chain(text, labels, options, offset)
-    if reading is not None:
-        return reading
     units = split_units(text, labels, options)
     layout = lay_out(units)
     questions = find_questions(units, layout)

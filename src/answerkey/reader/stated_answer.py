@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -230,23 +229,19 @@ def _concludes(units: Units, place: Statement) -> bool:
     if before < 0 or not _is_last(units, end) or _is_of_label(units, place):
         return False
     is_led = _is_led_text if _is_text(place) else _is_led_label
-    if not is_led(units, place, before) or _is_beside(units, before):
+    if not is_led(units, place, before) or _is_denied_before(units, before):
         return False
     return read_context(units, place.begin) is Context.ASSERTED
 
 
-def _is_beside(units: Units, verb: int) -> bool:
-    """Say whether a sentence names what it drops, or denies it before an insertion.
-
-    `The easiest to reject is C`; `It cannot, whatever he says, be A`.
-    """
-    begin = max(verb, 0)
+def _is_denied_before(units: Units, verb: int) -> bool:
+    """Say whether a denial goes on after an insertion: `It cannot, he says, be A`."""
+    if units.roles[verb] & (BE | IT) != BE or units.words[verb - 1] not in COMMAS:
+        return False
+    begin = verb
     while begin and not (units.words[begin - 1] in SENTENCE_ENDS or units.roles[begin - 1] & _TURN):
         begin -= 1
-    if units.plays(max(begin, verb - _BACK), verb, DROP):
-        return True
-    goes_on = units.roles[verb] & (BE | IT) == BE and units.words[verb - 1] in COMMAS
-    return goes_on and units.plays(begin, verb, NOT) and not any(units.labels[begin:verb])
+    return units.plays(begin, verb, NOT) and not any(units.labels[begin:verb])
 
 
 def _is_led_text(units: Units, place: Statement, before: int) -> bool:
@@ -305,7 +300,7 @@ def _is_clear(units: Units, places: Sequence[Statement]) -> bool:
     """Say whether the only choice of a reply is named as its answer, and not in passing."""
     place = places[-1]
     before, end = _skip_dress(units, place)
-    if "to" in units.words[max(before - 1, 0) : before + 1] or _is_beside(units, before):
+    if "to" in units.words[max(before - 1, 0) : before + 1]:
         return False
     is_labelled = not all(map(_is_text, places))
     if _is_last(units, end):
@@ -754,7 +749,7 @@ def _is_one_of_several(units: Units, decision: Decision) -> bool:
 
     `At a fixed volume it is A; at a fixed pressure, C.` `It is true for some and false for all.`
     """
-    begin, end = max(decision.begin - _SENTENCE, 0), min(decision.end + _SENTENCE, units.size)
+    begin, end = decision.begin - _SENTENCE, decision.end + _SENTENCE
     rivals = _list_rivals(units, begin, end, decision.choice)
     places = [(at, at + 1) for at in rivals if units.words[at + 1] in STOPS]
     joint = 0
@@ -849,9 +844,6 @@ def read_stated_answer(
         begin = text.index(bare)
         return Reading(bare, None, (begin, begin + len(bare)), "label_line")
     labels = read_labels(tuple(choices))
-    plain = _read_plain(bare, labels, options or (), text.index(bare))
-    if plain is not None:
-        return plain
     parts = find_parts(text)
     if parts is None:
         return Reading(reason=NOTHING, part="unclosed_thought")
@@ -887,39 +879,6 @@ def list_statements(
 @lru_cache(maxsize=4096)
 def _simplify_options(options: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(map(simplify, options))
-
-
-# The plainest replies, and the plainest last sentences: `B`, `B. Lyon`, `The answer is (B) Lyon.`
-
-_PLAIN = re.compile(
-    r"(?:(?:(?:So|Thus|Hence|Therefore),? )?(?:[Tt]he )?(?:correct |final |right )?"
-    r"(?P<cue>answer(?: is:?|:)|Answer:) ?)?(?P<wrap>\(?)(?P<label>[A-J])(?P<end>\)?)"
-    r"(?:[.:)]? (?P<text>[^ ].*?))?\.?\Z"
-)
-
-
-def _read_plain(
-    text: str,
-    labels: Labels,
-    options: Sequence[str],
-    offset: int,
-) -> Reading | None:
-    """Return the label that a text names and says no more than, but for its own option's text."""
-    plain = _PLAIN.match(text)
-    if plain is None or not labels.is_plain or plain["label"] not in labels.choices:
-        return None
-    label, begin, end = plain["label"], plain.start("wrap"), plain.end("end")
-    if label in options or (plain["end"] and not plain["wrap"]):
-        return None
-    part = "label_line"
-    if plain["text"]:
-        place = labels.choices.index(label)
-        if options[place : place + 1] != [plain["text"]]:
-            return None
-        part, end = "first_label", plain.end("text")
-    if plain["cue"]:
-        part, begin = "answer_cue", plain.start("cue")
-    return Reading(label, None, (offset + begin, offset + end), part)
 
 
 def _read_part(text: str, labels: Labels, options: tuple[str, ...], offset: int) -> Reading:

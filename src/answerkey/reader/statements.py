@@ -718,7 +718,7 @@ def _state_subject(
     units: Units, names: Named, verdict: _Verdict, findings: Findings, begin: int
 ) -> None:
     """Note a subject that is called right; `B is.` says so only after others were excluded."""
-    if not verdict.is_full and not findings.excluded:
+    if not verdict.is_full and set(names.choices).issuperset(findings.excluded):
         return
     if len(names.choices) == 1 and not PLURALS.isdisjoint(units.words[names.end : verdict.end]):
         return  # `tanto la A como la B son correctas`

@@ -360,7 +360,7 @@ def _may_lead_to_text(units: Units, at: int) -> bool:
     """Say whether a unit may stand between a label and its text."""
     if units.words[at] in _BETWEEN or units.roles[at] & (FILL | MATCH | OPTION):
         return True
-    if units.token(at).istitle() and not units.roles[at]:
+    if units.words[at - 1] in COMMAS and units.token(at).istitle():
         return True  # `A, Grand Lyon`
     return not ~units.roles[at] & (IT | BE)  # `A, that is Lyon`
 

@@ -67,7 +67,7 @@ def find_parts(text: str) -> list[tuple[int, int]] | None:
         return [(begin, further.start() if further else len(text))]
     if text.startswith(("analysis", "assistant", "commentary")) and _BARE_THOUGHT.match(text):
         return None
-    if not _has_frames(text):
+    if _FRAME_BEGIN.search(text) is None:
         return [(0, len(text))]
     frames = _read_frames(text)
     parts = []
@@ -76,11 +76,6 @@ def find_parts(text: str) -> list[tuple[int, int]] | None:
             if text[begin:end].strip():
                 parts.append((begin, end))
     return None if frames.opened is not None and not parts else parts
-
-
-def _has_frames(text: str) -> bool:
-    is_plain = "<" not in text and "[" not in text and "\u25c1" not in text
-    return not is_plain and _FRAME_BEGIN.search(text) is not None
 
 
 def find_thoughts(text: str) -> list[tuple[int, int]]:
@@ -179,7 +174,7 @@ def split_thoughts(text: str) -> tuple[str, str] | None:
     text = text.lstrip(WHITE_SPACE)
     if _FINAL in text or _BARE_THOUGHT.match(text):
         return _split_bare_channels(text)
-    if not _has_frames(text):
+    if _FRAME_BEGIN.search(text) is None:
         return None
     frames = _read_frames(text)
     turns = ("".join(text[begin:end] for begin, end in turn) for turn in frames.turns)

@@ -32,6 +32,7 @@ from answerkey.reader.lexicon import (
     OPTION,
     OR,
     PICK,
+    QUOTES,
     RIGHT,
     ROUND_CLOSE,
     SPOILING,
@@ -120,6 +121,8 @@ def stands(units: Units, position: int, at: int) -> bool:
     is_option = position > 0 and units.roles[position - 1] & OPTION
     if is_option and not units.token(position).islower():
         return _ends_option(units, position, at)
+    if has_gap and _is_article(units, position, at):
+        return False
     if not is_word(units, at):
         return has_gap or not _spoils(units, at)
     if not has_gap and units.words[at - 1] not in ROUND_CLOSE:
@@ -127,6 +130,13 @@ def stands(units: Units, position: int, at: int) -> bool:
     if at > position + 1 and units.words[at - 1] != "_":
         return True
     return _may_follow(units, position, at)
+
+
+def _is_article(units: Units, position: int, at: int) -> bool:
+    """Say whether a letter leads to what a mark opens: `a "pure" theory`, `a $2 coin`."""
+    if units.words[at] not in OPEN or units.gaps[at + 1] or not is_word(units, at + 1):
+        return False
+    return is_small(units, position) or (units.words[position] == "a" and units.words[at] in QUOTES)
 
 
 def _ends_option(units: Units, position: int, at: int) -> bool:
@@ -143,6 +153,8 @@ def _spoils(units: Units, at: int) -> bool:
     word = units.words[at]
     if word in {"(", "["}:
         return at + 1 not in units.options
+    if word == "/" and units.words[at + 1] == "(":
+        return True
     if word in HYPHENS or word == "/":
         is_compound = is_word(units, at + 1) and units.labels[at + 1] is None
         return is_compound and not units.gaps[at + 1]
@@ -348,6 +360,8 @@ def _may_lead_to_text(units: Units, at: int) -> bool:
     """Say whether a unit may stand between a label and its text."""
     if units.words[at] in _BETWEEN or units.roles[at] & (FILL | MATCH | OPTION):
         return True
+    if units.words[at - 1] in COMMAS and units.token(at).istitle():
+        return True  # `A, Grand Lyon`
     return not ~units.roles[at] & (IT | BE)  # `A, that is Lyon`
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -55,6 +54,7 @@ from answerkey.reader.lexicon import (
     THINK,
     UNDO,
     WRONG,
+    YES,
 )
 from answerkey.reader.lines import (
     BOLD,
@@ -111,14 +111,13 @@ class Decision:
 
 #: A longer text argues; an option that it names need not be its answer.
 _MOST_ASSERTED = 60
-#: In a longer text, the answer that opens it begins within so many units.
-_LONGEST_OPENING = 8
 _LONGEST_DENIAL = 10
 _NEAR = 6
 _SENTENCE = 40
 _DENIAL = NOT | WRONG | DROP | NOT_AFTER | REFUSE
 _DOUBT = _DENIAL | IF | SAYS | NONE
 _SETTING_OFF = SENTENCE_ENDS | COMMAS | COLONS | DASHES
+_TURN = BUT | SO | FIX
 _SAYING = COLONS | EQUALS | ARROWS | {"\u2208", "\u2248"}
 
 
@@ -217,9 +216,11 @@ def _opens(units: Units, place: Statement) -> bool:
         return False
     if mark in QUESTION_MARKS or after & _DOUBT or units.words[place.begin].isdecimal():
         return False
-    if mark not in COMMAS or after & AFTER:
+    if mark not in COMMAS:
         return True
-    return len(units.options) == 1 and _is_undoubted(units, [place])
+    if not QUESTION_MARKS.isdisjoint(units.known):
+        return False
+    return bool(after & AFTER) or (len(units.options) == 1 and _is_undoubted(units, [place]))
 
 
 def _concludes(units: Units, place: Statement) -> bool:
@@ -228,7 +229,19 @@ def _concludes(units: Units, place: Statement) -> bool:
     if before < 0 or not _is_last(units, end) or _is_of_label(units, place):
         return False
     is_led = _is_led_text if _is_text(place) else _is_led_label
-    return is_led(units, place, before) and read_context(units, place.begin) is Context.ASSERTED
+    if not is_led(units, place, before) or _is_denied_before(units, before):
+        return False
+    return read_context(units, place.begin) is Context.ASSERTED
+
+
+def _is_denied_before(units: Units, verb: int) -> bool:
+    """Say whether a denial goes on after an insertion: `It cannot, he says, be A`."""
+    if units.roles[verb] & (BE | IT) != BE or units.words[verb - 1] not in COMMAS:
+        return False
+    begin = verb
+    while begin and not (units.words[begin - 1] in SENTENCE_ENDS or units.roles[begin - 1] & _TURN):
+        begin -= 1
+    return units.plays(begin, verb, NOT) and not any(units.labels[begin:verb])
 
 
 def _is_led_text(units: Units, place: Statement, before: int) -> bool:
@@ -259,7 +272,8 @@ def _is_led_label(units: Units, place: Statement, before: int) -> bool:
     if word in STOPS and units.words[place.end] in STOPS:
         is_numbered = units.words[before - 1].isdecimal() or units.labels[before - 1] is not None
         return is_option or not is_numbered
-    return is_option and word in COMMAS | CLOSE
+    is_led = is_option or units.roles[before - 1] & YES  # `Yes, C.`
+    return bool(is_led) and word in COMMAS | CLOSE
 
 
 def _is_last(units: Units, end: int) -> bool:
@@ -316,8 +330,10 @@ def _has_alternative(units: Units, begin: int, end: int) -> bool:
 
 
 def _is_of_label(units: Units, place: Statement) -> bool:
-    """Say whether a text is only what a label stands for: `B is Lyon`, `B: True`."""
+    """Say whether a text is only what a label or number means: `B is Lyon`, `Option 2: Lyon`."""
     verb, _ = _skip_dress(units, place)
+    if units.words[verb] in COLONS and units.words[verb - 1].isdecimal():
+        return _is_text(place)
     is_said = units.roles[verb] & BE or units.words[verb] in _SAYING
     return verb > 0 and bool(is_said) and units.labels[verb - 1] is not None
 
@@ -440,7 +456,7 @@ def _list_strongest(statements: Sequence[Statement]) -> list[Statement]:
 def _drop_corrected(units: Units, statements: list[Statement]) -> list[Statement]:
     """Return the statements after the last correction that has some after it."""
     for at in reversed(list(_find_corrections(units))):
-        after = [statement for statement in statements if statement.begin >= at]
+        after = [statement for statement in statements if statement.end > at + 1]
         if after:
             return after
     return statements
@@ -483,7 +499,7 @@ def _find_corrections(units: Units) -> Iterator[int]:
     """Yield where words replace what was said: `wait`, `that is wrong`, and `no,` on its own."""
     for at in _list_roles(units, FIX | WRONG):
         roles = units.roles[at]
-        is_no = not ~roles & (WRONG | NOT) and units.words[at + 1] == ","
+        is_no = not ~roles & (WRONG | NOT) and units.words[at + 1] in {",", ":"}
         if is_no or (roles & FIX and _replaces(units, at)):
             yield at
 
@@ -542,10 +558,11 @@ _LIGHT_PARTS = frozenset({"named_right", "verdict_list", "option_text"})
 #: What may stand between an option's text and the answer that it is given as.
 _LEADING_ON = SO | FILL | OWN | MATCH | OPTION | IT | BE | RIGHT | ANSWER
 _CLAUSE_ENDS = SENTENCE_ENDS | OPEN
+_SEMICOLONS = frozenset(";\uff1b\u061b\u037e")
 _LAST_WORDS = 24
 _WORDS = frozenset("ai")
 _BRACKETS = frozenset("([\uff08\u3010")
-_FORMULA = OPERATORS | EQUALS | HYPHENS | MATHEMATICS | frozenset("\u00b0\u00ba_^<>{")
+_FORMULA = OPERATORS | EQUALS | HYPHENS | MATHEMATICS | frozenset("\u00b0\u00ba_^<>{\u2229\u222a")
 _LONGEST_SPEECH = 120
 #: What opens the words of somebody, and what may close them.
 _SPEECH = {
@@ -576,9 +593,9 @@ def _is_taken_back(units: Units, decision: Decision, findings: Findings) -> bool
     end = decision.end
     if units.plays(max(end, units.size - _LAST_WORDS), units.size, UNDO):
         return True
-    fixes = [at for at in _list_roles(units, FIX) if at >= end and is_inserted(units, at)]
+    fixes = [at for at in _find_corrections(units) if at >= end and is_inserted(units, at)]
     return bool(fixes) and not any(
-        statement.begin >= fixes[-1] and statement.choices == (decision.choice,)
+        statement.end > fixes[-1] + 1 and statement.choices == (decision.choice,)
         for statement in findings.statements
     )
 
@@ -707,6 +724,11 @@ def _is_rivalled(units: Units, decision: Decision, findings: Findings) -> bool:
     """Say whether its own sentence names a further choice, or a later one supports another."""
     if is_object(units):
         return False
+    return _is_one_of_several(units, decision) or _is_followed_by_rival(units, decision, findings)
+
+
+def _is_followed_by_rival(units: Units, decision: Decision, findings: Findings) -> bool:
+    """Say whether the text goes on with a further choice."""
     if units.size > decision.end and _has_alternative(units, units.size - 1, units.size):
         return True  # a text that is cut off after `or`
     agreeing = [each.begin for each in findings.statements if each.choices == (decision.choice,)]
@@ -720,6 +742,37 @@ def _is_rivalled(units: Units, decision: Decision, findings: Findings) -> bool:
         elif units.plays(first, end, _SUPPORT) and not units.plays(first, end, _UNSURE):
             return True
     return False
+
+
+def _is_one_of_several(units: Units, decision: Decision) -> bool:
+    """Say whether the sentence of an answer gives another one for another case, and denies neither.
+
+    `At a fixed volume it is A; at a fixed pressure, C.` `It is true for some and false for all.`
+    """
+    begin, end = decision.begin - _SENTENCE, decision.end + _SENTENCE
+    rivals = _list_rivals(units, begin, end, decision.choice)
+    places = [(at, at + 1) for at in rivals if units.words[at + 1] in STOPS]
+    joint = 0
+    if not any(units.labels[decision.begin : decision.end]):
+        joint = AND
+        texts = _list_texts(units, begin, end)
+        places += [(text.begin, text.end) for text in texts if decision.choice not in text.choices]
+    return any(_are_joined(units, place, decision, joint) for place in places)
+
+
+def _are_joined(units: Units, place: tuple[int, int], decision: Decision, joint: int) -> bool:
+    """Say whether a semicolon joins a place to an answer, or a word, and nothing turns between."""
+    low, high = sorted([place, (decision.begin, decision.end)])
+    if low == place and decision.part not in {"conclusion", "option_text", "chosen"}:
+        return False
+    breaks = SENTENCE_ENDS.intersection(units.words[low[1] : high[0]])
+    commas = [at for at in range(low[1], high[0]) if units.words[at] in COMMAS]
+    is_joined = bool(breaks) or units.plays([low[1], *commas][-1], high[0], joint)
+    if not is_joined or not breaks <= _SEMICOLONS:
+        return False
+    if units.plays(low[0] - _NEAR, low[0], _DENIAL) or units.plays(low[1], high[0], _DENIAL):
+        return False
+    return not units.plays(low[1], high[1] if breaks else high[0], _TURN | THINK)
 
 
 def _is_alternative(units: Units, begin: int, at: int) -> bool:
@@ -791,9 +844,6 @@ def read_stated_answer(
         begin = text.index(bare)
         return Reading(bare, None, (begin, begin + len(bare)), "label_line")
     labels = read_labels(tuple(choices))
-    plain = _read_plain(bare, labels, options or (), text.index(bare))
-    if plain is not None:
-        return plain
     parts = find_parts(text)
     if parts is None:
         return Reading(reason=NOTHING, part="unclosed_thought")
@@ -831,119 +881,8 @@ def _simplify_options(options: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(map(simplify, options))
 
 
-# The plainest replies, and the plainest last sentences: `B`, `B. Lyon`, `The answer is (B) Lyon.`
-
-_PLAIN = re.compile(
-    r"(?:(?:(?:So|Thus|Hence|Therefore),? )?(?:[Tt]he )?(?:correct |final |right )?"
-    r"(?P<cue>answer(?: is:?|:)|Answer:) ?)?(?P<wrap>\(?)(?P<label>[A-J])(?P<end>\)?)"
-    r"(?:[.:)]? (?P<text>[^ ].*?))?\.?\Z"
-)
-
-
-def _read_plain(
-    text: str,
-    labels: Labels,
-    options: Sequence[str],
-    offset: int,
-) -> Reading | None:
-    """Return the label that a text names and says no more than, but for its own option's text."""
-    plain = _PLAIN.match(text)
-    if plain is None or not labels.is_plain or plain["label"] not in labels.choices:
-        return None
-    label, begin, end = plain["label"], plain.start("wrap"), plain.end("end")
-    if label in options or (plain["end"] and not plain["wrap"]):
-        return None
-    part = "label_line"
-    if plain["text"]:
-        place = labels.choices.index(label)
-        if options[place : place + 1] != [plain["text"]]:
-            return None
-        part, end = "first_label", plain.end("text")
-    if plain["cue"]:
-        part, begin = "answer_cue", plain.start("cue")
-    return Reading(label, None, (offset + begin, offset + end), part)
-
-
-# Chains of thought: most end with `the answer is (B).`, and few of their sentences name a label.
-
-_CLOSING = re.compile(r"nswer is:? ?[(*]{0,3}[A-J][)*]{0,3}\.?\Z")
-_LONGEST_CLOSING = 26
-#: What may be a label in a sentence; the article and the pronoun are none, nor is a variable.
-_CAPITAL = re.compile(r"[A-J](?<!\w.)(?!\w| ?[=^+*/<>])(?!(?<=A) [a-z]|(?<=I)[ '][a-z])")
-_SMALL = re.compile(r"[(*\[\"'][a-j](?!\w)")
-#: Words with which a further question begins.
-_QUESTIONS = ("question", "q:", "problem", "exercise", "user", "human", "instruction", "input")
-#: In a shorter text there is little to leave out.
-_SHORTEST_CHAIN = 250
-_LETTERS = frozenset("ABCDEFGHIJ")
-
-
-def _is_chain(text: str, choices: Sequence[str]) -> bool:
-    """Say whether a text argues about one question and closes with a letter."""
-    if len(text) < _SHORTEST_CHAIN or not _CLOSING.search(text, len(text) - _LONGEST_CLOSING):
-        return False
-    lowered = text.lower()
-    return _LETTERS.issuperset(choices) and not any(map(lowered.__contains__, _QUESTIONS))
-
-
-def _may_state(sentence: str) -> bool:
-    """Say whether a sentence has anything in it that may be a label, or a word for the answer."""
-    if "answer" in sentence or _CAPITAL.search(sentence):
-        return True
-    return _SMALL.search(sentence) is not None
-
-
-def _read_chain(
-    text: str,
-    labels: Labels,
-    options: tuple[str, ...],
-    offset: int,
-) -> Reading | None:
-    """Return the answer with which a chain of thought closes, if no other sentence speaks against.
-
-    Sentences without a label are left out: they can only correct or doubt what others state. The
-    one before the last may state an option's text.
-    """
-    text = text.rstrip()
-    if not _is_chain(text, labels.choices):
-        return None
-    lines = text
-    for mark in ".?!":
-        lines = lines.replace(f"{mark} ", f"{mark}\n")
-    *sentences, before, last = ["", *filter(None, lines.split("\n"))]
-    kept = [*filter(_may_state, sentences), before, last]
-    if kept == [before, last] and not _may_support(before, options):
-        plain = _read_plain(last, labels, options, offset + len(text) - len(last))
-        if plain is not None:
-            return plain
-    condensed = "\n".join(kept)
-    units = split_units(condensed, labels, options)
-    decision = decide(units, lay_out(units))
-    is_last = decision.part == "answer_cue" and decision.end >= units.size - 1 - WRAPS
-    if decision.choice is None or decision.doubt or not is_last:
-        return None
-    return _locate(units, decision, offset + len(text) - len(condensed))
-
-
-def _may_support(sentence: str, options: tuple[str, ...]) -> bool:
-    """Say whether a sentence may state a label or has an option's text in it."""
-    if _may_state(sentence):
-        return True
-    lowered = sentence.lower()
-    return any(map(lowered.__contains__, _lower(options)))
-
-
-@lru_cache(maxsize=4096)
-def _lower(options: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the options as they may stand in a sentence in small letters."""
-    return tuple(option.rstrip(".").lower() for option in options)
-
-
 def _read_part(text: str, labels: Labels, options: tuple[str, ...], offset: int) -> Reading:
     """Return what a turn states before it goes on with a question of its own."""
-    reading = _read_chain(text, labels, options, offset)
-    if reading is not None:
-        return reading
     units = split_units(text, labels, options)
     layout = lay_out(units)
     questions = find_questions(units, layout)

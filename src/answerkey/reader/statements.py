@@ -9,6 +9,7 @@ from answerkey.reader.lexicon import (
     AFTER,
     AND,
     ANSWER,
+    ASIDE,
     BARE,
     BE,
     BREAK,
@@ -382,6 +383,8 @@ def _is_unreal(units: Units, at: int, cue: int, *, in_clause: bool) -> bool:
         return words[at - 1] in SENTENCE_ENDS
     if roles & SAYS:
         return bool(roles & IF) or cue - at <= BEFORE
+    if roles & ASIDE:
+        return in_clause
     if not roles & IF:
         return False
     return in_clause or words[at + 1] in COLONS  # `Tom says: it is C`
@@ -611,6 +614,8 @@ def _follow_hint(units: Units, at: int) -> Named | None:
         if not units.roles[begin] & BE:
             return None
         begin += not units.roles[begin] & NOT
+    if roles & IT and units.roles[at - 1] & THAT and units.words[at - 2] in SENTENCE_ENDS:
+        return None  # `That it is B cannot be said.`
     if roles & FIX:
         begin = units.skip(begin, STOPS, _BACK)
     may_pause = bool(roles & (FIX | SO | NOT_AFTER))
@@ -713,7 +718,7 @@ def _state_subject(
     units: Units, names: Named, verdict: _Verdict, findings: Findings, begin: int
 ) -> None:
     """Note a subject that is called right; `B is.` says so only after others were excluded."""
-    if not verdict.is_full and not findings.excluded:
+    if not verdict.is_full and set(names.choices).issuperset(findings.excluded):
         return
     if len(names.choices) == 1 and not PLURALS.isdisjoint(units.words[names.end : verdict.end]):
         return  # `tanto la A como la B son correctas`

@@ -480,7 +480,7 @@ ARGUMENT = (
 def test_a_chain_is_read_as_if_every_sentence_were(
     steps: str, closing: str, answer: str | None
 ) -> None:
-    """Sentences that name no label are left out, and change nothing."""
+    """Sentences that name no label change nothing."""
     text = steps + closing
     reading = read_stated_answer(text, CHOICES, ("Lyon", "Paris", "Nice", "Lille"))
     assert reading.choice == answer

@@ -171,23 +171,21 @@ def _draw_task(task: TaskView, layout: Layout) -> Lines:
 def _draw_audit(task: TaskView, layout: Layout) -> Lines:
     """Return how another tool judged, what a fallback was asked, and what is doubted."""
     totals = task.task.totals
-    shown = (task.task, layout.width, layout.digits)
     lines: Lines = []
     if not any(totals.get(name) for name in ("theirs", "fallback", "doubted")):
         return lines
     from answerkey.run_audit import text as audit
 
-    if totals.get("theirs"):
-        lines += audit.draw_imported_verdicts(*shown, with_shares=layout.is_complete)
-    if not layout.is_complete:
-        return lines
-    remarks = []
-    if totals.get("fallback"):
-        remarks += audit.say_fallbacks(task.task, layout.digits)
-    if totals.get("doubted"):
-        remarks += audit.say_doubted(task.task, layout.digits)
-    for sentence in remarks:
-        lines += [BLANK, *layout.text(sentence)]
+    lines += audit.draw_imported_verdicts(
+        task.task,
+        layout.width,
+        layout.digits,
+        with_shares=layout.is_complete,
+    )
+    if layout.is_complete:
+        remarks = audit.say_fallbacks(task.task, layout.digits)
+        for sentence in remarks + audit.say_doubted(task.task, layout.digits):
+            lines += [BLANK, *layout.text(sentence)]
     return lines
 
 

@@ -33,7 +33,6 @@ from answerkey.text import (
     draw_table,
     draw_text,
     format_count,
-    format_error,
     format_figure,
     format_interval,
     format_percent,
@@ -341,8 +340,8 @@ def _draw_metrics(task: TaskView, views: Sequence[MetricView], layout: Layout) -
         role: Role = "dim" if metric.value is None else "strong"
         number, interval = layout.figures(metric, as_share=as_share)
         error = ""
-        if has_errors:
-            error = format_error(metric.std_error, as_share=as_share, digits=layout.digits)
+        if has_errors and metric.std_error is not None:
+            error = format_figure(metric.std_error, as_share=as_share, digits=layout.digits)
         # A single scorer is worth a mention only by the name that the user gave it.
         key = metric.scorer if len(scorers) > 1 else ""
         scorer = Span(task.scorer_names.get(metric.scorer, key), "dim")

@@ -221,13 +221,6 @@ def format_interval(
     return f"[{format_number(low, digits)}, {format_number(high, digits)}]"
 
 
-def format_error(error: float | None, *, as_share: bool, digits: int | None = None) -> str:
-    """Return a standard error; empty when there is none."""
-    if error is None:
-        return ""
-    return format_figure(error, as_share=as_share, digits=digits)
-
-
 def format_chance(p: float | None) -> str:
     """Return a p-value with five digits; empty when there is none."""
     if p is None:

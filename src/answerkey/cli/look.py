@@ -128,13 +128,13 @@ def explain_command(
 
     SAMPLE is a sample id; for generated ids the row number is enough (`2` for `000002`).
     """
-    from answerkey.reports.explain import describe_explained, draw_explanation, explain
+    from answerkey.reports.explain import describe_explained, explain
     from answerkey.reports.view import find_run
 
     explanation = explain(find_run(run), sample, task=task)
     console.show(
         lambda: {"samples": [*map(describe_explained, explanation.samples)]},
-        lambda: draw_explanation(explanation, console.width),
+        lambda: explanation.draw(console.width),
     )
 
 

@@ -46,7 +46,7 @@ class Explanation(Drawn):
 
     def draw(self, width: int) -> Lines:
         """Return its lines, each of at most `width` cells."""
-        return draw_explanation(self, width)
+        return join_blocks(draw_explained(explained, width) for explained in self.samples)
 
 
 def explain(run: AnyRun, sample: str | int, *, task: str | None = None) -> Explanation:
@@ -141,11 +141,6 @@ def _describe_completion(part: Excerpt) -> dict[str, Any]:
 
 
 # ── as lines
-
-
-def draw_explanation(explanation: Explanation, width: int) -> Lines:
-    """Return all of it as lines, one way after the other."""
-    return join_blocks(draw_explained(explained, width) for explained in explanation.samples)
 
 
 def draw_explained(explained: Mapping[str, Any], width: int) -> Lines:

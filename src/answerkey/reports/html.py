@@ -42,7 +42,7 @@ from answerkey.text import make_visible
 #: The most rows of a task in a report, unless the caller says otherwise.
 MAX_EMBEDDED = 20_000
 #: Of each kind that decides something, at most this part of all that are embedded.
-SHARE = 4
+SHARE = 5
 #: A block of samples; the page unpacks one when a sample of it is opened.
 BLOCK_SAMPLES = 200
 #: Smaller blocks stay plain text.
@@ -317,14 +317,12 @@ def select_rows(
     if not limit:
         return RowSelection(table, (), f"This file holds none of {count:,} {noun}.")
     index = table.index
-    share = limit // SHARE
-    chosen = {
-        *_draw(index["invalid"].arg_true().to_list(), share),
-        *_draw(table.flips.to_list(), share),
-        *_draw(index["wrong"].arg_true().to_list(), share),
-        *_draw(index["failed"].arg_true().to_list(), share // SHARE),
-        *_draw(flips, share // SHARE),
-    }
+    telling = [table.flips.to_list(), flips]
+    for kind in ("invalid", "wrong", "failed"):
+        telling.append(index[kind].arg_true().to_list())
+    chosen: set[int] = set()
+    for rows in telling:
+        chosen.update(_draw(rows, limit // SHARE))
     for row in _draw(range(count), limit, seed=1):
         if len(chosen) == limit:
             break

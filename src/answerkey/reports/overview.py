@@ -320,7 +320,7 @@ def count_readings(task: TaskRun) -> Audited:
     """Return what the run itself counted: all completions by its own rule, some by every rule."""
     counted = describe_counted(task)
     if counted is None:
-        return Audited(TaskAudit(task.key, None, None, 0, {}, 1, 0))
+        return Audited(TaskAudit(task.key))
     tally = ReadingTally()
     for status, count in task.totals["completion_statuses"].items():
         tally.counts["status", status] = count

@@ -33,7 +33,6 @@ from answerkey.text import (
     draw_table,
     draw_text,
     format_count,
-    format_error,
     format_figure,
     format_interval,
     format_percent,
@@ -171,23 +170,21 @@ def _draw_task(task: TaskView, layout: Layout) -> Lines:
 def _draw_audit(task: TaskView, layout: Layout) -> Lines:
     """Return how another tool judged, what a fallback was asked, and what is doubted."""
     totals = task.task.totals
-    shown = (task.task, layout.width, layout.digits)
     lines: Lines = []
     if not any(totals.get(name) for name in ("theirs", "fallback", "doubted")):
         return lines
     from answerkey.run_audit import text as audit
 
-    if totals.get("theirs"):
-        lines += audit.draw_imported_verdicts(*shown, with_shares=layout.is_complete)
-    if not layout.is_complete:
-        return lines
-    remarks = []
-    if totals.get("fallback"):
-        remarks += audit.say_fallbacks(task.task, layout.digits)
-    if totals.get("doubted"):
-        remarks += audit.say_doubted(task.task, layout.digits)
-    for sentence in remarks:
-        lines += [BLANK, *layout.text(sentence)]
+    lines += audit.draw_imported_verdicts(
+        task.task,
+        layout.width,
+        layout.digits,
+        with_shares=layout.is_complete,
+    )
+    if layout.is_complete:
+        remarks = audit.say_fallbacks(task.task, layout.digits)
+        for sentence in remarks + audit.say_doubted(task.task, layout.digits):
+            lines += [BLANK, *layout.text(sentence)]
     return lines
 
 
@@ -343,8 +340,8 @@ def _draw_metrics(task: TaskView, views: Sequence[MetricView], layout: Layout) -
         role: Role = "dim" if metric.value is None else "strong"
         number, interval = layout.figures(metric, as_share=as_share)
         error = ""
-        if has_errors:
-            error = format_error(metric.std_error, as_share=as_share, digits=layout.digits)
+        if has_errors and metric.std_error is not None:
+            error = format_figure(metric.std_error, as_share=as_share, digits=layout.digits)
         # A single scorer is worth a mention only by the name that the user gave it.
         key = metric.scorer if len(scorers) > 1 else ""
         scorer = Span(task.scorer_names.get(metric.scorer, key), "dim")

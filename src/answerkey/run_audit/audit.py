@@ -128,7 +128,6 @@ def _audit_task(reopened: Reopened, most: int | None, progress: Progress) -> Tas
         rule=rule,
         n=tally.count("n"),
         left_out=dict(sorted(tally.group("left_out").items())),
-        num_trials=size,
         samples=tally.count("owners"),
         readers=tuple(_list_readers(tally, rule)) if rule else (),
         flips=tally.count("flip"),

@@ -187,12 +187,11 @@ class TaskAudit:
     """
 
     key: str
-    scorer: str | None
-    rule: str | None
-    n: int
-    left_out: Mapping[str, int]
-    num_trials: int
-    samples: int
+    scorer: str | None = None
+    rule: str | None = None
+    n: int = 0
+    samples: int = 0
+    left_out: Mapping[str, int] = field(default_factory=dict)
     readers: tuple[ReaderCounts, ...] = ()
     flips: int = 0
     flipped: tuple[str, ...] = ()

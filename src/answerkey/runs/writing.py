@@ -157,6 +157,7 @@ def start_run(
         lock = store.lock()
         undo.callback(lock.close)
         store.require_new()
+        _remove_drafts(store)
         if isinstance(store, ObjectStore):
             claim_folder(store, content["started_at"])
         undo.callback(_remove_files, store)
@@ -176,10 +177,17 @@ def _remove_files(store: RunStore) -> None:
             shutil.rmtree(store.place / "tasks")
 
 
+def _remove_drafts(store: RunStore) -> None:
+    """Remove what a process that was killed had not written to its end; the run is locked."""
+    if isinstance(store, FolderStore):
+        for draft in store.place.rglob(".*.draft"):
+            draft.unlink(missing_ok=True)
+
+
 def reopen_run(place: RunPlace) -> RunWriter:
     """Open a run that stopped, with its journal.
 
-    Nothing is changed yet. E506 while another works on it.
+    Nothing of it is changed yet. E506 while another works on it.
     """
     store = open_store(place)
     read_manifest(store)  # so that nothing is locked that is no run
@@ -187,6 +195,7 @@ def reopen_run(place: RunPlace) -> RunWriter:
         lock = store.lock()
         undo.callback(lock.close)
         manifest = read_manifest(store)
+        _remove_drafts(store)
         lost = 0
         if isinstance(store, ObjectStore):
             claim_folder(store, manifest["started_at"])

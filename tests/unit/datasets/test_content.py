@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from answerkey.datasets import rows, tables
-from answerkey.datasets.content import Content
+from answerkey.datasets.content import Content, find_line_limit
 from answerkey.datasets.tables import load_table
-from answerkey.errors import AnswerkeyError, DataError, Place
+from answerkey.errors import AnswerkeyError, DataError, Place, SpecError
 
 
 def open_content(path: Path) -> Content:
@@ -166,3 +167,15 @@ def test_damage_is_an_error_or_harmless(name: str, draw: st.DataObject) -> None:
         held = read(path)
         with read_from_files(draw.draw(st.integers(1, 20))):
             assert read(path) == held
+
+
+def test_the_environment_sets_how_long_a_line_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In gigabytes; `off` is no limit, and nonsense is E119."""
+    monkeypatch.setenv("ANSWERKEY_MAX_LINE", "0.5")
+    assert find_line_limit() == 5 * 10**8
+    monkeypatch.setenv("ANSWERKEY_MAX_LINE", "off")
+    assert find_line_limit() == sys.maxsize
+    monkeypatch.setenv("ANSWERKEY_MAX_LINE", "much")
+    with pytest.raises(SpecError, match="`ANSWERKEY_MAX_LINE` is 'much'") as caught:
+        find_line_limit()
+    assert caught.value.code == "E119"

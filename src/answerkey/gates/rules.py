@@ -104,6 +104,14 @@ class Threshold(TaskRule):
         if not math.isfinite(self.threshold):
             raise SpecError("E108", f"`threshold` is {self.threshold!r}, not a finite number")
 
+    @property
+    def need(self) -> str:
+        """The requirement in a few words, in the terms of the policy file."""
+        name = self.metric or MAIN
+        if self.bound != "value":
+            name = f"{self.bound} bound of {name}"
+        return f"{name} {self.operator} {self.threshold:g}"
+
     def find_errors(self, label: str, tasks: Sequence[Task]) -> Iterator[SpecError]:
         """Yield what the rule asks for and the tasks do not have."""
         metrics = _find_metrics(tasks, self.metric)
@@ -164,6 +172,11 @@ class Exists(TaskRule):
 
     type: ClassVar[str] = "exists"
 
+    @property
+    def need(self) -> str:
+        """The requirement in a few words, in the terms of the policy file."""
+        return f"{self.metric} has a value"
+
     def find_errors(self, label: str, tasks: Sequence[Task]) -> Iterator[SpecError]:
         """Yield what the rule asks for and the tasks do not have."""
         if not _find_metrics(tasks, self.metric):
@@ -199,6 +212,17 @@ class NotWorse:
     def __post_init__(self) -> None:
         if self.margin is not None and not 0 <= self.margin < math.inf:
             raise SpecError("E108", f"`margin` is {self.margin!r}; it must be 0 or more")
+
+    @property
+    def need(self) -> str:
+        """The requirement in a few words, in the terms of the policy file."""
+        degree = "significantly"
+        if self.margin is not None:
+            degree = f"by more than {self.margin:g}"
+        baseline = "a baseline"
+        if self.baseline is not None:
+            baseline = shorten_path(self.baseline)
+        return f"{self.metric or MAIN} not {degree} worse than {baseline}"
 
     def find_errors(self, label: str, tasks: Sequence[Task]) -> Iterator[SpecError]:
         """Yield what the rule asks for and the tasks do not have."""

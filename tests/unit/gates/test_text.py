@@ -166,7 +166,19 @@ def test_json_holds_numbers_and_words(run: Run) -> None:
     }
 
 
-@pytest.mark.parametrize("definition", [LEAST, LOWER, EXISTS, NOT_WORSE])
-def test_a_field_of_a_newer_release_is_passed_over(definition: Stated) -> None:
-    """A rule is read from `run.json` by the fields that this release knows."""
-    assert read_definition({**definition, "later": 1}) == read_definition(definition)
+@pytest.mark.parametrize(
+    ("definition", "words"),
+    [
+        (LEAST, "Accuracy >= 0.8"),
+        (LOWER, "lower bound of Accuracy >= 0.8"),
+        (EXISTS, "Accuracy has a value"),
+        (NOT_WORSE, "the main value not significantly worse than a baseline"),
+        (
+            {**NOT_WORSE, "margin": 0.02, "baseline": "b", "metric": "M"},
+            "M not by more than 0.02 worse than b",
+        ),
+    ],
+)
+def test_a_need_in_a_few_words(definition: Stated, words: str) -> None:
+    """In the terms of the file; a field of a newer release is passed over."""
+    assert read_definition({**definition, "later": 1}).need == words

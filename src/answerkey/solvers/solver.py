@@ -205,7 +205,7 @@ def _list_requests(
     model: Model,
     samples: Samples,
     prompts: Sequence[Prompt],
-    known: Known | None,
+    facts: Known | None,
 ) -> list[Request]:
     """Return the request of each prompt, with all that is known of the sample if the model sees it.
 
@@ -218,7 +218,7 @@ def _list_requests(
     if not sees_samples(model):
         return requests
     nothing = [None] * len(samples)
-    facts = known or Known(nothing, nothing, nothing)
+    facts = facts or Known(nothing, nothing, nothing)
     options = read_options(samples, facts)
     questions: Sequence[object] = nothing
     if QUESTION_COLUMN in samples.columns:

@@ -214,12 +214,12 @@ def _opens(units: Units, place: Statement) -> bool:
     mark, after = units.words[end], units.roles[end + 1]
     if before >= 0 or mark not in _SETTING_OFF or not _is_text(place) or len(units.text_ends) > 1:
         return False
-    if mark in QUESTION_MARKS or after & _DOUBT or units.words[place.begin].isdecimal():
+    if not QUESTION_MARKS.isdisjoint(units.known) or after & _DOUBT:
+        return False
+    if units.words[place.begin].isdecimal():
         return False
     if mark not in COMMAS:
         return True
-    if not QUESTION_MARKS.isdisjoint(units.known):
-        return False
     return bool(after & AFTER) or (len(units.options) == 1 and _is_undoubted(units, [place]))
 
 

@@ -136,7 +136,7 @@ def _is_article(units: Units, position: int, at: int) -> bool:
     is_opened = units.words[at] in DRESS and is_word(units, at + 1) and not units.gaps[at + 1]
     if not is_opened or units.words[position] != "a" or units.token(at + 1).istitle():
         return False
-    return is_small(units, position) or units.words[position - 1] in STOPS
+    return is_small(units, position) or units.words[position - 1] in STOPS | {BREAK}
 
 
 def _ends_option(units: Units, position: int, at: int) -> bool:

@@ -32,7 +32,6 @@ from answerkey.reader.lexicon import (
     OPTION,
     OR,
     PICK,
-    QUOTES,
     RIGHT,
     ROUND_CLOSE,
     SPOILING,
@@ -134,9 +133,10 @@ def stands(units: Units, position: int, at: int) -> bool:
 
 def _is_article(units: Units, position: int, at: int) -> bool:
     """Say whether a letter leads to what a mark opens: `a "pure" theory`, `a $2 coin`."""
-    if units.words[at] not in OPEN or units.gaps[at + 1] or not is_word(units, at + 1):
+    is_opened = units.words[at] in DRESS and is_word(units, at + 1) and not units.gaps[at + 1]
+    if not is_opened or units.words[position] != "a" or units.token(at + 1).istitle():
         return False
-    return is_small(units, position) or (units.words[position] == "a" and units.words[at] in QUOTES)
+    return is_small(units, position) or units.words[position - 1] in STOPS | {BREAK}
 
 
 def _ends_option(units: Units, position: int, at: int) -> bool:

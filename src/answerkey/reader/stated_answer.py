@@ -214,12 +214,11 @@ def _opens(units: Units, place: Statement) -> bool:
     mark, after = units.words[end], units.roles[end + 1]
     if before >= 0 or mark not in _SETTING_OFF or not _is_text(place) or len(units.text_ends) > 1:
         return False
-    if mark in QUESTION_MARKS or after & _DOUBT or units.words[place.begin].isdecimal():
+    is_asked = not QUESTION_MARKS.isdisjoint(units.known)
+    if is_asked or after & _DOUBT or units.words[place.begin].isdecimal():
         return False
     if mark not in COMMAS:
         return True
-    if not QUESTION_MARKS.isdisjoint(units.known):
-        return False
     return bool(after & AFTER) or (len(units.options) == 1 and _is_undoubted(units, [place]))
 
 
@@ -762,17 +761,17 @@ def _is_one_of_several(units: Units, decision: Decision) -> bool:
 
 def _are_joined(units: Units, place: tuple[int, int], decision: Decision, joint: int) -> bool:
     """Say whether a semicolon joins a place to an answer, or a word, and nothing turns between."""
-    low, high = sorted([place, (decision.begin, decision.end)])
-    if low == place and decision.part not in {"conclusion", "option_text", "chosen"}:
+    (first, begin), (end, last) = sorted([place, (decision.begin, decision.end)])
+    if first == place[0] and decision.part not in {"conclusion", "option_text", "chosen"}:
         return False
-    breaks = SENTENCE_ENDS.intersection(units.words[low[1] : high[0]])
-    commas = [at for at in range(low[1], high[0]) if units.words[at] in COMMAS]
-    is_joined = bool(breaks) or units.plays([low[1], *commas][-1], high[0], joint)
+    breaks = SENTENCE_ENDS.intersection(units.words[begin:end])
+    clauses = [begin, *(at for at in range(begin, end) if units.words[at] in COMMAS)]
+    is_joined = bool(breaks) or units.plays(clauses[-1], end, joint)
     if not is_joined or not breaks <= _SEMICOLONS:
         return False
-    if units.plays(low[0] - _NEAR, low[0], _DENIAL) or units.plays(low[1], high[0], _DENIAL):
+    if units.plays(first - _NEAR, first, _DENIAL) or units.plays(begin, end, _DENIAL):
         return False
-    return not units.plays(low[1], high[1] if breaks else high[0], _TURN | THINK)
+    return not units.plays(begin, last if breaks else end, _TURN | THINK)
 
 
 def _is_alternative(units: Units, begin: int, at: int) -> bool:

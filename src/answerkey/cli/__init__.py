@@ -55,7 +55,7 @@ COMMANDS: dict[str, dict[click.Command, str]] = {
         run.rescore_command: "Score an old run's completions again, as a new run.",
         run.export_prompts_command: "Write the prompts with their ids, for offline batch engines.",
         run.check_command: "Find every mistake that can be found without a model.",
-        run.doctor_command: "Call a model a few times: will its numbers be worth their money?",
+        run.doctor_command: "Call a model a few times and report what would spoil its numbers.",
         look.audit_dataset_command: (
             "Find problems in the questions: duplicates, wrong truths, skew."
         ),

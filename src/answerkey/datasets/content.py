@@ -153,7 +153,7 @@ class RowErrors:
                 error.message += f" (and in {count - 1:,} more rows)"
         if hidden:
             message = f"{hidden:,} more bad rows in this file are not shown"
-            hint = "correct the others first"
+            hint = "correct the rows above first"
             self.errors.append(refuse_file(error.code, message, self.file, hint))
         raise_all(self.errors)
 

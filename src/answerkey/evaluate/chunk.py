@@ -68,7 +68,7 @@ from answerkey.types import (
 
 #: How many rows of one kind are shown before only their number is.
 SHOWN = 5
-#: A name that a row of the dataset itself lacks is that row's error, unless so many lack it.
+#: A name that a row lacks is that row's error; if this many rows all lack it, the template is wrong.
 TRIED_ROWS = 50
 #: How many different names one template may read of a message or a score.
 MOST_NAMES = 100
@@ -148,7 +148,7 @@ class RowProblems:
             if num_failed < self.rows:
                 row_error = _allow(row_error, num_failed)
             errors.append(row_error)
-        hint = "correct the others first"
+        hint = "correct the rows above first"
         file = job.dataset.rows.file
         if file is not None and num_failed >= self.rows:
             place = show_place(Place(file=file))

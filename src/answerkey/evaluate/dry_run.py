@@ -273,7 +273,7 @@ class _CallCount:
         self._parts.append(pl.DataFrame(columns))
 
     def close(self) -> None:
-        """Count calls that differ from all others; those in the cache are not made."""
+        """Count each distinct call once; those in the cache are not made."""
         if not self._parts:
             return
         distinct_calls = pl.concat(self._parts).unique("key")

@@ -280,7 +280,7 @@ def find_source(stored: Mapping[str, Any], samples: StoredTable, name: str) -> S
 
 
 def find_kept(task_run: TaskRun, dataset: Dataset) -> KeptCompletions | None:
-    """Return the completions that the run keeps, if it does."""
+    """Return the completions stored in the run; None where it only refers to them."""
     kept = task_run.stored_completions
     if not len(kept):
         return None

@@ -189,7 +189,7 @@ def _read_last(units: Units, findings: Findings) -> None:
         return
     place = Statement(names.choices, "conclusion", Weight.VERDICT, last, names.end, names.clashes)
     if _concludes(units, place):
-        before, _ = _skip_dress(units, place)
+        before, _ = _skip_articles_and_quotes(units, place)
         place.clashes |= units.options.get(before - 1, names.choices[0]) not in names.choices
         findings.statements.append(place)
 
@@ -198,8 +198,8 @@ def _is_text(place: Statement) -> bool:
     return place.part == "option_text"
 
 
-def _skip_dress(units: Units, place: Statement) -> tuple[int, int]:
-    """Return the unit before a place, its articles and what opens it, and the one after it."""
+def _skip_articles_and_quotes(units: Units, place: Statement) -> tuple[int, int]:
+    """Return the units before and after a mention, past its articles, quotes and brackets."""
     light = FILL if _is_text(place) else FILL | OPTION | ANSWER
     before = place.begin - 1
     last = max(before - 2 * WRAPS, -1)
@@ -210,7 +210,7 @@ def _skip_dress(units: Units, place: Statement) -> tuple[int, int]:
 
 def _opens(units: Units, place: Statement) -> bool:
     """Say whether the reply begins with this text, set off from what follows: `Invalid: it …`."""
-    before, end = _skip_dress(units, place)
+    before, end = _skip_articles_and_quotes(units, place)
     mark, after = units.words[end], units.roles[end + 1]
     if before >= 0 or mark not in _SETTING_OFF or not _is_text(place) or len(units.text_ends) > 1:
         return False
@@ -224,7 +224,7 @@ def _opens(units: Units, place: Statement) -> bool:
 
 def _concludes(units: Units, place: Statement) -> bool:
     """Say whether the last sentence says, with a verb or a mark, that it is this choice."""
-    before, end = _skip_dress(units, place)
+    before, end = _skip_articles_and_quotes(units, place)
     if before < 0 or not _is_last(units, end) or _is_of_label(units, place):
         return False
     is_led = _is_led_text if _is_text(place) else _is_led_label
@@ -298,7 +298,7 @@ def _is_only(units: Units, places: Sequence[Statement]) -> bool:
 def _is_clear(units: Units, places: Sequence[Statement]) -> bool:
     """Say whether the only choice of a reply is named as its answer, and not in passing."""
     place = places[-1]
-    before, end = _skip_dress(units, place)
+    before, end = _skip_articles_and_quotes(units, place)
     if "to" in units.words[max(before - 1, 0) : before + 1]:
         return False
     is_labelled = not all(map(_is_text, places))
@@ -330,7 +330,7 @@ def _has_alternative(units: Units, begin: int, end: int) -> bool:
 
 def _is_of_label(units: Units, place: Statement) -> bool:
     """Say whether a text is only what a label or number means: `B is Lyon`, `Option 2: Lyon`."""
-    verb, _ = _skip_dress(units, place)
+    verb, _ = _skip_articles_and_quotes(units, place)
     if units.words[verb] in COLONS and units.words[verb - 1].isdecimal():
         return _is_text(place)
     is_said = units.roles[verb] & BE or units.words[verb] in _SAYING
@@ -430,7 +430,7 @@ def decide(units: Units, layout: LineLayout) -> Decision:
         return Decision(choice, None, "elimination", min(places), max(places) + 1)
     text = _read_named(units, findings)
     if text is None or text.choices[0] in findings.excluded:
-        return _name_silence(units, findings)
+        return _explain_missing_answer(units, findings)
     decision = Decision(text.choices[0], None, text.part, text.begin, text.end)
     if text.clashes:
         decision = replace(decision, reason=CLASH, doubt="other_text")
@@ -526,7 +526,7 @@ _SHORT_REPLY = 60
 _FIRST_WORDS = 24
 
 
-def _name_silence(units: Units, findings: Findings) -> Decision:
+def _explain_missing_answer(units: Units, findings: Findings) -> Decision:
     """Return why a text without a statement names no choice: it declines, or says nothing.
 
     A choice that is named without a statement counts for those who accept weak readings.
@@ -632,7 +632,7 @@ def _is_quoted(units: Units, decision: Decision, _findings: Findings) -> bool:
 
 def _is_asserted(units: Units, text: Statement) -> bool:
     """Say whether a clause says that it is this text: after a verb, or as its first words."""
-    before, end = _skip_dress(units, text)
+    before, end = _skip_articles_and_quotes(units, text)
     is_said = before < 0 or units.roles[before] & BE
     return (
         bool(is_said)
@@ -671,7 +671,7 @@ def _leads_on(units: Units, text: int, end: int) -> bool:
 
 
 def _is_contradicted(units: Units, decision: Decision, findings: Findings) -> bool:
-    """Say whether a weaker statement names another choice, from which nothing turns."""
+    """Say whether a weaker statement names another choice, and no later word takes it back."""
     for statement in findings.statements:
         if not statement.choices or decision.choice in statement.choices:
             continue

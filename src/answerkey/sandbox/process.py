@@ -228,7 +228,7 @@ class WorkerProcess:
         return bytes(message)
 
     def _read_part(self, length: int) -> bytes:
-        """Return what has come by now, at most so many bytes."""
+        """Return the bytes received so far, at most `length`."""
         self._socket.settimeout(0.1)
         part = b""
         try:

@@ -176,7 +176,7 @@ class Inclusion:
     ) -> Node:
         """Return a tree with everything followed; `trail` are the files that lead to it.
 
-        Rows are the user's material: a column may be called `$ref`, but `!include` is a tag.
+        Inside rows `$ref` is the name of a column and not followed; `!include` still is.
         """
         self._count += 1
         if self._count > MAX_NODES:

@@ -150,19 +150,21 @@ def test_every_core_type_lives_where_the_table_says() -> None:
 
 
 def test_the_order_of_packages_is_the_one_that_is_checked() -> None:
-    """`make imports` holds the code against the same list; layers in brackets are yet to come."""
-    (listed,) = re.findall(r"^```\n(cli\n.*?)\n```", TEXT, re.MULTILINE | re.DOTALL)
+    """`make imports` holds the code against the same layers as the table of packages."""
+    rows = re.findall(r"^\| `(\w+)` \|.*\| (\d+) \|$", TEXT, re.MULTILINE)
+    listed = {package: int(layer) for package, layer in rows}
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     layers = next(
         setting["layers"]
         for setting in settings["tool"]["importlinter"]["contracts"]
         if "layers" in setting
     )
-    there = [
-        " | ".join(part for part in re.split(" [|:] ", layer) if "(" not in part)
-        for layer in layers
-    ]
-    assert listed.splitlines() == [layer for layer in there if layer]
+    checked = {
+        package: number
+        for number, layer in enumerate(layers, 1)
+        for package in re.split(r" [|:] ", layer)
+    }
+    assert listed == checked
 
 
 def test_every_library_is_imported_where_the_decision_says() -> None:

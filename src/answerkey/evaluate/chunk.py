@@ -68,7 +68,7 @@ from answerkey.types import (
 
 #: How many rows of one kind are shown before only their number is.
 SHOWN = 5
-#: A name that a row lacks is that row's error; if this many rows all lack it, the template is wrong.
+#: A name that a row lacks is the error of that row, unless so many rows all lack it.
 TRIED_ROWS = 50
 #: How many different names one template may read of a message or a score.
 MOST_NAMES = 100

@@ -1,15 +1,9 @@
-"""Scores become metric values, computed once from the finished table of scores."""
+"""Scores become metric values, computed once from the finished table of scores.
+
+A module other than those imported here is loaded when a task names one of its metrics.
+"""
 
 from answerkey.metrics.base import Metric, ValueNames, foresee_names, name_values
-from answerkey.metrics.classification import (
-    BinaryClassification,
-    Calibration,
-    F1Score,
-    Frequency,
-    MulticlassClassification,
-    Precision,
-    Recall,
-)
 from answerkey.metrics.intervals import average_counts, wilson
 from answerkey.metrics.measure import (
     Design,
@@ -19,7 +13,6 @@ from answerkey.metrics.measure import (
     shrink_scores,
 )
 from answerkey.metrics.moments import Max, Mean, Min, StdDev, WeightedAverage
-from answerkey.metrics.python import PythonMetric
 from answerkey.metrics.task_counts import (
     MODEL_CALL_FAILED,
     STOPPED_EARLY,
@@ -80,22 +73,41 @@ __all__ = [
     "wilson",
 ]
 
-_KINDS: tuple[type[Metric], ...] = (
-    Mean,
-    Max,
-    Min,
-    StdDev,
-    Frequency,
-    WeightedAverage,
-    Precision,
-    Recall,
-    F1Score,
-    BinaryClassification,
-    MulticlassClassification,
-    Calibration,
-    PythonMetric,
+_OWN = (
+    "mean",
+    "max",
+    "min",
+    "std_dev",
+    "frequency",
+    "weighted_average",
+    "precision",
+    "recall",
+    "f1_score",
+    "binary-classification",
+    "multiclass-classification",
+    "calibration",
+    "python",
 )
-_OWN = {kind.type: kind for kind in _KINDS}
+
+
+def _load_metric(name: str) -> type[Metric]:
+    kinds: tuple[type[Metric], ...] = (Mean, Max, Min, StdDev, WeightedAverage)
+    if name not in {kind.type for kind in kinds}:
+        from answerkey.metrics import classification
+        from answerkey.metrics.python import PythonMetric
+
+        kinds = (
+            classification.Frequency,
+            classification.Precision,
+            classification.Recall,
+            classification.F1Score,
+            classification.BinaryClassification,
+            classification.MulticlassClassification,
+            classification.Calibration,
+            PythonMetric,
+        )
+    return next(kind for kind in kinds if kind.type == name)
+
 
 #: All metric types by the name that stands in `type:`.
-METRICS: Registry[Metric] = Registry("answerkey.metrics", _OWN, _OWN.__getitem__)
+METRICS: Registry[Metric] = Registry("answerkey.metrics", _OWN, _load_metric)

@@ -77,11 +77,11 @@ def measure_overhead(bench: Workbench, rows: int) -> None:
     many, few = measure_turns(bench, rows), measure_turns(bench, rows // FEWER)
     head = [f"{rows:,} rows", "CPU s, median", "least to most", "per million", "against local"]
     head += [f"{rows // FEWER:,} rows", "each further million", "of it in the main process"]
-    base, lines = median(one.cpu for one in many["local engine"]), []
+    base, lines = median(cost.cpu for cost in many["local engine"]), []
     for name, turns in many.items():
         costs = [turn.cpu for turn in turns]
-        middle, start = median(costs), median(one.cpu for one in few[name])
-        main = median(turn.main for turn in turns) - median(one.main for one in few[name])
+        middle, start = median(costs), median(cost.cpu for cost in few[name])
+        main = median(turn.main for turn in turns) - median(turn.main for turn in few[name])
         further = (rows - rows // FEWER) / MILLION
         numbers = (
             middle / rows * MILLION,
@@ -136,19 +136,19 @@ def main() -> int:
     parser.add_argument(
         "--folder", type=Path, default=Path(tempfile.gettempdir()) / "answerkey-bench"
     )
-    given = parser.parse_args()
-    bench = Workbench(given.folder, given.turns)
-    given.folder.mkdir(parents=True, exist_ok=True)
+    options = parser.parse_args()
+    bench = Workbench(options.folder, options.turns)
+    options.folder.mkdir(parents=True, exist_ok=True)
     print(f"{count_cores()} cores, which all nodes share\n")
     is_good = True
-    if given.part in (None, "overhead"):
-        measure_overhead(bench, given.rows)
-    if given.part in (None, "replies"):
+    if options.part in (None, "overhead"):
+        measure_overhead(bench, options.rows)
+    if options.part in (None, "replies"):
         measure_replies(bench)
-    if given.kill or given.part == "kill":
-        is_good = try_all_kills(bench, given.rows)
-    if given.kill or given.part == "timeline":
-        with tempfile.TemporaryDirectory(dir=given.folder) as folder:
+    if options.kill or options.part == "kill":
+        is_good = try_all_kills(bench, options.rows)
+    if options.kill or options.part == "timeline":
+        with tempfile.TemporaryDirectory(dir=options.folder) as folder:
             draw_timeline(Path(folder))
     return 0 if is_good else 1
 

@@ -71,16 +71,16 @@ def open_environment(name: str, version: str | None = None) -> str:
     if version not in {None, ours}:
         folder = folder.with_name(f"{name}-{version}")
         pins = (f"{package}=={version}", *(pin.partition("==")[0] for pin in pins[1:]))
-    python, ready, wanted = folder / "bin" / "python", folder / "ready", "\n".join(pins)
+    python, ready, requirements = folder / "bin" / "python", folder / "ready", "\n".join(pins)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with (folder.parent / f"{folder.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two tests may want it at once
-        if not ready.exists() or ready.read_text() != wanted:
+        if not ready.exists() or ready.read_text() != requirements:
             print(f"installing {' '.join(pins)} (only the first time) ...", flush=True)
             run_foreign([find_python(name), "-m", "venv", "--clear", str(folder)])
             words = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
             run_foreign([*words, *pins])
-            ready.write_text(wanted)
+            ready.write_text(requirements)
     return str(python)
 
 

@@ -135,17 +135,17 @@ def make_rows(start: int, stop: int, mix: Mix) -> pl.DataFrame:
     """Return the rows from `start` to `stop`."""
     rows = pl.int_range(start, stop, dtype=pl.UInt64, eager=True)
     unique = choose(rows, 1, mix.unique)
-    others = draw(rows, 2, len(LABELS) - 1) + 1
-    usual = pl.Series(LABELS).gather(others * choose(rows, 10, mix.relabelled).cast(pl.UInt32))
+    labels = draw(rows, 2, len(LABELS) - 1) + 1
+    usual = pl.Series(LABELS).gather(labels * choose(rows, 10, mix.relabelled).cast(pl.UInt32))
     words = pl.Series(PLACES)
-    own = unpack_labels(rows)
+    letters = unpack_labels(rows)
     frame = pl.DataFrame(
         {"row": rows, "unique": unique, "position": draw(rows, 3, 4), "said": draw(rows, 4, 4)}
     )
     for place in range(4):
         frame = frame.with_columns(
             pl.when(unique)
-            .then(own[f"own{place}"])
+            .then(letters[f"own{place}"])
             .otherwise(usual.str.slice(place, 1))
             .alias(f"label{place}"),
             words.gather(draw(rows, 10 + place, len(words))).alias(f"text{place}"),
@@ -158,8 +158,8 @@ def make_rows(start: int, stop: int, mix: Mix) -> pl.DataFrame:
         for place in range(4)
     )
     # Three in five say the truth, the others what was drawn.
-    said = pl.when(choose(rows, 5, 0.6)).then("position").otherwise("said")
-    frame = frame.with_columns(letter=_pick("label", said), option=_pick("text", said))
+    wording = pl.when(choose(rows, 5, 0.6)).then("position").otherwise("said")
+    frame = frame.with_columns(letter=_pick("label", wording), option=_pick("text", wording))
     return frame.select(
         question=pl.format("Question {}: what lies beside {}?", pl.col("row") + 1, "text0"),
         options=pl.concat_list(
@@ -179,9 +179,9 @@ def _pick(name: str, place: pl.Expr) -> pl.Expr:
 
 def _make_completions(frame: pl.DataFrame, mix: Mix) -> pl.Series:
     rows = frame["row"]
-    short, other = _wrap(frame, SHORT, 6), _wrap(frame, UNICODE, 7)
+    short, unusual = _wrap(frame, SHORT, 6), _wrap(frame, UNICODE, 7)
     is_long = choose(rows, 8, mix.long)
-    text = pl.when(choose(rows, 9, mix.unicode)).then(other).otherwise(short)
+    text = pl.when(choose(rows, 9, mix.unicode)).then(unusual).otherwise(short)
     return frame.select(
         pl.when(is_long).then(_write_at_length(frame, is_long)).otherwise(text)
     ).to_series()
@@ -239,7 +239,7 @@ def make_samples(start: int, stop: int, mix: Mix) -> pl.DataFrame:
     """Return samples of a `generate_until` task as lm-eval writes them."""
     rows = make_rows(start, stop, mix)
     lines = pl.concat_str([pl.col("options").list.get(place) for place in range(4)], separator="\n")
-    said = pl.concat_list("completion")
+    text = pl.concat_list("completion")
     return rows.select(
         doc_id=pl.int_range(start, stop),
         doc=pl.struct("question", "options", "answer"),
@@ -252,8 +252,8 @@ def make_samples(start: int, stop: int, mix: Mix) -> pl.DataFrame:
                 ),
             )
         ),
-        resps=pl.concat_list(said.implode().over(pl.int_range(pl.len()))),
-        filtered_resps=said,
+        resps=pl.concat_list(text.implode().over(pl.int_range(pl.len()))),
+        filtered_resps=text,
         filter=pl.lit("none"),
         metrics=pl.lit(["exact_match"], pl.List(pl.String)),
         doc_hash=pl.col("question").hash().cast(pl.String),
@@ -326,15 +326,15 @@ def main() -> int:
     parser.add_argument(
         "--pyarrow", action="store_true", help="Parquet as pyarrow writes it: small pages"
     )
-    given = parser.parse_args()
-    mix = Mix(given.unique, given.long, given.unicode, given.relabelled)
+    options = parser.parse_args()
+    mix = Mix(options.unique, options.long, options.unicode, options.relabelled)
     write_dataset(
-        given.path,
-        given.rows,
+        options.path,
+        options.rows,
         mix,
-        given.shape,
-        group_rows=given.group_rows,
-        by_pyarrow=given.pyarrow,
+        options.shape,
+        group_rows=options.group_rows,
+        by_pyarrow=options.pyarrow,
     )
     return 0
 

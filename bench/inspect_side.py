@@ -27,11 +27,11 @@ def make_log(rows: list[dict[str, Any]], kept: Path) -> Path:
     """Return the log of an evaluation whose completions are those of the rows; made once."""
     if kept.exists():
         return kept
-    known = {row["question"]: row["completion"] for row in rows}
+    completions = {row["question"]: row["completion"] for row in rows}
     usage = ModelUsage(input_tokens=60, output_tokens=1, total_tokens=61)
 
     def answer(messages: list[Any], *_rest: object) -> ModelOutput:
-        output = ModelOutput.from_content("mockllm", known[messages[-1].text])
+        output = ModelOutput.from_content("mockllm", completions[messages[-1].text])
         output.usage = usage
         return output
 

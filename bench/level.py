@@ -128,9 +128,9 @@ def measure(case: Case) -> tuple[float, int, int, int]:
         with ModelClient(connection, CallSettings()) as client:
             calls = [build_call(connection, number) for number in range(case.calls)]
             begun = time.perf_counter()
-            said = client.complete(calls)
+            completions = client.complete(calls)
             seconds = time.perf_counter() - begun
-        if any(one.text != "B" for one in said):
+        if any(completion.text != "B" for completion in completions):
             raise SystemExit(f"{case.name}: a call was not answered")
         pipe.send("counts")
         sent, refused = pipe.recv()

@@ -59,13 +59,13 @@ def main() -> int:
             alone.append(measure(models[:1], folder, 10 * turn))
             together.append(measure(models, folder, 10 * turn + 1))
             each.append(
-                sum(measure([one], folder, 10 * turn + 2 + n) for n, one in enumerate(models))
+                sum(measure([model], folder, 10 * turn + 2 + n) for n, model in enumerate(models))
             )
     ratio = min(together) / min(alone)
     print(f"{SAMPLES} samples each, {1000 * DELAY:.0f} ms a call; seconds, best of {turns}")
     print(f"  one endpoint alone     {min(alone):6.2f}")
-    told = f"{ratio:.2f} times one alone (at most {MOST})"
-    print(f"  {ENDPOINTS} endpoints at once    {min(together):6.2f}, {told}")
+    verdict = f"{ratio:.2f} times one alone (at most {MOST})"
+    print(f"  {ENDPOINTS} endpoints at once    {min(together):6.2f}, {verdict}")
     print(f"  one after the other    {min(each):6.2f}")
     cells = [f"{ENDPOINTS} models at once, {SAMPLES} samples each", f"{min(together):.2f} s"]
     cells += [

@@ -27,9 +27,9 @@ class Cost:
     cpu: float
     peak: int
 
-    def __sub__(self, other: Cost) -> Cost:
+    def __sub__(self, earlier: Cost) -> Cost:
         """Return what this took more than another; the memory stays."""
-        return Cost(self.wall - other.wall, self.cpu - other.cpu, self.peak)
+        return Cost(self.wall - earlier.wall, self.cpu - earlier.cpu, self.peak)
 
 
 def list_tree(root: int) -> list[int]:
@@ -52,7 +52,7 @@ def read_resident(process: int) -> tuple[int, int]:
         lines = Path(f"/proc/{process}/status").read_text().splitlines()
     except OSError:
         return 0, 0
-    sizes = {name: rest.split() for name, _, rest in (line.partition(":") for line in lines)}
+    sizes = {name: words.split() for name, _, words in (line.partition(":") for line in lines)}
     now, most = (int(sizes.get(name, ["0"])[0]) * 1024 for name in ("VmRSS", "VmHWM"))
     return now, most
 
@@ -90,10 +90,10 @@ class Watcher(threading.Thread):
 
 def run_command(words: Sequence[str], extra: Mapping[str, str] | None = None) -> Cost:
     """Run a command to its end and return its cost; what it prints is shown only when it fails."""
-    with tempfile.TemporaryFile("w+") as said:
+    with tempfile.TemporaryFile("w+") as output:
         begun = time.perf_counter()
         process = subprocess.Popen(  # noqa: S603 - the bench's own commands
-            words, stdout=said, stderr=said, env={**os.environ, **(extra or {})}
+            words, stdout=output, stderr=output, env={**os.environ, **(extra or {})}
         )
         watcher = Watcher(process.pid)
         watcher.start()
@@ -103,9 +103,9 @@ def run_command(words: Sequence[str], extra: Mapping[str, str] | None = None) ->
         watcher.join()
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode:
-            said.seek(0)
+            output.seek(0)
             raise SystemExit(
-                f"{' '.join(words)}\nended with {process.returncode}:\n{said.read()[-4000:]}"
+                f"{' '.join(words)}\nended with {process.returncode}:\n{output.read()[-4000:]}"
             )
     return Cost(wall, usage.ru_utime + usage.ru_stime, watcher.peak or usage.ru_maxrss * 1024)
 

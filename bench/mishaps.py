@@ -232,10 +232,10 @@ def try_mishap(tool: Tool, folder: Path, mishap: str, extra: str = "") -> str:
     result = f"{number[0]:.1%} of {number[1]}" if number else "no accuracy"
     fate = "" if number is None else ", counted as wrong" if number[1] == COUNT else ", left out"
     lines = re.sub(r"\x1b\[[0-9;]*m", "", (folder / "printed.txt").read_text()).splitlines()
-    found = next(
+    warning = next(
         filter(None, (re.search(rf"({MESSAGES[mishap]}).*", line) for line in lines)), None
     )
-    message = f"“{' '.join(found[0].split())[:120].strip(' │')}”" if found else "no message"
+    message = f"“{' '.join(warning[0].split())[:120].strip(' │')}”" if warning else "no message"
     return f"{end}, {calls} calls, {result}{fate}; {message}".replace("|", "/")
 
 

@@ -48,9 +48,9 @@ def start_nodes(
     command = [sys.executable, str(SCRIPT), str(count), str(cpus)]
     with subprocess.Popen(command, env=environment, **pipes) as process:  # noqa: S603 - our own script
         try:
-            told = json.loads(process.stdout.readline())
-            words = ("--engine", "ray", "--ray-address", told["address"])
-            secret = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": told["token"]}
+            cluster = json.loads(process.stdout.readline())
+            words = ("--engine", "ray", "--ray-address", cluster["address"])
+            secret = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": cluster["token"]}
 
             def add() -> None:
                 process.stdin.write(b"one more\n")
@@ -58,7 +58,7 @@ def start_nodes(
                 process.stdout.readline()
 
             yield Nodes(
-                words, {**secret, **(extra or {})}, process.pid, tuple(told["raylets"]), add
+                words, {**secret, **(extra or {})}, process.pid, tuple(cluster["raylets"]), add
             )
         finally:
             process.stdin.close()
@@ -84,10 +84,10 @@ def run_answerkey(
     `meanwhile` is called again and again while it runs.
     """
     environment = {**os.environ, **nodes.environment}
-    with tempfile.TemporaryFile("w+") as said:
+    with tempfile.TemporaryFile("w+") as output:
         begun = time.perf_counter()
         command = [sys.executable, "-m", "answerkey", *words, *nodes.words]
-        process = subprocess.Popen(command, stdout=said, stderr=said, env=environment)  # noqa: S603 - our own command
+        process = subprocess.Popen(command, stdout=output, stderr=output, env=environment)  # noqa: S603 - our own command
         poll = Poll([process.pid] + ([nodes.holder] if nodes.holder else []))
         poll.start()
         while process.poll() is None:
@@ -97,9 +97,9 @@ def run_answerkey(
         wall = time.perf_counter() - begun
         poll.end()
         if process.returncode:
-            said.seek(0)
+            output.seek(0)
             raise SystemExit(
-                f"{' '.join(words)}\nended with {process.returncode}:\n{said.read()[-4000:]}"
+                f"{' '.join(words)}\nended with {process.returncode}:\n{output.read()[-4000:]}"
             )
     return Spent(poll.sum_seconds(), poll.sum_seconds(process.pid), wall)
 

@@ -80,5 +80,7 @@ class Poll(threading.Thread):
 
     def sum_seconds(self, process: int | None = None) -> float:
         """Return the CPU seconds since the beginning, of all processes or of one."""
-        used = {one: last - self._before.get(one, 0.0) for one, last in self._last.items()}
+        used = {
+            process: last - self._before.get(process, 0.0) for process, last in self._last.items()
+        }
         return sum(used.values()) if process is None else used.get(process, 0.0)

@@ -45,7 +45,7 @@ class Row:
 
     work: str
     ours: str
-    other: str
+    compared: str
     limit: str
     ratio: float | None
     promise: float | None
@@ -61,16 +61,16 @@ class Row:
         ratio = "-" if self.ratio is None else f"{self.ratio:.2f}"
         promise = "-" if self.promise is None else f"at most {self.promise:g}"
         verdict = " MISSED" if self.is_missed else ""
-        return [self.work, self.ours, self.other, self.limit, ratio, promise + verdict]
+        return [self.work, self.ours, self.compared, self.limit, ratio, promise + verdict]
 
 
 def compare(
-    work: str, ours: Cost, limit: tuple[str, Cost], promise: float | None, other: str = "-"
+    work: str, ours: Cost, limit: tuple[str, Cost], promise: float | None, compared: str = "-"
 ) -> Row:
     """Return the row of a work by its CPU seconds."""
     name, least = limit
-    said = f"{name}: {least.cpu:.2f} CPU s"
-    return Row(work, _say(ours), other, said, ours.cpu / least.cpu, promise, ours)
+    best = f"{name}: {least.cpu:.2f} CPU s"
+    return Row(work, _say(ours), compared, best, ours.cpu / least.cpu, promise, ours)
 
 
 def limit_seconds(work: str, cost: Cost, seconds: float) -> Row:
@@ -234,8 +234,10 @@ class Bench:
             except ForeignError as error:
                 yield Row(work, f"{ours:,.0f}/s", f"{name}: {error}", "-", None, None)
                 continue
-            other = f"{name}: {rate:,.0f}/s"
-            yield Row(work, f"{ours:,.0f}/s", other, f"a {times}th of ours", times * rate / ours, 1)
+            compared = f"{name}: {rate:,.0f}/s"
+            yield Row(
+                work, f"{ours:,.0f}/s", compared, f"a {times}th of ours", times * rate / ours, 1
+            )
 
     def _import(self, source: Path, out: Path) -> Cost:
         self.bench.clear_folder(out)
@@ -266,8 +268,8 @@ def _run_script(name: str, words: list[str]) -> Iterator[Row]:
     if not lines:
         raise SystemExit(f"{name} printed no row and ended with {done.returncode}")
     for line in lines:
-        work, ours, other, limit, ratio, promise = line.split(" | ")
-        yield Row(work, ours, other, limit, float(ratio), float(promise))
+        work, ours, compared, limit, ratio, promise = line.split(" | ")
+        yield Row(work, ours, compared, limit, float(ratio), float(promise))
 
 
 def describe_machine() -> str:
@@ -286,8 +288,8 @@ def describe_machine() -> str:
     )
 
 
-def _join(content: str, found: re.Match[str]) -> str:
-    return f"{found[1]}{content}\n{found[2]}"
+def _join(content: str, match: re.Match[str]) -> str:
+    return f"{match[1]}{content}\n{match[2]}"
 
 
 def write_page(**contents: str) -> None:
@@ -317,10 +319,10 @@ def main() -> int:
         "--folder", type=Path, default=WORK, help="where datasets and runs lie meanwhile"
     )
     parser.add_argument("--no-page", action="store_true", help="leave docs/performance.md as it is")
-    given = parser.parse_args()
-    given.folder.mkdir(parents=True, exist_ok=True)
-    bench, rows = Bench(Workbench(given.folder, given.turns), given.rows), []
-    for part in given.parts:
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    bench, rows = Bench(Workbench(options.folder, options.turns), options.rows), []
+    for part in options.parts:
         print(f"{part}, after {time.monotonic() - begun:.0f} s", flush=True)
         measure: Callable[[], Iterator[Row]] = getattr(bench, f"measure_{part}")
         rows += measure()
@@ -328,7 +330,7 @@ def main() -> int:
     head = ("work", "ours", "best other", "the limit", "ratio", "promise")
     table = Table(head, [row.to_cells() for row in rows])
     print(f"\n{describe_machine()}\n\n{table.to_text()}\n\n{time.monotonic() - begun:.0f} s in all")
-    if set(given.parts) == set(parts) and given.rows == MILLION and not given.no_page:
+    if set(options.parts) == set(parts) and options.rows == MILLION and not options.no_page:
         write_page(machine=describe_machine(), table=table.to_markdown())
     return 1 if any(row.is_missed for row in rows) else 0
 

@@ -64,9 +64,9 @@ class Case:
             "choices": self.templates.choices,
             "extraction": self.rule,
         }
-        named = {
+        header = {
             "key": "bench",
             "display_name": "Bench",
             "description": "Recorded completions to score.",
         }
-        return {**named, "definition": {"scorers": [scorer]}}
+        return {**header, "definition": {"scorers": [scorer]}}

@@ -115,9 +115,12 @@ def test_a_question_is_read_as_it_is_alone(
     """Whether all truths are written as their options, or only some, changes nothing for a row."""
     lists = pl.List(pl.String)
     table = pl.DataFrame(
-        {"options": [one for one, _, _ in rows], "choices": [one for _, one, _ in rows]},
+        {
+            "options": [options for options, _, _ in rows],
+            "choices": [choices for _, choices, _ in rows],
+        },
         schema={"options": lists, "choices": lists},
-    ).with_columns(pl.Series("truth", [one for _, _, one in rows], pl.String))
+    ).with_columns(pl.Series("truth", [truth for _, _, truth in rows], pl.String))
     roles = ("options", "truth", *(["choices"] if has_choices else []))
     columns = QuestionColumns({role: role for role in roles}, form=form)
     samples = load_rows(table.with_columns(question=pl.lit("?")), name="samples").rows.load()
@@ -211,17 +214,17 @@ def test_completions_are_reread_as_one_by_one(
     """
     texts = [text for text, _, _ in rows]
     choices = [tuple(labels) for _, labels, _ in rows]
-    options = [None if told is None else tuple(told) for _, _, told in rows]
+    options = [None if option_texts is None else tuple(option_texts) for _, _, option_texts in rows]
     passages = list(zip(texts, choices, options, strict=True))
     result = reread(passages, (*RULE_NAMES, *EXTRACTORS), is_told=is_told)
     for name, column in result.items():
-        for (text, labels, told), label in zip(rows, column, strict=True):
+        for (text, labels, option_texts), label in zip(rows, column, strict=True):
             if text is None:
                 assert label is None
             elif name in EXTRACTORS:
-                assert label == EXTRACTORS[name].read(text, tuple(labels), told)
+                assert label == EXTRACTORS[name].read(text, tuple(labels), option_texts)
             else:
-                assert (
-                    label
-                    == find_rule(name).read(text, tuple(labels), told if is_told else None).choice
+                reading = find_rule(name).read(
+                    text, tuple(labels), option_texts if is_told else None
                 )
+                assert label == reading.choice

@@ -73,14 +73,14 @@ def nest(
     ]
 
 
-COLUMNS = [(dtype, one) for plain, values in PLAIN.items() for dtype, one in nest(plain, values)]
+COLUMNS = [(dtype, cell) for plain, values in PLAIN.items() for dtype, cell in nest(plain, values)]
 
 
 @st.composite
 def columns(draw: st.DrawFn) -> pl.Series:
     """Return a column of any type, of different values or of one over and over."""
     dtype, values = draw(st.sampled_from(COLUMNS))
-    cells = draw(st.lists(values, min_size=1, max_size=6) | values.map(lambda one: [one] * 3))
+    cells = draw(st.lists(values, min_size=1, max_size=6) | values.map(lambda cell: [cell] * 3))
     return pl.Series("x", cells, dtype=dtype, strict=False)
 
 
@@ -140,22 +140,27 @@ def test_a_row_is_the_json_of_its_parts(rows: list[Any], price: dict[str, Any] |
     """Reply, scores and sample in one object, with all keys in each row but `excluded_by`."""
     replies, verdicts, texts, lists, numbers = map(list, zip(*rows, strict=True))
     ids = pl.Series("sample_id", [f"s{number}" for number in range(len(rows))])
-    said = Completions.build(ids, replies, source="live")
+    completions = Completions.build(ids, replies, source="live")
     frame = pl.DataFrame(
-        {"text": texts, "list": lists, "n": numbers, "mixed": [to_json(one) for one in numbers]},
+        {
+            "text": texts,
+            "list": lists,
+            "n": numbers,
+            "mixed": [to_json(number) for number in numbers],
+        },
         {"text": pl.String, "list": pl.List(pl.String), "n": pl.Float64, "mixed": pl.String},
     )
     samples = samples_from_frame(frame, ids, encoded=frozenset({"mixed"}))
     result = pl.Series("k", verdicts, pl.Struct({name: SHAPE[name] for name in verdicts[0]}))
-    scores = pl.DataFrame([ids, said.frame["trial"], result])
+    scores = pl.DataFrame([ids, completions.frame["trial"], result])
     entry = {"key": "t", "encoded": {"k": ["mixed"]}, "calls": {"solve": {"price": price}}}
     stored: Any = SimpleNamespace(store=SimpleNamespace(place=None))
     task = TaskRun("t", entry, {}, {}, {}, stored, stored, stored)
-    part = RunExcerpt(samples, said, scores)
+    part = RunExcerpt(samples, completions, scores)
     lines = [to_json(row) for row in describe_rows(task, part)]
-    told = describe_replies(task, part).to_dicts()
-    parts = zip(told, result.to_list(), map(dict, samples.rows()), ids, strict=True)
-    assert lines == [write_slowly(*one) for one in parts]
+    fields = describe_replies(task, part).to_dicts()
+    parts = zip(fields, result.to_list(), map(dict, samples.rows()), ids, strict=True)
+    assert lines == [write_slowly(*part) for part in parts]
     for line in lines:
         json.loads(line, parse_constant=pytest.fail)
         assert "\n" not in line
@@ -167,7 +172,9 @@ def test_csv_says_what_its_values_say(values: pl.Series, is_raw: bool) -> None: 
     written: list[bytes] = []
     assume(values.dtype != pl.Binary)  # which no dataset has
     frame = values.to_frame().with_columns(n=1)
-    assert write_csv([frame], lambda one: written.append(bytes(one)), is_raw=is_raw) == len(values)
+    assert write_csv([frame], lambda chunk: written.append(bytes(chunk)), is_raw=is_raw) == len(
+        values
+    )
     _, *cells = csv.reader(io.StringIO(b"".join(written).decode(), newline=""), strict=True)
     if values.dtype.is_nested():
         texts = pl.Series(
@@ -175,10 +182,10 @@ def test_csv_says_what_its_values_say(values: pl.Series, is_raw: bool) -> None: 
             dtype=pl.String,
         )
         shown = texts if is_raw else guard_column(texts)
-        assert [cell[0] for cell in cells] == [one or "" for one in shown]
+        assert [cell[0] for cell in cells] == [text or "" for text in shown]
     elif values.dtype == pl.String:
         shown = values if is_raw else guard_column(values)
-        assert [cell[0] for cell in cells] == [one or "" for one in shown]
+        assert [cell[0] for cell in cells] == [text or "" for text in shown]
     elif values.dtype == pl.Float64:
         assert [float(cell[0]) if cell[0] else None for cell in cells] == clean_numbers(
             values.to_list()

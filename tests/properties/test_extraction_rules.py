@@ -88,8 +88,8 @@ def test_every_text_gets_a_choice_or_a_reason(name: str) -> None:
     @given(draw_cases())
     @settings(max_examples=EXAMPLES)
     def check(case: tuple[list[str], list[str], list[list[str] | None]]) -> None:
-        choices, texts, told = case
-        for text, options in zip(texts, told, strict=True):
+        choices, texts, option_lists = case
+        for text, options in zip(texts, option_lists, strict=True):
             reading = rule.read(text, choices, options)
             assert (reading.choice is None) != (reading.reason is None)
             assert reading.choice is None or reading.choice in choices
@@ -111,10 +111,13 @@ def test_the_table_holds_what_judge_gives(name: str) -> None:
     @given(draw_cases())
     @settings(max_examples=EXAMPLES)
     def check(case: tuple[list[str], list[str], list[list[str] | None]]) -> None:
-        choices, texts, told = case
+        choices, texts, option_lists = case
         names = [unicodedata.normalize("NFC", choice) for choice in choices]
         frame = pl.DataFrame(
-            {"truth": [names[0]] * len(texts), "options": pl.Series(told, dtype=pl.List(pl.String))}
+            {
+                "truth": [names[0]] * len(texts),
+                "options": pl.Series(option_lists, dtype=pl.List(pl.String)),
+            }
         )
         samples = samples_from_frame(
             frame, pl.Series([str(number) for number in range(len(texts))])
@@ -130,7 +133,7 @@ def test_the_table_holds_what_judge_gives(name: str) -> None:
         )
         expected = [
             judge(text, choices, names[0], extraction, options)
-            for text, options in zip(texts, told, strict=True)
+            for text, options in zip(texts, option_lists, strict=True)
         ]
         assert list(score_table(scorer, samples, completions).rows()) == expected
 
@@ -154,12 +157,12 @@ def test_white_space_around_the_text_changes_nothing(
     """The choice and the reason are the same whatever white space stands before and after the
     text.
     """
-    choices, texts, told = case
+    choices, texts, option_lists = case
     for extraction in ("leading_label", "stated_answer"):
         rule = find_rule(extraction)
-        for text, options in zip(texts, told, strict=True):
+        for text, options in zip(texts, option_lists, strict=True):
             plain, spaced = (
-                rule.read(one, choices, options) for one in (text, f"{space}{text}{space}")
+                rule.read(spaced, choices, options) for spaced in (text, f"{space}{text}{space}")
             )
             assert (plain.choice, plain.reason, plain.part) == (
                 spaced.choice,

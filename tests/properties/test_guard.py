@@ -66,12 +66,12 @@ def test_what_is_let_in_is_plain(method: str, target: str) -> None:
     assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", part, re.ASCII) for part in result.parts)
     assert target.partition("?")[0] == "/" + "/".join(result.parts)
     try:
-        told = read_api(CATALOG, result)
+        answer = read_api(CATALOG, result)
     except ServeError as error:
         assert error.status in {400, 404}  # noqa: PT017 - either outcome is lawful
     else:
-        assert isinstance(told, dict)
-        assert (result.parts, told["runs"]) == (("api", "runs"), [])
+        assert isinstance(answer, dict)
+        assert (result.parts, answer["runs"]) == (("api", "runs"), [])
 
 
 @given(

@@ -200,8 +200,10 @@ def draw_own_rows(random: Random, count: int) -> tuple[Samples, Completions]:
     schema = {"truth": pl.String(), "choices": pl.List(pl.String)}
     frame = pl.DataFrame({"truth": truths, "choices": lists}, schema=schema)
     samples = samples_from_frame(frame, pl.Series([str(position) for position in range(count)]))
-    said = [Completion(text) if random.random() < 0.95 else Completion(None) for text in texts]
-    return samples, Completions.build(samples.ids, said, source="recorded")
+    completions = [
+        Completion(text) if random.random() < 0.95 else Completion(None) for text in texts
+    ]
+    return samples, Completions.build(samples.ids, completions, source="recorded")
 
 
 @pytest.mark.parametrize(
@@ -220,7 +222,7 @@ def test_the_table_holds_what_judge_gives_where_choices_are_odd(extraction: str,
     for text, fields in zip(texts, samples.rows(), strict=True):
         question: Any = fields
         expected.append(judge(text, question["choices"], question["truth"], extraction))
-    assert {one.status for one in expected} == {ScoreStatus.SCORED, ScoreStatus.FAILED}
+    assert {score.status for score in expected} == {ScoreStatus.SCORED, ScoreStatus.FAILED}
     assert list(score_table(scorer, samples, completions).rows()) == expected
 
 

@@ -330,8 +330,8 @@ def test_accuracy_is_the_same_by_either_road(sampled: list[tuple[str, str | None
     """Multiclass accuracy is the mean of is_correct, with the same interval."""
     scores = make_scores(
         [
-            _fill(truth=truth, predicted=said, is_correct=float(truth == said))
-            for truth, said in sampled
+            _fill(truth=truth, predicted=predicted, is_correct=float(truth == predicted))
+            for truth, predicted in sampled
         ]
     )
     (mean,) = Mean("is_correct").compute(scores)

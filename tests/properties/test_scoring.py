@@ -138,7 +138,7 @@ def test_actions_are_the_same_for_a_table_and_for_each_row(
     samples, completions = table
     answers = Completions.build(samples.ids, completions, source="recorded")
     scores = {"s": score_table(StringEquals("{{ sample.answer }}"), samples, answers)}
-    actions = [Action(f"rule {place}", one) for place, one in enumerate(filters)]
+    actions = [Action(f"rule {place}", row_filter) for place, row_filter in enumerate(filters)]
     expected: list[str | None] = []
     problem: tuple[str, str] | None = None
     for sample, completion, score in zip(
@@ -149,8 +149,8 @@ def test_actions_are_the_same_for_a_table_and_for_each_row(
         try:
             keys = (action.key for action in actions if action.filter.matches(**context))
             expected.append(next(keys, None))
-        except RowError as found:
-            problem = problem or (str(samples.ids[len(expected)]), found.message)
+        except RowError as error:
+            problem = problem or (str(samples.ids[len(expected)]), error.message)
             break
     if problem is None:
         found_keys = apply_actions(actions, samples, answers, scores)["s"].frame["excluded_by"]

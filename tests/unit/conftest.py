@@ -50,8 +50,10 @@ class Bucket:
 
     def list(self, prefix: str = "") -> list[str]:
         """Return the keys below a prefix."""
-        told = ET.fromstring(self._ask("GET", f"/{self.name}?list-type=2&prefix={prefix}"))  # noqa: S314 - of our own server
-        return sorted(one.text or "" for one in told.iter() if one.tag.endswith("}Key"))
+        listing = ET.fromstring(self._ask("GET", f"/{self.name}?list-type=2&prefix={prefix}"))  # noqa: S314 - of our own server
+        return sorted(
+            element.text or "" for element in listing.iter() if element.tag.endswith("}Key")
+        )
 
     def read_all(self, prefix: str) -> dict[str, bytes]:
         """Return the objects below a prefix, by what follows it."""
@@ -109,13 +111,10 @@ def bucket(s3_server: str, cloud: Callable[[str], None]) -> Bucket:
 
 @dataclass
 class Faulty:
-    """How a server answers: a status for each method and ending of a path, and what was asked of
-    it.
-    """
+    """The statuses that a server answers, by method and ending of path, and the headers it saw."""
 
     statuses: dict[tuple[str, str], int] = field(default_factory=dict)
     behind: str = ""
-    asked: list[tuple[str, str]] = field(default_factory=list)
     headers: list[str] = field(default_factory=list)
 
 
@@ -126,12 +125,11 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def _answer(self) -> None:
-        told = self.server.told
-        told.asked.append((self.command, self.path))
-        told.headers.append(str(self.headers))
+        behaviour = self.server.behaviour
+        behaviour.headers.append(str(self.headers))
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         path = self.path.partition("?")[0]
-        for (method, ending), status in told.statuses.items():
+        for (method, ending), status in behaviour.statuses.items():
             if self.command == method and path.endswith(ending):
                 self._fail(status)
                 return
@@ -170,7 +168,7 @@ class _Handler(BaseHTTPRequestHandler):
             if name.lower() in kept or name.lower().startswith("x-amz-")
         } | {"Content-Type": "application/octet-stream"}
         request = urllib.request.Request(  # noqa: S310 - loopback
-            f"{self.server.told.behind}{self.path}", body or None, headers, method=self.command
+            f"{self.server.behaviour.behind}{self.path}", body or None, headers, method=self.command
         )
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
@@ -193,13 +191,13 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class FaultyServer(ThreadingHTTPServer):
-    """A server in front of the S3 server; `told` says what it does."""
+    """A server in front of the S3 server; `behaviour` says what it does."""
 
     daemon_threads = True
 
-    def __init__(self, told: Faulty) -> None:
+    def __init__(self, behaviour: Faulty) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.told = told
+        self.behaviour = behaviour
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Say nothing about clients that hang up."""
@@ -210,10 +208,10 @@ def faulty(s3_server: str, cloud: Callable[[str], None]) -> Iterator[Faulty]:
     """Return how a server answers that stands before the S3 server, and that the environment
     names.
     """
-    told = Faulty(behind=s3_server)
-    server = FaultyServer(told)
+    behaviour = Faulty(behind=s3_server)
+    server = FaultyServer(behaviour)
     threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     cloud(f"http://127.0.0.1:{server.server_address[1]}")
-    yield told
+    yield behaviour
     server.shutdown()
     server.server_close()

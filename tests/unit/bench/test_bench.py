@@ -108,7 +108,7 @@ def test_a_promise_is_missed_above_its_bound_only() -> None:
         row("x", "", "", "", ratio, most)
         for ratio, most in [(2.1, 2), (2, 2), (None, 2), (3, None)]
     ]
-    assert [one.is_missed for one in results] == [True, False, False, False]
+    assert [row.is_missed for row in results] == [True, False, False, False]
     assert results[0].to_cells()[-2:] == ["2.10", "at most 2 MISSED"]
 
 

@@ -178,8 +178,9 @@ def test_share_accuracy_and_the_number_without_it(
         in shown
     )
     assert "right one in 2. Accuracy is 50.00 % with it and 37.50 % without it." in shown
-    assert re.search(r"stated_answer/fallback \(this run\) 50\.00 % \[[^]]+\] 37\.50 % 10 ", shown)
-    assert re.search(r" stated_answer 37\.50 % \[[^]]+\] 62\.50 % 6 ", shown)
+    audit = " ".join(call("audit", project / "run").out.split())
+    assert re.search(r"stated_answer/fallback \(this run\) 50\.00 % \[[^]]+\] 37\.50 % 10 ", audit)
+    assert re.search(r" stated_answer 37\.50 % \[[^]]+\] 62\.50 % 6 ", audit)
 
 
 def test_what_actions_leave_out_counts_on_neither_side(server: TestServer, project: Path) -> None:

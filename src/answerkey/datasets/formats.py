@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from hashlib import sha256
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path, PurePosixPath
@@ -203,6 +204,15 @@ def _iterate_text(content: Content, stream: TextIO) -> Iterator[str]:
         yield line
 
 
+def read_document(content: Content) -> Iterator[ParsedRow]:
+    """Yield a text as one row, whose id is the hash of the text."""
+    content.check_text()
+    with content.open_text() as stream:
+        text = stream.read(find_line_limit() + 1)
+    digest = sha256(text.encode()).hexdigest()
+    yield ParsedRow(1, {"sample_id": digest, "content": text}, len(text))
+
+
 def read_json_lines(content: Content) -> Iterator[ParsedRow]:
     """Yield the rows of a file with one JSON object per line; all bad rows are told together."""
     errors = RowErrors(content.file)
@@ -369,7 +379,7 @@ def measure_fields(fields: Mapping[str, object]) -> int:
     return sum(len(str(cell)) for cell in fields.values())
 
 
-FormatName = Literal["csv", "tsv", "jsonl", "json", "parquet", "arrow"]
+FormatName = Literal["csv", "tsv", "jsonl", "json", "parquet", "arrow", "document"]
 READERS: dict[FormatName, Callable[..., Iterator[ParsedRow]]] = {
     "csv": partial(read_delimited, separator=","),
     "tsv": partial(read_delimited, separator="\t"),
@@ -377,8 +387,9 @@ READERS: dict[FormatName, Callable[..., Iterator[ParsedRow]]] = {
     "json": read_json_list,
     "parquet": partial(read_binary, kind="Parquet"),
     "arrow": partial(read_binary, kind="Arrow"),
+    "document": read_document,
 }
-#: Ending of a file name to its format.
+#: Ending of a file name to its format; documents have none.
 FORMATS: dict[str, FormatName] = {
     ".csv": "csv",
     ".tsv": "tsv",

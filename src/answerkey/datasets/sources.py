@@ -112,7 +112,8 @@ class MemorySource:
 class FolderSource(FileFields):
     """The files of a folder, at any depth, in the order of their names.
 
-    `extension` and `pattern` (of the path within the folder) choose among them.
+    `extension` and `pattern` (of the path within the folder) choose among them. Data files are
+    joined; if there are none, each file is a document, which becomes one row.
     """
 
     directory_path: str
@@ -136,7 +137,11 @@ class FolderSource(FileFields):
             names = listing(list_files(folder), limit=5)
             hint = f"files there: {names}; see `extension` and `pattern`"
             raise refuse_file("E201", message, self.origin, hint)
-        return read_files(files, self, shown=self.origin)
+        fields: FileFields = self
+        if self.format is None and not any(split_endings(path)[0] for path in paths.values()):
+            column = self.file_column or "file_name"
+            fields = replace(self, format="document", file_column=column)
+        return read_files(files, fields, shown=self.origin)
 
 
 def list_files(

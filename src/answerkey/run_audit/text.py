@@ -135,10 +135,14 @@ def draw_both_rules(task: TaskRun, width: int, digits: int | None = None) -> Lin
     text = f"accuracy {', '.join(parts)}"
     if audit.drawn_from is not None:
         text = f"on {audit.samples:,} samples drawn at random, {text}"
-    if find_outsider(audit) is not None:
-        advice = "always report the extraction rule together with the accuracy"
-        return draw_text(f"{text}; {advice}", width, "warn")
-    return draw_text(text, width)
+    outsider = find_outsider(audit)
+    if outsider is None:
+        return draw_text(text, width)
+    advice = "always report the extraction rule together with the accuracy"
+    if audit.own is not None and outsider.correct > audit.own.correct:
+        difference = "the difference is format, not knowledge"
+        advice = f"{difference}: try `extraction: {outsider.name}`"
+    return draw_text(f"{text}; {advice}", width, "warn")
 
 
 def describe_fallbacks(task: TaskRun) -> dict[str, dict[str, Any]]:

@@ -66,7 +66,26 @@ def test_hidden_files_and_links_to_folders_are_left_out(write: Write, tmp_path: 
     assert list(list_files(tmp_path)) == ["a.csv"]
 
 
-def test_a_folder_of_other_files_is_refused(write: Write, tmp_path: Path) -> None:
-    """E201 names the first file that is no data file."""
-    write("one.md", "Which? A) x B) y\n")
-    refuse(FolderSource(str(tmp_path)), "E201.*the ending of `one.md` names no format")
+def test_documents_are_rows(write: Write, tmp_path: Path) -> None:
+    """Each text file is a row: the hash of its content, its name, all of it.
+
+    Columns may be derived.
+    """
+    (tmp_path / "deep").mkdir()
+    write("deep/one.md", "---\nanswer: B\n---\n\nWhich? A) x B) y\n")
+    write("two.md", "Why?\n")
+    derive = {"words": "{{ sample.content.split() | length }}"}
+    source = FolderSource(str(tmp_path), extension="md", derive=derive)
+    samples = source.read(name="x").samples
+    assert samples.columns == ["sample_id", "content", "file_name", "words"]
+    assert [tuple(row.values())[1:] for row in samples.rows()] == [
+        ("---\nanswer: B\n---\n\nWhich? A) x B) y\n", "deep/one.md", 9),
+        ("Why?\n", "two.md", 1),
+    ]
+    assert [len(sample.id) for sample in samples] == [64, 64]
+
+
+def test_a_document_that_is_no_text_is_refused(write: Write, tmp_path: Path) -> None:
+    """E203, as for any file."""
+    write("one.txt", b"\xff\xfe text")
+    refuse(FolderSource(str(tmp_path)), "E203")

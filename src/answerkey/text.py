@@ -370,12 +370,13 @@ def line(*pieces: Cell) -> Line:
 
 
 def plain_text(lines: Iterable[Line]) -> str:
-    """Return lines as text without roles, each ended by a line feed, without blanks at line
+    """Return lines as safe text without roles, each ended by a line feed, without blanks at line
     ends.
     """
     text = ""
     for spans in lines:
-        text += "".join(span.text for span in spans).rstrip() + "\n"
+        written = "".join([span.text for span in spans])
+        text += make_visible(written).rstrip() + "\n"
     return text
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -30,27 +29,6 @@ PRIOR_SCHEMA: dict[str, pl.DataType] = {
     "estimates_prior": pl.Boolean(),
     "is_extra": pl.Boolean(),
 }
-GIGABYTE = 10**9
-
-
-def read_limit(variable: str, default: int) -> int:
-    """Return a limit in bytes; the environment says it in gigabytes, or `off`: 0.
-
-    SpecError E119 when it says something else.
-    """
-    setting = os.environ.get(variable, "").strip().lower()
-    if not setting:
-        return default
-    if setting == "off":
-        return 0
-    try:
-        limit = int(float(setting) * GIGABYTE)
-    except (ValueError, OverflowError):
-        limit = -1
-    if limit < 0:
-        hint = f"write `{variable}=off`, or a number of gigabytes"
-        raise SpecError("E119", f"`{variable}` is {setting!r}", hint=hint)
-    return limit
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,11 +132,10 @@ def wants_colour(stream: TextIO) -> bool:
 
 def write_lines(lines: Iterable[Line], stream: TextIO) -> None:
     """Write lines to a stream, with or without colour; the text is the same."""
-    from answerkey.text import line as make_line
     from answerkey.text import plain_text
 
     if not wants_colour(stream):
-        write_text(plain_text(make_line(*spans) for spans in lines), stream)
+        write_text(plain_text(lines), stream)
         return
     from rich.console import Console as RichConsole
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import os
 import re
 import sys
 import zlib
@@ -18,12 +19,12 @@ from typing import Any, BinaryIO, TextIO
 
 import polars as pl
 
-from answerkey.errors import DataError, Place, listing, raise_all, suggest
-from answerkey.types import read_limit
+from answerkey.errors import DataError, Place, SpecError, listing, raise_all, suggest
 
 #: How many gigabytes a line, a row or an element of JSON may have; a cell may have half of that.
 LINE_VARIABLE = "ANSWERKEY_MAX_LINE"
 DEFAULT_LINE_BYTES = 32 * 10**6
+GIGABYTE = 10**9
 #: How many bad rows of one file are shown; the rest is counted.
 SHOWN = 20
 #: What Polars raises about a file that is not what it should be.
@@ -62,10 +63,23 @@ SIGNATURES = {
 
 
 def find_line_limit() -> int:
-    """Return the most bytes, or characters, of a line, of a row of CSV, or of an element of
-    JSON.
+    """Return the most bytes, or characters, of a line, of a row of CSV, or of an element of JSON.
+
+    The environment says it in gigabytes, or `off`; SpecError E119 when it says something else.
     """
-    return read_limit(LINE_VARIABLE, DEFAULT_LINE_BYTES) or sys.maxsize
+    setting = os.environ.get(LINE_VARIABLE, "").strip().lower()
+    if not setting:
+        return DEFAULT_LINE_BYTES
+    if setting == "off":
+        return sys.maxsize
+    try:
+        limit = int(float(setting) * GIGABYTE)
+    except (ValueError, OverflowError):
+        limit = -1
+    if limit < 0:
+        hint = f"write `{LINE_VARIABLE}=off`, or a number of gigabytes"
+        raise SpecError("E119", f"`{LINE_VARIABLE}` is {setting!r}", hint=hint)
+    return limit or sys.maxsize
 
 
 def find_cell_limit() -> int:
@@ -155,7 +169,8 @@ class RowErrors:
             message = f"{hidden:,} more bad rows in this file are not shown"
             hint = "correct the rows above first"
             self.errors.append(refuse_file(error.code, message, self.file, hint))
-        raise_all(self.errors)
+        if self.errors:
+            raise_all(self.errors)
 
 
 @dataclass(frozen=True)

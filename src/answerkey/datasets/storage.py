@@ -26,7 +26,7 @@ from pkgutil import resolve_name
 from typing import Any
 from urllib.parse import urlsplit
 
-from answerkey.errors import DataError, Place, SpecError, hide_secrets
+from answerkey.errors import DataError, Place, SpecError, hide_secrets, is_url
 from answerkey.models.config import Caller, Secret, is_loopback
 
 #: Set to anything but `0`: nothing is fetched, and earlier downloads are used.
@@ -56,9 +56,12 @@ def is_stored(name: str | Path) -> bool:
 
 
 def name_lasting(name: str | Path) -> str:
-    """Return a name that works from any folder: an address, or an absolute path."""
-    if is_stored(name):
-        return str(name)
+    """Return a name that works from any folder: an address without secrets, or an absolute path."""
+    address = str(name)
+    if "://" in address and is_stored(name):
+        return address
+    if is_url(address):
+        return hide_query(address)
     return str(Path(name).resolve())
 
 

@@ -132,7 +132,8 @@ class RowProblems:
             uncounted[kind, error.code] -= 1
         self.counts.update(uncounted)
         self.failed.extend(self.merged + row for row in sorted(set(chunk.failed)))
-        self.fatal = distinct((*self.fatal, *chunk.fatal))
+        if chunk.fatal:
+            self.fatal = distinct((*self.fatal, *chunk.fatal))
         self.images |= chunk.images
         self.image_files |= chunk.image_files
         self.notices = list(dict.fromkeys((*self.notices, *chunk.notices)))

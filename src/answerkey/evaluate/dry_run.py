@@ -14,7 +14,7 @@ import polars as pl
 
 from answerkey.datasets.rows import iterate_blocks
 from answerkey.engines import open_engine
-from answerkey.errors import AnswerkeyError, Place, SpecError, distinct, listing, raise_all
+from answerkey.errors import AnswerkeyError, Place, SpecError, distinct, listing
 from answerkey.evaluate.display import Progress, ignore_progress
 from answerkey.evaluate.evaluate import check_jobs, check_rows
 from answerkey.evaluate.job import Shared, open_job, open_jobs
@@ -345,7 +345,7 @@ def build_prompts(
     """
     chosen = read_options("build_prompts", options)
     plan = load_plan(path, chosen)
-    raise_all(plan.errors)
+    plan.problems.raise_any()
     matching = [job for job in plan.jobs if key in {None, job.key}]
     solver = matching[0].task.solver if len(matching) == 1 else None
     if solver is None or not solver.sends_prompts:

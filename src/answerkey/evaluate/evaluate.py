@@ -192,7 +192,7 @@ class Evaluation:
                 tables.repetition(number),
                 self.engine,
                 display.report,
-                allowed=self.options.failed_limit(len(job.dataset)),
+                allowed=self.options.failed_limit(job.num_rows),
                 first=first,
                 is_guarded=is_guarded,
                 is_stopped=is_stopped,
@@ -349,7 +349,7 @@ def evaluate_rows(  # noqa: PLR0913 - each says another thing about the rows
     are left out; all are when the run `is_stopped` already. When it `is_guarded`, SolverError E305
     is raised where most of the first completions cannot be read.
     """
-    problems = RowProblems(len(job.dataset))
+    problems = RowProblems(job.num_rows)
     results: list[ChunkResult] = []
     work = partial(evaluate_chunk, job.without_rows())
     for stage in job.stages(first):
@@ -408,7 +408,7 @@ def _conclude(
     unify_parts(tables.store, tables.scores.base)
     scores = load_scores(task, tables.scores, encoded)
     num_rows = len(scores[task.main_step.key])
-    expected = len(job.dataset) * task.num_trials
+    expected = job.num_rows * task.num_trials
     if num_rows != expected:
         message = f"the score table of `{job.key}` has {num_rows:,} of {expected:,} rows"
         raise EngineError("E603", message, hint="run it again; if it happens again, report it")
@@ -490,7 +490,7 @@ def check_jobs(
             continue
         problems = check_rows(job, engine, progress)
         notices += [*job.dataset.notices, *problems.notices]
-        limit = options.failed_limit(len(job.dataset))
+        limit = options.failed_limit(job.num_rows)
         if problems.fatal or len(problems.failed) > limit:
             errors += problems.errors(job)
         checked_job = replace(
@@ -507,7 +507,7 @@ def check_jobs(
 def check_rows(job: Job, engine: Engine, progress: Progress) -> RowProblems:
     """Return what is wrong with the rows of a job, and with the job as a whole."""
     check = job.only_check()
-    problems = RowProblems(len(job.dataset))
+    problems = RowProblems(job.num_rows)
     work = partial(check_chunk, check.without_rows())
     for chunk_problems in engine.map(work, check.chunks(), spread=check.spread):
         problems.merge(chunk_problems)

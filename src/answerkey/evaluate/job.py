@@ -72,7 +72,8 @@ def open_jobs(
     problems = ProblemList()
     shared = shared or Shared()
     opened = [open_job(job, options, problems, shared, **how) for job in jobs]
-    raise_all(problems.errors)
+    if problems.errors:
+        raise_all(problems.errors)
     return list(filter(None, opened))
 
 

@@ -54,7 +54,6 @@ from answerkey.spec import (
     load_plan,
 )
 from answerkey.spec.nodes import Location
-from answerkey.spec.options import name_path
 
 #: A task or run file, a folder, the name of a ready-made task, a Task, or a mapping as in a file.
 TaskSource = Task | Mapping[str, object] | str | Path
@@ -195,7 +194,7 @@ def read_plan(path: TaskSource, options: Options, *, is_callers: bool | None = N
         hint = "for a table: `ak.score(ak.mcqa(question=…, options=…, truth=…), table, model=…)`"
         raise SpecError("E119", message, hint=hint)
     plan = load_plan(path, options, is_callers=is_callers)
-    raise_all(plan.errors)
+    plan.problems.raise_any()
     if not plan.jobs:
         name = str(path) if isinstance(path, str | Path) else "the mapping"
         message = f"`{name}` names nothing to run"
@@ -204,7 +203,8 @@ def read_plan(path: TaskSource, options: Options, *, is_callers: bool | None = N
         )
         raise SpecError("E119", message, where=Place(file=name), hint=hint)
     require_trusted(plan.jobs, options)
-    raise_all(plan.find_baseline_errors())
+    if plan.policies:
+        raise_all(plan.find_baseline_errors())
     return plan
 
 
@@ -213,7 +213,8 @@ def require_trusted(jobs: Iterable[Job], options: Options) -> None:
     snippets: list[Snippet] = []
     for job in jobs:
         snippets += job.snippets
-    require_trust(snippets, trust_code=options.trust_code)
+    if snippets:
+        require_trust(snippets, trust_code=options.trust_code)
 
 
 def open_run(
@@ -232,7 +233,7 @@ def open_run(
     source = jobs[0].dataset_spec.source
     file = None
     if isinstance(path, str | Path):
-        file = name_path(path)
+        file = name_lasting(path)
     elif isinstance(source, MemorySource) and source.origin:
         file = name_lasting(source.origin)  # the log that the tables are from
     manifest = describe_run(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import chain
 from typing import Any, Literal
 
@@ -107,12 +108,17 @@ class Job:
     chunk_rows: int = CHUNK_ROWS
     audited: Sequence[int] = ()
 
-    @property
+    @cached_property
     def dataset(self) -> Dataset:
         """The dataset of a job that has been opened."""
         if self.opened is None:
             raise InternalError("E901", f"the job `{self.key}` has not been opened")
         return self.opened
+
+    @cached_property
+    def num_rows(self) -> int:
+        """How many rows the dataset has; a row may be one of several orders of a sample."""
+        return len(self.dataset)
 
     @property
     def snippets(self) -> tuple[Snippet, ...]:
@@ -155,7 +161,7 @@ class Job:
     @property
     def num_calls(self) -> int:
         """How many prompts there are: every sample that is in order, in every trial."""
-        return (len(self.dataset) - len(self.failed)) * len(self.trials)
+        return (self.num_rows - len(self.failed)) * len(self.trials)
 
     def chunks(self) -> Iterator[Chunk]:
         """Yield the chunks of the dataset; nothing is loaded yet."""
@@ -168,7 +174,7 @@ class Job:
         For 0 all chunks come together.
         """
         chunks = self.chunks()
-        if not 0 < first < len(self.dataset):
+        if not 0 < first < self.num_rows:
             yield chunks
             return
         size = len(next(self.dataset.cut(first)))
@@ -213,7 +219,7 @@ class Job:
             repeated=(),
             failed=(),
             image_files={},
-            audited=choose_audited(len(self.dataset)),
+            audited=choose_audited(self.num_rows),
         )
 
 
@@ -261,17 +267,18 @@ def name_purpose(step: ScoringStep) -> str:
 
 def plan_work(job: Job) -> Job:
     """Return the job with the size of its chunks, and where they go."""
-    job = replace(job, spread=choose_spread(job))
-    if len(job.dataset) <= FEWEST_ROWS:
-        return job
-    return replace(job, chunk_rows=choose_chunk_rows(job, job.spread))
+    spread = choose_spread(job)
+    chunk_rows = CHUNK_ROWS
+    if job.num_rows > FEWEST_ROWS:
+        chunk_rows = choose_chunk_rows(job, spread)
+    return replace(job, spread=spread, chunk_rows=chunk_rows)
 
 
 def choose_spread(job: Job) -> Spread:
     """Return where a job's chunks are worked on; whatever calls a model does so from here."""
     if job.calls_models:
         return "alone"
-    if job.is_costly or len(job.dataset) < WORKER_ROWS:
+    if job.is_costly or job.num_rows < WORKER_ROWS:
         return "apart"
     return "processes"
 
@@ -281,7 +288,7 @@ def choose_chunk_rows(job: Job, spread: Spread) -> int:
     rows = fit_rows(job.dataset.rows, job.recorded)
     if spread != "processes":
         return rows
-    share = max(FEWEST_ROWS, len(job.dataset) // WORKER_CHUNKS)
+    share = max(FEWEST_ROWS, job.num_rows // WORKER_CHUNKS)
     return min(rows, share, WORKER_CHUNK_ROWS)
 
 

@@ -20,7 +20,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import ScalarNode, SequenceNode
 
-from answerkey.errors import AnswerkeyError, Place, SpecError, listing, suggest
+from answerkey.errors import AnswerkeyError, Place, SpecError, listing, raise_all, suggest
 from answerkey.types import Notice
 
 #: The way to a node of a tree: keys of mappings and indices of lists.
@@ -47,6 +47,11 @@ class ProblemList:
             mark = (single.code, single.message, single.where)
             if mark not in marks:
                 self.errors.append(single)
+
+    def raise_any(self, earlier: int = 0) -> None:
+        """Raise all errors but the first `earlier` ones, by position, if there are any."""
+        if len(self.errors) > earlier:
+            raise_all(sort_errors(self.errors[earlier:]))
 
     def add(
         self,

@@ -11,8 +11,8 @@ from typing import Literal
 
 from answerkey.datasets.dataset import Selection
 from answerkey.datasets.sources import Source
-from answerkey.datasets.storage import hide_query, name_lasting
-from answerkey.errors import SpecError, is_url
+from answerkey.datasets.storage import name_lasting
+from answerkey.errors import SpecError
 from answerkey.models.config import CachePolicy, ModelConfig, Price
 from answerkey.spec.nodes import Location
 
@@ -135,7 +135,7 @@ class Options:
                 value = self.model_name
             if name in {"dataset", "completions"}:
                 # A table in memory is stored among the run's own files.
-                value = name_path(value) if isinstance(value, str | Path) else None
+                value = name_lasting(value) if isinstance(value, str | Path) else None
             if value is not None:
                 values[name] = value
         plain: dict[str, object] = json.loads(json.dumps(values, default=str))
@@ -176,10 +176,3 @@ class Options:
             raise SpecError("E119", message, hint=hint)
         per_token = [float(amount) / MILLION for amount in match.groups() if amount is not None]
         return Price(*per_token)
-
-
-def name_path(path: str | Path) -> str:
-    """Return the name of a file as a run stores it: absolute, and an address without secrets."""
-    if is_url(str(path)):
-        return hide_query(str(path))
-    return name_lasting(path)

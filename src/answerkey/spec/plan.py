@@ -17,7 +17,6 @@ from answerkey.errors import (
     SpecError,
     is_url,
     listing,
-    raise_all,
 )
 from answerkey.models.config import Generation
 from answerkey.spec import definitions
@@ -42,7 +41,6 @@ from answerkey.spec.nodes import (
     Node,
     ProblemList,
     from_plain,
-    sort_errors,
     with_key,
 )
 from answerkey.spec.options import Options
@@ -113,7 +111,7 @@ def load_task(
             node.report("E108", message, "give the task file itself, or use `load_plan`")
     except AnswerkeyError as error:
         problems.report(error)
-    raise_all(sort_errors(problems.errors))
+    problems.raise_any()
     if built is None:
         raise InternalError("E901", "a task without errors was not built")
     return built
@@ -129,7 +127,7 @@ def load_dataset(path: Location, options: Options | None = None) -> DatasetSpec 
     if _find_kind(node) != "dataset":
         return None
     dataset = build_dataset(node, project.folder)
-    raise_all(sort_errors(problems.errors))
+    problems.raise_any()
     return dataset
 
 
@@ -157,7 +155,7 @@ def load_model(
     elif "/" not in reference and not is_data_file(file):
         definitions.define(project, project.read(find_file(file)))
         if reference not in project.models:
-            raise_all(problems.errors)
+            problems.raise_any()
     place = Place(file=str(file))
     return definitions.prepare_model(project, reference, place, generation)
 
@@ -186,9 +184,9 @@ def load_judges(
     # Other mistakes in the run file do not matter, unless a judge is what is wrong there.
     earlier = len(problems.errors)
     judges = find_judges(project, names)
-    raise_all(problems.errors[earlier:])
+    problems.raise_any(earlier)
     if len(judges) < len(names):
-        raise_all(problems.errors)
+        problems.raise_any()
     return judges
 
 

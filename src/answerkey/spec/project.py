@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from answerkey.datasets.formats import split_endings
-from answerkey.errors import Place, SpecError, listing, raise_all, suggest
+from answerkey.errors import Place, SpecError, listing, suggest
 from answerkey.models.config import SECRET_NAME, Adapter, Origin, Secret
 from answerkey.spec.nodes import (
     INCLUDE_TAG,
@@ -31,7 +31,6 @@ from answerkey.spec.nodes import (
     read_text,
     read_yaml,
     resolve_path,
-    sort_errors,
     to_plain,
 )
 from answerkey.spec.options import Options
@@ -356,7 +355,7 @@ class Project:
             return scalar
 
         node = map_scalars(node, fill)
-        raise_all(sort_errors(problems.errors[earlier:]))
+        problems.raise_any(earlier)
         return node
 
     def _expand(self, path: Steps, node: Node) -> Node:

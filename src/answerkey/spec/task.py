@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -134,7 +135,7 @@ class Task:
         compare=False,
     )
 
-    @property
+    @cached_property
     def main_step(self) -> ScoringStep:
         """The first scorer with purpose `score`, else the first; its counts are the task's."""
         for step in self.scoring:
@@ -142,12 +143,12 @@ class Task:
                 return step
         return self.scoring[0]
 
-    @property
+    @cached_property
     def num_trials(self) -> int:
         """How many completions each sample gets."""
         return self.trials.num_trials if self.trials else 1
 
-    @property
+    @cached_property
     def design_columns(self) -> tuple[str, ...]:
         """The dataset columns by which metrics group or cluster samples, each once."""
         columns: dict[str, None] = {}

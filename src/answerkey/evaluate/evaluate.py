@@ -3,7 +3,7 @@
     source ──► Job ──► samples ──► completions ──► scores ──► metric values ──► Run
                job     datasets    solvers         scorers    metrics          runs
 
-`evaluate` takes the jobs of a run along it. Where a model is called, `check_jobs` checks every row
+`Evaluation.run` takes the jobs of a run along it. Where a model is called, every row is checked
 before the first call is paid for; other rows are checked as they are scored. Each chunk of rows is
 completed and scored (`chunk.py`), here or by an engine's workers, and written to the run's tables.
 The metrics are computed once, from the finished table of scores.
@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import polars as pl
 
 from answerkey import features
+from answerkey.datasets.sources import MemorySource
 from answerkey.engines import Engine
 from answerkey.errors import (
     AnswerkeyError,
     EngineError,
     InternalError,
     RunError,
-    SolverError,
     Stop,
     distinct,
     raise_all,
@@ -41,6 +41,7 @@ from answerkey.evaluate.chunk import (
     evaluate_chunk,
 )
 from answerkey.evaluate.display import Display, Progress
+from answerkey.evaluate.manifest import describe_sources, tabulate_samples
 from answerkey.metrics import (
     STOPPED_EARLY,
     RowFacts,
@@ -54,7 +55,7 @@ from answerkey.metrics import (
     name_values,
     shrink_scores,
 )
-from answerkey.runs import Run, RunWriter, TaskWriter, join_parts
+from answerkey.runs import NewFolder, Run, RunPlace, RunWriter, TaskWriter, join_parts, start_run
 from answerkey.runs.writing import unify_parts
 from answerkey.spec import Job, Options, Task
 from answerkey.types import MetricValue, Notice, Scores, ScoreStatus
@@ -68,8 +69,6 @@ Entry = Mapping[str, Any]
 Result = TypeVar("Result")
 #: So many samples are worked on before the others, where that costs calls or runs foreign code.
 FIRST_SAMPLES = 50
-#: The calls stop when this share of the first completions cannot be read.
-UNREAD_SHARE = 0.8
 #: A key that is refused, or a model that cannot be reached: other models may still be called.
 UNREACHABLE = frozenset({"E304", "E306"})
 #: So many functions are called at the same time at most.
@@ -78,45 +77,23 @@ MAX_THREADS = 32
 SIGNAL_SECONDS = 0.25
 
 
-def evaluate(
-    jobs: Sequence[Job],
-    writer: RunWriter,
-    engine: Engine,
-    options: Options,
-    display: Display,
-    *,
-    num_beside: int = 0,
-) -> Run:
-    """Take every job of a run to its metric values, close the run, and return it.
-
-    The run is incomplete when a call failed permanently, or when more samples could not be scored
-    than `allow_failed` says. `num_beside` other runs call models at the same time.
-    """
-    evaluation = Evaluation(jobs, writer, engine, options, display)
-    with writer:
-        with ExitStack() as stack:
-            if any(job.calls_models for job in jobs):
-                from answerkey.evaluate.session import open_session
-
-                session = open_session(jobs, writer, options, display, num_beside=num_beside)
-                evaluation.session = stack.enter_context(session)
-            evaluation.evaluate_jobs()
-        return evaluation.close()
-
-
-@dataclass
+@dataclass(eq=False)
 class Evaluation:
-    """A run that is being evaluated, and what has come of its jobs so far.
+    """A run with open jobs, and what has come of them so far.
 
-    `entries` are what `run.json` will say about each job. `refused` says which rows are wrong,
-    `failures` which jobs could not be scored.
+    `manifest` is what `run.json` says first, and `writer` is there once the run has begun. `name`
+    is that of its model or completion column, where several runs are made. `entries` are what
+    `run.json` will say about each job. `refused` says which rows are wrong, `failures` which jobs
+    could not be scored.
     """
 
+    name: str
     jobs: Sequence[Job]
-    writer: RunWriter
+    manifest: dict[str, Any]
     engine: Engine
     options: Options
     display: Display
+    writer: RunWriter = field(init=False)
     session: Session | None = None
     entries: dict[str, Entry] = field(default_factory=dict)
     notices: list[Notice] = field(default_factory=list)
@@ -125,18 +102,77 @@ class Evaluation:
     is_incomplete: bool = False
     is_stopped: bool = False
 
-    def evaluate_jobs(self) -> None:
+    def run(self, place: RunPlace | NewFolder | None) -> Run:
+        """Check the run, begin it, evaluate it, and return it finished."""
+        self.check()
+        self.begin(place)
+        return self.evaluate()
+
+    def check(self) -> None:
+        """Check all rows, if the run calls a model; raise what is wrong.
+
+        Not one call is paid for as long as a row of any job is wrong.
+        """
+        if not any(job.calls_models for job in self.jobs):
+            return
+        from answerkey.evaluate.session import require_callable
+
+        jobs, notices = check_jobs(self.jobs, self.options, self.engine, self.display.report)
+        require_callable(jobs, self.options)
+        self.jobs = jobs
+        self.manifest["notices"] = [*self.manifest["notices"], *map(str, notices)]
+
+    def begin(self, place: RunPlace | NewFolder | None) -> None:
+        """Create the run folder and lock it; without a place the run is kept in memory."""
+        sources = {}
+        samples = {}
+        for job in self.jobs:
+            sources[job.key] = describe_sources(job)
+            if isinstance(job.dataset_spec.source, MemorySource):
+                samples[job.key] = tabulate_samples(job.dataset_spec.source)
+        self.writer = start_run(place, self.manifest, sources, samples)
+
+    def evaluate(self, num_beside: int = 0) -> Run:
+        """Take every job to its metric values, close the run, and return it.
+
+        The run is incomplete when a call failed permanently, or when more samples could not be
+        scored than `allow_failed` says. `num_beside` other runs call models at the same time.
+        """
+        with self.writer:
+            with ExitStack() as stack:
+                if any(job.calls_models for job in self.jobs):
+                    from answerkey.evaluate.session import open_session
+
+                    session = open_session(
+                        self.jobs,
+                        self.writer,
+                        self.options,
+                        self.display,
+                        num_beside=num_beside,
+                    )
+                    self.session = stack.enter_context(session)
+                self._evaluate_jobs()
+            self.writer.add_notices(self.notices)
+            status = "incomplete" if self.is_incomplete else "complete"
+            conclude = _decide_gates if self.writer.manifest.get("policies") else None
+            return self.writer.finish(status, self.entries, conclude)
+
+    def _evaluate_jobs(self) -> None:
         """Take every job to its metric values, those of different endpoints at the same time.
 
         Raise what is wrong with rows, or else why jobs could not be scored.
         """
+        session = self.session
         try:
-            if self.session is not None and self.session.is_parallel:
-                self._evaluate_together(self.session)
+            if session is not None and session.is_parallel:
+                jobs = session.take_turns(self.jobs)
+                attempts = call_together({job.key: partial(self._attempt, job) for job in jobs})
+                for job in jobs:
+                    self._note(job, *attempts[job.key])
             else:
                 for job in self.jobs:
-                    if self.session is None or not self.session.has_given_up(job):
-                        self._note(job, self._attempt(job))
+                    if session is None or not session.has_given_up(job):
+                        self._note(job, *self._attempt(job))
         except KeyboardInterrupt as interrupt:
             self._save_interrupted(interrupt)
             raise
@@ -145,76 +181,97 @@ class Evaluation:
             self._save_stopped(errors[0])
             raise_all(distinct(errors))
 
-    def _evaluate_together(self, session: Session) -> None:
-        jobs = session.take_turns(self.jobs)
-        works = {job.key: partial(self._attempt, job) for job in jobs}
-        attempts = call_together(works)
-        for job in jobs:
-            self._note(job, attempts[job.key])
-
-    def _attempt(self, job: Job) -> list[Outcome] | AnswerkeyError:
-        """Return the outcome of each repetition of a job, or what ended it."""
-        ended_by: AnswerkeyError | None = None
+    def _attempt(self, job: Job) -> tuple[list[Outcome], AnswerkeyError | None]:
+        """Return the outcomes of a job, one for each repetition, and what ended it early."""
+        tables = self.writer.task(job.key)
         outcomes: list[Outcome] = []
+        ended_by: AnswerkeyError | None = None
+        is_stopped = self.is_stopped
         try:
-            self._evaluate_repetitions(job, outcomes)
+            for number in range(job.num_runs):
+                repetition = job.repeat(number) if number else job
+                if self.session is not None:
+                    repetition = self.session.bind(repetition)
+                part = tables.repetition(number)
+                outcome = self.evaluate_rows(repetition, part, is_stopped=is_stopped)
+                outcomes.append(outcome)
+                is_stopped |= outcome.is_stopped
+                if outcome.refused or outcome.failure:
+                    break
+            else:
+                if len(outcomes) > 1:
+                    write_repeatability(job.task, tables, outcomes)
         except RunError:
             raise  # a run folder that cannot be written cannot say so either
         except AnswerkeyError as error:
             ended_by = error
         if self.session is not None and self.session.is_parallel:
             self.session.displays[job.key].close(ended_by)
-        return ended_by or outcomes
+        return outcomes, ended_by
 
-    def _evaluate_repetitions(self, job: Job, outcomes: list[Outcome]) -> None:
-        """Add the outcome of each repetition; nearly all jobs have one.
+    def evaluate_rows(self, job: Job, tables: TaskWriter, *, is_stopped: bool) -> Outcome:
+        """Complete and score a job's rows chunk by chunk, write them, and compute its metrics.
 
-        Where calls or foreign code cost something, the first samples are tried first, and nothing
-        more is done if these fail. A batch is submitted whole, since it may take a day.
+        When the first samples all fail for the same reason, the others are left out; all are when
+        the run `is_stopped` already. SolverError E305 is raised where most of the first completions
+        cannot be read.
         """
-        first = 0
-        if job.is_costly and not self.options.batch:
-            limit = self.options.failed_limit(job.dataset.num_samples)
-            first = FIRST_SAMPLES if limit < FIRST_SAMPLES else 0
-        tables = self.writer.task(job.key)
-        display = self.display
-        is_guarded = False
-        if self.session is not None:
-            display = self.session.displays[job.key]
-            is_guarded = self.session.is_guarded(job)
-        is_stopped = self.is_stopped
-        for number in range(job.num_runs):
-            repetition = job.repeat(number) if number else job
-            if self.session is not None:
-                repetition = self.session.bind(repetition)
-            outcome = evaluate_rows(
-                repetition,
-                tables.repetition(number),
-                self.engine,
-                display.report,
-                allowed=self.options.failed_limit(job.num_rows),
-                first=first,
-                is_guarded=is_guarded,
-                is_stopped=is_stopped,
-            )
-            outcomes.append(outcome)
-            is_stopped |= outcome.is_stopped
-            if outcome.refused or outcome.failure:
-                return
-        if len(outcomes) > 1:
-            write_repeatability(job.task, tables, outcomes)
+        first = self._count_first(job)
+        display = self.display if self.session is None else self.session.displays[job.key]
+        problems = RowProblems(job.num_rows)
+        results: list[ChunkResult] = []
+        work = partial(evaluate_chunk, job.without_rows())
+        for stage in job.stages(first):
+            chunks = stage
+            if results and results[0].is_failing:
+                is_stopped = True
+            if is_stopped:
+                chunks = (chunk.leave_out(STOPPED_EARLY) for chunk in stage)
+            for result in self.engine.map(work, chunks, spread=job.spread):
+                tables.write_part("completions", len(results), result.completions)
+                tables.write_part("scores", len(results), result.scores)
+                problems.merge(result.problems)
+                results.append(replace(result, scores=None, completions=None))
+                display.report("score", problems.merged, problems.rows)
+                raise_if_interrupted()
+            if self.session is not None and problems.merged == first:
+                self.session.require_readable(job, results)
+        if not job.is_checked:
+            check_whole(problems, job)
+        outcome = Outcome(notices=problems.notices, is_stopped=is_stopped)
+        if problems.fatal or len(problems.failed) > self.options.failed_limit(job.num_rows):
+            return replace(outcome, refused=problems.errors(job))
+        for result in results:
+            if result.failure is not None:
+                return replace(outcome, failure=result.failure)
+        return _conclude(job, tables, results, outcome)
 
-    def _note(self, job: Job, attempt: list[Outcome] | AnswerkeyError) -> None:
+    def _count_first(self, job: Job) -> int:
+        """Return how many samples are tried before the others, where these cost something.
+
+        A batch is submitted whole, since it may take a day.
+        """
+        if self.options.batch or not job.is_costly:
+            return 0
+        limit = self.options.failed_limit(job.dataset.num_samples)
+        return FIRST_SAMPLES if limit < FIRST_SAMPLES else 0
+
+    def _note(
+        self,
+        job: Job,
+        outcomes: Sequence[Outcome],
+        ended_by: AnswerkeyError | None,
+    ) -> None:
         """Keep what came of a job; a model that cannot be called ends the jobs that need it."""
-        if not isinstance(attempt, AnswerkeyError):
-            self._note_outcomes(job, attempt)
-        elif self.session is not None and attempt.code in UNREACHABLE:
-            self.failures.append(attempt)
+        if ended_by is None:
+            self._note_outcomes(job, outcomes)
+        elif self.session is not None and ended_by.code in UNREACHABLE:
+            self.failures.append(ended_by)
             self.entries[job.key] = self.session.describe(job.key)
             self.session.give_up(job.key)
         else:
-            self._save_stopped(attempt)
-            raise attempt
+            self._save_stopped(ended_by)
+            raise ended_by
 
     def _note_outcomes(self, job: Job, outcomes: Sequence[Outcome]) -> None:
         first = outcomes[0]
@@ -271,13 +328,6 @@ class Evaluation:
                 entries[job.key] = self.session.describe(job.key)
         return entries | self.entries
 
-    def close(self) -> Run:
-        """Write the notices, decide the gates, and return the finished run."""
-        self.writer.add_notices(self.notices)
-        status = "incomplete" if self.is_incomplete else "complete"
-        conclude = _decide_gates if self.writer.manifest.get("policies") else None
-        return self.writer.finish(status, self.entries, conclude)
-
 
 def _decide_gates(run: Run) -> dict[str, Any]:
     policies = run.manifest["policies"]
@@ -330,64 +380,6 @@ class Outcome:
     refused: Sequence[AnswerkeyError] = ()
     failure: AnswerkeyError | None = None
     is_stopped: bool = False
-
-
-def evaluate_rows(  # noqa: PLR0913 - each says another thing about the rows
-    job: Job,
-    tables: TaskWriter,
-    engine: Engine,
-    progress: Progress,
-    *,
-    allowed: int = 0,
-    first: int = 0,
-    is_guarded: bool = False,
-    is_stopped: bool = False,
-) -> Outcome:
-    """Complete and score a job's rows chunk by chunk, write them, and compute its metrics.
-
-    `allowed` rows may be wrong. When the `first` samples all fail for the same reason, the others
-    are left out; all are when the run `is_stopped` already. When it `is_guarded`, SolverError E305
-    is raised where most of the first completions cannot be read.
-    """
-    problems = RowProblems(job.num_rows)
-    results: list[ChunkResult] = []
-    work = partial(evaluate_chunk, job.without_rows())
-    for stage in job.stages(first):
-        chunks = stage
-        if results and results[0].is_failing:
-            is_stopped = True
-        if is_stopped:
-            chunks = (chunk.leave_out(STOPPED_EARLY) for chunk in stage)
-        for result in engine.map(work, chunks, spread=job.spread):
-            tables.write_part("completions", len(results), result.completions)
-            tables.write_part("scores", len(results), result.scores)
-            problems.merge(result.problems)
-            results.append(replace(result, scores=None, completions=None))
-            progress("score", problems.merged, problems.rows)
-            raise_if_interrupted()
-        if is_guarded and problems.merged == first:
-            _require_readable(results, first * job.task.num_trials)
-    if not job.is_checked:
-        check_whole(problems, job)
-    outcome = Outcome(notices=problems.notices, is_stopped=is_stopped)
-    if problems.fatal or len(problems.failed) > allowed:
-        return replace(outcome, refused=problems.errors(job))
-    for result in results:
-        if result.failure is not None:
-            return replace(outcome, failure=result.failure)
-    return _conclude(job, tables, results, outcome)
-
-
-def _require_readable(results: Iterable[ChunkResult], count: int) -> None:
-    """Raise SolverError E305 when most of the first completions are INVALID."""
-    invalid = sum(result.invalid for result in results)
-    if invalid >= UNREAD_SHARE * count:
-        message = f"stopped: {invalid} of the first {count} completions are INVALID"
-        hint = (
-            "`--dry-run` shows the prompt: does it ask for the letter alone, and is `max_tokens` "
-            "large enough? `--no-stop-on-nonsense` starts a run that goes on"
-        )
-        raise SolverError("E305", message, hint=hint)
 
 
 def _conclude(

@@ -26,6 +26,7 @@ from answerkey.errors import (
     suggest,
 )
 from answerkey.evaluate.display import Display, Progress
+from answerkey.evaluate.evaluate import Evaluation
 from answerkey.evaluate.job import Shared, complete_job, open_jobs
 from answerkey.evaluate.manifest import (
     SYSTEM,
@@ -38,10 +39,8 @@ from answerkey.evaluate.reopen import CHANGED, find_kept, find_source, refuse_go
 from answerkey.evaluate.run import (
     Matrix,
     MatrixMember,
-    PendingRun,
     TaskSource,
     finish_together,
-    make_run,
     require_trusted,
 )
 from answerkey.models.config import Generation, ModelConfig
@@ -153,8 +152,8 @@ def rescore(
         before = old.tasks[entry["key"]].manifest
         entry |= {"dataset": before["dataset"], "model": before["model"]}
     engine = open_engine(chosen.engine, chosen.ray_address)
-    pending = PendingRun(old.key, jobs, manifest, engine, chosen)
-    return make_run(pending, place, display or Display(progress))
+    display = display or Display(progress)
+    return Evaluation(old.key, jobs, manifest, engine, chosen, display).run(place)
 
 
 def _require_finished(run: Run) -> None:
@@ -298,7 +297,7 @@ def resume(
     """
     display = display or Display(progress)
     stopped = reopen_stopped(find_place(path), options, display)
-    return stopped if isinstance(stopped, Run) else stopped.finish(display)
+    return stopped if isinstance(stopped, Run) else stopped.evaluate()
 
 
 @show_options(RunOptions)
@@ -321,7 +320,7 @@ def resume_matrix(
     with ExitStack() as undo:
         for place in places:
             name = place.name
-            result: PendingRun | Run | AnswerkeyError
+            result: Evaluation | Run | AnswerkeyError
             try:
                 manifest = load_run(place).manifest
                 name = next(map(name_answerer, manifest["tasks"]), name)
@@ -330,7 +329,7 @@ def resume_matrix(
                 result = reopen_stopped(place, options, display, shared)
             except AnswerkeyError as error:
                 result = error
-            if isinstance(result, PendingRun):
+            if isinstance(result, Evaluation):
                 undo.callback(result.writer.close)
             members.append(MatrixMember(name, place, result))
         undo.pop_all()
@@ -347,7 +346,7 @@ def reopen_stopped(
     options: Entry,
     display: Display,
     shared: Shared | None = None,
-) -> Run | PendingRun:
+) -> Run | Evaluation:
     """Return a run that stopped, ready to continue; a complete one as it is."""
     if load_manifest(place)["status"] == "complete":
         forget_journal(place)  # a failing disk may have kept it
@@ -361,8 +360,10 @@ def reopen_stopped(
         engine = open_engine(chosen.engine, chosen.ray_address)
         engine.connect()  # there may be no work left that would notice a missing cluster
         jobs = _open_again(writer, chosen, shared)
-        pending = PendingRun(place.name, jobs, writer.manifest, engine, chosen, writer)
-        pending = pending.check(display)
+        manifest = dict(writer.manifest)
+        pending = Evaluation(place.name, jobs, manifest, engine, chosen, display)
+        pending.writer = writer
+        pending.check()
         writer.restart({**SYSTEM, "options": kept.stored()})
         for job in jobs:
             for number in range(job.num_runs):

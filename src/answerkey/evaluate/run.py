@@ -21,7 +21,6 @@ from answerkey.datasets.tables import Tabular, load_rows
 from answerkey.engines import Engine, open_engine
 from answerkey.errors import (
     AnswerkeyError,
-    InternalError,
     Place,
     SpecError,
     Stop,
@@ -29,20 +28,18 @@ from answerkey.errors import (
     raise_all,
 )
 from answerkey.evaluate.display import Display, Progress
-from answerkey.evaluate.evaluate import call_together, check_jobs, evaluate
+from answerkey.evaluate.evaluate import Evaluation, call_together
 from answerkey.evaluate.job import Shared, open_jobs
-from answerkey.evaluate.manifest import describe_run, describe_sources, tabulate_samples
+from answerkey.evaluate.manifest import describe_run
 from answerkey.evaluate.options import RunOptions, ScoreOptions, read_options, show_options
 from answerkey.models.config import CachePolicy, FunctionConfig, ModelConfig
 from answerkey.runs import (
     NewFolder,
     Run,
     RunPlace,
-    RunWriter,
     choose_place,
     load_run,
     remove_empty,
-    start_run,
 )
 from answerkey.sandbox import Snippet, require_trust
 from answerkey.spec import (
@@ -57,71 +54,6 @@ from answerkey.spec.nodes import Location
 
 #: A task or run file, a folder, the name of a ready-made task, a Task, or a mapping as in a file.
 TaskSource = Task | Mapping[str, object] | str | Path
-
-
-@dataclass(frozen=True, eq=False)
-class PendingRun:
-    """A run with open jobs; `manifest` is what `run.json` says first.
-
-    `name` is that of its model or completion column, where several runs are made. `writer` is there
-    once the run has begun.
-    """
-
-    name: str
-    jobs: Sequence[Job]
-    manifest: dict[str, Any]
-    engine: Engine
-    options: Options
-    _writer: RunWriter | None = None
-
-    @property
-    def writer(self) -> RunWriter:
-        """What writes the run folder."""
-        if self._writer is None:
-            raise InternalError("E901", "a run is evaluated that has not begun")
-        return self._writer
-
-    def check(self, display: Display) -> PendingRun:
-        """Return the run with all rows checked, if it calls a model; raise what is wrong.
-
-        Not one call is paid for as long as a row of any job is wrong.
-        """
-        if not any(job.calls_models for job in self.jobs):
-            return self
-        from answerkey.evaluate.session import require_callable
-
-        jobs, notices = check_jobs(self.jobs, self.options, self.engine, display.report)
-        require_callable(jobs, self.options)
-        messages = [*self.manifest["notices"], *map(str, notices)]
-        manifest = {**self.manifest, "notices": messages}
-        return replace(self, jobs=jobs, manifest=manifest)
-
-    def begin(self, place: RunPlace | NewFolder | None) -> PendingRun:
-        """Create the run folder and lock it; without a place the run is kept in memory."""
-        sources = {}
-        samples = {}
-        for job in self.jobs:
-            sources[job.key] = describe_sources(job)
-            if isinstance(job.dataset_spec.source, MemorySource):
-                samples[job.key] = tabulate_samples(job.dataset_spec.source)
-        writer = start_run(place, self.manifest, sources, samples)
-        return replace(self, _writer=writer)
-
-    def finish(self, display: Display, num_beside: int = 0) -> Run:
-        """Evaluate the jobs and return the finished run."""
-        return evaluate(
-            self.jobs,
-            self.writer,
-            self.engine,
-            self.options,
-            display,
-            num_beside=num_beside,
-        )
-
-
-def make_run(pending: PendingRun, place: RunPlace | NewFolder | None, display: Display) -> Run:
-    """Check a run, begin it, evaluate it, and return it finished."""
-    return pending.check(display).begin(place).finish(display)
 
 
 # `run`.
@@ -222,10 +154,11 @@ def open_run(
     plan: Plan,
     options: Options,
     engine: Engine,
+    display: Display,
     *,
     name: str = "",
     shared: Shared | None = None,
-) -> PendingRun:
+) -> Evaluation:
     """Return the run of a plan, which has one model, with everything opened."""
     policy = options.cache_policy or cast("CachePolicy | None", plan.cache_policy)
     options = replace(options, cache_policy=policy)
@@ -245,7 +178,7 @@ def open_run(
         file=file,
         options=options.stored(),
     )
-    return PendingRun(name, jobs, manifest, engine, options)
+    return Evaluation(name, jobs, manifest, engine, options, display)
 
 
 # `run_matrix`: several runs at once.
@@ -314,12 +247,15 @@ def run_matrix(
             plan,
             chosen,
             engine,
+            display,
             name=name,
             shared=shared,
         )
-        runs.append(pending.check(display))
+        pending.check()
+        runs.append(pending)
     if len(runs) == 1:
-        finished = runs[0].begin(place).finish(display)
+        runs[0].begin(place)
+        finished = runs[0].evaluate()
         return Matrix(finished.path or Path(), (finished,), {})
     parent, members = _begin_together(runs, place)
     return finish_together(parent, members, display)
@@ -344,11 +280,11 @@ class MatrixMember:
 
     name: str
     place: RunPlace
-    result: PendingRun | Run | AnswerkeyError
+    result: Evaluation | Run | AnswerkeyError
 
 
 def _begin_together(
-    runs: Sequence[PendingRun],
+    runs: Sequence[Evaluation],
     parent: RunPlace | NewFolder,
 ) -> tuple[RunPlace, list[MatrixMember]]:
     """Create a folder for each run below `parent`: all of them, or none."""
@@ -364,9 +300,9 @@ def _begin_together(
                 undo.callback(remove_empty, path)
         for folder, pending in zip(folders, runs, strict=True):
             pending.manifest["matrix"] = folders
-            begun = pending.begin(parent / folder)
-            undo.callback(begun.writer.discard)
-            members.append(MatrixMember(pending.name, parent / folder, begun))
+            pending.begin(parent / folder)
+            undo.callback(pending.writer.discard)
+            members.append(MatrixMember(pending.name, parent / folder, pending))
         undo.pop_all()
     return parent, members
 
@@ -384,11 +320,11 @@ def finish_together(parent: RunPlace, members: Sequence[MatrixMember], display: 
     is_live = False
     for number, member in enumerate(members):
         pending = member.result
-        if isinstance(pending, PendingRun):
-            jobs = share_turns(pending.jobs, turns, pending.options)
-            run_display = display.open_run(member.name, count_questions(jobs))
-            works[number] = partial(_finish, replace(pending, jobs=jobs), run_display)
-            is_live |= calls_live(jobs)
+        if isinstance(pending, Evaluation):
+            pending.jobs = share_turns(pending.jobs, turns, pending.options)
+            pending.display = display.open_run(member.name, count_questions(pending.jobs))
+            works[number] = partial(_finish, pending)
+            is_live |= calls_live(pending.jobs)
     outcomes: dict[int, Run | AnswerkeyError] = {}
     try:
         if is_live:
@@ -402,7 +338,7 @@ def finish_together(parent: RunPlace, members: Sequence[MatrixMember], display: 
     except BaseException as error:
         error.__notes__ = [f"answerkey resume {shlex.quote(str(parent))}"]
         for member in members:  # some had not begun; those that have ended stay as is
-            if isinstance(member.result, PendingRun):
+            if isinstance(member.result, Evaluation):
                 with suppress(Stopped), member.result.writer:
                     raise Stopped from None
         raise
@@ -430,14 +366,14 @@ def _collect(
     return Matrix(parent, tuple(runs), errors)
 
 
-def _finish(pending: PendingRun, display: Display, num_beside: int) -> Run | AnswerkeyError:
+def _finish(pending: Evaluation, num_beside: int) -> Run | AnswerkeyError:
     """Return one of several runs finished, or what ended it; perhaps in a thread of its own."""
     try:
-        finished = pending.finish(display, num_beside)
+        finished = pending.evaluate(num_beside)
     except AnswerkeyError as error:
-        display.close(error)
+        pending.display.close(error)
         return error
-    display.close(None)
+    pending.display.close(None)
     return finished
 
 
@@ -487,5 +423,4 @@ def score(
     kept = replace(chosen, copy=True)
     jobs = open_jobs(planned, kept, can_use_own=True)
     manifest = describe_run(plan.key, plan.display_name, jobs, plan.notices, plan.policies)
-    pending = PendingRun(plan.key, jobs, manifest, engine, chosen)
-    return make_run(pending, None, Display())
+    return Evaluation(plan.key, jobs, manifest, engine, chosen, Display()).run(None)

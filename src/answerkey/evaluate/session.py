@@ -13,7 +13,8 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from answerkey.errors import AnswerkeyError, SpecError, distinct, raise_all
+from answerkey.errors import AnswerkeyError, SolverError, SpecError, distinct, raise_all
+from answerkey.evaluate.chunk import ChunkResult
 from answerkey.evaluate.display import Display
 from answerkey.evaluate.observer import Observer, count_calls
 from answerkey.models.cache import CallCache, RunLedger
@@ -32,6 +33,9 @@ from answerkey.scorers import asks_model
 from answerkey.spec import Job, Options, Task
 from answerkey.spec.job import SOLVE, name_purpose
 from answerkey.types import Notice
+
+#: The calls stop when this share of the first completions cannot be read.
+UNREAD_SHARE = 0.8
 
 
 @dataclass
@@ -87,15 +91,25 @@ class Session:
         observer.total += job.num_calls * _count_continuations(job)
         return observer
 
-    def is_guarded(self, job: Job) -> bool:
-        """Return whether the calls stop when most of the first completions cannot be read.
+    def require_readable(self, job: Job, results: Sequence[ChunkResult]) -> None:
+        """Raise SolverError E305 when most of the first completions are INVALID.
 
         A batch is paid for when its replies come, and a fallback reads what the rule cannot.
         """
         has_fallback = any(purpose.startswith("fallback:") for purpose in job.models)
         is_unasked = self.options.batch or has_fallback or self.writer.is_resumed
-        stops = self.options.stop_on_nonsense
-        return stops is not False and not is_unasked and calls_endpoint(job.model)
+        is_guarded = self.options.stop_on_nonsense is not False and calls_endpoint(job.model)
+        if is_unasked or not is_guarded:
+            return
+        count = sum(result.problems.rows for result in results) * job.task.num_trials
+        invalid = sum(result.invalid for result in results)
+        if invalid >= UNREAD_SHARE * count:
+            message = f"stopped: {invalid} of the first {count} completions are INVALID"
+            hint = (
+                "`--dry-run` shows the prompt: does it ask for the letter alone, and is "
+                "`max_tokens` large enough? `--no-stop-on-nonsense` starts a run that goes on"
+            )
+            raise SolverError("E305", message, hint=hint)
 
     def _bind_scorers(self, job: Job) -> Task:
         steps = []

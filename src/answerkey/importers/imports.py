@@ -28,7 +28,7 @@ from answerkey.datasets.tables import load_table
 from answerkey.engines import open_engine
 from answerkey.errors import AnswerkeyError, DataError, Place, RunError, SpecError, listing, suggest
 from answerkey.evaluate.display import Display
-from answerkey.evaluate.run import make_run, open_run, read_plan
+from answerkey.evaluate.run import open_run, read_plan
 from answerkey.importers.evidence import EvidenceReader
 from answerkey.importers.harnesses import LightevalReader, LmEvalReader
 from answerkey.importers.helm import HelmReader
@@ -428,8 +428,7 @@ def open_log(path: Path) -> Run | None:
     plan = read_plan(run, options)
     for notice in notices:
         plan.notices.append(replace(notice, hint=_name_command(notice.hint, path)))
-    pending = open_run(run, plan, options, open_engine())
-    return make_run(pending, None, Display())
+    return open_run(run, plan, options, open_engine(), Display()).run(None)
 
 
 def _name_command(hint: str | None, path: Path) -> str | None:

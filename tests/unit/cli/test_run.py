@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.evaluate import evaluate
+from answerkey.evaluate.evaluate import Evaluation
 from answerkey.runs import load_run, reopen_run
 
 from .conftest import TASK, Call, write_rows
@@ -232,7 +232,7 @@ def test_an_interrupted_command_says_how_to_go_on(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(evaluate, "evaluate_rows", stop)
+        patch.setattr(Evaluation, "evaluate_rows", stop)
         done = call("score", *words, "--out", "half", "--copy")
     assert done.code == 130
     assert done.err.endswith("interrupted\nto go on where it stopped: answerkey resume half\n")

@@ -19,6 +19,7 @@ import pytest
 import answerkey as ak
 from answerkey.datasets.dataset import open_dataset
 from answerkey.evaluate import evaluate, job
+from answerkey.evaluate.evaluate import Evaluation
 from answerkey.testing import Behaviour, TestServer, answer_by_hash
 
 from .conftest import SCORER, Project
@@ -313,14 +314,14 @@ def test_an_error_of_ours_stops_all_runs(
     project: Project, serve: Callable[..., TestServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What nobody foresaw comes out, after the others were stopped in order."""
-    evaluate_rows = evaluate.evaluate_rows
+    evaluate_rows = Evaluation.evaluate_rows
 
-    def break_one(prepared: Any, *given: Any, **more: Any) -> object:  # noqa: ANN401 - as `evaluate_rows`
+    def break_one(run: Evaluation, prepared: Any, *given: Any, **more: Any) -> object:  # noqa: ANN401 - as `evaluate_rows`
         if prepared.model.name.endswith("#broken"):
             raise ZeroDivisionError
-        return evaluate_rows(prepared, *given, **more)
+        return evaluate_rows(run, prepared, *given, **more)
 
-    monkeypatch.setattr(evaluate, "evaluate_rows", break_one)
+    monkeypatch.setattr(Evaluation, "evaluate_rows", break_one)
     with pytest.raises(ZeroDivisionError) as stopped:
         run_matrix(
             project, [name(serve(LETTERS), "broken"), name(serve(LETTERS, Behaviour(delay=0.2)))]

@@ -12,17 +12,20 @@ from answerkey.datasets.sources import MemorySource
 from answerkey.datasets.storage import allow_fetching
 from answerkey.datasets.tables import Tabular, load_rows
 from answerkey.errors import listing, suggest
-from answerkey.models.config import CachePolicy, FunctionConfig, ModelConfig
+from answerkey.models.config import CachePolicy, FunctionConfig, Model, ModelConfig
 from answerkey.spec import Options
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class ScoreOptions(TypedDict, total=False):
-    """The options of Python's functions, as in `Options`; a model may be a function."""
+    """The options of Python's functions, as in `Options`.
+
+    A model may be a function, or an object with `complete`.
+    """
 
     config: Mapping[str, object] | None
-    model: str | Callable[[list[dict[str, Any]]], object] | None
+    model: str | Callable[[list[dict[str, Any]]], object] | Model | None
     completion_column: str | None
     split_thinking: bool | None
     columns: Mapping[str, str]
@@ -107,11 +110,12 @@ def read_options(function: str, options: Mapping[str, object], kind: Any = RunOp
         refuse_unknown(function, options, names, "completions")
     values: dict[str, Any] = dict(options)
     model = values.get("model")
-    if callable(model):
+    if callable(model) or hasattr(model, "complete"):
         config = FunctionConfig(model)
         values["model"] = ModelConfig(config.name, config)
     elif not isinstance(model, str | ModelConfig | None):
-        message = f"`model` is a {type(model).__name__}: give a name, or a function of the messages"
+        kinds = "give a name, or a function of the messages, or an object with `complete`"
+        message = f"`model` is a {type(model).__name__}: {kinds}"
         raise TypeError(message)
     completions = values.get("completions")
     if not isinstance(completions, str | Path | None):

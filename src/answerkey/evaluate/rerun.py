@@ -379,8 +379,8 @@ def _choose_options(manifest: Entry, options: Entry) -> tuple[Options, Options]:
     """
     chosen = {name: value for name, value in options.items() if value is not None}
     fixed = {*FIXED, "config", *GATES}
-    if callable(chosen.get("model")):
-        fixed.remove("model")  # a function is in no folder
+    if not isinstance(chosen.get("model"), str | None):
+        fixed.remove("model")  # a function or an object is in no folder
     _refuse_fixed(chosen, fixed)
     stored = manifest.get("options")
     if not isinstance(stored, Mapping):

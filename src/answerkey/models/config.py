@@ -12,11 +12,11 @@ import ipaddress
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf, isfinite
-from typing import TYPE_CHECKING, Literal, Protocol, Self, TypeGuard, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeGuard, get_args
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from answerkey.errors import (
@@ -506,11 +506,12 @@ class InferenceConfig:
 
 @dataclass(frozen=True)
 class FunctionConfig:
-    """A model that is a function `(messages) -> reply`; an async one is called in `loop`, or in its
-    own.
+    """A model that is a function `(messages) -> reply`, or an object with `complete`.
+
+    An async function is called in `loop`, or in its own.
     """
 
-    function: Callable[[list[Body]], object]
+    function: Any
     loop: AbstractEventLoop | None = None
 
     @property
@@ -522,7 +523,10 @@ class FunctionConfig:
 
     @property
     def name(self) -> str:
-        """The name of the function, or of the type of what is called."""
+        """The name of the function or object, or of its type."""
+        own_name = getattr(self.function, "name", None)
+        if isinstance(own_name, str):
+            return own_name
         inner = getattr(self.function, "func", self.function)  # of a partial
         type_name = type(inner).__qualname__
         name = str(getattr(inner, "__qualname__", type_name))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import islice, zip_longest
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby, islice, zip_longest
+from operator import attrgetter
 from typing import Any, cast
 
 from answerkey.models.responses import Body, Messages, get_field, list_entries, read_text
-from answerkey.types import Completion, CompletionStatus
+from answerkey.types import Completion, CompletionStatus, Request
 
 #: Token, log-probability, alternatives with theirs, and offset, as they were sent.
 SentToken = tuple[Any, Any, Sequence[tuple[Any, Any]], Any]
@@ -103,6 +104,8 @@ def measure_continuation(completion: Completion, prompt: str, continuation: str)
     `why` says why that cannot be told. A token that begins in the prompt and ends in the
     continuation belongs to the continuation, which `is_split` then.
     """
+    for measured in list_entries(get_field(completion.logprobs, "ranking")):
+        return dict(cast("Body", measured))  # by the model itself
     start = len(prompt)
     end = start + len(continuation)
     total = 0.0
@@ -128,7 +131,7 @@ def measure_continuation(completion: Completion, prompt: str, continuation: str)
     return entry
 
 
-# Ranking: each continuation is one call, whose text is echoed with its log-probabilities.
+# Ranking: each continuation is one call, whose text is the prompt with the continuation behind it.
 
 
 def continue_prompt(prompt: Messages, continuations: Sequence[str]) -> list[list[Body]]:
@@ -147,12 +150,31 @@ def _join_texts(prompt: Messages) -> str:
 
 
 def rank_continuations(
+    requests: Sequence[Request],
+    continuations: Sequence[Sequence[str]],
+    complete: Callable[[Sequence[Request]], Sequence[Completion]],
+) -> list[Completion]:
+    """Return one completion for each request, with the log-probabilities of its continuations.
+
+    `complete` is given a request for each continuation; the `text` of it is the prompt alone.
+    """
+    continued = []
+    for request, ends in zip(requests, continuations, strict=True):
+        text = _join_texts(request.messages)
+        for messages in continue_prompt(request.messages, ends):
+            continued.append(replace(request, messages=messages, text=text))
+    completions = iter(complete(continued))
+    rankings = []
+    for request, ends in zip(requests, continuations, strict=True):
+        ranked = list(islice(completions, len(ends)))
+        rankings.append(_rank(request.messages, ends, ranked))
+    return rankings
+
+
+def _rank(
     prompt: Messages, continuations: Sequence[str], completions: Sequence[Completion]
 ) -> Completion:
-    """Return one completion with the log-probability of each continuation.
-
-    A call that failed fails all of it.
-    """
+    """Return the completion of one request; a call that failed fails all of it."""
     text = _join_texts(prompt)
     ranking = []
     for completion, continuation in zip(completions, continuations, strict=True):
@@ -177,3 +199,39 @@ def _sum_known(counts: Iterable[int | None]) -> int | None:
     if known_counts:
         return sum(known_counts)
     return None
+
+
+@dataclass(frozen=True)
+class Ranker:
+    """Makes completions of what `loglikelihoods(prompt, continuations)` of an object gives: a
+    number for each continuation.
+    """
+
+    model: Any
+
+    def complete(self, requests: Sequence[Request]) -> list[Completion]:
+        """Return the log-probability of each request's continuation, which follows its `text`."""
+        completions = []
+        for prompt, group in groupby(requests, key=attrgetter("text")):
+            ends = [read_text(request.messages[0]).removeprefix(prompt) for request in group]
+            numbers = list(self.model.loglikelihoods(prompt, ends))
+            if len(numbers) != len(ends):
+                problem = f"{len(numbers)} numbers for {len(ends)} continuations"
+                raise ValueError(f"`loglikelihoods` gave {problem}")
+            for end, number in zip(ends, numbers, strict=True):
+                entry = _describe_continuation(end, number)
+                completions.append(Completion(None, logprobs={"ranking": [entry]}))
+        return completions
+
+
+def _describe_continuation(continuation: str, number: object) -> Body:
+    """Return the entry of a ranking for a number that a model gave."""
+    logprob = read_logprob(number)
+    if logprob is None or math.isinf(logprob):
+        why = f"`loglikelihoods` gave {number!r:.80}, which is no log-probability"
+        return {"continuation": continuation, "logprob": None, "why": why}
+    return {
+        "continuation": continuation,
+        "logprob": logprob,
+        "bytes": len(continuation.encode()),
+    }

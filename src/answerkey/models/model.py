@@ -17,7 +17,6 @@ from difflib import get_close_matches
 from functools import cached_property
 from hashlib import sha256
 from importlib.metadata import EntryPoint, entry_points
-from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeGuard
 from urllib.parse import urlsplit
 
@@ -59,7 +58,7 @@ from answerkey.models.config import (
     split_query,
 )
 from answerkey.models.images import expand_images
-from answerkey.models.logprobs import continue_prompt, rank_continuations
+from answerkey.models.logprobs import Ranker, rank_continuations
 from answerkey.models.names import PROVIDERS, complete_name, say_who_serves
 from answerkey.models.responses import REPLY_KEYS, Fields, fail, read_message, take_out_thoughts
 from answerkey.sandbox import Snippet, SnippetError, SnippetProcess
@@ -106,7 +105,7 @@ def open_model(model: str | ModelConfig, *, caller: Caller | None = None) -> Mod
             seconds,
         )
     if isinstance(config, FunctionConfig):
-        return FunctionModel(model.name, config)
+        return replace(_open_code(model.name, config), is_function=True)
     from answerkey.models.connections import connect
 
     return LiveModel(connect(model))
@@ -139,14 +138,19 @@ def _open_plugin(name: str, plugin: EntryPoint) -> Model:
             f"model `{name}`: the package that adds `{plugin.name}/…` cannot be loaded: {error}",
             hint=f"install `{plugin.value}` again, or remove it",
         ) from error
-    model = load(name)
-    if not hasattr(model, "complete"):  # a function of the messages
-        return FunctionModel(name, FunctionConfig(model))
-    return PackageModel(
-        model.name,
-        model,
-        is_simulated=model.is_simulated,
-        needs=getattr(model, "needs", frozenset()),
+    return _open_code(name, FunctionConfig(load(name)))
+
+
+def _open_code(name: str, config: FunctionConfig) -> CodeModel:
+    """Return the model that a function is, or an object with `complete`."""
+    code: Any = config.function
+    if not hasattr(code, "complete"):
+        return FunctionModel(name, config)
+    return ObjectModel(
+        name,
+        code,
+        is_simulated=getattr(code, "is_simulated", False),
+        needs=getattr(code, "needs", frozenset()),
     )
 
 
@@ -305,16 +309,7 @@ class LiveModel(CallSettings):
         self, requests: Sequence[Request], continuations: Sequence[Sequence[str]]
     ) -> list[Completion]:
         """Return how likely the continuations of each request are, in its `logprobs`."""
-        calls = []
-        for request, ends in zip(requests, continuations, strict=True):
-            for messages in continue_prompt(request.messages, ends):
-                calls.append(replace(request, messages=messages))
-        completions = iter(self.complete(calls))
-        rankings = []
-        for request, ends in zip(requests, continuations, strict=True):
-            ranked = list(islice(completions, len(ends)))
-            rankings.append(rank_continuations(request.messages, ends, ranked))
-        return rankings
+        return rank_continuations(requests, continuations, self.complete)
 
     @property
     def is_given_up(self) -> bool:
@@ -351,6 +346,8 @@ class CodeModel(CallSettings, ABC):
     name: str
     is_simulated: bool = field(default=False, kw_only=True)
     needs: frozenset[str] = field(default=frozenset(), kw_only=True)
+    #: Whether the caller brought the code itself; no name finds it again.
+    is_function: bool = field(default=False, kw_only=True)
     stores_calls: ClassVar[bool] = True
     #: Whether what decides the answers is known, not only the name.
     is_identified: ClassVar[bool] = False
@@ -543,11 +540,6 @@ class FunctionModel(CodeModel):
     sees_samples: ClassVar[bool] = False
 
     @property
-    def is_function(self) -> bool:
-        """Whether the caller brought the function itself; no name finds it again."""
-        return "/" not in self.name
-
-    @property
     def most(self) -> int:
         """How many calls are under way at once at most."""
         if self.limits.max_open:
@@ -620,16 +612,30 @@ class FunctionModel(CodeModel):
 
 
 @dataclass(frozen=True, eq=False)
-class PackageModel(CodeModel):
-    """A model of an installed package, which answers many questions at a time."""
+class ObjectModel(CodeModel):
+    """An object with `complete`, the caller's or a package's, which answers many requests at a
+    time.
+    """
 
-    model: Model
+    model: Any
     sees_sample_ids: ClassVar[bool] = True
 
     @property
     def most(self) -> int:
         """How many questions it is asked together."""
         return MOST_AT_ONCE
+
+    @property
+    def has_loglikelihoods(self) -> bool:
+        """Whether it can say how likely continuations are."""
+        return hasattr(self.model, "loglikelihoods")
+
+    def loglikelihoods(
+        self, requests: Sequence[Request], continuations: Sequence[Sequence[str]]
+    ) -> list[Completion]:
+        """Return how likely the continuations of each request are, in its `logprobs`."""
+        ranker = replace(self, model=Ranker(self.model))
+        return rank_continuations(requests, continuations, ranker.complete)
 
     def _infer(self, calls: Calls) -> Outcomes:
         questions = [call.question for call in calls if call.question is not None]
@@ -645,15 +651,16 @@ class PackageModel(CodeModel):
                 "E306",
                 f"model `{self.name}` gave {len(completions)} completions for {len(calls)} "
                 "questions",
-                hint="the package that brings the model must mend that",
+                hint="`complete` must return one completion for each request",
             )
         for call, completion in zip(calls, completions, strict=True):
             source = completion.source or "live"
             yield call, completion.with_fields(prompt=call.messages, source=source)
 
     def close(self) -> None:
-        """Let go of what the model holds, if it does."""
-        getattr(self.model, "close", lambda: None)()
+        """Let go of what a package's model holds, if it does; the caller's own stays open."""
+        if not self.is_function:
+            getattr(self.model, "close", lambda: None)()
 
 
 #: Models whose answers go through the journal.

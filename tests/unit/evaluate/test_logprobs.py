@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,7 +13,9 @@ import pytest
 import answerkey as ak
 from answerkey.errors import AnswerkeyError
 from answerkey.evaluate.dry_run import plan_calls
+from answerkey.models import model as model_module
 from answerkey.testing import Reply, TestServer
+from answerkey.types import Completion, Request
 
 if TYPE_CHECKING:
     from tests.unit.evaluate.conftest import Project
@@ -182,6 +185,108 @@ def test_base_models_rank_continuations(project: Project, normalise: str, accura
     assert read_values(run)["Accuracy by Probability"] == pytest.approx(accuracy)
     stored = json.loads(run.tasks["quiz"].completions["logprobs"][1])["ranking"]
     assert stored[1] == {"continuation": " dark blue", "logprob": -1.5, "tokens": 2, "bytes": 10}
+
+
+class OwnModel:
+    """A model in the process: it writes B, is 0.7 sure of A, and finds ` red` likeliest."""
+
+    is_simulated = False
+
+    def __init__(self, name: str = "own") -> None:
+        self.name = name
+        self.prompts: list[str] = []
+
+    def complete(self, requests: Sequence[Request]) -> list[Completion]:
+        """Return B, with its first token's alternatives."""
+        shares = {"A": math.log(0.7), "B": math.log(0.3)}
+        logprobs = {"tokens": ["B"], "token_logprobs": [shares["B"]], "top_logprobs": [shares]}
+        return [Completion("B", logprobs=logprobs)] * len(requests)
+
+    def loglikelihoods(self, context: str, continuations: Sequence[str]) -> list[float]:
+        """Return the log-probabilities of the continuations."""
+        self.prompts.append(context)
+        logprobs = {" red": -1.0, " blue": -2.0, " dark blue": -1.5}
+        return [logprobs[text] for text in continuations]
+
+
+@pytest.mark.parametrize(("normalise", "accuracy"), [("none", 2 / 3), ("bytes", 1 / 3)])
+def test_a_model_in_the_process_ranks_continuations(
+    project: Project, normalise: str, accuracy: float
+) -> None:
+    """It is asked once for each sample, and what it said is in the journal."""
+    write(project, {**PROBABILITIES, "normalise": normalise}, solver=RANKING)
+    model = OwnModel()
+    with pytest.raises(ak.SolverError, match="stopped at the limit of 3 calls"):
+        project.run(model=model, max_calls=3)
+    assert model.prompts == ["q1", "q2"]
+    run = ak.resume(project.folder / "run", model=model)
+    assert model.prompts[2:] == ["q2", "q3"]
+    assert read_values(run)["Accuracy by Probability"] == pytest.approx(accuracy)
+    stored = json.loads(run.tasks["quiz"].completions["logprobs"][1])["ranking"]
+    assert stored[1] == {"continuation": " dark blue", "logprob": -1.5, "bytes": 10}
+
+
+def test_the_tokens_of_a_model_in_the_process_are_not_known(project: Project) -> None:
+    """What cannot be divided by its tokens is FAILED."""
+    write(project, {**PROBABILITIES, "normalise": "tokens"}, solver=RANKING)
+    assert project.run(model=OwnModel()).tasks["quiz"].counts["failed"] == 3
+
+
+def test_a_model_of_a_package_ranks_and_is_sure(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An entry point finds the same class; `complete` gives probabilities of letters."""
+    point = EntryPoint("acme", f"{__name__}:OwnModel", "answerkey.models")
+    points = {"answerkey.models": [point]}
+    monkeypatch.setattr(model_module, "entry_points", lambda group: points[group])
+    run = write(project, solver=RANKING).run(model="acme/small")
+    assert read_values(run)["Accuracy by Probability"] == pytest.approx(2 / 3)
+    write(project, solver=ASKING)
+    values = read_values(project.run(model="acme/small", out="letters"))
+    assert values["Accuracy by Probability"] == pytest.approx(2 / 3)
+    assert values["Text Mismatch Rate"] == 1.0
+
+
+def give_text(_context: str, _continuations: Sequence[str]) -> object:
+    """Return no numbers."""
+    return ["likely", math.nan]
+
+
+def raise_error(_context: str, _continuations: Sequence[str]) -> object:
+    """Fail."""
+    raise RuntimeError("out of memory")
+
+
+@pytest.mark.parametrize(
+    ("loglikelihoods", "counts", "error"),
+    [
+        (give_text, (3, 0), None),
+        (
+            lambda _context, _continuations: [-1.0],
+            (0, 3),
+            "ValueError: `loglikelihoods` gave 1 numbers for 2 continuations",
+        ),
+        (raise_error, (0, 3), "RuntimeError: out of memory"),
+    ],
+)
+def test_what_is_no_log_probability_is_not_made_one(
+    project: Project, loglikelihoods: object, counts: tuple[int, int], error: str | None
+) -> None:
+    """A value that is none is FAILED, an exception or a wrong count is the error of the calls."""
+    model = OwnModel()
+    vars(model)["loglikelihoods"] = loglikelihoods
+    run = write(project, solver=RANKING).run(model=model)
+    task = run.tasks["quiz"]
+    assert (task.counts["failed"], task.counts["errors"]) == counts
+    assert task.completions["error"][0] == error
+
+
+def test_a_model_in_the_process_without_them_cannot_rank(project: Project) -> None:
+    """E301, before anything is asked."""
+    model = type("Silent", (), {"complete": OwnModel.complete})()
+    with pytest.raises(ak.SpecError, match="model `Silent`") as caught:
+        write(project, solver=RANKING).run(model=model)
+    assert caught.value.code == "E301"
 
 
 def test_an_endpoint_that_does_not_echo_fails_every_row(project: Project) -> None:

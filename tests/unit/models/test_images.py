@@ -27,7 +27,7 @@ from answerkey.models.batch import write_line
 from answerkey.models.calls import Call
 from answerkey.models.config import Adapter, FunctionConfig
 from answerkey.models.connections import connect
-from answerkey.models.model import FunctionModel, LiveModel, PackageModel, SnippetModel, open_model
+from answerkey.models.model import FunctionModel, LiveModel, ObjectModel, SnippetModel, open_model
 from answerkey.models.providers import AdapterApi, Connection
 from answerkey.sandbox import Snippet
 from answerkey.solvers import ChatInput, Examples, GenericInput, InputMessage, SingleTurnSolver
@@ -213,7 +213,7 @@ def test_code_of_users_sees_the_chat_form(folder: Path) -> None:
     snippet = SnippetModel("mine", Snippet("infer", source))
     for model in (
         FunctionModel("mine", FunctionConfig(answer)),
-        PackageModel("acme/small", Package()),
+        ObjectModel("acme/small", Package()),
         snippet,
     ):
         [said] = model.complete([Request("1", prompt)])

@@ -82,9 +82,9 @@ class QuestionHashes:
         """Keep the hashes of the next questions."""
         rows = []
         for question in questions:
-            texts = [fold_spaces(text).lower() for text in (question.text or "", *question.texts)]
+            options = sorted(map(str.lower, question.folded_texts))
+            key = hash((fold_spaces(question.text or "").lower(), *options))
             truth = _fold_truth(question)
-            key = hash((texts[0], *sorted(texts[1:])))
             rows.append((key, None if truth is None else hash(truth.casefold())))
         schema = {"key": pl.Int64, "truth": pl.Int64}
         self._frames.append(pl.DataFrame(rows, schema=schema, orient="row"))

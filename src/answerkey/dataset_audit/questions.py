@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from html.entities import html5
 
 from answerkey.datasets import questions as ask
@@ -161,10 +162,15 @@ class AuditedQuestion:
     truth: int | None
     answer: str | None
 
-    @property
+    @cached_property
     def texts(self) -> tuple[str, ...]:
         """The texts of the options, empty where there is none."""
         return tuple(option or "" for option in self.options)
+
+    @cached_property
+    def folded_texts(self) -> tuple[str, ...]:
+        """The texts of the options without differences of width and white space."""
+        return tuple(map(fold_spaces, self.texts))
 
     @property
     def size(self) -> int:
@@ -276,16 +282,14 @@ def _find_option_oddities(question: AuditedQuestion) -> dict[str, str]:
         oddities["CHOICES_DO_NOT_FIT"] = f"{len(texts)} options, {len(labels)} labels"
     if question.size == 1:
         oddities["ONE_CHOICE"] = "".join(labels)
-    for text in texts:
-        reference = find_reference([text], labels)
-        if reference is not None:
-            oddities[reference] = text
-            break
+    reference = find_reference(texts, labels)
+    if reference is not None:
+        oddities[reference] = next(text for text in texts if find_reference([text], labels))
     return oddities | _find_repeated_options(question)
 
 
 def _find_repeated_options(question: AuditedQuestion) -> dict[str, str]:
-    folded = list(map(fold_text, question.texts))
+    folded = [text.rstrip(".") for text in question.folded_texts]
     repeated = [text for text in folded if text and folded.count(text) > 1]
     if not repeated:
         return {}

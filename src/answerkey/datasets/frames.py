@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import chain
 from types import NoneType
 
 import polars as pl
 
-from answerkey.datasets.rows import Rows, iterate_samples
+from answerkey.datasets.rows import Rows, iterate_blocks
 
 #: The types of columns by those of their values; where all are null, text.
 LEAVES: dict[type, pl.DataType] = {
@@ -30,19 +31,28 @@ Shape = tuple[bool, type]
 def infer_types(rows: Rows) -> dict[str, pl.DataType | None]:
     """Return the type of each column, judged on all rows; None for one that is JSON text."""
     shapes: dict[str, set[Shape]] = {name: set() for name in rows.columns}
-    for sample in iterate_samples(rows):
-        for name, value in sample.fields.items():
-            if isinstance(value, list):
-                shapes[name].add((True, NoneType))
-                shapes[name].update((True, _find_type(element)) for element in value)
-            else:
-                shapes[name].add((False, _find_type(value)))
+    for _, block in iterate_blocks(rows):
+        for name in rows.columns:
+            shapes[name] |= _find_shapes(block.values(name))
     return {name: _choose_type(column) for name, column in shapes.items()}
 
 
-def _find_type(value: object) -> type:
-    is_large = isinstance(value, int) and value not in INT64
-    return object if is_large else type(value)
+def _find_shapes(values: Sequence[object]) -> set[Shape]:
+    shapes = {(False, kind) for kind in _find_types(values)}
+    if (False, list) in shapes:
+        lists = [value for value in values if isinstance(value, list)]
+        elements = list(chain.from_iterable(lists))
+        shapes.remove((False, list))
+        shapes |= {(True, kind) for kind in (NoneType, *_find_types(elements))}
+    return shapes
+
+
+def _find_types(values: Sequence[object]) -> set[type]:
+    """Return the types of values; `object` stands for a number that is too large for a column."""
+    types = set(map(type, values))
+    if int in types and any(type(value) is int and value not in INT64 for value in values):
+        types.add(object)
+    return types
 
 
 def _choose_type(shapes: set[Shape]) -> pl.DataType | None:
@@ -64,6 +74,9 @@ def build_column(
     dtype: pl.DataType | None,
 ) -> pl.Series:
     """Return values that have this type as a column, as JSON text when it is None."""
+    if isinstance(dtype, pl.List):
+        # Polars builds lists much faster when it may find their type itself.
+        return pl.Series(name, values).cast(dtype)
     if dtype is not None:
         return pl.Series(
             name,

@@ -137,8 +137,7 @@ class TableReading:
             self.filled += 1
             if options.names is not None:
                 self.labelled += 1
-                bare_names = [re.sub(r"\W", "", name) for name in options.names]
-                self.is_relabelled |= bare_names != options.choices
+                self.is_relabelled |= _strip_marks(tuple(options.names)) != options.choices
         if place is None and self.truth is not None:
             self.missed += 1
             if self.missed <= _SHOWN_ROWS:
@@ -155,6 +154,12 @@ class TableReading:
         cell = self.columns.cell(fields, "truth")
         shown = shorten(repr(cell), _SHOWN_TEXT)
         return f"`{self.truth}` {shown} as {FORMS[str(self.columns.form)]} is {option}"
+
+
+@lru_cache(maxsize=64)
+def _strip_marks(names: tuple[str, ...]) -> list[str]:
+    """Return the names of options without brackets and full stops: `A` for `(A)`."""
+    return [re.sub(r"\W", "", name) for name in names]
 
 
 def _show_line(sample: Sample) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from functools import partial
+from functools import cache
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -59,17 +59,23 @@ def describe_verdict(verdict: Mapping[str, Any], encoded: Collection[str] = ()) 
 
 def to_json(content: object, separators: tuple[str, str] | None = None) -> str:
     """Return JSON text; numbers that JSON lacks become null, dates and the like their text."""
-    dump = partial(
-        json.dumps,
+    try:
+        return _make_encoder(separators, allow_nan=False).encode(content)
+    except ValueError:
+        encoder = _make_encoder(separators, allow_nan=True)
+        return encoder.encode(clean_numbers(json.loads(encoder.encode(content))))
+
+
+@cache
+def _make_encoder(separators: tuple[str, str] | None, *, allow_nan: bool) -> json.JSONEncoder:
+    """Return an encoder, which takes longer to make than a row takes to encode."""
+    return json.JSONEncoder(
         ensure_ascii=False,
         check_circular=False,
+        allow_nan=allow_nan,
         separators=separators,
         default=_encode_value,
     )
-    try:
-        return dump(content, allow_nan=False)
-    except ValueError:
-        return dump(clean_numbers(json.loads(dump(content))))
 
 
 def _encode_value(value: object) -> object:

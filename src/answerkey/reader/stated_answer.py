@@ -301,17 +301,14 @@ def _is_clear(units: Units, places: Sequence[Statement]) -> bool:
     before, end = _skip_articles_and_quotes(units, place)
     if "to" in units.words[max(before - 1, 0) : before + 1]:
         return False
-    is_labelled = not all(map(_is_text, places))
-    if _is_last(units, end):
-        return is_labelled or read_context(units, place.begin) is Context.ASSERTED
-    if not _is_undoubted(units, places):
+    if not all(map(_is_text, places)):
+        return _is_last(units, end) or _is_undoubted(units, places)
+    if not _is_undoubted(units, places) or read_context(units, place.begin):
         return False
-    if is_labelled:
-        return True
     is_over = units.words[end] in _SETTING_OFF
     if before < 0 or units.words[before] in SENTENCE_ENDS:
         return is_over or bool(units.roles[end] & BE)
-    return is_over and (bool(units.roles[before] & BE) or units.words[before] in COLONS)
+    return is_over and (bool(units.roles[before] & (BE | YES)) or units.words[before] in COLONS)
 
 
 def _is_undoubted(units: Units, places: Sequence[Statement]) -> bool:

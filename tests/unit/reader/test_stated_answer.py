@@ -354,7 +354,7 @@ def test_labels_count_as_far_as_a_cue_reaches(
         ("[[**", COLOURS, "NOTHING_STATED", None, None),
         ("\\boxed{", COLOURS, "NOTHING_STATED", None, None),
         ("- [x] A\n> ", COLOURS, "A", "label_line", "[x] A"),
-        ("blue blue", COLOURS, "B", "option_text", "blue"),
+        ("blue blue", COLOURS, "NOTHING_STATED", None, None),
         ("so D because x", COLOURS, "D", "first_label", "so D"),
         ("word " * 56 + "word. It is blue", COLOURS, "B", "conclusion", "It is blue"),
         ("The answer is Paris", WIDE, "A", "answer_cue", "answer is Paris"),

@@ -90,10 +90,13 @@ class Watcher(threading.Thread):
 
 def run_command(words: Sequence[str], extra: Mapping[str, str] | None = None) -> Cost:
     """Run a command to its end and return its cost; what it prints is shown only when it fails."""
+    environment = {**os.environ, **(extra or {})}
+    # An installed package has its bytecode; a checkout keeps it from the first command on.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     with tempfile.TemporaryFile("w+") as output:
         begun = time.perf_counter()
         process = subprocess.Popen(  # noqa: S603 - the bench's own commands
-            words, stdout=output, stderr=output, env={**os.environ, **(extra or {})}
+            words, stdout=output, stderr=output, env=environment
         )
         watcher = Watcher(process.pid)
         watcher.start()

@@ -2,28 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from pathlib import Path, PurePosixPath
-from typing import ClassVar, Literal, Protocol, Self, runtime_checkable
-from urllib.parse import unquote, urlsplit
+from pathlib import Path
+from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 from answerkey.datasets.content import COMPRESSIONS, refuse_file
 from answerkey.datasets.formats import split_endings
-from answerkey.datasets.hub import HuggingFaceSource
-from answerkey.datasets.storage import (
-    MEGABYTE,
-    STORES,
-    Fetched,
-    fetch_object,
-    hide_query,
-    is_safe,
-    is_stored,
-    open_object,
-    refuse,
-    require_address,
-)
 from answerkey.datasets.tables import (
     DataFile,
     DataTable,
@@ -32,14 +17,9 @@ from answerkey.datasets.tables import (
     matches,
     read_files,
 )
-from answerkey.errors import SpecError, listing, remember_url
+from answerkey.errors import listing
 from answerkey.templates import RowFilter
 from answerkey.types import Registry
-
-DEFAULT_MEGABYTES = 1000
-#: What the caller names on the command line may be as large as storage allows.
-MOST_MEGABYTES = 10**8
-_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 @runtime_checkable
@@ -172,91 +152,26 @@ def list_files(
     return dict(sorted(files.items()))
 
 
-@dataclass(frozen=True)
-class UrlSource(FileFields):
-    """A file at an address: `https`, `http` on this machine, or shared storage (`s3`, `gs`).
+def _load_source(name: str) -> type[Source]:
+    """Return the class of a type; what fetches files is imported when a dataset names it."""
+    match name:
+        case "local":
+            return LocalSource
+        case "folder":
+            return FolderSource
+        case "inline":
+            return InlineSource
+        case "url":
+            from answerkey.datasets.web import UrlSource
 
-    `sha256` is the hash that it must have; without it the address is looked up each time, and the
-    file is fetched if it has changed. Keys go only to the caller's own storage.
-    """
+            return UrlSource
+    from answerkey.datasets.hub import HuggingFaceSource
 
-    url: str
-    sha256: str | None = None
-    max_megabytes: int = DEFAULT_MEGABYTES
-    type: Literal["url"] = "url"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        remember_url(self.url)
-        if is_stored(self.url):
-            require_address(self.url)
-        else:
-            self._check_web_address()
-        if self.sha256 is not None and not _DIGEST.fullmatch(self.sha256):
-            hint = "it has 64 digits of 0-9 and a-f"
-            raise SpecError("E108", f"`sha256` is {self.sha256!r}", hint=hint)
-        if self.max_megabytes < 1:
-            hint = "it is at least 1"
-            raise SpecError("E108", f"`max_megabytes` is {self.max_megabytes}", hint=hint)
-
-    def _check_web_address(self) -> None:
-        if not is_safe(self.url) or not urlsplit(self.url).hostname:
-            hint = f"it begins with `https://`, or with that of a store: {listing(STORES)}"
-            raise SpecError("E108", f"`url` is {hide_query(self.url)!r}", hint=hint)
-        if "@" in urlsplit(self.url).netloc:
-            hint = "no key is sent to this source"
-            raise SpecError("E117", "`url` holds a name or a password", hint=hint)
-
-    @property
-    def origin(self) -> str:
-        """The address without what may be secret in it."""
-        return hide_query(self.url)
-
-    def read(self, *, name: str) -> DataTable:  # noqa: ARG002 - the file has a name of its own
-        """Return the rows of the file."""
-        path = self.fetch().path
-        file = DataFile(path, self.origin, self._name)
-        return read_files([file], self, shown=self.origin)
-
-    def pin(self) -> Self:
-        """Return the source of the current content, without what may be secret in its address."""
-        return replace(
-            self,
-            url=self.origin,
-            sha256=self.fetch().digest,
-        )
-
-    def fetch(self) -> Fetched:
-        """Return the file on this machine."""
-        from answerkey.datasets.web import fetch
-
-        self.find_format(self._name or "file")
-        max_bytes = self.max_megabytes * MEGABYTE
-        if is_stored(self.url):
-            fetched = fetch_object(open_object(self.url), max_bytes)
-        else:
-            endings = "".join(split_endings(self._name))
-            fetched = fetch(self.url, endings, max_bytes, self.sha256)
-        if self.sha256 not in {None, fetched.digest}:
-            message = f"has the sha256 {fetched.digest}, and {self.sha256} is expected"
-            hint = "it was changed: look at it, then correct or remove `sha256`"
-            raise refuse(self.url, message, hint)
-        return fetched
-
-    @property
-    def _name(self) -> str:
-        path = urlsplit(self.url).path
-        return unquote(PurePosixPath(path).name)
+    return HuggingFaceSource
 
 
-_OWN: dict[str, type[Source]] = {
-    "local": LocalSource,
-    "folder": FolderSource,
-    "url": UrlSource,
-    "huggingface": HuggingFaceSource,
-    "inline": InlineSource,
-}
-SOURCES: Registry[Source] = Registry("answerkey.sources", _OWN, _OWN.__getitem__)
+_TYPES = ("local", "folder", "url", "huggingface", "inline")
+SOURCES: Registry[Source] = Registry("answerkey.sources", _TYPES, _load_source)
 
 
 def pin_source(source: Source) -> Source:

@@ -1,4 +1,5 @@
-"""Downloads over HTTPS (HTTP on this machine only): few redirects, and a limit on the size.
+"""Datasets at an address, and downloads over HTTPS (HTTP on this machine only): few redirects, and
+a limit on the size.
 
 Files on this machine and its network are fetched only if the caller named the host. What counts is
 the address that the connection has, so no name, spelling or redirect gets around it.
@@ -8,33 +9,44 @@ from __future__ import annotations
 
 import http.client
 import ipaddress
+import re
 import socket
 import ssl
 import string
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from pathlib import PurePosixPath
+from typing import Any, Literal, Self
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from answerkey._version import __version__
+from answerkey.datasets.formats import split_endings
 from answerkey.datasets.storage import (
+    MEGABYTE,
     OFFLINE,
+    STORES,
     Fetched,
+    fetch_object,
     find_content,
     hide_query,
     is_allowed,
     is_offline,
     is_safe,
+    is_stored,
     keep_note,
     name_note,
+    open_object,
     read_note,
     refuse,
     refuse_large,
+    require_address,
     store_content,
 )
-from answerkey.errors import remember_url
+from answerkey.datasets.tables import DataFile, DataTable, FileFields, read_files
+from answerkey.errors import SpecError, listing, remember_url
 from answerkey.models.proxy import find_proxy, open_tls_context
 
 TIMEOUT = 30.0
@@ -43,6 +55,85 @@ _BLOCK = 2**18
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _HEADERS = {"User-Agent": f"answerkey/{__version__}", "Accept-Encoding": "identity"}
 _TRY_AGAIN = "check the address, or try again later"
+DEFAULT_MEGABYTES = 1000
+#: What the caller names on the command line may be as large as storage allows.
+MOST_MEGABYTES = 10**8
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class UrlSource(FileFields):
+    """A file at an address: `https`, `http` on this machine, or shared storage (`s3`, `gs`).
+
+    `sha256` is the hash that it must have; without it the address is looked up each time, and the
+    file is fetched if it has changed. Keys go only to the caller's own storage.
+    """
+
+    url: str
+    sha256: str | None = None
+    max_megabytes: int = DEFAULT_MEGABYTES
+    type: Literal["url"] = "url"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        remember_url(self.url)
+        if is_stored(self.url):
+            require_address(self.url)
+        else:
+            self._check_web_address()
+        if self.sha256 is not None and not _DIGEST.fullmatch(self.sha256):
+            hint = "it has 64 digits of 0-9 and a-f"
+            raise SpecError("E108", f"`sha256` is {self.sha256!r}", hint=hint)
+        if self.max_megabytes < 1:
+            hint = "it is at least 1"
+            raise SpecError("E108", f"`max_megabytes` is {self.max_megabytes}", hint=hint)
+
+    def _check_web_address(self) -> None:
+        if not is_safe(self.url) or not urlsplit(self.url).hostname:
+            hint = f"it begins with `https://`, or with that of a store: {listing(STORES)}"
+            raise SpecError("E108", f"`url` is {hide_query(self.url)!r}", hint=hint)
+        if "@" in urlsplit(self.url).netloc:
+            hint = "no key is sent to this source"
+            raise SpecError("E117", "`url` holds a name or a password", hint=hint)
+
+    @property
+    def origin(self) -> str:
+        """The address without what may be secret in it."""
+        return hide_query(self.url)
+
+    def read(self, *, name: str) -> DataTable:  # noqa: ARG002 - the file has a name of its own
+        """Return the rows of the file."""
+        path = self.fetch().path
+        file = DataFile(path, self.origin, self._name)
+        return read_files([file], self, shown=self.origin)
+
+    def pin(self) -> Self:
+        """Return the source of the current content, without what may be secret in its address."""
+        return replace(
+            self,
+            url=self.origin,
+            sha256=self.fetch().digest,
+        )
+
+    def fetch(self) -> Fetched:
+        """Return the file on this machine."""
+        self.find_format(self._name or "file")
+        max_bytes = self.max_megabytes * MEGABYTE
+        if is_stored(self.url):
+            fetched = fetch_object(open_object(self.url), max_bytes)
+        else:
+            endings = "".join(split_endings(self._name))
+            fetched = fetch(self.url, endings, max_bytes, self.sha256)
+        if self.sha256 not in {None, fetched.digest}:
+            message = f"has the sha256 {fetched.digest}, and {self.sha256} is expected"
+            hint = "it was changed: look at it, then correct or remove `sha256`"
+            raise refuse(self.url, message, hint)
+        return fetched
+
+    @property
+    def _name(self) -> str:
+        path = urlsplit(self.url).path
+        return unquote(PurePosixPath(path).name)
 
 
 def fetch(

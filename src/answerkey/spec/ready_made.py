@@ -18,7 +18,7 @@ from textwrap import wrap
 from typing import Any
 from urllib.parse import urlsplit
 
-from answerkey.datasets.sources import UrlSource, list_files
+from answerkey.datasets.sources import list_files
 from answerkey.datasets.storage import allow_fetching
 from answerkey.datasets.tables import load_table, matches
 from answerkey.errors import (
@@ -467,6 +467,8 @@ def _find_files(location: Location, form: Form) -> tuple[dict[str, str], Path | 
     if form.extension is not None and form.extension not in endings:
         return {}, None
     if is_remote(location):
+        from answerkey.datasets.web import UrlSource
+
         allow_fetching(str(location))
         fetched = UrlSource(url=str(location)).fetch()
         return {"type": "url", "url": str(location)}, fetched.path

@@ -65,11 +65,11 @@ class DatasetSpec:
         source: Source
         if is_remote(path):
             # Storage that the caller names is the caller's own: anything there may be fetched.
+            from answerkey.datasets import web
+
             allow_fetching(str(path))
-            most = sources.DEFAULT_MEGABYTES
-            if is_stored(str(path)):
-                most = sources.MOST_MEGABYTES
-            source = sources.UrlSource(url=str(path), max_megabytes=most)
+            most = web.MOST_MEGABYTES if is_stored(str(path)) else web.DEFAULT_MEGABYTES
+            source = web.UrlSource(url=str(path), max_megabytes=most)
         else:
             real = resolve_path(Path(path), None)
             if real.is_dir():

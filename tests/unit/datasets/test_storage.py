@@ -20,7 +20,7 @@ from tests.samples import refuse
 import answerkey as ak
 from answerkey.datasets import storage
 from answerkey.datasets.dataset import open_dataset
-from answerkey.datasets.sources import LocalSource, UrlSource, pin_source
+from answerkey.datasets.sources import LocalSource, pin_source
 from answerkey.datasets.storage import (
     StoredObject,
     StoreKind,
@@ -32,6 +32,7 @@ from answerkey.datasets.storage import (
     require_address,
 )
 from answerkey.datasets.tables import FileFields, load_table
+from answerkey.datasets.web import UrlSource
 from answerkey.errors import AnswerkeyError, DataError, SpecError, hide_secrets
 
 if TYPE_CHECKING:

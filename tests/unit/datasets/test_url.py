@@ -24,8 +24,9 @@ from answerkey.cli import main
 from answerkey.datasets import storage
 from answerkey.datasets.dataset import open_dataset
 from answerkey.datasets.hub import HuggingFaceSource
-from answerkey.datasets.sources import UrlSource, pin_source
+from answerkey.datasets.sources import pin_source
 from answerkey.datasets.storage import allow_fetching, open_cache_folder
+from answerkey.datasets.web import UrlSource
 from answerkey.errors import DataError, SpecError
 
 if TYPE_CHECKING:

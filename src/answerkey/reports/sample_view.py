@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
@@ -20,7 +20,6 @@ from answerkey.errors import Place
 from answerkey.exporters import describe_verdict
 from answerkey.metrics.base import read_number
 from answerkey.models import images
-from answerkey.reader import EXTRACTORS
 from answerkey.reader.characters import (
     LONGEST_CHARACTER,
     WHITE_SPACE,
@@ -42,7 +41,7 @@ from answerkey.reports.samples import (
 from answerkey.scorers import Scorer, explain_verdict, reads_choices
 from answerkey.scorers.extraction import RULES
 from answerkey.scorers.question import Labels
-from answerkey.scorers.rereading import FIRST, LITERAL, Passage
+from answerkey.scorers.rereading import FIRST, LITERAL, Passage, read_by_extractors
 from answerkey.types import RULE_NAMES, Completion, Score, ScoreStatus, Validity
 
 #: How much of a question, a completion, and a truth or an answer stands in the table.
@@ -80,7 +79,7 @@ class SampleRow(TypedDict):
 
 
 class RuleView(TypedDict):
-    """What the run's own rule, another rule or another harness reads, and where."""
+    """What the run's own rule or another rule reads, and where."""
 
     name: str
     kind: str
@@ -166,7 +165,9 @@ class SampleView(TypedDict):
     span: Span | None
     stated: Sequence[StatementView]
     folded: Sequence[Span]
+    truth: str | None
     readings: Sequence[RuleView]
+    extractors: Mapping[str, str | None]
     verdicts: Sequence[VerdictView]
     missing: str | None
     images: Sequence[ImageView]
@@ -177,17 +178,20 @@ class RowReadings:
     """What every rule reads in a completion, the run's own first, and all answers it states.
 
     `is_flipped` is whether not all rules read it alike; None for a row that no metric counts.
+    `extractors` are the choices that other harnesses read.
     """
 
     is_flipped: bool | None
     rules: list[RuleView]
-    stated: Sequence[tuple[Sequence[str], Span]]
+    truth: str | None = None
+    extractors: Mapping[str, str | None] = field(default_factory=dict)
+    stated: Sequence[tuple[Sequence[str], Span]] = ()
 
 
 #: Stands for a completion that is gone.
 GONE = Completion(None)
 #: Stands for what rules read where nothing is read again.
-NOT_READ = RowReadings(None, [], ())
+NOT_READ = RowReadings(None, [])
 
 
 def view_rows(table: SampleTable, positions: Iterable[int]) -> list[SampleRow]:
@@ -253,7 +257,9 @@ def view_samples(
             "span": rules[0]["span"] if rules else None,
             "stated": statements,
             "folded": _list_folded(text or ""),
+            "truth": reading.truth,
             "readings": rules,
+            "extractors": reading.extractors,
             "verdicts": _list_verdicts(source, part, number, verdicts, row),
             "missing": source.missing,
             "images": pictures[number],
@@ -470,18 +476,14 @@ def _read_row(
     if verdict["status"] == ScoreStatus.SCORED.value and "excluded_by" not in verdict:
         is_flipped = len({rule["choice"] for rule in compared}) > 1
     if only_rules:
-        return RowReadings(is_flipped, rules, ())
-    rules += _read_extractors(passage, metadata.get("ground_truth_choice"))
-    return RowReadings(is_flipped, rules, list_statements(text or "", labels, options))
-
-
-def _read_extractors(passage: Passage, truth: object) -> Iterator[RuleView]:
-    text, labels, options = passage
-    for name, extractor in EXTRACTORS.items():
-        choice = None
-        if text is not None:
-            choice = extractor.read(text, labels, options)
-        yield _view_reading(name, "lens", choice, truth)
+        return RowReadings(is_flipped, rules)
+    return RowReadings(
+        is_flipped,
+        rules,
+        truth=metadata.get("ground_truth_choice"),
+        extractors=read_by_extractors(passage),
+        stated=list_statements(text or "", labels, options),
+    )
 
 
 def _read_rules(passage: Passage, own_rule: str, metadata: Fields) -> list[RuleView]:
@@ -511,8 +513,8 @@ def _view_reading(
     kind: str,
     choice: str | None,
     truth: object,
-    part: str | None = None,
-    span: Span | None = None,
+    part: str | None,
+    span: Span | None,
 ) -> RuleView:
     return {
         "name": name,

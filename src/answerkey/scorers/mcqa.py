@@ -456,7 +456,7 @@ class StringEqualsMcqa(Scorer):
         `options`.
         """
         if self.options is not None:
-            return [question.options for question in self.questions(samples)]
+            return list(map(read_options, self.templates()["options"].values(samples)))
         texts: list[Labels | None] = [None] * len(samples)
         if "options" not in samples.columns:
             return texts

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from operator import eq
 from typing import Any
 
@@ -11,7 +12,7 @@ import polars as pl
 
 from answerkey.reader import EXTRACTORS
 from answerkey.scorers.base import Scorer
-from answerkey.scorers.extraction import find_rule
+from answerkey.scorers.extraction import LONGEST_REMEMBERED, find_rule
 from answerkey.scorers.mcqa import StringEqualsMcqa, reads_choices
 from answerkey.scorers.question import Labels
 from answerkey.types import RULE_NAMES, Completions, Samples, Scores
@@ -23,6 +24,8 @@ MOST_AUDITED = 1_000
 OWN = "own"
 #: A completion to read: its text (None where there is none), labels and option texts.
 Passage = tuple[str | None, Labels, Labels | None]
+#: How many texts are remembered with what the extractors read in them.
+REMEMBERED_TEXTS = 8_192
 
 
 def list_passages(
@@ -32,7 +35,7 @@ def list_passages(
     scores: Scores,
 ) -> list[Passage]:
     """Return what there is to read; every row has been scored."""
-    texts = [completion.text for completion in completions]
+    texts = completions.column("completion").to_list()
     labels = map(tuple, scores.columns["choices"].to_list())
     options = scorer.option_texts(samples)
     return list(zip(texts, labels, options, strict=True))
@@ -52,19 +55,41 @@ def reread(
     shown = []
     for text, labels, options in passages:
         shown.append((text or "", labels, options if is_told else None))
+    by_extractors: list[Mapping[str, str | None]] = []
+    if not EXTRACTORS.keys().isdisjoint(names):
+        by_extractors = list(map(read_by_extractors, passages))
     columns = {}
     for name in names:
-        choices: list[str | None] = []
         if name in EXTRACTORS:
-            for text, labels, options in passages:
-                choice = None
-                if text is not None:
-                    choice = EXTRACTORS[name].read(text, labels, options)
-                choices.append(choice)
+            choices = [reading[name] for reading in by_extractors]
         else:
             choices = [reading.choice for reading in find_rule(name).read_all(shown)]
         columns[name] = pl.Series(name, choices, dtype=pl.String)
     return columns
+
+
+def read_by_extractors(passage: Passage) -> Mapping[str, str | None]:
+    """Return the choice that each extractor reads in a completion."""
+    text, labels, options = passage
+    if text is None:
+        return dict.fromkeys(EXTRACTORS)
+    read: Callable[..., Mapping[str, str | None]] = _recall_choices
+    if len(text) > LONGEST_REMEMBERED:
+        read = _recall_choices.__wrapped__
+    choices = dict(read(text, labels))
+    for name, extractor in EXTRACTORS.items():
+        if extractor.reads_options:
+            choices[name] = extractor.read(text, labels, options)
+    return choices
+
+
+@lru_cache(maxsize=REMEMBERED_TEXTS)
+def _recall_choices(text: str, labels: Labels) -> Mapping[str, str | None]:
+    """Return what the extractors read that do not look at the options; None for the others."""
+    choices = {}
+    for name, extractor in EXTRACTORS.items():
+        choices[name] = None if extractor.reads_options else extractor.read(text, labels)
+    return choices
 
 
 def choose_audited(count: int, most: int = MOST_AUDITED) -> tuple[int, ...]:

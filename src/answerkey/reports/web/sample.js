@@ -28,7 +28,7 @@
       decision.replaceChildren(...drawDecision(sample).filter(Boolean));
       body.replaceChildren();
       put(body, completion.element,
-        el("div", { class: "about" }, drawRow(sample), drawVerdicts(sample), drawReadings(sample.readings, completion.mark), drawPrompt(sample), drawFields(sample)));
+        el("div", { class: "about" }, drawRow(sample), drawVerdicts(sample), drawReadings(sample, completion.mark), drawPrompt(sample), drawFields(sample)));
       completion.reveal();
       if (getComputedStyle(element).display === "block") window.scrollTo(0, 0); // it covers a narrow screen
     }
@@ -136,11 +136,12 @@
 
   // ── other readings ────────────────────────────────────────────────────────────────────────────────────
 
-  function drawReadings(readings, mark) {
+  function drawReadings({ readings, extractors, truth }, mark) {
     if (!readings.length) return null;
-    const lenses = readings.filter((reading) => reading.kind === "lens");
+    const lenses = Object.entries(extractors).map(([name, choice]) =>
+      ({ name, choice, is_right: choice === truth }));
     return station("How each rule reads it",
-      drawReadingTable("Readings by rules", readings.filter((reading) => reading.kind !== "lens"), mark),
+      drawReadingTable("Readings by rules", readings, mark),
       lenses.length > 0 && el("details", null,
         el("summary", null, `As other harnesses read it: ${countWords(lenses)}`),
         drawReadingTable("Readings by other harnesses", lenses, mark)));

@@ -132,6 +132,7 @@ def test_a_scorer_without_choices_has_validity_by_the_completion(make_run: MakeR
     assert pick(result, "predicted")[2] == "The answer is C."
     assert table.find(Query(show="flipped")).to_list() == []
     assert table.describe(1)["readings"] == []
+    assert table.describe(1)["extractors"] == {}
     (verdict,) = table.describe(3)["verdicts"]
     assert (verdict["validity"], verdict["reason"]) == ("INVALID", "NO_TEXT")
 
@@ -207,7 +208,8 @@ def test_every_rule_says_what_it_reads_and_where(small: Run) -> None:
 
     Rules say the passage, extractors of other harnesses the choice.
     """
-    readings = open_table(small).describe(2)["readings"]
+    sample = open_table(small).describe(2)
+    readings = sample["readings"]
     own = {"name": "first_character", "kind": "own", "choice": None, "is_right": None, "part": None}
     assert readings[0] == {**own, "span": [0, 1]}
     named = {
@@ -215,8 +217,9 @@ def test_every_rule_says_what_it_reads_and_where(small: Run) -> None:
         for reading in readings
     }
     assert named["stated_answer"] == ("rule", "C", True)
-    assert named["simple-evals"][0] == "lens"
-    assert len(readings) == len(named) == 17
+    assert sample["truth"] == "C"
+    assert sample["extractors"]["lighteval"] == "C"
+    assert (len(readings), len(sample["extractors"])) == (4, 13)
 
 
 def test_spans_count_characters_not_bytes(make_run: MakeRun) -> None:

@@ -860,6 +860,10 @@ def list_statements(
 
     `read_stated_answer` decides among these. What is said in thoughts is not among them.
     """
+    bare = text.strip(WHITE_SPACE)
+    if bare in choices:
+        begin = text.index(bare)
+        return [((bare,), (begin, begin + len(bare)))]
     labels = read_labels(tuple(choices))
     options = _simplify_options(tuple(options or ()))
     passages = set()

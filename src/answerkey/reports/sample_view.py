@@ -6,7 +6,7 @@ The fields of these classes are the keys that the front end reads.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import zip_longest
@@ -82,9 +82,7 @@ class RuleView(TypedDict):
     """What the run's own rule or another rule reads, and where."""
 
     name: str
-    kind: str
     choice: str | None
-    is_right: bool | None
     part: str | None
     span: Span | None
 
@@ -121,7 +119,7 @@ class CompletionView(TypedDict):
     reasoning: str | None
     error: str | None
     latency: float | None
-    tokens: Mapping[str, int | None] | None
+    tokens: Mapping[str, int]
 
 
 class StatementView(TypedDict):
@@ -283,7 +281,9 @@ def _describe_sample(part: Excerpt, number: int) -> tuple[str | None, list[Named
 def _view_completion(completion: Completion, text: str | None) -> CompletionView:
     tokens = {}
     for name in ("prompt", "completion", "reasoning", "cached"):
-        tokens[name] = getattr(completion, f"{name}_tokens")
+        count = getattr(completion, f"{name}_tokens")
+        if count is not None:
+            tokens[name] = count
     return {
         "text": text,
         "status": UNKNOWN if completion is GONE else completion.status.value,
@@ -489,41 +489,27 @@ def _read_row(
 def _read_rules(passage: Passage, own_rule: str, metadata: Fields) -> list[RuleView]:
     """Return what every rule reads in a completion, the run's own as it is stored."""
     text, labels, options = passage
-    truth = metadata.get("ground_truth_choice")
     span: Any = metadata.get("answer_span")
     rule = str(metadata.get("extraction_rule") or own_rule)
     if span is None:
         span = find_first(rule, text)
     part = None if rule == own_rule else rule.partition("/")[2] or None
     choice: Any = metadata.get("predicted_choice")
-    rules = [_view_reading(own_rule, "own", choice, truth, part, span)]
+    rules: list[RuleView] = [{"name": own_rule, "choice": choice, "part": part, "span": span}]
     for name in RULE_NAMES:
         if name == own_rule:
             continue
         reading = Reading(None)
         if text is not None:
             reading = RULES[name].read(text, labels, options)
-        span = reading.span or find_first(name, text)
-        rules.append(_view_reading(name, "rule", reading.choice, truth, reading.part, span))
+        view = RuleView(
+            name=name,
+            choice=reading.choice,
+            part=reading.part,
+            span=reading.span or find_first(name, text),
+        )
+        rules.append(view)
     return rules
-
-
-def _view_reading(
-    name: str,
-    kind: str,
-    choice: str | None,
-    truth: object,
-    part: str | None,
-    span: Span | None,
-) -> RuleView:
-    return {
-        "name": name,
-        "kind": kind,
-        "choice": choice,
-        "is_right": None if choice is None else choice == truth,
-        "part": part,
-        "span": span,
-    }
 
 
 def find_first(rule: str, text: str | None) -> Span | None:

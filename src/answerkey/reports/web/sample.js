@@ -111,7 +111,7 @@
   }
 
   function drawCall({ status, finish_reason, latency, tokens }) {
-    const { prompt, completion, reasoning, cached } = tokens || {};
+    const { prompt, completion, reasoning, cached } = tokens;
     const facts = Object.entries({
       status: status === "OK" ? null : status, "finish reason": finish_reason,
       latency: isNumber(latency) ? ak.core.seconds(latency) : null,
@@ -136,15 +136,17 @@
 
   // ── other readings ────────────────────────────────────────────────────────────────────────────────────
 
+  // The rule of the run comes first; other harnesses say a choice, and not where it stands.
   function drawReadings({ readings, extractors, truth }, mark) {
     if (!readings.length) return null;
-    const lenses = Object.entries(extractors).map(([name, choice]) =>
-      ({ name, choice, is_right: choice === truth }));
+    const judge = (choice) => choice === null ? "INVALID" : choice === truth ? "right" : "wrong";
+    const rules = readings.map((reading, place) => ({ ...reading, isOwn: place === 0, word: judge(reading.choice) }));
+    const harnesses = Object.entries(extractors).map(([name, choice]) => ({ name, choice, word: judge(choice) }));
     return station("How each rule reads it",
-      drawReadingTable("Readings by rules", readings, mark),
-      lenses.length > 0 && el("details", null,
-        el("summary", null, `As other harnesses read it: ${countWords(lenses)}`),
-        drawReadingTable("Readings by other harnesses", lenses, mark)));
+      drawReadingTable("Readings by rules", rules, mark),
+      harnesses.length > 0 && el("details", null,
+        el("summary", null, `As other harnesses read it: ${countWords(harnesses)}`),
+        drawReadingTable("Readings by other harnesses", harnesses, mark)));
   }
 
   function drawReadingTable(caption, readings, mark) {
@@ -154,20 +156,15 @@
       el("tbody", null, readings.map((reading) => drawReading(reading, mark)))));
   }
 
-  function sayReading({ choice, is_right }) {
-    if (choice === null) return "INVALID";
-    return is_right ? "right" : is_right === false ? "wrong" : "read";
-  }
-
-  function drawWord(reading) {
-    const sign = { right: "✓", wrong: "✗" }[sayReading(reading)];
-    return sign ? [ak.core.sign(sign), unseen(sayReading(reading))] : sayReading(reading);
+  function drawWord(word) {
+    const sign = { right: "✓", wrong: "✗" }[word];
+    return sign ? [ak.core.sign(sign), unseen(word)] : word;
   }
 
   // `5 right, 2 wrong`, in the order in which they come.
   function countWords(readings) {
     const counts = new Map();
-    for (const word of readings.map(sayReading)) counts.set(word, (counts.get(word) || 0) + 1);
+    for (const { word } of readings) counts.set(word, (counts.get(word) || 0) + 1);
     return [...counts].map(([word, number]) => `${number} ${word}`).join(", ");
   }
 
@@ -176,9 +173,9 @@
     const place = reading.span
       ? el("button", show, "mark", unseen(` what ${ak.core.makeVisible(reading.name)} read`))
       : el("span", { class: "dim" }, reading.part ? said(reading.part) : "–");
-    return el("tr", { class: reading.kind === "own" ? "is-own" : null },
-      el("th", { scope: "row" }, said(reading.name), reading.kind === "own" && el("span", { class: "dim" }, " (this run)")),
-      el("td", null, reading.choice !== null && [el("b", null, said(reading.choice)), " "], drawWord(reading)), el("td", null, place));
+    return el("tr", { class: reading.isOwn ? "is-own" : null },
+      el("th", { scope: "row" }, said(reading.name), reading.isOwn && el("span", { class: "dim" }, " (this run)")),
+      el("td", null, reading.choice !== null && [el("b", null, said(reading.choice)), " "], drawWord(reading.word)), el("td", null, place));
   }
 
   // ── text ──────────────────────────────────────────────────────────────────────────────────────────────

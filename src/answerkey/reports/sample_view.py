@@ -17,7 +17,7 @@ import polars as pl
 
 from answerkey.dataset_audit.questions import AuditedQuestion, read_questions, strip_labels
 from answerkey.errors import Place
-from answerkey.exporters import describe_verdict
+from answerkey.exporters import describe_verdict, to_json
 from answerkey.metrics.base import read_number
 from answerkey.models import images
 from answerkey.reader.characters import (
@@ -273,7 +273,8 @@ def _describe_sample(part: Excerpt, number: int) -> tuple[str | None, list[Named
         return None, texts
     sample = part.samples.items[number]
     for name, value in sample.fields.items():
-        texts.append({"name": name, "text": cut(write_value(value))})
+        text = value if isinstance(value, str) else to_json(value)
+        texts.append({"name": name, "text": cut(images.hide_images(text))})
     file = sample.file and Path(sample.file).name  # without its folder, for a page travels
     return str(Place(file=file, line=sample.line)) or None, texts
 

@@ -288,13 +288,9 @@ def export_command(
     from answerkey.exporters.forms import CSV
     from answerkey.reports.view import find_run
 
-    reason = ""
-    if form == "parquet":
-        reason = "Parquet is not text"
-    elif console.as_json:
-        reason = "`--json` keeps stdout for its own object"
-    if out is None and reason:
-        raise SpecError("E119", f"the rows need a file: {reason}", hint=f"add `-o rows.{form}`")
+    if out is None and console.as_json:
+        message = "the rows need a file: `--json` keeps stdout for its own object"
+        raise SpecError("E119", message, hint=f"add `-o rows.{form}`")
     stream = open_stream(is_json=form != CSV)
     written = export(
         find_run(run),

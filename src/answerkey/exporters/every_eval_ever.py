@@ -9,14 +9,20 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from uuid import UUID
 
 from answerkey._version import __version__
-from answerkey.evaluate.reopen import Reopened
-from answerkey.exporters.rows import Json, Write, describe_rows, write_file, write_objects
-from answerkey.runs import Run, find_answerer
+from answerkey.exporters.rows import (
+    Exporter,
+    Json,
+    Write,
+    describe_rows,
+    write_file,
+    write_objects,
+)
+from answerkey.runs import find_answerer
 from answerkey.types import MetricValue
 
 SCHEMA_VERSION = "0.3.0"
@@ -35,55 +41,131 @@ TOKENS = {
 _UNSAFE = re.compile(r'[<>:"/\\|?*\x00-\x1f]')
 
 
-def write_every_eval_ever(run: Run, opened: Reopened, write: Write) -> int:
-    """Write a row for each sample and trial that has a score; return how many.
+class EveryEvalEverExporter(Exporter):
+    """Rows of the shared schema; in a folder, with the file of numbers that points at them."""
 
-    The schema knows no row without a score, so what could not be scored is left out.
-    """
-    return write_objects(_iterate_rows(run, opened), write)
+    form = "every_eval_ever"
 
+    @cached_property
+    def evaluation(self) -> str:
+        """The name of the evaluation."""
+        folder = self.run.path.name if self.run.path is not None else self.run.key
+        return f"{folder}/{self.opened.task_run.key}"
 
-def _iterate_rows(run: Run, opened: Reopened) -> Iterator[Json]:
-    entry = opened.task_run.manifest
-    key = opened.task.main_step.key
-    evaluation = _name_evaluation(run, opened)
-    head = {
-        "schema_version": SCHEMA_VERSION,
-        "evaluation_id": evaluation,
-        "model_id": _name_model(opened),
-        "evaluation_name": entry["display_name"] or entry["key"],
-        "evaluation_result_id": f"{evaluation}/{key}",
-    }
-    stated_category = str(entry["dataset"].get("category") or "")
-    categories = [stated_category.lower(), *CATEGORIES]
-    for part in opened.iterate():
-        facts = opened.task.sample_facts(part.samples)
-        for number, row in enumerate(describe_rows(opened.task_run, part)):
-            verdict = row["scores"][key]
-            score = _find_score(verdict)
-            if score is None:
+    @cached_property
+    def model(self) -> str:
+        """The name of the model."""
+        answerer = find_answerer(self.opened.task_run.manifest) or {}
+        return str(answerer.get("name") or "unknown")
+
+    def write(self, write: Write) -> int:
+        """Write a row for each sample and trial that has a score; the schema knows no others."""
+        return write_objects(self._iterate_rows(), write)
+
+    def _iterate_rows(self) -> Iterator[Json]:
+        task = self.opened.task
+        entry = self.opened.task_run.manifest
+        key = task.main_step.key
+        head = {
+            "schema_version": SCHEMA_VERSION,
+            "evaluation_id": self.evaluation,
+            "model_id": self.model,
+            "evaluation_name": entry["display_name"] or entry["key"],
+            "evaluation_result_id": f"{self.evaluation}/{key}",
+        }
+        category_column = str(entry["dataset"].get("category") or "").lower()
+        for part in self.opened.iterate():
+            facts = task.sample_facts(part.samples)
+            for number, row in enumerate(describe_rows(self.opened.task_run, part)):
+                verdict = row["scores"][key]
+                score = _find_score(verdict)
+                if score is None:
+                    continue
+                question = _describe_question(row)
+                metadata = {
+                    "trial": str(row["trial"]),
+                    "completion_status": row["completion_status"],
+                }
+                if facts is not None:
+                    labels = facts.choices[number] or ()
+                    question["reference"] = _list_present(facts.truths[number])
+                    question["choices"] = list(facts.options[number] or labels) or None
+                    if labels:
+                        metadata["choice_labels"] = json.dumps(labels, ensure_ascii=False)
+                category = _find_text(row["sample"], (category_column, *CATEGORIES))
+                if category is not None:
+                    metadata["category"] = category
+                described = _describe_row(row, question, verdict["metadata"], score)
+                yield {**head, "sample_id": row["sample_id"], **described, "metadata": metadata}
+
+    def save(self, path: Path) -> int:
+        """Write the rows; in a folder, beside them the numbers."""
+        if not path.is_dir():
+            return super().save(path)
+        entry = self.opened.task_run.manifest
+        developer, _, model = self.model.rpartition("/")
+        developer = developer or "unknown"
+        dataset = entry["dataset"]["key"] or entry["key"]
+        folders = ["data"]
+        for part in (dataset, developer, model):
+            safe_part = _UNSAFE.sub("_", part).rstrip(". ")
+            folders.append(safe_part or "_")
+        started = self.run.manifest.get("started_at")
+        mark = f"{self.evaluation} {started} {entry['dataset']['fingerprint']}"
+        digest = hashlib.sha256(mark.encode()).digest()
+        name = UUID(bytes=digest[:16], version=4)
+        file = path.joinpath(*folders, f"{name}.json")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        samples = file.with_name(f"{name}_samples.jsonl")
+        rows = super().save(samples)
+        content = self._describe_evaluation(dataset, developer)
+        content["detailed_evaluation_results"] = {
+            "format": "jsonl",
+            "file_path": f"{'/'.join(folders)}/{samples.name}",
+            "hash_algorithm": "sha256",
+            "checksum": hashlib.sha256(samples.read_bytes()).hexdigest(),
+            "total_rows": rows,
+        }
+        write_file(file, partial(write_objects, [content]))
+        return rows
+
+    def _describe_evaluation(self, dataset: str, developer: str) -> Json:
+        key = self.opened.task.main_step.key
+        source = self.opened.task_run.source["dataset"]
+        data = {"dataset_name": dataset, "source_type": "other"}
+        if source["type"] == "huggingface":
+            data |= {"source_type": "hf_dataset", "hf_repo": source["path"]}
+        results: list[Json] = []
+        for metric in self.opened.task_run.metrics.values():
+            if metric.scorer != key or metric.value is None or metric.type == "frequency":
                 continue
-            metadata = {
-                "trial": str(row["trial"]),
-                "completion_status": row["completion_status"],
-            }
-            question = _describe_question(row)
-            if facts is not None:
-                labels = facts.choices[number] or ()
-                question["reference"] = _list_present(facts.truths[number])
-                question["choices"] = list(facts.options[number] or labels) or None
-                if labels:
-                    metadata["choice_labels"] = json.dumps(labels, ensure_ascii=False)
-            category = _find_text(row["sample"], categories)
-            if category is not None:
-                metadata["category"] = category
-            described = _describe_row(
-                row,
-                question,
-                verdict["metadata"],
-                score,
-            )
-            yield {**head, "sample_id": row["sample_id"], **described, "metadata": metadata}
+            name = f"{self.evaluation}/{key}"
+            if results:
+                name = f"{name}/{metric.name}"
+            results.append(_describe_metric(metric, name, data))
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "evaluation_id": self.evaluation,
+            "evaluation_timestamp": _to_seconds(self.run.manifest.get("started_at")),
+            "retrieved_timestamp": _to_seconds(self.run.manifest.get("ended_at")),
+            "source_metadata": {
+                "source_name": "answerkey",
+                "source_type": "evaluation_run",
+                "source_organization_name": "unknown",
+                "evaluator_relationship": "other",
+            },
+            "eval_library": {"name": "answerkey", "version": __version__},
+            "model_info": {
+                "name": self.model,
+                "id": self.model,
+                "developer": developer,
+                "additional_details": {
+                    "deployment_type": "unknown",
+                    "model_availability": "unknown",
+                },
+            },
+            "evaluation_results": results,
+        }
 
 
 def _find_score(verdict: Json) -> float | None:
@@ -169,91 +251,6 @@ def _count_tokens(row: Json) -> dict[str, int] | None:
     return counts
 
 
-def write_pair(
-    run: Run,
-    opened: Reopened,
-    folder: Path,
-) -> int:
-    """Write the samples, and beside them the numbers that point at them; return how many rows."""
-    entry = opened.task_run.manifest
-    developer, _, model = _name_model(opened).rpartition("/")
-    developer = developer or "unknown"
-    dataset = entry["dataset"]["key"] or entry["key"]
-    folders = ["data"]
-    for part in (dataset, developer, model):
-        safe_part = _UNSAFE.sub("_", part).rstrip(". ")
-        folders.append(safe_part or "_")
-    started = run.manifest.get("started_at")
-    mark = f"{_name_evaluation(run, opened)} {started} {entry['dataset']['fingerprint']}"
-    digest = hashlib.sha256(mark.encode()).digest()
-    name = UUID(bytes=digest[:16], version=4)
-    file = folder.joinpath(*folders, f"{name}.json")
-    file.parent.mkdir(parents=True, exist_ok=True)
-    samples = file.with_name(f"{file.stem}_samples.jsonl")
-    rows = write_file(samples, partial(write_every_eval_ever, run, opened))
-    content = _describe_evaluation(
-        run,
-        opened,
-        dataset,
-        developer,
-    )
-    content["detailed_evaluation_results"] = {
-        "format": "jsonl",
-        "file_path": f"{'/'.join(folders)}/{samples.name}",
-        "hash_algorithm": "sha256",
-        "checksum": hashlib.sha256(samples.read_bytes()).hexdigest(),
-        "total_rows": rows,
-    }
-    write_file(file, partial(write_objects, [content]))
-    return rows
-
-
-def _describe_evaluation(
-    run: Run,
-    opened: Reopened,
-    dataset: str,
-    developer: str,
-) -> Json:
-    model = _name_model(opened)
-    key = opened.task.main_step.key
-    evaluation = _name_evaluation(run, opened)
-    source = opened.task_run.source["dataset"]
-    data = {"dataset_name": dataset, "source_type": "other"}
-    if source["type"] == "huggingface":
-        data |= {"source_type": "hf_dataset", "hf_repo": source["path"]}
-    results: list[Json] = []
-    for metric in opened.task_run.metrics.values():
-        if metric.scorer != key or metric.value is None or metric.type == "frequency":
-            continue
-        name = f"{evaluation}/{key}"
-        if results:
-            name = f"{name}/{metric.name}"
-        results.append(_describe_metric(metric, name, data))
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "evaluation_id": evaluation,
-        "evaluation_timestamp": _to_seconds(run.manifest.get("started_at")),
-        "retrieved_timestamp": _to_seconds(run.manifest.get("ended_at")),
-        "source_metadata": {
-            "source_name": "answerkey",
-            "source_type": "evaluation_run",
-            "source_organization_name": "unknown",
-            "evaluator_relationship": "other",
-        },
-        "eval_library": {"name": "answerkey", "version": __version__},
-        "model_info": {
-            "name": model,
-            "id": model,
-            "developer": developer,
-            "additional_details": {
-                "deployment_type": "unknown",
-                "model_availability": "unknown",
-            },
-        },
-        "evaluation_results": results,
-    }
-
-
 def _describe_metric(metric: MetricValue, name: str, dataset: Json) -> Json:
     config: Json = {"metric_name": metric.name, "lower_is_better": False}
     if metric.is_share:
@@ -278,16 +275,6 @@ def _describe_metric(metric: MetricValue, name: str, dataset: Json) -> Json:
         "metric_config": config,
         "score_details": {"score": metric.value, "uncertainty": uncertainty},
     }
-
-
-def _name_evaluation(run: Run, opened: Reopened) -> str:
-    folder = run.path.name if run.path is not None else run.key
-    return f"{folder}/{opened.task_run.key}"
-
-
-def _name_model(opened: Reopened) -> str:
-    answerer = find_answerer(opened.task_run.manifest) or {}
-    return str(answerer.get("name") or "unknown")
 
 
 def _to_seconds(moment: object) -> str:

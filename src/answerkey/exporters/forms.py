@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from io import TextIOWrapper
@@ -17,8 +16,9 @@ from answerkey.evaluate.options import RunOptions
 from answerkey.evaluate.pairs import AnyRun
 from answerkey.evaluate.reopen import reopen
 from answerkey.evaluate.run import TaskSource
-from answerkey.exporters.every_eval_ever import write_every_eval_ever, write_pair
+from answerkey.exporters.every_eval_ever import EveryEvalEverExporter
 from answerkey.exporters.rows import (
+    Exporter,
     Write,
     iterate_frames,
     iterate_objects,
@@ -30,8 +30,53 @@ from answerkey.exporters.rows import (
 from answerkey.runs import load_run, write_frames
 
 CSV, PARQUET = "csv", "parquet"
-EVERY_EVAL_EVER = "every_eval_ever"
-FORMS = ("jsonl", CSV, PARQUET, EVERY_EVAL_EVER)
+
+
+class JsonLinesExporter(Exporter):
+    """An object for each row, which holds the sample, the reply and the scores."""
+
+    form = "jsonl"
+
+    def write(self, write: Write) -> int:
+        """Write a line for each row."""
+        return write_objects(iterate_objects(self.opened), write)
+
+
+class CsvExporter(Exporter):
+    """The columns of `run.to_frame()`, safe for spreadsheets."""
+
+    form = CSV
+
+    def write(self, write: Write) -> int:
+        """Write a heading and the rows."""
+        return write_csv(iterate_frames(self.opened), write, is_raw=self.is_raw)
+
+
+class ParquetExporter(Exporter):
+    """The columns of `run.to_frame()` in a file."""
+
+    form = PARQUET
+
+    def write(self, write: Write) -> int:
+        """Raise E119: a stream of text cannot hold Parquet."""
+        del write
+        message = "the rows need a file: Parquet is not text"
+        raise SpecError("E119", message, hint="add `-o rows.parquet`")
+
+    def save(self, path: Path) -> int:
+        """Write the file."""
+        frames = iterate_frames(self.opened)
+        write_whole(path, partial(write_frames, frames=frames))
+        return len(self.opened)
+
+
+_EXPORTERS: tuple[type[Exporter], ...] = (
+    JsonLinesExporter,
+    CsvExporter,
+    ParquetExporter,
+    EveryEvalEverExporter,
+)
+FORMS = {exporter.form: exporter for exporter in _EXPORTERS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,37 +102,23 @@ def export(
     every_eval_ever writes rows, or, into a folder, its pair of files.
     """
     if to not in FORMS:
-        hint = suggest(to, FORMS) or f"forms that there are: {listing(FORMS)}"
+        hint = suggest(to, FORMS) or f"available forms: {listing(FORMS)}"
         raise SpecError("E119", f"`--to {to}`: there is no such form", hint=hint)
     run = load_run(run)
     opened = reopen(run, task)
-    total = len(opened)
-    if to == PARQUET and path is not None:
-        frames = iterate_frames(opened)
-        write_whole(path, partial(write_frames, frames=frames))
-        return Exported(total)
-    writers: dict[str, Callable[[Write], int]] = {
-        "jsonl": partial(write_objects, iterate_objects(opened)),
-        CSV: partial(write_csv, iterate_frames(opened), is_raw=is_raw),
-        EVERY_EVAL_EVER: partial(write_every_eval_ever, run, opened),
-    }
+    exporter = FORMS[to](run, opened, is_raw)
     if path is None:
-        write = _open_bytes(stream or sys.stdout)
-        rows = writers[to](write)
-    elif to == EVERY_EVAL_EVER and Path(path).is_dir():
-        rows = write_pair(run, opened, Path(path))
+        rows = exporter.write(_open_bytes(stream or sys.stdout))
     else:
-        rows = write_file(path, writers[to])
-    return Exported(rows, total - rows)
+        rows = exporter.save(Path(path))
+    return Exported(rows, len(opened) - rows)
 
 
 def _open_bytes(stream: TextIO) -> Write:
     """Return a function that writes UTF-8 to a stream."""
-    if isinstance(stream, TextIOWrapper):
-        is_utf8 = stream.encoding.lower() in {"utf-8", "utf8"}
-        if is_utf8:
-            stream.flush()
-            return partial(stream.buffer.write)
+    if isinstance(stream, TextIOWrapper) and stream.encoding.lower() in {"utf-8", "utf8"}:
+        stream.flush()
+        return partial(stream.buffer.write)
     return lambda content: stream.write(content.decode())
 
 
@@ -106,18 +137,12 @@ def export_prompts(
     form = Path(out).suffix[1:]
     if form not in {"jsonl", CSV, PARQUET}:
         hint = "name a file that ends in .parquet, .jsonl or .csv"
-        raise SpecError("E119", f"`-o {out}`: the ending says no form", hint=hint)
-    count, frames = build_prompts(
-        path,
-        task,
-        progress,
-        **options,
-    )
+        raise SpecError("E119", f"`-o {out}`: the ending names no form", hint=hint)
+    count, frames = build_prompts(path, task, progress, **options)
     if form == PARQUET:
         write_whole(out, partial(write_frames, frames=frames))
         return count
     if form == CSV:
-        write = partial(write_csv, frames, is_raw=True)
-        return write_file(out, write)
+        return write_file(out, partial(write_csv, frames, is_raw=True))
     rows = (row for frame in frames for row in frame.iter_rows(named=True))
     return write_file(out, partial(write_objects, rows))

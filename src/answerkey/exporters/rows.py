@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import polars as pl
 
@@ -236,6 +237,25 @@ def charge_rows(replies: pl.DataFrame, price: Price | None) -> list[float | None
 
 
 # ── files
+
+
+@dataclass(frozen=True)
+class Exporter(ABC):
+    """Writes one task of a run in one form; `is_raw` keeps texts that look like formulas."""
+
+    run: Run
+    opened: Reopened
+    is_raw: bool = False
+
+    form: ClassVar[str]
+
+    @abstractmethod
+    def write(self, write: Write) -> int:
+        """Write the rows that the form can hold, and return how many."""
+
+    def save(self, path: Path) -> int:
+        """Write them to a file, or, if the form has several, to files in a folder."""
+        return write_file(path, self.write)
 
 
 def write_file(file: str | Path, write: Callable[[Write], int]) -> int:

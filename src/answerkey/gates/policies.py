@@ -15,7 +15,7 @@ from pydantic import Field
 
 from answerkey.datasets.storage import name_lasting
 from answerkey.errors import AnswerkeyError, Place, RunError, SpecError, listing, raise_all, suggest
-from answerkey.gates.rules import RULES, Definition, NotWorse, Threshold, read_definition
+from answerkey.gates.rules import RULES, NotWorse, Rule, Threshold, read_definition
 from answerkey.runs import NOT_COMPLETE, Run, RunPlace, describe_gates, leave_open, load_run
 from answerkey.spec import Options, Task, sort_errors, task_from_source
 from answerkey.spec.config import Config
@@ -216,7 +216,7 @@ def _dump_fields(fields: PolicyFields | RuleFields, key: str) -> Plain:
     return {"key": key, "display_name": key, **values}
 
 
-def _dump(definition: Definition) -> Plain:
+def _dump(definition: Rule) -> Plain:
     fields: Plain = {"type": definition.type}
     for name, value in asdict(definition).items():
         if value is not None:
@@ -224,7 +224,7 @@ def _dump(definition: Definition) -> Plain:
     return fields
 
 
-def _build_definition(node: Node, base: Path) -> Definition | None:
+def _build_definition(node: Node, base: Path) -> Rule | None:
     operator = node.field("operator")
     if operator.style in {">", "|"} and RULE.choose(node):
         hint = (
@@ -233,7 +233,7 @@ def _build_definition(node: Node, base: Path) -> Definition | None:
         )
         operator.report("E108", "`operator` is not in quotes", hint)
         return None
-    definition: Definition | None = RULE.read(node)[1]
+    definition: Rule | None = RULE.read(node)[1]
     if not isinstance(definition, NotWorse) or definition.baseline is None:
         return definition
     place = node.at("baseline").place
@@ -265,7 +265,7 @@ def _add_options(policies: Policies, places: Places, overrides: Options) -> tupl
 
     So is `--baseline`, where no rule compares with one.
     """
-    definitions: dict[str, Definition] = {}
+    definitions: dict[str, Rule] = {}
     if overrides.fail_under is not None:
         threshold = _read_threshold(str(overrides.fail_under))
         definitions["fail_under"] = Threshold(">=", threshold)

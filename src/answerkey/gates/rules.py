@@ -64,7 +64,35 @@ ALPHA = 0.05
 MAIN = "the main value"
 
 
-class TaskRule(ABC):
+@dataclass(frozen=True)
+class Rule(ABC):
+    """A kind of rule, whose fields are those of the YAML."""
+
+    type: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def need(self) -> str:
+        """The requirement in a few words, in the terms of the policy file."""
+
+    @abstractmethod
+    def find_errors(self, label: str, tasks: Sequence[Task]) -> Iterator[SpecError]:
+        """Yield what the rule asks for and the tasks do not have."""
+
+    @abstractmethod
+    def check(self, run: Run, keys: Sequence[str]) -> list[GateCheck]:
+        """Return the checks of the tasks with these keys in a complete run."""
+
+    @abstractmethod
+    def explain(self, check: GateCheck) -> str:
+        """Return what was measured and what was needed, as a sentence without a full stop."""
+
+    def advise(self, path: str) -> str:
+        """Return what to do when the run at this path does not pass."""
+        return f"`answerkey show {path}` says what stands behind the value"
+
+
+class TaskRule(Rule):
     """A rule that looks at one task at a time."""
 
     @abstractmethod
@@ -114,13 +142,10 @@ class Threshold(TaskRule):
 
     def find_errors(self, label: str, tasks: Sequence[Task]) -> Iterator[SpecError]:
         """Yield what the rule asks for and the tasks do not have."""
+        yield from _refuse_unknown(label, self.metric, tasks)
         metrics = _find_metrics(tasks, self.metric)
-        if not metrics:
-            if self.metric is not None:
-                yield _refuse_metric(label, self.metric, tasks)
-            return
         is_share = all(metric.names.is_share for metric in metrics)
-        if not is_share or 0 <= self.threshold <= 1:
+        if not (metrics and is_share) or 0 <= self.threshold <= 1:
             return
         name = self.metric or next(iter(metrics[0].names.names), MAIN)
         message = f"`threshold` is {self.threshold!r}, and `{name}` lies between 0 and 1"
@@ -179,8 +204,7 @@ class Exists(TaskRule):
 
     def find_errors(self, label: str, tasks: Sequence[Task]) -> Iterator[SpecError]:
         """Yield what the rule asks for and the tasks do not have."""
-        if not _find_metrics(tasks, self.metric):
-            yield _refuse_metric(label, self.metric, tasks)
+        return _refuse_unknown(label, self.metric, tasks)
 
     def check_task(self, task_run: TaskRun) -> Iterator[GateCheck]:
         """Yield a check for each value of the metric."""
@@ -196,7 +220,7 @@ class Exists(TaskRule):
 
 
 @dataclass(frozen=True)
-class NotWorse:
+class NotWorse(Rule):
     """The run is not significantly worse than a baseline on the same samples.
 
     With `margin`, the whole interval of the difference must show that it is not worse by more than
@@ -226,11 +250,11 @@ class NotWorse:
 
     def find_errors(self, label: str, tasks: Sequence[Task]) -> Iterator[SpecError]:
         """Yield what the rule asks for and the tasks do not have."""
-        if self.metric is None:
+        unknown = list(_refuse_unknown(label, self.metric, tasks))
+        yield from unknown
+        if self.metric is None or unknown:
             return
-        if not _find_metrics(tasks, self.metric):
-            yield _refuse_metric(label, self.metric, tasks)
-        elif not any(find_compared(task, self.metric) for task in tasks):
+        if not any(find_compared(task, self.metric) for task in tasks):
             message = f"`{self.metric}` is no mean: samples cannot be compared pair by pair"
             hint = (
                 "name a `mean` of one of the scorer's values, or leave `metric` out for "
@@ -358,6 +382,14 @@ class NotWorse:
             verdict += f"; {check.note}"
         return f"{', '.join(parts)} (n {check.n}): {verdict}"
 
+    def advise(self, path: str) -> str:
+        """Return which command shows the samples that make the difference, or decides the gate."""
+        if self.baseline is None:
+            show = f"`answerkey show {path} --baseline BASELINE`"
+            return f"{show} decides it; this run may be the first baseline"
+        baseline = shlex.quote(shorten_path(self.baseline))
+        return f"`answerkey compare {path} --baseline {baseline}` lists the samples that flipped"
+
     def _explain_verdict(self, check: GateCheck, unit: str) -> str:
         if self.margin is not None:
             word = "not worse" if check.status is PASS else "it may be worse"
@@ -380,15 +412,15 @@ def _leave_undecided(keys: Sequence[str], note: str) -> list[GateCheck]:
     return [GateCheck(key, "", NOT_DECIDED, note=note) for key in keys]
 
 
-Definition = Threshold | Exists | NotWorse
-RULES: Mapping[str, type[Definition]] = {
-    Threshold.type: Threshold,
-    Exists.type: Exists,
-    NotWorse.type: NotWorse,
-}
+_KINDS: tuple[type[Rule], ...] = (
+    Threshold,
+    Exists,
+    NotWorse,
+)
+RULES: Mapping[str, type[Rule]] = {kind.type: kind for kind in _KINDS}
 
 
-def read_definition(stored: Mapping[str, Any]) -> Definition:
+def read_definition(stored: Mapping[str, Any]) -> Rule:
     """Return the rule that a policy or `run.json` defines."""
     kind = RULES[stored["type"]]
     names = {field.name for field in fields(kind)} & stored.keys()
@@ -409,15 +441,17 @@ def _find_metrics(tasks: Sequence[Task], name: str | None) -> list[ForeseenMetri
     return metrics
 
 
-def _refuse_metric(label: str, name: str, tasks: Sequence[Task]) -> SpecError:
-    """Return the error for a metric that no task has."""
+def _refuse_unknown(label: str, name: str | None, tasks: Sequence[Task]) -> Iterator[SpecError]:
+    """Yield an error for a metric that no task has."""
+    if name is None or _find_metrics(tasks, name):
+        return
     names: list[str] = []
     for task in tasks:
         for metric in find_metrics(task):
             names += metric.names.names
     message = f"{label} names the metric `{name}`, which no task in its scope has"
     hint = suggest(name, names) or f"metrics: {listing(dict.fromkeys(names))}"
-    return SpecError("E113", message, hint=hint)
+    yield SpecError("E113", message, hint=hint)
 
 
 def _find_mean(task: Task, scorer: str, value: str) -> str:
@@ -539,14 +573,7 @@ def advise_gate(gate: Gate, run: Run) -> str | None:
     if gate.note == NOT_COMPLETE:
         resume = f"`answerkey resume {path}`"
         return f"a share of the rest says nothing about the whole; finish the run: {resume}"
-    rule = read_definition(gate.definition)
-    if not isinstance(rule, NotWorse):
-        return f"`answerkey show {path}` says what stands behind the value"
-    if rule.baseline is None:
-        show = f"`answerkey show {path} --baseline BASELINE`"
-        return f"{show} decides it; this run may be the first baseline"
-    baseline = shlex.quote(shorten_path(rule.baseline))
-    return f"`answerkey compare {path} --baseline {baseline}` lists the samples that flipped"
+    return read_definition(gate.definition).advise(path)
 
 
 def tell_gates(run: Run) -> list[tuple[Gate, str, list[str], str | None]]:

@@ -153,7 +153,7 @@ def test_neither_model_nor_key_is_needed(
 @pytest.mark.parametrize(
     ("out", "definition", "told"),
     [
-        ("prompts.txt", {}, "`-o prompts.txt`: the ending says no form"),
+        ("prompts.txt", {}, "`-o prompts.txt`: the ending names no form"),
         (
             "p.csv",
             {"solver": {"type": "pass_through_solver", "trace_column": "answer"}},

@@ -529,7 +529,7 @@ def _solve(job: Job, chunk: Chunk, samples: Samples) -> Completions:
     completions = task.solver.solve(
         sound,
         model=job.model,
-        known=facts,
+        facts=facts,
         examples=job.examples,
         trials=job.trials,
     )

@@ -389,7 +389,7 @@ class TracedCompletions(RecordedCompletions):
         return self.solver.solve(
             samples,
             model=None,
-            known=None,
+            facts=None,
             examples=None,
         )
 

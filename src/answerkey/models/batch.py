@@ -343,8 +343,9 @@ class BatchApi:
         return error or self._fail(why)
 
     def _fail(self, why: str) -> SolverError:
-        message = f"the batches of `{self._connection.name}` fail: {why}"
-        return SolverError("E306", message, hint=RESUME_HINT)
+        return SolverError(
+            "E306", f"the batches of `{self._connection.name}` fail: {why}", hint=RESUME_HINT
+        )
 
     def _read(self, body: bytes) -> BatchState:
         state = self.read_state(json.loads(body))
@@ -592,8 +593,11 @@ class BatchRound(Round):
                 await self._in_thread(self._book.end_batch, submitted)
                 raise
         except Refused as error:
-            message = f"the endpoint of `{self._connection.name}` takes no batch: {error}"
-            raise SolverError("E306", message, hint=GIVE_UP_HINT) from None
+            raise SolverError(
+                "E306",
+                f"the endpoint of `{self._connection.name}` takes no batch: {error}",
+                hint=GIVE_UP_HINT,
+            ) from None
 
     async def _name(self, submitted: Submitted, content: bytes | None) -> Submitted:
         """Return a batch with its name, written down; one without content may be there already."""

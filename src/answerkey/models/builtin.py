@@ -172,9 +172,11 @@ def _draw_meant(model: BuiltinModel, question: Request, draws: Draws) -> str:
     """Return the choice that a simulated model means."""
     truth = question.truth
     if truth is None:
-        hint = "give the task a scorer with a ground truth, such as `string_equals_mcqa`"
-        message = f"model `{model.name}` knows the key, and sample `{question.sample_id}` has none"
-        raise SpecError("E301", message, hint=hint)
+        raise SpecError(
+            "E301",
+            f"model `{model.name}` knows the key, and sample `{question.sample_id}` has none",
+            hint="give the task a scorer with a ground truth, such as `string_equals_mcqa`",
+        )
     choices = read_choices(model.name, question)
     wrong = [choice for choice in choices if choice != truth]
     is_right = draws.draw("knows") < model.values["accuracy"]
@@ -205,11 +207,11 @@ def remove_options(text: str, options: Sequence[str]) -> str:
 def read_choices(name: str, question: Request) -> Sequence[str]:
     """Return the question's choices; SpecError E301 when the model was asked without any."""
     if not question.choices:
-        hint = "give the task a scorer with `choices`, such as `string_equals_mcqa`"
-        message = (
-            f"model `{name}` answers from the choices, and sample `{question.sample_id}` has none"
+        raise SpecError(
+            "E301",
+            f"model `{name}` answers from the choices, and sample `{question.sample_id}` has none",
+            hint="give the task a scorer with `choices`, such as `string_equals_mcqa`",
         )
-        raise SpecError("E301", message, hint=hint)
     return question.choices
 
 
@@ -222,10 +224,11 @@ def read_options(name: str, question: Request) -> Sequence[str]:
     count = "none"
     if options is not None:
         count = f"{len(options)} for {len(choices)} choices"
-    message = (
-        f"model `{name}` reads the option texts, and sample `{question.sample_id}` has {count}"
+    raise SpecError(
+        "E301",
+        f"model `{name}` reads the option texts, and sample `{question.sample_id}` has {count}",
+        hint=OPTIONS_HINT,
     )
-    raise SpecError("E301", message, hint=OPTIONS_HINT)
 
 
 BUILTIN_MODELS: dict[str, BuiltinModel] = {

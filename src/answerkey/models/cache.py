@@ -44,8 +44,11 @@ class CallCache:
         """Take the file of the user where none is given; nothing is opened yet."""
         policies = get_args(CachePolicy)
         if policy not in policies:
-            hint = suggest(policy, policies) or f"policies: {listing(policies)}"
-            raise SpecError("E119", f"unknown cache policy {policy!r}", hint=hint)
+            raise SpecError(
+                "E119",
+                f"unknown cache policy {policy!r}",
+                hint=suggest(policy, policies) or f"policies: {listing(policies)}",
+            )
         self.policy = policy
         self.file = file or default_cache_file()
         self._store: CallStore | None = None
@@ -297,6 +300,8 @@ def clear_cache(use: CacheUse) -> None:
         elif use.path.is_dir():
             shutil.rmtree(use.path)
     except (OSError, RunError) as error:
-        message = f"cannot clear the cache `{use.path}`: {error.__cause__ or error}"
-        hint = "correct its rights, or wait until no other process uses it"
-        raise RunError("E502", message, hint=hint) from error
+        raise RunError(
+            "E502",
+            f"cannot clear the cache `{use.path}`: {error.__cause__ or error}",
+            hint="correct its rights, or wait until no other process uses it",
+        ) from error

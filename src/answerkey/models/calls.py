@@ -13,7 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from answerkey.errors import RunError, SolverError
 from answerkey.models.config import Price
@@ -44,8 +44,7 @@ RESUME_HINT = (
 _encode_canonically = json.JSONEncoder(separators=(",", ":"), default=str, sort_keys=True).encode
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """One question to a model; `purpose` is `solve`, or `judge:` and the key of a scorer.
 
     One that is not `is_cached` concerns this run alone: what decides the answer is not all known.
@@ -196,8 +195,11 @@ def find_room() -> int | None:
     if limit == resource.RLIM_INFINITY:
         return None
     if limit - taken < KEPT_FILES // 2:
-        message = f"this process may open no more than {limit} files, too few to call a model"
-        raise RunError("E502", message, hint="raise the limit: `ulimit -n 4096`")
+        raise RunError(
+            "E502",
+            f"this process may open no more than {limit} files, too few to call a model",
+            hint="raise the limit: `ulimit -n 4096`",
+        )
     return max(1, limit - taken - KEPT_FILES)
 
 
@@ -257,13 +259,17 @@ class Budget:
         """
         with self._lock:
             if self.max_calls is not None and self.calls >= self.max_calls:
-                message = f"stopped at the limit of {self.max_calls} calls"
-                raise SolverError("E305", message, hint=RESUME_HINT)
+                raise SolverError(
+                    "E305", f"stopped at the limit of {self.max_calls} calls", hint=RESUME_HINT
+                )
             if self.max_cost is not None:
                 if self.spent + cost > self.max_cost:
                     why = f"{self.spent:.4f} is spent, and the next call may cost {cost:.4f}"
-                    message = f"stopped before the limit of {self.max_cost:g}: {why}"
-                    raise SolverError("E305", message, hint=RESUME_HINT)
+                    raise SolverError(
+                        "E305",
+                        f"stopped before the limit of {self.max_cost:g}: {why}",
+                        hint=RESUME_HINT,
+                    )
                 if self.spent + self._reserved + cost > self.max_cost:
                     return False
             self.calls += 1

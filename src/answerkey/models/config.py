@@ -205,8 +205,9 @@ def check_url(url: str, model: str) -> str:
         parts = urlsplit("")
     hint = "leave it out of the URL, and use `api_key` or `custom_headers`"
     if "@" in parts.netloc:
-        message = f"model `{model}`: the URL holds a user name or password"
-        raise SpecError("E117", message, hint=hint)
+        raise SpecError(
+            "E117", f"model `{model}`: the URL holds a user name or password", hint=hint
+        )
     if not is_whole or "{" in parts.netloc or _ODD.search(url):
         shown = url.partition("?")[0]
         raise SpecError(
@@ -218,12 +219,12 @@ def check_url(url: str, model: str) -> str:
         if _SECRET_QUERY.fullmatch(name):
             raise SpecError("E117", f"model `{model}`: the URL holds a secret, `{name}`", hint=hint)
         if name in GENERATION_PARAMETERS or name.startswith(EXTRA):
-            hint = (
-                "write it under `generation` of the model file, or behind the model's "
-                f"name: `?{name}=…`"
+            raise SpecError(
+                "E108",
+                f"model `{model}`: `{name}` in the query of its URL does not reach the model",
+                hint="write it under `generation` of the model file, or behind the model's "
+                f"name: `?{name}=…`",
             )
-            message = f"model `{model}`: `{name}` in the query of its URL does not reach the model"
-            raise SpecError("E108", message, hint=hint)
     return url
 
 
@@ -279,9 +280,11 @@ def split_query(name: str, query: str) -> dict[str, str]:
     try:
         pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=True)
     except ValueError:
-        message = f"model `{name}`: {query!r} is not `parameter=value`"
-        hint = "write `NAME?parameter=value&parameter=value`"
-        raise SpecError("E301", message, hint=hint) from None
+        raise SpecError(
+            "E301",
+            f"model `{name}`: {query!r} is not `parameter=value`",
+            hint="write `NAME?parameter=value&parameter=value`",
+        ) from None
     values = dict(pairs)
     if len(values) < len(pairs):
         raise SpecError("E301", f"model `{name}`: a parameter is given more than once")
@@ -684,8 +687,9 @@ def _split_provider_name(name: str) -> tuple[str, str, str]:
     start, _, query = name.partition("?")
     provider, _, model = start.partition("/")
     if not model:
-        hint = f"add the model's name: `{provider}/NAME`"
-        raise SpecError("E301", f"unknown model `{name}`", hint=hint)
+        raise SpecError(
+            "E301", f"unknown model `{name}`", hint=f"add the model's name: `{provider}/NAME`"
+        )
     return provider, model, query
 
 
@@ -695,5 +699,8 @@ def _read_api(name: str, text: str | None) -> ApiName | None:
             return api
     if text is None:
         return None
-    hint = suggest(text, API_NAMES) or f"APIs: {listing(API_NAMES)}"
-    raise SpecError("E301", f"model `{name}`: unknown API {text!r}", hint=hint)
+    raise SpecError(
+        "E301",
+        f"model `{name}`: unknown API {text!r}",
+        hint=suggest(text, API_NAMES) or f"APIs: {listing(API_NAMES)}",
+    )

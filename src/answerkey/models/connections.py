@@ -74,8 +74,11 @@ def connect(model: str | ModelConfig, *, caller: Caller | None = None) -> Connec
             "`builtin/random`",
         )
     if isinstance(config, InferenceConfig | FunctionConfig):
-        message = f"model `{model.name}` is Python code: there is nothing to connect to"
-        raise SpecError("E301", message, where=model.place)
+        raise SpecError(
+            "E301",
+            f"model `{model.name}` is Python code: there is nothing to connect to",
+            where=model.place,
+        )
     try:
         if isinstance(config, ProviderConfig):
             connection = _connect_provider(config, model)
@@ -132,8 +135,11 @@ def _find_base(config: ProviderConfig, provider: Provider, model: ModelConfig) -
     if base is not None:
         return base
     if provider.base_url is None:
-        hint = f"set `{base_name}` to the address of your resource"
-        raise SpecError("E108", f"model `{model.name}`: `{name}` has no base URL", hint=hint)
+        raise SpecError(
+            "E108",
+            f"model `{model.name}`: `{name}` has no base URL",
+            hint=f"set `{base_name}` to the address of your resource",
+        )
     return Address(provider.base_url)
 
 
@@ -321,10 +327,11 @@ def _check_supported(connection: Connection, generation: Generation) -> None:
         hint += f"`extra_body` (`?{EXTRA}NAME=`)"
         if apis:
             hint += f"; APIs that have it: {listing(apis)}"
-    message = (
-        f"model `{connection.name}`: {connection.api.title} does not take {listing(sorted(unfit))}"
+    raise SpecError(
+        "E108",
+        f"model `{connection.name}`: {connection.api.title} does not take {listing(sorted(unfit))}",
+        hint=hint,
     )
-    raise SpecError("E108", message, hint=hint)
 
 
 def _check_generation(name: str, generation: Generation) -> None:
@@ -332,12 +339,17 @@ def _check_generation(name: str, generation: Generation) -> None:
     extra = generation.extra_body or {}
     for field in extra:
         if field in _OWN_FIELDS or field in GENERATION_PARAMETERS:
-            message = f"model `{name}`: `{field}` of `extra_body` is set by answerkey itself"
-            hint = "leave it out of `extra_body`; parameters of `generation` stand there"
-            raise SpecError("E108", message, hint=hint)
+            raise SpecError(
+                "E108",
+                f"model `{name}`: `{field}` of `extra_body` is set by answerkey itself",
+                hint="leave it out of `extra_body`; parameters of `generation` stand there",
+            )
     if (secret_name := find_secret_name(extra)) is not None:
-        message = f"model `{name}`: `extra_body` holds a secret, `{secret_name}`"
-        raise SpecError("E117", message, hint="use `api_key` or `custom_headers`")
+        raise SpecError(
+            "E117",
+            f"model `{name}`: `extra_body` holds a secret, `{secret_name}`",
+            hint="use `api_key` or `custom_headers`",
+        )
 
 
 def _check_certificates(name: str, text: str) -> None:

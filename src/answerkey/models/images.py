@@ -16,37 +16,36 @@ from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Final
 
 from answerkey.errors import SolverError
 from answerkey.models.responses import Body, Fields, Messages, list_entries, read_text
 from answerkey.templates import RowError
 
 #: The largest image, in bytes, and how many of them one prompt may have.
-MOST_BYTES: Final = 20_000_000
-MOST_IMAGES: Final = 100
+MOST_BYTES = 20_000_000
+MOST_IMAGES = 100
 #: What an image is counted as where tokens are estimated; APIs count 85 to 1,600 and more.
-IMAGE_TOKENS: Final = 1_000
+IMAGE_TOKENS = 1_000
 #: The longest path that is looked for.
-LONGEST_PATH: Final = 4_096
+LONGEST_PATH = 4_096
 #: The environment value that names further folders of images.
-FOLDERS: Final = "ANSWERKEY_IMAGES"
+FOLDERS = "ANSWERKEY_IMAGES"
 #: How an address is named among the types that an API takes.
-URL: Final = "url"
-_SIGNATURES: Final = re.compile(
+URL = "url"
+_SIGNATURES = re.compile(
     rb"(?P<png>\x89PNG\r\n\x1a\n)|(?P<jpeg>\xff\xd8\xff)|(?P<gif>GIF8[79]a)|(?s:(?P<webp>RIFF....WEBP))"
 )
-TYPES: Final = frozenset(f"image/{name}" for name in _SIGNATURES.groupindex)
-_ADDRESS: Final = re.compile(r"https?://\S+", re.IGNORECASE)
+TYPES = frozenset(f"image/{name}" for name in _SIGNATURES.groupindex)
+_ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)
 #: How those begin in base64, which is how a dataset holds bytes, and a whole one in the text of a
 #: value.
-_ENCODED: Final = re.compile(r"(data:[^,]*;base64,)|(?:iVBORw0KGg|/9j/|R0lGOD|UklGR)")
-_SHOWN: Final = re.compile(rf"(?:{_ENCODED.pattern})[A-Za-z0-9+/=]{{64,}}")
+_ENCODED = re.compile(r"(data:[^,]*;base64,)|(?:iVBORw0KGg|/9j/|R0lGOD|UklGR)")
+_SHOWN = re.compile(rf"(?:{_ENCODED.pattern})[A-Za-z0-9+/=]{{64,}}")
 #: One of these is in every such text.
-_MARKS: Final = (";base64,", "iVBORw0KGg", "/9j/", "R0lGOD", "UklGR")
+_MARKS = (";base64,", "iVBORw0KGg", "/9j/", "R0lGOD", "UklGR")
 #: What of a request is an image.
-_SENT: Final = re.compile(rb"[A-Za-z0-9+/]{1024,}")
-_HINT: Final = "an image is a file, an `https://` address, a data URI in base64, or bytes"
+_SENT = re.compile(rb"[A-Za-z0-9+/]{1024,}")
+_HINT = "an image is a file, an `https://` address, a data URI in base64, or bytes"
 
 
 class ImageError(RowError):
@@ -78,8 +77,9 @@ class Image(Body):
         if self.held.is_file():
             raw = self.held.read_bytes()
         if sha256(raw).hexdigest() != self["sha256"]:
-            message = f"the image `{self.held.name}` has changed since it was checked"
-            raise SolverError("E302", message)
+            raise SolverError(
+                "E302", f"the image `{self.held.name}` has changed since it was checked"
+            )
         return b64encode(raw).decode()
 
     @property
@@ -118,15 +118,16 @@ def resolve_images(messages: Sequence[Body], folders: Sequence[Path]) -> list[Bo
     for message in resolved:
         content = message["content"]
         if isinstance(content, list):
-            parts: list[object] = []
+            parts = []
             for part in content:
                 parts += _resolve_part(part, folders)
             if not parts:
                 raise ImageError("a message has no content: its images are null")
             message["content"] = parts
         if message["role"] != "user" and list_images([message]):
-            problem = "a message that is not the user's has an image"
-            raise ImageError(problem, hint="no API takes it there")
+            raise ImageError(
+                "a message that is not the user's has an image", hint="no API takes it there"
+            )
     count = len(list_images(resolved))
     if count > MOST_IMAGES:
         raise ImageError(f"the prompt has {count} images; {MOST_IMAGES} are allowed")
@@ -181,12 +182,15 @@ def _read_image(value: object, folders: Sequence[Path]) -> Image:
         reason = getattr(error, "strerror", None) or error
         raise ImageError(f"the image {name} cannot be read: {reason}", hint=_HINT) from None
     if len(raw) > MOST_BYTES:
-        message = f"the image {name} has more than {MOST_BYTES:,} bytes"
-        raise ImageError(message, hint="make it smaller")
+        raise ImageError(
+            f"the image {name} has more than {MOST_BYTES:,} bytes", hint="make it smaller"
+        )
     signature = _SIGNATURES.match(raw)
     if signature is None:
-        hint = "its first bytes count, not its name; convert it"
-        raise ImageError(f"{name} is not a PNG, JPEG, GIF or WebP image", hint=hint)
+        raise ImageError(
+            f"{name} is not a PNG, JPEG, GIF or WebP image",
+            hint="its first bytes count, not its name; convert it",
+        )
     fields = {
         "media_type": f"image/{signature.lastgroup}",
         "size": len(raw),
@@ -208,9 +212,10 @@ def _find_file(name: str, folders: Sequence[Path]) -> Path:
                 return path
     if is_inside:
         raise ValueError("there is no such file")
-    hint = f"put it there, or name its folder in the environment: `{FOLDERS}=FOLDER`"
-    message = f"the image `{name:.80}` is not below the folder of its dataset"
-    raise ImageError(message, hint=hint)
+    raise ImageError(
+        f"the image `{name:.80}` is not below the folder of its dataset",
+        hint=f"put it there, or name its folder in the environment: `{FOLDERS}=FOLDER`",
+    )
 
 
 # From images to the requests of each API, and to what people are shown.

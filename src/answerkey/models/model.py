@@ -143,7 +143,7 @@ def _open_plugin(name: str, plugin: EntryPoint) -> Model:
 
 def _open_code(name: str, config: FunctionConfig) -> CodeModel:
     """Return the model that a function is, or an object with `complete`."""
-    code: Any = config.function
+    code = config.function
     if not hasattr(code, "complete"):
         return FunctionModel(name, config)
     return ObjectModel(
@@ -235,9 +235,6 @@ class LiveModel(CallSettings):
     is_simulated: ClassVar[bool] = False
     #: Whether it is told of samples beside what it is asked.
     sees_samples: ClassVar[bool] = False
-    calls_endpoint: ClassVar[bool] = True
-    stores_calls: ClassVar[bool] = True
-    is_identified: ClassVar[bool] = True
 
     @property
     def name(self) -> str:
@@ -253,15 +250,6 @@ class LiveModel(CallSettings):
     def has_loglikelihoods(self) -> bool:
         """Whether it sends a text back with the log-probabilities of its tokens."""
         return bool(self.connection.generation.echo)
-
-    @property
-    def account(self) -> tuple[str, str | None]:
-        """Whose limits hold for its calls: the host and the key of the endpoint."""
-        host = urlsplit(self.connection.url).netloc
-        key = self.connection.key
-        if key is None:
-            return host, None
-        return host, key.reveal()
 
     def explain_missing_logprobs(self) -> str | None:
         """Return why no alternatives with log-probabilities will come; None if they will."""
@@ -348,9 +336,6 @@ class CodeModel(CallSettings, ABC):
     needs: frozenset[str] = field(default=frozenset(), kw_only=True)
     #: Whether the caller brought the code itself; no name finds it again.
     is_function: bool = field(default=False, kw_only=True)
-    stores_calls: ClassVar[bool] = True
-    #: Whether what decides the answers is known, not only the name.
-    is_identified: ClassVar[bool] = False
     #: Whether each call is about one sample, not only about the messages.
     sees_sample_ids: ClassVar[bool] = False
 
@@ -419,9 +404,11 @@ class CodeModel(CallSettings, ABC):
         """Raise SolverError E306 when the first calls, enough of them, have all failed."""
         errors = [completion.error for completion in answered.values()]
         if len(errors) >= ENOUGH and all(errors):
-            message = f"the first {len(errors)} calls of `{self.name}` all failed; {errors[-1]}"
-            hint = "what was asked is asked again when the run is resumed"
-            raise SolverError("E306", message, hint=hint)
+            raise SolverError(
+                "E306",
+                f"the first {len(errors)} calls of `{self.name}` all failed; {errors[-1]}",
+                hint="what was asked is asked again when the run is resumed",
+            )
 
     @abstractmethod
     def _infer(self, calls: Calls) -> Outcomes:
@@ -461,7 +448,6 @@ class SnippetModel(CodeModel):
     snippet: Snippet
     environment: Mapping[str, Secret] = field(default_factory=dict)
     seconds: float = SECONDS
-    is_identified: ClassVar[bool] = True
     sees_samples: ClassVar[bool] = False
 
     @property
@@ -491,8 +477,11 @@ class SnippetModel(CodeModel):
                 raise_if_interrupted()
         except SnippetError as problem:
             why = self._hide(str(problem))
-            message = f"model `{self.name}`: its snippet cannot be loaded: {why}"
-            raise SolverError("E306", message, where=self.snippet.place) from None
+            raise SolverError(
+                "E306",
+                f"model `{self.name}`: its snippet cannot be loaded: {why}",
+                where=self.snippet.place,
+            ) from None
 
     def _list_arguments(self, call: Call) -> list[object]:
         shown: object = expand_images(call.messages)
@@ -669,21 +658,23 @@ Journaled = LiveModel | CodeModel
 
 def calls_endpoint(model: object) -> TypeGuard[LiveModel]:
     """Return whether a model is called over the network."""
-    return bool(getattr(model, "calls_endpoint", False))
+    return isinstance(model, LiveModel)
 
 
 def stores_calls(model: object) -> TypeGuard[Journaled]:
     """Return whether the answers of a model go through the journal."""
-    return bool(getattr(model, "stores_calls", False))
+    return isinstance(model, Journaled)
 
 
 def is_identified(model: object) -> TypeGuard[LiveModel | SnippetModel]:
     """Return whether the answers go through the journal, and all that decides them is known."""
-    return bool(getattr(model, "is_identified", False))
+    return isinstance(model, LiveModel | SnippetModel)
 
 
 def find_account(model: Model) -> tuple[str, str | None]:
-    """Return whose limits hold for the calls of a model: its account, or its name alone."""
-    if calls_endpoint(model):
-        return model.account
-    return (model.name, None)
+    """Return whose limits hold for the calls of a model: host and key of an endpoint, or a name."""
+    if not calls_endpoint(model):
+        return model.name, None
+    key = model.connection.key
+    host = urlsplit(model.connection.url).netloc
+    return host, None if key is None else key.reveal()

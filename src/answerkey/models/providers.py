@@ -130,9 +130,11 @@ class Connection:
     def require_key(self) -> None:
         """Raise SpecError E117 when the endpoint will ask for a key and there is none."""
         if self.missing_key is not None:
-            hint = f"set it in the environment or in `.env`: `{self.missing_key}=…`"
-            message = f"model `{self.name}` needs a key, and `{self.missing_key}` is not set"
-            raise SpecError("E117", message, hint=hint)
+            raise SpecError(
+                "E117",
+                f"model `{self.name}` needs a key, and `{self.missing_key}` is not set",
+                hint=f"set it in the environment or in `.env`: `{self.missing_key}=…`",
+            )
 
     def require_images(self, kinds: Iterable[str]) -> None:
         """Raise SpecError E301 for images of kinds that the API does not take."""
@@ -157,9 +159,11 @@ class Connection:
         path = urlsplit(self.url).path
         if end is None or is_azure or not path.endswith(end):
             why = f"{self.api.title} at `{self.host}` has no batches that answerkey knows"
-            message = f"`--batch` cannot be used with `{self.name}`: {why}"
-            hint = "leave `--batch` out; calls are then sent one by one"
-            raise SpecError("E119", message, hint=hint)
+            raise SpecError(
+                "E119",
+                f"`--batch` cannot be used with `{self.name}`: {why}",
+                hint="leave `--batch` out; calls are then sent one by one",
+            )
 
     def find_price(self) -> Price | None:
         """Return what a token of the model costs in USD; None when nobody knows.
@@ -308,8 +312,9 @@ def _split_system(messages: Messages) -> tuple[str, list[tuple[str, Fields]]]:
         elif role in {"user", "assistant"}:
             turns.append((str(role), message))
         else:
-            problem = f"a message has the role {role!r}, which this API does not take"
-            raise SolverError("E302", problem)
+            raise SolverError(
+                "E302", f"a message has the role {role!r}, which this API does not take"
+            )
     return "\n\n".join(system), turns
 
 

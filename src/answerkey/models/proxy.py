@@ -42,9 +42,10 @@ def find_proxy(url: str) -> str | None:
     proxy = proxy if "://" in proxy else f"http://{proxy}"
     remember_url(proxy)
     if urlsplit(proxy).scheme not in {"http", "https"}:
-        hint = "name an `http://` proxy, or name the host in `NO_PROXY`"
         raise SpecError(
-            "E119", f"the proxy `{hide_secrets(proxy)}` cannot be used for `{host}`", hint=hint
+            "E119",
+            f"the proxy `{hide_secrets(proxy)}` cannot be used for `{host}`",
+            hint="name an `http://` proxy, or name the host in `NO_PROXY`",
         )
     _announce(proxy)
     return proxy
@@ -58,15 +59,13 @@ def find_proxy_for_key(url: str, model: str, *, has_key: bool) -> str | None:
     proxy = find_proxy(url)
     if proxy is not None and has_key and urlsplit(url).scheme != "https":
         host = urlsplit(url).hostname
-        hint = (
-            f"use an `https://` address, or name `{host}` in `NO_PROXY` to reach it without "
-            "the proxy"
-        )
-        message = (
+        raise SpecError(
+            "E117",
             f"model `{model}`: its key would pass through the proxy `{hide_secrets(proxy)}` "
-            "without TLS"
+            "without TLS",
+            hint=f"use an `https://` address, or name `{host}` in `NO_PROXY` to reach it without "
+            "the proxy",
         )
-        raise SpecError("E117", message, hint=hint)
     return proxy
 
 
@@ -84,9 +83,10 @@ def open_tls_context(trusted: str | None = None) -> ssl.SSLContext:
             )
         except OSError as error:  # ssl.SSLError is one
             why = f"which holds no certificates: {error.strerror or error}"
-            message = f"`{CERTIFICATES}` names `{bundle}`, {why}"
             raise SpecError(
-                "E119", message, hint="name a file of PEM certificates, or unset it"
+                "E119",
+                f"`{CERTIFICATES}` names `{bundle}`, {why}",
+                hint="name a file of PEM certificates, or unset it",
             ) from None
     return context
 

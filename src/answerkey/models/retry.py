@@ -321,8 +321,11 @@ class Health:
         if not self._connection.has_secret:
             problem = "wants a key, and none is sent"
             step = "set `ANSWERKEY_API_KEY` in the environment"
-        message = f"the endpoint of `{name}` {problem} ({label}): {why}"
-        return SolverError("E304", message, hint=f"{step}; what was answered is kept, {_GO_ON}")
+        return SolverError(
+            "E304",
+            f"the endpoint of `{name}` {problem} ({label}): {why}",
+            hint=f"{step}; what was answered is kept, {_GO_ON}",
+        )
 
     def _explain_unknown(self, why: str) -> SolverError:
         name = self._connection.name

@@ -256,7 +256,7 @@ class CallStore:
 
         What a model has said stays said, unless `replaces`; a failed call is always overwritten.
         """
-        records: list[Record] = []
+        records = []
         for call, completion in finished:
             record = (
                 call.key,
@@ -371,8 +371,7 @@ class CallStore:
         self._connection.create_function("sum_bytes", 1, crc32, deterministic=True)
         version = self._ask("PRAGMA user_version")
         if version not in {0, VERSION}:
-            message = f"it has version {version}, this release reads {VERSION}"
-            raise sqlite3.DatabaseError(message)
+            raise sqlite3.DatabaseError(f"it has version {version}, this release reads {VERSION}")
         if version == 0:
             with self._transaction():
                 for statement in _SCHEMA:
@@ -451,14 +450,20 @@ class CallStore:
             raise self._report_damage(f"an entry cannot be read ({error})") from error
 
     def _report_refusal(self, why: str) -> RunError:
-        message = f"cannot write the journal of the run: {why}"
-        hint = "make room or correct the rights of the folder, then `answerkey resume` goes on"
-        return RunError("E502", message, where=self._locate(), hint=hint)
+        return RunError(
+            "E502",
+            f"cannot write the journal of the run: {why}",
+            where=self._locate(),
+            hint="make room or correct the rights of the folder, then `answerkey resume` goes on",
+        )
 
     def _report_damage(self, why: str) -> RunError:
-        message = f"the journal of the run is damaged: {why}"
-        hint = "delete it and resume: its calls are made again"
-        return RunError("E503", message, where=self._locate(), hint=hint)
+        return RunError(
+            "E503",
+            f"the journal of the run is damaged: {why}",
+            where=self._locate(),
+            hint="delete it and resume: its calls are made again",
+        )
 
     def _locate(self) -> Place | None:
         if self.file:

@@ -53,8 +53,9 @@ class Pride:
 
     def __post_init__(self) -> None:
         if not 0 < self.share < 1:
-            hint = "it lies between 0 and 1, such as 0.05"
-            raise SpecError("E108", f"`share` is {self.share!r}", hint=hint)
+            raise SpecError(
+                "E108", f"`share` is {self.share!r}", hint="it lies between 0 and 1, such as 0.05"
+            )
 
     def chooses(self, row: Row) -> bool:
         """Whether the prior is estimated from a row."""
@@ -84,14 +85,16 @@ class ChoiceOrder:
         sources = self.options
         if not isinstance(sources, list):
             sources = [sources]
-        paths: list[Path] = []
+        paths = []
         for source in sources:
             template = Template.compile(source)
             if template.path is None:
                 need = "it must simply read a column, where the options are put back"
-                message = f"`options` is {source!r}: {need}"
-                hint = 'write "{{ sample.COLUMN }}", or a list of these, one for each option'
-                raise SpecError("E108", message, hint=hint)
+                raise SpecError(
+                    "E108",
+                    f"`options` is {source!r}: {need}",
+                    hint='write "{{ sample.COLUMN }}", or a list of these, one for each option',
+                )
             paths.append(template.path)
         return tuple(paths)
 
@@ -141,7 +144,7 @@ def _put(cell: object, path: Path, value: object) -> object:
     """Return a cell with a value put where a path leads; the cell itself is not changed."""
     if not path:
         return value
-    copied: Any = dict(cell) if isinstance(cell, dict) else list(cell)  # type: ignore[call-overload]  # the path was followed before
+    copied = dict(cell) if isinstance(cell, dict) else list(cell)  # type: ignore[call-overload]  # the path was followed before
     step = path[0]
     copied[step] = _put(copied[step], path[1:], value)
     return copied
@@ -241,7 +244,7 @@ def digest_row(row: Mapping[str, object]) -> str:
 
 def _normalise(value: object) -> object:
     if isinstance(value, Mapping):
-        cells: dict[str, object] = {}
+        cells = {}
         for name, entry in value.items():
             cell = _normalise(entry)
             if cell is not None:
@@ -299,7 +302,7 @@ def read_cell(cell: object, labels: Labels) -> OrderedOptions:
         if not isinstance(value, list | tuple | Mapping):
             raise OptionError(f"the options are the text {shorten(cell)}, not a list")
         written = read_cell(value, labels)
-        write: Callable[[Any], str] = repr
+        write = repr
         if is_json:
             write = partial(json.dumps, ensure_ascii=False)
         return OrderedOptions(written.texts, lambda order: write(written.arrange(order)))
@@ -330,8 +333,8 @@ def _read_list(cells: list[Any], labels: Labels) -> OrderedOptions:
         raise OptionError(f"there are {count} for {len(labels)} choices")
     if cells and all(isinstance(cell, Mapping) for cell in cells):
         return _read_objects(cells, labels)
-    prefixes: list[str] = []
-    contents: list[str] = []
+    prefixes = []
+    contents = []
     for cell, label in zip(cells, labels, strict=True):
         if isinstance(cell, bool) or not isinstance(cell, str | int | float):
             raise OptionError(f"the option {shorten(cell)} is not text or a number")
@@ -411,7 +414,7 @@ def _names_labels(text: str, labels: tuple[str, ...]) -> bool:
     if inside.search(text):
         return True
     plain = text.strip(_AROUND).casefold()
-    kinds: list[str | None] = []
+    kinds = []
     end = 0
     while (word := token.match(plain, end)) and word.end() > end:
         kinds.append(word.lastgroup)
@@ -444,8 +447,8 @@ def _compile_labels(labels: tuple[str, ...]) -> tuple[re.Pattern[str], re.Patter
 
 def _spell_bound(words: Iterable[str]) -> str:
     """Return words as they must stand: not within others, except in scripts that put no spaces between."""
-    spaced: list[str] = []
-    unspaced: list[str] = []
+    spaced = []
+    unspaced = []
     for word in words:
         if re.fullmatch(f"[{_SCRIPTS}]+", word):
             unspaced.append(word.casefold())

@@ -26,7 +26,6 @@ from answerkey.solvers.solver import (
     Prompt,
     PromptError,
     Prompts,
-    RowErrors,
     Solver,
     call_model,
     describe_row_errors,
@@ -142,13 +141,13 @@ class ChatInput:
 
     def build(self, templates: Templates, sample: Row, examples: Sequence[Row]) -> Prompt:
         """Return the messages for one sample with its examples. Raise RowError."""
-        prompt: Prompt = []
+        prompt = []
         common = {"sample": sample, "examples": examples}
         messages = enumerate(self.input_messages)
         groups = groupby(messages, key=lambda pair: pair[1].for_each)
         for for_each, group in groups:
             members = list(group)
-            contexts: list[Names] = [common]
+            contexts = [common]
             if for_each:
                 contexts = [{**common, "example": example} for example in examples]
             for names in contexts:
@@ -182,14 +181,17 @@ def parse_messages(text: str) -> Prompt:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        message = f"the template does not yield JSON: {error}: {shorten(text)}"
-        hint = "put text from the sample through `| tojson`, which quotes and escapes it"
-        raise PromptError(message, hint=hint) from None
+        raise PromptError(
+            f"the template does not yield JSON: {error}: {shorten(text)}",
+            hint="put text from the sample through `| tojson`, which quotes and escapes it",
+        ) from None
     if isinstance(value, dict) and set(value) == {"messages"}:
         value = value["messages"]
     if not isinstance(value, list) or not value:
-        hint = "write a list of messages, or an object with nothing but `messages`"
-        raise PromptError(f"the template yields {shorten(value)}, not messages", hint=hint)
+        raise PromptError(
+            f"the template yields {shorten(value)}, not messages",
+            hint="write a list of messages, or an object with nothing but `messages`",
+        )
     for message in value:
         if not isinstance(message, dict) or not isinstance(message.get("content"), str | list):
             raise PromptError(f"a message must have `role` and `content`, not {shorten(message)}")
@@ -219,8 +221,9 @@ class Examples:
 
     def __post_init__(self) -> None:
         if self.num_examples < 0:
-            message = f"`num_examples` is {self.num_examples}, it must not be negative"
-            raise SpecError("E108", message)
+            raise SpecError(
+                "E108", f"`num_examples` is {self.num_examples}, it must not be negative"
+            )
 
 
 def pick_examples(setting: Examples, samples: Samples, examples: Samples) -> PickedExamples:
@@ -234,8 +237,11 @@ def pick_examples(setting: Examples, samples: Samples, examples: Samples) -> Pic
     by = setting.by
     for table in (samples, examples):
         if by is not None and by not in table.columns:
-            message = f"`examples.by` names `{by}`, which is not a column of both datasets"
-            raise refuse_column(message, by, table.columns)
+            raise refuse_column(
+                f"`examples.by` names `{by}`, which is not a column of both datasets",
+                by,
+                table.columns,
+            )
     columns = _list_common_columns(samples, examples)
     is_same_file = samples.file is not None and samples.file == examples.file
     ranked = _rank_examples(setting, examples)
@@ -334,8 +340,8 @@ class SingleTurnSolver(Solver):
 
     @cached_property
     def _compiled(self) -> Compiled:
-        templates: dict[str, Template] = {}
-        errors: list[tuple[str, SpecError]] = []
+        templates = {}
+        errors = []
         names = ("sample", "examples") if self.examples else ("sample",)
         sources = self.input_builder.list_sources()
         for field, (source, further_names) in sources.items():
@@ -355,8 +361,9 @@ class SingleTurnSolver(Solver):
         shown: PickedExamples = [[]] * len(samples)
         if self.examples is not None:
             if examples is None:
-                message = f"the examples of dataset `{self.examples.dataset}` were not handed in"
-                raise InternalError("E901", message)
+                raise InternalError(
+                    "E901", f"the examples of dataset `{self.examples.dataset}` were not handed in"
+                )
             shown = pick_examples(self.examples, samples, examples)
         example_file = examples.file if examples else None
         list_folders = cache(find_folders)
@@ -384,7 +391,7 @@ class SingleTurnSolver(Solver):
         """
         templates, errors = self._compiled
         if errors:
-            problems: RowErrors = []
+            problems = []
             if self.examples is None:
                 for template in templates.values():
                     problems += describe_row_errors(samples, template.values(samples))
@@ -400,7 +407,7 @@ class SingleTurnSolver(Solver):
         samples: Samples,
         *,
         model: Model | None,
-        known: Known | None,
+        facts: Known | None,
         examples: Samples | None,
         trials: range = ONE_TRIAL,
     ) -> Completions:
@@ -409,12 +416,13 @@ class SingleTurnSolver(Solver):
         A wrong row raises before any call.
         """
         if model is None:
-            message = f"`{self.type}` calls a model, and none is named"
-            raise SpecError("E108", message, hint="add `--model NAME`")
+            raise SpecError(
+                "E108", f"`{self.type}` calls a model, and none is named", hint="add `--model NAME`"
+            )
         prompts = self.build_prompts(samples, examples)
         raise_row_errors(samples, prompts)
         sound_prompts = cast("list[Prompt]", prompts)
-        return call_model(model, samples, sound_prompts, known, trials=trials)
+        return call_model(model, samples, sound_prompts, facts, trials=trials)
 
 
 # `choice_ranking_solver`: how likely a model finds each choice as the continuation of the prompt.
@@ -439,8 +447,9 @@ class ChoiceRankingSolver(Solver):
     def __post_init__(self) -> None:
         for field in self.input_builder.list_sources():
             if field.endswith(".image"):
-                message = f"`{self.type}` sends text alone, and a message has an image"
-                raise SpecError("E108", message)
+                raise SpecError(
+                    "E108", f"`{self.type}` sends text alone, and a message has an image"
+                )
 
     @cached_property
     def _prompts(self) -> SingleTurnSolver:
@@ -497,8 +506,8 @@ class ChoiceRankingSolver(Solver):
         prompts = self.build_prompts(samples, examples)
         texts = self.list_continuations(samples)
         raise_row_errors(samples, prompts, texts)
-        requests: list[Request] = []
-        continuations: list[list[str]] = []
+        requests = []
+        continuations = []
         for sample_id, prompt, ends in zip(samples.ids, prompts, texts, strict=True):
             messages = cast("Prompt", prompt)
             for trial in trials:
@@ -516,8 +525,10 @@ def _read_texts(value: object) -> list[str] | RowError:
         is_text = set(map(type, value)) == {str}
         if is_text and all(value):
             return list(value)
-    hint = "for letters write \"{{ [' A', ' B', ' C', ' D'] }}\""
-    return PromptError(f"`continuations` yields {value!r:.80}, not a list of texts", hint=hint)
+    return PromptError(
+        f"`continuations` yields {value!r:.80}, not a list of texts",
+        hint="for letters write \"{{ [' A', ' B', ' C', ' D'] }}\"",
+    )
 
 
 def require_echo(model: Model | None) -> RankingModel:

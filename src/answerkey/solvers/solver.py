@@ -105,7 +105,7 @@ class Solver(ABC):
         samples: Samples,
         *,
         model: Model | None,
-        known: Known | None,
+        facts: Known | None,
         examples: Samples | None,
         trials: range = ONE_TRIAL,
     ) -> Completions:
@@ -149,7 +149,7 @@ def describe_row_errors(samples: Samples, outcomes: Sequence[object]) -> RowErro
 
 def raise_row_errors(samples: Samples, *outcomes: Sequence[object]) -> None:
     """Raise the errors of rows, each text once and no more than an error shows."""
-    errors: list[DataError] = []
+    errors = []
     for outcome in outcomes:
         for _, error in describe_row_errors(samples, outcome):
             errors.append(error)
@@ -181,14 +181,14 @@ def call_model(
     model: Model,
     samples: Samples,
     prompts: Sequence[Prompt],
-    known: Known | None,
+    facts: Known | None,
     *,
     trials: range = ONE_TRIAL,
 ) -> Completions:
     """Return the model's completion for each prompt and trial, with the prompt in it."""
-    require_known(model, samples, known)
+    require_known(model, samples, facts)
     requests = []
-    for request in _list_requests(model, samples, prompts, known):
+    for request in _list_requests(model, samples, prompts, facts):
         for trial in trials:
             requests.append(replace(request, trial=trial))
     completions = []
@@ -246,9 +246,9 @@ def _find_last_text(prompt: Prompt) -> str:
     return ""
 
 
-def require_known(model: Model, samples: Samples, known: Known | None) -> None:
+def require_known(model: Model, samples: Samples, facts: Known | None) -> None:
     """Raise SpecError E301 when a model needs what neither the scorers nor the dataset tell."""
-    missing = missing_parts(model, known)
+    missing = missing_parts(model, facts)
     if missing:
         words = " and ".join(f"`{name}`" for name in sorted(missing))
         message = f"model `{model.name}` answers from the {words} of a scorer"
@@ -257,9 +257,12 @@ def require_known(model: Model, samples: Samples, known: Known | None) -> None:
     needs_options = OPTIONS_COLUMN in getattr(model, "needs", ())
     if not needs_options or not len(samples):
         return
-    if not any(read_options(samples, known)):
-        message = f"model `{model.name}` reads the option texts, and there are none"
-        raise SpecError("E301", message, hint=OPTIONS_HINT)
+    if not any(read_options(samples, facts)):
+        raise SpecError(
+            "E301",
+            f"model `{model.name}` reads the option texts, and there are none",
+            hint=OPTIONS_HINT,
+        )
 
 
 def read_options(samples: Samples, facts: Known | None) -> TextLists:
@@ -286,7 +289,7 @@ def _read_texts(cell: object) -> list[str] | None:
         cell = list(cell.values())
     if not isinstance(cell, list):
         return None
-    texts: list[str] = []
+    texts = []
     for entry in cell:
         text = entry
         if isinstance(entry, Mapping):
@@ -364,11 +367,11 @@ class PassThroughSolver(Solver):
     def solve(self, samples: Samples, *, trials: range = ONE_TRIAL, **_: object) -> Completions:
         """Return what the column says, in order; there is one trial of it."""
         if len(trials) > 1:
-            message = (
-                f"`{self.type}` reads one completion for each sample, not {len(trials)} trials"
+            raise SpecError(
+                "E119",
+                f"`{self.type}` reads one completion for each sample, not {len(trials)} trials",
+                hint="leave `trials` out, or ask a model with a `single_turn_solver`",
             )
-            hint = "leave `trials` out, or ask a model with a `single_turn_solver`"
-            raise SpecError("E119", message, hint=hint)
         require_column(samples, self.trace_column)
         completions = []
         for row in samples.rows():
@@ -394,5 +397,6 @@ def require_column(samples: Samples, name: str) -> None:
     where = None
     if len(samples):
         where = samples.place(0, name)
-    message = f"`trace_column` names `{name}`, which is not a column"
-    raise refuse_column(message, name, samples.columns, where)
+    raise refuse_column(
+        f"`trace_column` names `{name}`, which is not a column", name, samples.columns, where
+    )

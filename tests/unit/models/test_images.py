@@ -151,7 +151,7 @@ def test_each_api_is_sent_the_image_in_its_own_form(api: str, folder: Path) -> N
         assert isinstance(model, LiveModel)
         with model:
             said = solver.solve(
-                load(folder / "questions.jsonl"), model=model, known=None, examples=None
+                load(folder / "questions.jsonl"), model=model, facts=None, examples=None
             )
         body = server.asked.requests[-1].body
     assert body == expected

@@ -123,11 +123,11 @@ def test_a_call_that_concerns_one_run_alone_is_not_cached(tmp_path: Path) -> Non
     cache = CallCache("reuse", file=tmp_path / "cache.sqlite")
     call = make_call("a")
     with closing(cache), closing(CallStore(None)) as journal:
-        keep_calls(RunLedger(journal, cache, ""), [(replace(call, is_cached=False), SAID)])
+        keep_calls(RunLedger(journal, cache, ""), [(call._replace(is_cached=False), SAID)])
         assert cache.find([call]) == {}
         cache.add([(call, SAID)])
     with closing(cache), closing(CallStore(None)) as journal:
-        assert RunLedger(journal, cache, "").find([replace(call, is_cached=False)]) == {}
+        assert RunLedger(journal, cache, "").find([call._replace(is_cached=False)]) == {}
 
 
 def name_tokens(*counts: int) -> dict[str, int]:

@@ -20,7 +20,7 @@ def make_samples(cells: list[object], name: str = "trace", *, encoded: bool = Fa
 
 def solve(samples: Samples, column: str = "trace") -> Completions:
     """Return the completions of a column."""
-    return PassThroughSolver(column).solve(samples, model=None, known=None, examples=None)
+    return PassThroughSolver(column).solve(samples, model=None, facts=None, examples=None)
 
 
 def read(*cells: object) -> list[tuple[str | None, str]]:
@@ -120,7 +120,7 @@ def test_there_is_one_trial_of_what_was_said() -> None:
     samples = samples_from_frame(pl.DataFrame({"said": ["A"]}), pl.Series("sample_id", ["a"]))
     with pytest.raises(SpecError, match="not 3 trials") as caught:
         PassThroughSolver("said").solve(
-            samples, model=None, known=None, examples=None, trials=range(3)
+            samples, model=None, facts=None, examples=None, trials=range(3)
         )
     assert caught.value.code == "E119"
 

@@ -80,7 +80,7 @@ def solve(
     opened = open_model(model) if isinstance(model, str) else model
     return (
         make_solver(content)
-        .solve(samples, model=opened, known=known, examples=None, trials=trials)
+        .solve(samples, model=opened, facts=known, examples=None, trials=trials)
         .frame
     )
 
@@ -164,7 +164,7 @@ def test_solve_refuses_before_asking() -> None:
         solve(make_samples({"n": [1, 0]}), model, "{{ 1 // sample.n }}")
     assert model.asked == []
     with pytest.raises(SpecError, match="none is named"):
-        make_solver("x").solve(make_samples(QUESTIONS), model=None, known=None, examples=None)
+        make_solver("x").solve(make_samples(QUESTIONS), model=None, facts=None, examples=None)
 
 
 def test_completions_keep_prompt_and_order() -> None:

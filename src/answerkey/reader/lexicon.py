@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -273,12 +273,38 @@ LONGEST_TOKEN = 64
 _SHORTEST_FOLDED = 3
 
 
+#: The first character of the scripts that are not written with spaces, or with marks in words.
+_FIRST_UNSPACED = "\u0900"
+
+
 @dataclass(slots=True)
-class Branch:
-    """Words that may stand at a place of a phrase: their roles, and the branches after them."""
+class Lexicon:
+    """The roles of all words, and the phrases by their first two words.
+
+    A phrase stands there as the words after these two, and its roles. A word that is only part of
+    phrases has no role of its own.
+    """
 
     roles: dict[str, int] = field(default_factory=dict)
-    following: dict[str, Branch] = field(default_factory=dict)
+    phrases: dict[tuple[str, str], dict[tuple[str, ...], int]] = field(default_factory=dict)
+
+    def add(self, words: Sequence[str], roles: int) -> None:
+        """Add a word or a phrase; it keeps the roles that it has."""
+        if len(words) == 1:
+            self.roles[words[0]] = self.roles.get(words[0], 0) | roles
+            return
+        for word in words:
+            self.roles.setdefault(word, 0)
+        first, second, *tail = words
+        tails = self.phrases.setdefault((first, second), {})
+        tails[tuple(tail)] = tails.get(tuple(tail), 0) | roles
+
+    def find_roles(self, words: Sequence[str]) -> int:
+        """Return the roles of a word or a phrase; 0 for one that is not known."""
+        if len(words) == 1:
+            return self.roles.get(words[0], 0)
+        tails = self.phrases.get((words[0], words[1]), {})
+        return tails.get(tuple(words[2:]), 0)
 
 
 def normalize_word(token: str) -> str:
@@ -307,24 +333,21 @@ def fold_accents(word: str) -> str:
 
 
 @cache
-def load_lexicon() -> Branch:
+def load_lexicon() -> Lexicon:
     """Return all words and phrases of all languages."""
-    lexicon = Branch()
+    lexicon = Lexicon()
     for names, phrases in list_words():
         roles = 0
         for name in names:
             roles |= int(name) * 2 * ORDINAL if name.isdecimal() else ROLES[name]
         for phrase in phrases:
-            for words in _spell_phrase(phrase):
-                _add_phrase(lexicon, words, roles)
+            words = _split_phrase(phrase)
+            lexicon.add(words, roles)
+            if not phrase.isascii():
+                plain = list(map(fold_accents, words))
+                if plain != words:
+                    lexicon.add(plain, roles)
     return lexicon
-
-
-def _add_phrase(branch: Branch, words: list[str], roles: int) -> None:
-    for word in words[:-1]:
-        branch.roles.setdefault(word, 0)
-        branch = branch.following.setdefault(word, Branch())
-    branch.roles[words[-1]] = branch.roles.get(words[-1], 0) | roles
 
 
 def list_words() -> Iterator[tuple[list[str], list[str]]]:
@@ -334,23 +357,18 @@ def list_words() -> Iterator[tuple[list[str], list[str]]]:
     loader = globals()["__loader__"]
     for name in WORD_FILES:
         data: bytes = loader.get_data(os.path.join(folder, "words", f"{name}.txt"))  # noqa: PTH118
-        for line in data.decode().splitlines():
+        for line in unicodedata.normalize("NFKC", data.decode()).splitlines():
             if not line.startswith("#"):
                 roles, _, words = line.partition(": ")
-                yield roles.split(), words.partition(" | ")[0].split(", ")
+                words = normalize_word(words.partition(" | ")[0])
+                yield roles.split(), words.split(", ")
 
 
-def _spell_phrase(phrase: str) -> Iterator[list[str]]:
-    """Yield the words of a phrase, as written and without accents."""
+def _split_phrase(phrase: str) -> list[str]:
+    """Return the words of a phrase as `normalize_word` spells them."""
     if phrase.endswith("'"):
-        yield [phrase]
-        return
+        return [phrase]
     words = phrase.split()
-    if phrase.isascii() and "".join(words).isalpha():
-        yield words
-        return
-    words = list(map(normalize_word, split_tokens(phrase)))
-    yield words
-    plain = list(map(fold_accents, words))
-    if plain != words:
-        yield plain
+    if "".join(words).isalpha() and max(phrase) < _FIRST_UNSPACED:
+        return words
+    return split_tokens(phrase)

@@ -15,7 +15,6 @@ from answerkey.reader.lexicon import (
     OPERATORS,
     OPTION,
     WRAPPING,
-    Branch,
     load_lexicon,
     normalize_word,
     split_tokens,
@@ -306,12 +305,10 @@ def is_answer_name(name: str) -> bool:
 
 
 def _names_answer(name: str) -> bool:
-    branch: Branch | None = load_lexicon()
-    roles = 0
-    for word in (normalize_word(token) for token in split_tokens(name)):
-        if word in _ANSWER_NAMES or branch is None or word not in branch.roles:
-            return word in _ANSWER_NAMES
-        roles, branch = branch.roles[word], branch.following.get(word)
+    words = list(map(normalize_word, split_tokens(name)))
+    if not _ANSWER_NAMES.isdisjoint(words):
+        return True
+    roles = load_lexicon().find_roles(words) if words else 0
     return bool(roles & (ANSWER | OPTION)) and not roles & MAYBE
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import compress
+from itertools import compress, pairwise, repeat
 
 from answerkey.reader.characters import LINE_BREAKS, WHITE_SPACE, compose
 from answerkey.reader.lexicon import (
@@ -30,7 +31,6 @@ from answerkey.reader.lexicon import (
     ORDINAL,
     PIECE,
     STOPS,
-    Branch,
     fold_accents,
     load_lexicon,
     normalize_word,
@@ -135,14 +135,13 @@ def _is_article(word: str) -> bool:
     return bool(load_lexicon().roles.get(word, 0) & FILL)
 
 
-def _may_occur(option: str, vocabulary: set[str]) -> bool:
-    """Say whether every plain word of an option is in the vocabulary; articles may be left out."""
-    for word in option.lower().split():
-        if word in vocabulary or not word.isalpha() or not word.isascii():
-            continue
-        if not _is_article(word):
-            return False
-    return True
+@lru_cache(maxsize=4096)
+def _list_plain_words(option: str) -> frozenset[str]:
+    """Return the plain words of an option; articles may be left out."""
+    words = option.lower().split()
+    return frozenset(
+        word for word in words if word.isalpha() and word.isascii() and not _is_article(word)
+    )
 
 
 def spell_options(options: Sequence[str], labels: Labels) -> list[_Spelling]:
@@ -153,11 +152,12 @@ def spell_options(options: Sequence[str], labels: Labels) -> list[_Spelling]:
     owners: dict[tuple[str, ...], str] = {}
     short: dict[tuple[str, ...], str] = {}
     for text, choice in zip(options, labels.choices, strict=False):
-        words = _spell_option(text, choice, labels)
+        words = _spell_option(text, choice, labels) if text else ()
+        if not words:
+            continue
         owners[words] = "" if words in owners else choice
         if len(words) > 1 and _is_article(words[0]):
             short[words[1:]] = choice
-    owners.pop((), None)
     return list((short | owners).items())
 
 
@@ -225,10 +225,10 @@ def _list_possible(units: Units) -> list[str]:
     if not units.choices.is_plain:
         return list(units.option_texts)
     vocabulary = units.known.union(units.choices.by_key)
-    possible = []
-    for option in units.option_texts:
-        possible.append(option if _may_occur(option, vocabulary) else "")
-    return possible
+    return [
+        option if vocabulary.issuperset(_list_plain_words(option)) else ""
+        for option in units.option_texts
+    ]
 
 
 def _list_first(units: Units, first: str) -> Iterator[int]:
@@ -291,45 +291,20 @@ def _is_inside_number(units: Units, at: int) -> bool:
     return at == 1 or bool(units.gaps[at - 1]) or not units.raw[at - 2][:1].isalnum()
 
 
-# What a token is: its roles, the words that may follow it in a phrase, and the choice that it
-# names.
-
-_Entry = tuple[int, Branch | None, str | None]
-#: What a token is that is nothing of these: a line break, the text of an option.
-_NO_ENTRY: _Entry = (0, None, None)
-
-
-@lru_cache(maxsize=64)
-def _list_entries(labels: Labels | None = None) -> dict[str, _Entry]:
-    """Return all words that play a role, begin a phrase, or name one of the choices."""
-    if labels is not None:
-        entries = dict(_list_entries())
-        for key, choice in labels.by_key.items():
-            if labels.is_plain:
-                entries[key] = (*entries.get(key, _NO_ENTRY)[:2], choice)
-        return entries
-    lexicon = load_lexicon()
-    entries = {BREAK: _NO_ENTRY}
-    for word, roles in lexicon.roles.items():
-        entries[word] = roles, lexicon.following.get(word), None
-    return entries
+# Tokens that are not plain ASCII: their words, how the lexicon spells them, and their choices.
 
 
 @lru_cache(maxsize=16_384)
-def _find_entry(labels: Labels, token: str) -> tuple[str, _Entry | None]:
-    """Return the word of a token that is not plain ASCII, and what it is.
+def _read_token(labels: Labels, token: str) -> tuple[str, str, str | None]:
+    """Return the word of a token, its spelling in the lexicon, and the choice that it names.
 
     It may lack accents, or be a label in other type.
     """
     if token[0] in LINE_BREAKS:
-        return BREAK, _NO_ENTRY
+        return BREAK, BREAK, None
     word = normalize_word(token)
-    entries = _list_entries()
-    entry = entries.get(word) or entries.get(fold_accents(word))
-    choice = _find_choice(labels, token, word)
-    if choice is not None:
-        entry = (*(entry or _NO_ENTRY)[:2], choice)
-    return word, entry
+    spelling = word if word in load_lexicon().roles else fold_accents(word)
+    return word, spelling, _find_choice(labels, token, word)
 
 
 def _find_choice(labels: Labels, token: str, word: str) -> str | None:
@@ -345,8 +320,9 @@ def _find_choice(labels: Labels, token: str, word: str) -> str | None:
 
 # A text in units.
 
-#: A letter that an apostrophe follows: a token such as `B'dir` may be a label with its ending.
-_LETTER_APOSTROPHE = re.compile("'(?<=(?<![A-Za-z])[A-Za-z]')")
+#: Line breaks but for the usual one, and a letter that an apostrophe follows: a token such as
+#: `B'dir` may be a label with its ending.
+_ODD = re.compile("[\r\x0b\x0c\x1c-\x1e]|'(?<=(?<![A-Za-z])[A-Za-z]')")
 #: What may stand between a label and its own option's text.
 _BEFORE_TEXT = (LABEL_MARKS | CLOSE | OPEN | DASHES | EQUALS) - {","}
 #: How many brackets and marks of emphasis may stand around a label: the work at one place is
@@ -378,11 +354,11 @@ class Units:
     known: set[str]
     gaps: list[str]
     option_texts: tuple[str, ...]
-    places: list[int]
     words: list[str]
-    roles: list[int]
     labels: list[str | None]
-    size: int
+    roles: list[int] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
+    size: int = 0
     options: dict[int, str] = field(default_factory=dict)
     text_ends: dict[int, int] = field(default_factory=dict)
     marked: list[int] = field(default_factory=list)
@@ -426,35 +402,31 @@ def split_units(text: str, labels: Labels, options: Sequence[str] | None = None)
     """Return the text in units; option texts come first, then the longest phrase wins."""
     pieces: list[str] = PIECE.split(text.rstrip(WHITE_SPACE))
     tokens = pieces[2::3]
-    size = len(tokens)
     raw = list(map(str.lower, tokens))
-    entries = list(map(_list_entries(labels).get, raw))
+    spellings = raw.copy()
+    choices: list[str | None] = [None] * len(raw)
     for at in _list_odd(text, tokens, labels):
-        find = _find_entry if len(tokens[at]) <= LONGEST_TOKEN else _find_entry.__wrapped__
-        raw[at], entries[at] = find(labels, tokens[at])
+        read = _read_token if len(tokens[at]) <= LONGEST_TOKEN else _read_token.__wrapped__
+        raw[at], spellings[at], choices[at] = read(labels, tokens[at])
+    known = set(raw)
+    if labels.is_plain:
+        for word in known.intersection(labels.by_key):
+            for at in list_places(raw, word):
+                choices[at] = labels.by_key[word]
     units = Units(
         text,
         labels,
         pieces,
         raw,
-        known=set(raw),
+        known=known,
         gaps=pieces[1::3],
         option_texts=tuple(options or ()),
-        places=list(range(size + 1)),
         words=raw.copy(),
-        roles=[0] * size,
-        labels=[None] * size,
-        size=size,
+        labels=choices,
     )
-    spans = _find_texts(units) if options else []
-    _join_tokens(units, entries, spans)
-    units.size = len(units.words)
-    units.words += [BREAK] * MARGIN
-    units.roles += [0] * MARGIN
-    units.labels += [None] * MARGIN
-    units.gaps += [""] * MARGIN
-    units.places += [size] * MARGIN
-    if spans:
+    texts = _find_texts(units) if options else []
+    _join_tokens(units, spellings, texts)
+    if texts:
         _attach_texts(units)
     return units
 
@@ -463,8 +435,7 @@ def _list_odd(text: str, tokens: list[str], labels: Labels) -> Iterable[int]:
     """Return the tokens that are not simply words in ASCII; all if the choices differ by case."""
     if not labels.is_plain:
         return range(len(tokens))
-    has_plain_breaks = "\r" not in text and len(text.splitlines()) <= text.count(BREAK) + 1
-    if text.isascii() and has_plain_breaks and not _LETTER_APOSTROPHE.search(text):
+    if text.isascii() and _ODD.search(text) is None:
         return ()
     odd = []
     for at, token in enumerate(tokens):
@@ -473,59 +444,63 @@ def _list_odd(text: str, tokens: list[str], labels: Labels) -> Iterable[int]:
     return odd
 
 
-def _join_tokens(units: Units, entries: list[_Entry | None], spans: Sequence[_Span]) -> None:
-    """Note what the tokens are, and make one unit of each phrase and each option's text."""
-    raw = [*units.raw, ""]  # no phrase goes on beyond the end
-    texts = _mask_texts(raw, entries, spans)
-    is_kept = [True] * units.size
-    done = shift = 0
-    for at in compress(range(units.size), entries):
-        if at < done:
-            continue
-        role, branch, label = entries[at] or _NO_ENTRY
-        if at in texts:
-            done, units.options[at - shift] = texts[at]
-        end, phrase_role = _find_phrase(raw, at + 1, branch)
-        if phrase_role and not _ends_with_label(units, entries, end):
-            done = end
-            role, label = _read_phrase(phrase_role, units.choices)
-            units.options.pop(at - shift, None)
-        units.roles[at] = role
-        units.labels[at] = label
-        if label is not None:
-            units.named.append(at - shift)
-        if label is not None or role & MARKED:
-            units.marked.append(at - shift)
-        if done > at + 1:
-            units.words[at] = ""
-            is_kept[at + 1 : done] = [False] * (done - at - 1)
-            shift += done - at - 1
-    if shift:
+def _join_tokens(units: Units, spellings: list[str], texts: Sequence[_Span]) -> None:
+    """Make one unit of each option's text, whose words mean nothing, and of each phrase."""
+    size = len(spellings)
+    joined = []
+    for begin, end, _ in texts:
+        if end > begin + 1:
+            spellings[begin:end] = [""] * (end - begin)
+            joined.append((begin, end, 0))
+    units.roles = list(map(load_lexicon().roles.get, spellings, repeat(0)))
+    phrases = _find_phrases(units, spellings)
+    is_kept = [True] * size
+    for begin, end, roles in sorted(joined + phrases):
+        is_kept[begin + 1 : end] = [False] * (end - begin - 1)
+        units.words[begin] = ""
+        units.roles[begin], units.labels[begin] = _read_phrase(roles, units.choices)
+    units.places = list(compress(range(size), is_kept))
+    if len(units.places) < size:
         units.words = list(compress(units.words, is_kept))
         units.roles = list(compress(units.roles, is_kept))
         units.labels = list(compress(units.labels, is_kept))
         units.gaps = list(compress(units.gaps, is_kept))
-        units.places = [*compress(units.places, is_kept), units.size]
+    phrase_begins = {begin for begin, _, _ in phrases}
+    for begin, _, choice in texts:
+        if is_kept[begin] and begin not in phrase_begins:
+            units.options[bisect_left(units.places, begin)] = choice
+    units.size = len(units.words)
+    units.words += [BREAK] * MARGIN
+    units.roles += [0] * MARGIN
+    units.labels += [None] * MARGIN
+    units.gaps += [""] * MARGIN
+    units.places += [size] * (MARGIN + 1)
+    units.named = [at for at, label in enumerate(units.labels) if label is not None]
+    marked = compress(range(units.size), map(MARKED.__and__, units.roles))
+    units.marked = sorted({*marked, *units.named})
 
 
-def _mask_texts(
-    raw: list[str], entries: list[_Entry | None], spans: Sequence[_Span]
-) -> dict[int, tuple[int, str]]:
-    """Return where option texts end and their choices, by their begin; their words mean nothing."""
-    texts = {}
-    for begin, end, choice in spans:
-        texts[begin] = end, choice
-        if end > begin + 1:
-            raw[begin:end] = [""] * (end - begin)
-            entries[begin:end] = [None] * (end - begin)
-        entries[begin] = entries[begin] or _NO_ENTRY
-    return texts
+def _find_phrases(units: Units, spellings: list[str]) -> list[tuple[int, int, int]]:
+    """Return where phrases begin and end, and their roles; the longest wins, and none overlap.
 
-
-def _ends_with_label(units: Units, entries: list[_Entry | None], end: int) -> bool:
-    """Say whether a phrase ends with a capital label: `é A` is no phrase with an article."""
-    label = (entries[end - 1] or _NO_ENTRY)[2]
-    return label is not None and units.pieces[3 * end - 1].isupper()
+    A phrase does not end with a capital label: `é A` is none with an article.
+    """
+    pairs = list(map(load_lexicon().phrases.get, pairwise(spellings)))
+    phrases: list[tuple[int, int, int]] = []
+    done = 0
+    for begin in compress(range(len(pairs)), pairs):
+        if begin < done:
+            continue
+        longest = 0
+        for tail, roles in (pairs[begin] or {}).items():
+            end = begin + 2 + len(tail)
+            if end > longest and tuple(spellings[begin + 2 : end]) == tail:
+                longest, longest_roles = end, roles
+        is_label = longest and units.labels[longest - 1] and units.pieces[3 * longest - 1].isupper()
+        if longest and not is_label:
+            phrases.append((begin, longest, longest_roles))
+            done = longest
+    return phrases
 
 
 def _read_phrase(roles: int, labels: Labels) -> tuple[int, str | None]:
@@ -536,18 +511,6 @@ def _read_phrase(roles: int, labels: Labels) -> tuple[int, str | None]:
     if place > len(labels.choices):
         return 0, None
     return 0, labels.choices[place - 1]
-
-
-def _find_phrase(raw: list[str], further: int, branch: Branch | None) -> tuple[int, int]:
-    """Return where the longest phrase ends and its roles, from its second word on; else zeros."""
-    longest = 0, 0
-    while branch is not None and further < len(raw):
-        word = raw[further]
-        further += 1
-        if roles := branch.roles.get(word):
-            longest = further, roles
-        branch = branch.following.get(word)
-    return longest
 
 
 def _attach_texts(units: Units) -> None:

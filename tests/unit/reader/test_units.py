@@ -83,10 +83,11 @@ def test_every_language_has_a_word_for_the_answer(language: str) -> None:
     assert load_lexicon().roles[normalize_word(LANGUAGES[language])] & ANSWER
 
 
-def test_phrases_hang_below_their_first_word() -> None:
-    """A phrase is found word by word, also where words are single characters."""
-    assert load_lexicon().following["答"].roles["案"] == ANSWER | BARE
-    assert load_lexicon().following["on"].following["second"].roles["thought"] & FIX
+def test_phrases_are_found_by_their_words() -> None:
+    """A phrase has roles of its own, also where words are single characters."""
+    assert load_lexicon().find_roles(["答", "案"]) == ANSWER | BARE
+    assert load_lexicon().find_roles(["on", "second", "thought"]) & FIX
+    assert load_lexicon().find_roles(["on", "second", "answer"]) == 0
     assert load_lexicon().roles["isn't"] & BE & ~NOT == BE
 
 
@@ -161,8 +162,8 @@ def test_lexicon_is_built_from_the_files() -> None:
     lexicon = load_lexicon.__wrapped__()
     assert lexicon.roles["l'"] == FILL
     assert lexicon.roles["réponse"] == lexicon.roles["reponse"]
-    assert lexicon.following["go"].roles["with"] == PICK
-    assert lexicon.following["答"].roles["案"] == ANSWER | BARE
+    assert lexicon.find_roles(["go", "with"]) == PICK
+    assert lexicon.find_roles(["答", "案"]) == ANSWER | BARE
 
 
 @pytest.mark.parametrize(
@@ -273,9 +274,9 @@ def test_endings_belong_to_labels() -> None:
 
 
 def test_labels_have_eight_characters_at_most() -> None:
-    """Longer words beyond ASCII are no labels."""
-    assert list_labels("réponses", "réponses", "x") == ["réponses"]
-    assert list_labels("réponsesx", "réponsesx", "x") == [None]
+    """Longer words are none where only their case, or their type, tells two labels apart."""
+    assert list_labels("réponses", "réponses", "Réponses") == ["réponses"]
+    assert list_labels("réponsesx", "réponsesx", "Réponsesx") == [None]
 
 
 def test_words_of_any_language_have_roles() -> None:

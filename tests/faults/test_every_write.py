@@ -166,7 +166,9 @@ def finish(process: FaultyProcess, place: Place, cache: str) -> None:
     done = call(process, place, "resume", place.run, cache=cache)
     if done.code and not has_begun:
         done = call(process, place, *place.words, cache=cache)
-        if "is there already and not empty" in done.err:  # what had been begun could not be removed
+        if (
+            "already exists and is not empty" in done.err
+        ):  # what had been begun could not be removed
             words = ("run", place.folder, "--out", place.disk / "again")
             done = call(process, place, *words, cache=cache)
             (place.disk / "again").rename(place.run.with_name("whole"))

@@ -331,8 +331,8 @@ def select_rows(
     sentence = (
         f"This file holds {len(positions):,} of {count:,} {noun}: some that are INVALID, wrong,"
         " without a score, or read differently by rules or in other runs, and others drawn at"
-        " random. Every number of the overview is of all; the table, its counts and the search are"
-        " of these alone."
+        " random. The overview counts all of them; the table, its counts and the search cover"
+        " only these rows."
     )
     return RowSelection(table, positions, sentence)
 

@@ -261,7 +261,7 @@ def _list_notices(view: RunView, audits: Mapping[str, Audited]) -> Iterator[str]
         if task.reused:
             yield f"`{task.key}`: {task.reused}"
         if task.task.repetitions:
-            yield f"`{task.key}` was run several times: what is shown is the first run"
+            yield f"`{task.key}` was run several times: the first run is shown"
 
 
 def _shorten_notice(notice: str) -> str:
@@ -313,7 +313,7 @@ def _say_drawn(audit: TaskAudit) -> str | None:
     if audit.drawn_from is None:
         return None
     extent = f"{audit.n:,} of {audit.drawn_from:,} completions"
-    return f"read again are {extent}, drawn at random; `answerkey audit` reads all"
+    return f"{extent}, drawn at random, were read again; `answerkey audit` reads all"
 
 
 def count_readings(task: TaskRun) -> Audited:

@@ -128,7 +128,7 @@ class SampleSource:
                 texts = "its texts"
                 self.recorded = KeptCompletions(task_run.stored_completions, self.num_trials)
             gone = "The dataset of this run is gone or has changed since"
-            self.missing = f"{gone}, so that {texts} are not shown."
+            self.missing = f"{gone}, so {texts} are not shown."
 
     def _open(self, opened: Reopened) -> None:
         self.opened = opened

@@ -134,9 +134,9 @@ def _draw_head(view: RunView, layout: Layout) -> Lines:
         return lines
     if view.stopped:
         lines += draw_text(view.stopped, layout.width, "warn", indent="")
-    when = "to go on: "
+    when = "to continue: "
     if view.status == "running":
-        when = "to go on, unless it is still at work: "
+        when = "to continue, unless it is still running: "
     command = f"answerkey resume {shlex.quote(str(view.path))}"
     lines.append(line(Span(when, "dim"), command))
     return lines
@@ -608,7 +608,7 @@ def _draw_call_reasons(title: str, reasons: Sequence[ReasonView], layout: Layout
     for reason in reasons[:MAX_REASONS]:
         text = shorten(reason.example.get("error", ""), layout.width)
         rows.append((*reason.cells, text))
-    return layout.table((title, "count", "example", "what was said"), rows, "<><~")
+    return layout.table((title, "count", "example", "message"), rows, "<><~")
 
 
 def format_cost(cost: float) -> str:
@@ -728,14 +728,14 @@ def _say_progress(progress: CallProgress) -> Iterator[str]:
         if progress.pace:
             yield f"{progress.pace:.1f} requests/s"
         else:
-            yield f"waits because {progress.problem}" if progress.problem else "waiting"
+            yield f"waiting: {progress.problem}" if progress.problem else "waiting"
         if progress.pace and progress.seconds_left is not None:
             yield f"{format_duration(progress.seconds_left)} left"
     yield f"failed {progress.failed}"
     yield f"retried {progress.retried}"
     yield f"tokens {progress.prompt_tokens:,} + {progress.completion_tokens:,}"
     if progress.remembered:
-        yield f"known before {progress.remembered}"
+        yield f"already answered {progress.remembered}"
 
 
 def format_duration(seconds: float) -> str:

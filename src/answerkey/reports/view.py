@@ -394,7 +394,7 @@ def _find_advice(task: TaskRun) -> str | None:
     if not unscored or _lacks_calls(task):
         return None
     return (
-        "Mend the scorer and use `answerkey rescore` with the changed task file, or allow as many"
+        "Fix the scorer and use `answerkey rescore` with the changed task file, or allow that many"
         f" samples without a score with `--allow-failed {unscored}`."
     )
 

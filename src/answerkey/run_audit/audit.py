@@ -75,13 +75,13 @@ def audit(
     task_runs = list(loaded.tasks.values()) if task is None else [find_task(loaded, task)]
     notices: list[Notice] = []
     if loaded.status != "complete":
-        what = "what is said of the completions that are there is not said of all"
+        what = "the findings hold only for the completions that are there"
         notices.append(Notice(f"the run is {loaded.status}: {what}"))
     if not task_runs:
         notices.append(Notice("no task of this run is finished"))
     for task_run in task_runs:
         if task_run.repetitions:
-            what = f"of the repetitions of `{task_run.key}` the first is looked at"
+            what = f"`{task_run.key}` was run several times: only the first run is audited"
             notices.append(Notice(what))
     reopened = [opened or reopen(loaded, task_run.key) for task_run in task_runs]
     tasks = tuple(_audit_task(task, most, progress) for task in reopened)

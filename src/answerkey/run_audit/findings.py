@@ -358,7 +358,7 @@ def _find_chance(audit: TaskAudit) -> Iterator[Finding]:
         step = "see below what the completions state"
     elif high < chance:
         shifted = "are the letters shifted against the key?"
-        meaning = f"a model that knew nothing would do better; {shifted}"
+        meaning = f"guessing would do better; {shifted}"
         step = "check the truths with `answerkey audit-dataset`, samples with `answerkey explain`"
     else:
         meaning = "guessing would do as well."

@@ -199,7 +199,7 @@ def say_doubted(task: TaskRun, digits: int | None = None) -> list[str]:
     without = format_percent(whole.correct / whole.n, digits)
     accepted = format_percent((whole.correct + doubted["correct"]) / whole.n, digits)
     count = f"{doubted['count']:,} of {format_count(whole.n, 'completion')}"
-    sentence = f"Doubted replies, which name a choice and speak against it: {count}."
+    sentence = f"Doubted replies, which name a choice and then speak against it: {count}."
     return [f"{sentence} Accuracy is {without} without them and {accepted} if they were accepted."]
 
 

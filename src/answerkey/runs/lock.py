@@ -162,7 +162,7 @@ class ObjectLock(RunLock):
         """Raise E506 when another process has taken the run over."""
         if self._is_lost:
             message = f"`{self._folder}` was taken over by another process"
-            hint = "this process was not heard of for too long; let the other one finish"
+            hint = "this process was silent for too long; let the other one finish"
             raise RunError("E506", message, where=Place(file=self._url), hint=hint)
 
     def close(self) -> None:
@@ -213,10 +213,11 @@ class ObjectLock(RunLock):
         host = holder.get("host")
         age = int(_find_age(holder))
         message = (
-            f"`{self._folder}` is in use by process {process} on `{host}`, heard of {age} s ago"
+            f"`{self._folder}` is in use by process {process} on `{host}`, last heard from "
+            f"{age} s ago"
         )
         hint = (
-            f"wait until it is done; {GONE:.0f} s after it was last heard of, the run can "
+            f"wait until it is done; {GONE:.0f} s after it was last heard from, the run can "
             "be resumed"
         )
         return RunError("E506", message, where=Place(file=self._url), hint=hint)

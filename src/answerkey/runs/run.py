@@ -610,7 +610,7 @@ def require_listed(
 def require_file(store: RunStore, files: Mapping[str, FolderFile], name: str) -> FolderFile:
     """Return a file; E503 when it is not there."""
     if name not in files:
-        hint = "copy the run folder again from where it is whole, or run again"
+        hint = "copy the run folder again from an intact copy, or run again"
         raise RunError("E503", f"`{store.show(name)}` is missing", hint=hint)
     return files[name]
 

@@ -107,7 +107,7 @@ def find_place(name: str | Path | StoredFolder) -> RunPlace:
         return StoredFolder(name)
     if "://" in name:
         hint = f"name a folder, or an address of a store: {listing(STORES)}"
-        raise SpecError("E108", f"`{name}` is on no storage that is known", hint=hint)
+        raise SpecError("E108", f"`{name}` names no known storage", hint=hint)
     return Path(name)
 
 
@@ -345,7 +345,7 @@ class RunStore(ABC):
             map(_FIRST_FILE.fullmatch, self.list_files("tasks"))
         )
         if names and not is_started:
-            message = f"`{self.place}` is there already and not empty"
+            message = f"`{self.place}` already exists and is not empty"
             raise RunError("E502", message, hint="choose a new folder with `--out`")
 
     def lock(self) -> RunLock:
@@ -572,5 +572,5 @@ def require_digest(name: str, digest: str, listed: str | None) -> None:
 
 def refuse_changed(name: str, why: str) -> RunError:
     """Return E503 for a file that is not as the run left it."""
-    hint = "copy the run folder again from where it is whole, or run again"
+    hint = "copy the run folder again from an intact copy, or run again"
     return RunError("E503", f"`{name}` has changed since the run ended: {why}", hint=hint)

@@ -50,7 +50,7 @@ def test_a_run_records_what_it_asked(call: Call, server: BatchServer, words: lis
     shown = call("show", "here").out
     assert "  calls    120 = 120 sent + 0 from the cache; 0 failed, " in shown
     assert "  latency  p50 " in shown
-    assert "  Retried because  count  example  what was said\n  HTTP 500" in shown
+    assert "  Retried because  count  example  message\n  HTTP 500" in shown
 
 
 def calls_model(folder: str) -> str:
@@ -135,7 +135,7 @@ def test_max_calls_stops_before_it_is_passed(
     assert stopped.err.endswith("to go on where it stopped: answerkey resume half\n")
     assert server.asked.total == 30
     shown = call("show", "half")
-    assert "stopped at the limit of 30 calls\nto go on: answerkey resume half\n" in shown.out
+    assert "stopped at the limit of 30 calls\nto continue: answerkey resume half\n" in shown.out
     assert "%" not in shown.out
     again = call("resume", "half", "--max-calls", "50", "--json")
     assert (again.code, server.asked.total) == (3, 50)
@@ -259,9 +259,9 @@ def test_calls_that_failed_for_good_leave_the_run_incomplete(
     server.change({f"question {number}?": "A" for number in range(100)})
     done = call("run", *words, "--out", "half")
     assert done.code == 3
-    assert "to go on: answerkey resume half\n" in done.out
+    assert "to continue: answerkey resume half\n" in done.out
     assert "INCOMPLETE: 20 of 120 samples got no completion" in done.out
-    assert "  Failed because  count  example  what was said\n  HTTP 400           20  " in done.out
+    assert "  Failed because  count  example  message\n  HTTP 400           20  " in done.out
     assert "%" not in done.out
     server.change("A")
     assert call("resume", "half").code == 0

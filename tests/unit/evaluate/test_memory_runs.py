@@ -131,7 +131,7 @@ def test_a_saved_run_can_be_saved_again_and_a_changed_one_not(tmp_path: Path) ->
     copied = first.save(tmp_path / "copy")
     assert copied.manifest == ak.load_run(tmp_path / "first").manifest
     assert copied.to_frame().drop("run").equals(first.to_frame().drop("run"))
-    with pytest.raises(ak.RunError, match=r"E502.*is there already and not empty"):
+    with pytest.raises(ak.RunError, match=r"E502.*already exists and is not empty"):
         first.save(tmp_path / "copy")
     part = tmp_path / "first" / "tasks" / "quiz" / "samples" / "part-00000.parquet"
     content = part.read_bytes()

@@ -247,7 +247,7 @@ def test_a_large_run_is_read_in_part(done: Run, monkeypatch: pytest.MonkeyPatch)
     _, task = describe(done)
     assert task["audited"] == 3
     assert task["audit_note"] == (
-        "read again are 3 of 4 completions, drawn at random; `answerkey audit` reads all"
+        "3 of 4 completions, drawn at random, were read again; `answerkey audit` reads all"
     )
     assert task["plots"]["letters"]["counts"] == [[1, 0, 0], [1, 1, 1]]
     assert task["plots"]["invalid"][0]["stated"] is None

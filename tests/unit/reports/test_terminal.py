@@ -102,10 +102,10 @@ CALLED = """
   cost     about 0.01 USD
   latency  p50 0.40 s, p95 1.25 s
 
-  Failed because  count  example  what was said
+  Failed because  count  example  message
   HTTP 400            2  s1       HTTP 400: \\x1b[2J
 
-  Retried because  count  example  what was said
+  Retried because  count  example  message
   timeout              7  s9       timeout: long long"""
 
 
@@ -288,7 +288,7 @@ BATCH = replace(
     START, pace=0.0, batches=(BatchSeen("batch_1", "in_progress", 3, 10, is_over=False),)
 )
 HALF_SAID = (
-    "41.7 requests/s, 0:14 left, failed 3, retried 14, tokens 61,234 + 980, known before 100"
+    "41.7 requests/s, 0:14 left, failed 3, retried 14, tokens 61,234 + 980, already answered 100"
 )
 
 

@@ -24,7 +24,7 @@ from answerkey.errors import AnswerkeyError
 from answerkey.templates import rendering
 
 #: Computing time of a template in its worker; the long series has the whole second of every run.
-CPU_SECONDS = 1.0 if os.environ.get("ANSWERKEY_LONG") else 0.25
+CPU_SECONDS = 1.0 if os.environ.get("ANSWERKEY_LONG") else 0.1
 #: What our own worker for templates is started with.
 OWN_WORKER = "answerkey.templates.rendering"
 STARTING = {

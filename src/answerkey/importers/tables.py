@@ -28,7 +28,7 @@ from answerkey.importers.logs import (
     iterate_files,
 )
 from answerkey.models import responses
-from answerkey.models.batch_lines import ANTHROPIC_LINES, OPENAI_LINES, dig, read_line
+from answerkey.models.batch_lines import dig, read_line
 from answerkey.types import Completion, CompletionStatus
 
 # ── plain tables
@@ -186,7 +186,7 @@ class OpenAiBatchReader(LogReader):
     kind = "openai-batch"
     title = "OpenAI batch output"
     row_keys: ClassVar[tuple[set[str], ...]] = ({"custom_id", "response"}, {"custom_id", "error"})
-    line_form: ClassVar = OPENAI_LINES
+    model_path: ClassVar = "response.body.model"
 
     def read(self, log: Log) -> Iterator[Record]:
         """Yield the questions of the dataset, whose ids are the `custom_id`s, then the answers."""
@@ -202,10 +202,10 @@ class OpenAiBatchReader(LogReader):
 
     def _read_row(self, log: Log, row: Json) -> list[Record]:
         name = row.require("line", "custom_id")
-        model = dig(row.value, f"{self.line_form.body}.model")
+        model = dig(row.value, self.model_path)
         log.description.model = log.description.model or ask.write_cell(model)
         read = partial(responses.read_body, take=self.take)
-        return [Record(name, None, read_line(row.value, self.line_form, read))]
+        return [Record(name, None, read_line(row.value, read))]
 
     def take(self, body: responses.Fields) -> Completion:
         """Return what a body says: a chat completion, a text completion, or a response."""
@@ -248,7 +248,7 @@ class AnthropicBatchReader(OpenAiBatchReader):
     kind = "anthropic-batch"
     title = "Anthropic batch output"
     row_keys = ({"custom_id", "result"},)
-    line_form = ANTHROPIC_LINES
+    model_path = "result.message.model"
 
     def take(self, body: responses.Fields) -> Completion:
         """Return what a message says."""

@@ -22,8 +22,6 @@ from urllib.parse import quote, urlsplit
 
 from answerkey.errors import AnswerkeyError, SolverError, hide_secrets
 from answerkey.models.batch_lines import (
-    ANTHROPIC_LINES,
-    OPENAI_LINES,
     SILENCE,
     dig,
     read_line,
@@ -54,6 +52,7 @@ from answerkey.models.responses import (
     find_complaint,
     get_field,
     list_entries,
+    parse_json,
     read_body,
     read_count,
     shorten,
@@ -147,7 +146,6 @@ class BatchApi:
     status_name = "status"
     done_names: tuple[str, ...] = ("completed", "failed")
     total_names: tuple[str, ...] = ("total",)
-    line_form = OPENAI_LINES
 
     def __init__(self, client: ModelClient, limits: BatchLimits) -> None:
         self._client = client
@@ -377,7 +375,6 @@ class AnthropicBatches(BatchApi):
     status_name = "processing_status"
     done_names = ("succeeded", "errored", "canceled", "expired")
     total_names = (*done_names, "processing")
-    line_form = ANTHROPIC_LINES
 
     @staticmethod
     def write_line(key: str, body: object) -> Body:
@@ -468,15 +465,11 @@ def read_lines(content: bytes, connection: Connection) -> Iterator[tuple[str, Co
 
     Never raises. A line that cannot be read names no call.
     """
-    form = find_batch_api(connection).line_form
     for line in content.split(b"\n"):
-        try:
-            entry = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
+        entry = parse_json(line)
         key = get_field(entry, "custom_id")
         if isinstance(key, str):
-            yield key, read_line(entry, form, connection.read)
+            yield key, read_line(entry, connection.read)
 
 
 # Making the calls.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from answerkey.errors import hide_secrets
@@ -20,19 +19,6 @@ SILENCE = {
 _OK = 200
 
 
-@dataclass(frozen=True)
-class LineForm:
-    """Where a line has the answer with its status, or the error: names with dots between them."""
-
-    body: str = "response.body"
-    status: str = "response.status_code"
-    error: str = "error"
-
-
-OPENAI_LINES = LineForm()
-ANTHROPIC_LINES = LineForm(body="result.message", error="result.error")
-
-
 def dig(value: Any, path: str) -> Any:  # noqa: ANN401 - JSON
     """Return what is at a path of an object; None where there is nothing."""
     for name in path.split("."):
@@ -40,14 +26,15 @@ def dig(value: Any, path: str) -> Any:  # noqa: ANN401 - JSON
     return value
 
 
-def read_line(
-    line: object,
-    form: LineForm,
-    read: Callable[[int, bytes], Completion],
-) -> Completion:
-    """Return what a line says; `read` takes the status and the body of an answer."""
-    body = dig(line, form.body)
-    error = dig(line, form.error)
+def read_line(line: object, read: Callable[[int, bytes], Completion]) -> Completion:
+    """Return what a line says; `read` takes the status and the body of an answer.
+
+    OpenAI has both in `response`; Anthropic has the body, or the error, in `result`.
+    """
+    body = dig(line, "response.body")
+    if body is None:
+        body = dig(line, "result.message")
+    error = get_field(line, "error") or dig(line, "result.error")
     kind = dig(line, "result.type")
     if kind and body is None:
         error = {"code": kind, "message": find_complaint(error) or SILENCE.get(str(kind))}
@@ -64,7 +51,7 @@ def read_line(
             body = json.dumps(body)
     except RecursionError:
         return fail("the answer is nested too deeply to be read")
-    status = dig(line, form.status)
+    status = dig(line, "response.status_code")
     if not isinstance(status, int):
         status = _OK
     return read(status, body.encode(errors="replace"))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import io
-import json
 import logging
 import os
 import re
@@ -26,7 +25,7 @@ from answerkey._version import __version__
 from answerkey.models.calls import Limits
 from answerkey.models.providers import Connection
 from answerkey.models.proxy import find_proxy_for_key, open_tls_context
-from answerkey.models.responses import get_field, list_entries
+from answerkey.models.responses import get_field, list_entries, parse_json
 from answerkey.models.retry import HttpReply, HttpRequest, NoReply, NoReplyKind
 
 if TYPE_CHECKING:
@@ -273,12 +272,8 @@ async def list_models(connection: Connection, client: HttpClient, *, seconds: fl
     came = await client.send(request, seconds=seconds)
     if isinstance(came, NoReply) or came.status != _FINAL:
         return []
-    try:
-        answer = json.loads(came.body)
-    except (ValueError, RecursionError):
-        return []
     names = []
-    for entry in list_entries(get_field(answer, "data")):
+    for entry in list_entries(get_field(parse_json(came.body), "data")):
         name = str(get_field(entry, "id") or "")
         if re.fullmatch(r"[^?#\s]+", name) and name.isprintable():
             names.append(name)

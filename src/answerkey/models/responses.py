@@ -163,6 +163,14 @@ def to_json_values(value: object) -> object:
         return None
 
 
+def parse_json(body: bytes) -> object:
+    """Return the JSON of a body; None where there is none, or it is nested too deeply."""
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+
+
 def shorten(text: str) -> str:
     """Return a text on one line, cut where it gets too long to be read."""
     words = " ".join(mend_text(text).split())

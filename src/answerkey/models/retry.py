@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from answerkey.errors import SolverError
 from answerkey.models.calls import Clock, Limits
-from answerkey.models.responses import fail, get_field, has_too_many_parts
+from answerkey.models.responses import fail, get_field, has_too_many_parts, parse_json
 from answerkey.types import Completion, CompletionStatus
 
 if TYPE_CHECKING:
@@ -127,7 +126,7 @@ def judge(came: HttpReply | NoReply, read: Reader) -> CallOutcome:
         return CallOutcome(RetryVerdict.ANSWERED, completion)
     # JSON would be no better the next time.
     verdict = RetryVerdict.UNREADABLE
-    if has_too_many_parts(came.body) or _parse(came.body) is not None:
+    if has_too_many_parts(came.body) or parse_json(came.body) is not None:
         verdict = RetryVerdict.FAILED
     return CallOutcome(verdict, completion, "unreadable")
 
@@ -156,18 +155,10 @@ def _list_error_names(body: bytes) -> list[object]:
     if has_too_many_parts(body):
         return []
     names = []
-    value = _parse(body)
+    value = parse_json(body)
     for holder in (value, get_field(value, "error")):
         names += [get_field(holder, "code"), get_field(holder, "type")]
     return names
-
-
-def _parse(body: bytes) -> object:
-    """Return the JSON of a body; None where there is none, or it is nested too deeply."""
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
-        return None
 
 
 def read_retry_after(headers: Mapping[str, str], wall: float) -> float | None:

@@ -26,7 +26,7 @@ from answerkey.models.batch import (
     read_lines,
     write_line,
 )
-from answerkey.models.batch_lines import OPENAI_LINES, read_line
+from answerkey.models.batch_lines import read_line
 from answerkey.models.calls import BatchLeft, BatchSeen, Budget, Call, Event, Submitted, call_key
 from answerkey.models.config import Caller, Generation, Price
 from answerkey.models.connections import connect
@@ -768,5 +768,5 @@ def test_no_depth_of_an_answer_raises(depth: int) -> None:
     loop: list[object] = []
     for _ in range(depth):
         loop = [loop]
-    said = read_line({"response": {"body": loop}}, OPENAI_LINES, reach().read)
+    said = read_line({"response": {"body": loop}}, reach().read)
     assert said.status is ERROR

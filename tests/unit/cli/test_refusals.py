@@ -18,7 +18,7 @@ REFUSED = [
     ("run f --config k", "E119", "`--config k` is not of the form `name=value`",
     "write `--config k=4`"),
     ("score small/task.yaml --dataset small/rows.jsonl --out small/done", "E502",
-    "`small/done` is", ""),
+    "`small/done` already exists", ""),
     ("resume nothing", "E501", "there is no run `nothing`", ""),
     ("rescore small/done nowhere.yaml", "E101", "`nowhere.yaml` does not exist", ""),
     ("show nowhere", "E501", "there is no run `nowhere`", ""),

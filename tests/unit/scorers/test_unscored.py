@@ -197,7 +197,7 @@ def test_a_judge_that_only_talks_is_paid_for_fifty_samples(
     assert server.asked.total == 100
     shown = " ".join(call("show", "run").out.split())
     assert "scorer `model_as_a_judge_scorer`: JUDGE_UNREADABLE" in shown
-    assert "Mend the scorer" in shown
+    assert "Fix the scorer" in shown
     assert call("resume", "run").code == 3
     assert server.asked.total == 100
     right = {"type": "string_equals", "ground_truth": "{{ sample.answer }}"}

@@ -86,7 +86,8 @@ def test_a_large_run_is_shown_before_its_audit_is_made(
     stage.go()
     stage.find("table.runs tbody th a").click()
     findings = stage.find(".findings")
-    expect(findings).to_contain_text(f"1,000 of {NUM_SAMPLES:,} completions, drawn at random, were read again")
+    reread = f"1,000 of {NUM_SAMPLES:,} completions, drawn at random, were read again"
+    expect(findings).to_contain_text(reread)
     stage.page.evaluate("scrollTo(0, 300)")
     assert len(held) == 1
     held[0].continue_()

@@ -373,6 +373,7 @@ def test_option_texts_count_where_they_are_complete(
     ("text", "stated"),
     [
         ("Nothing here.", []),
+        (" B\n", [(("B",), "B")]),
         ("The answer is (B).", [(("B",), "answer is (B)")]),
         (
             "The answer is A. Wait, that is wrong. The answer is C.",

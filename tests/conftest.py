@@ -27,6 +27,7 @@ from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
+from answerkey import errors
 from answerkey.cli import main
 from answerkey.models.names import LOCAL, PROVIDERS
 
@@ -113,6 +114,14 @@ def _own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         if not os.environ.get("ANSWERKEY_LONG"):  # which reaches hosts of the network
             trust_one_certificate(patch, tmp_path_factory.mktemp("trusted"))
         yield
+
+
+@pytest.fixture(autouse=True)
+def _own_secrets() -> Iterator[None]:
+    """Forget the secrets that a test made up, which are hidden in whatever the next one prints."""
+    before = set(errors._KNOWN)
+    yield
+    errors._KNOWN.intersection_update(before)
 
 
 def trust_one_certificate(patch: pytest.MonkeyPatch, folder: Path) -> None:

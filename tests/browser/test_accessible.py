@@ -86,9 +86,10 @@ def test_a_barrier_is_found_in_each_scheme(comparison: str, open_stage: OpenStag
     stage.go("#/nowhere")
     stage.page.evaluate(
         """() => {
-            const heading = document.querySelector("h1");
-            const follow = isDark => heading.style.color = isDark ? "#111" : "";
-            matchMedia("(prefers-color-scheme: dark)").onchange = event => follow(event.matches);
+            const sheet = new CSSStyleSheet();
+            const rule = "h1 { color: #111 !important }";
+            sheet.replaceSync(`@media (prefers-color-scheme: dark) { ${rule} }`);
+            document.adoptedStyleSheets = [sheet];
             document.querySelector("main").append(document.createElement("img"));
         }"""
     )

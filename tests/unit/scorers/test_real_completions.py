@@ -39,14 +39,14 @@ def test_careful_reader_and_rule_agree_on_tricky_completions() -> None:
 
 
 #: By model: the rows in which `the answer is (X)` is written exactly once, for one X, and where
-#: that is read.
+#: that is read at least.
 STATED_ONCE = {
     "Mixtral-8x7B-Instruct-v0.1": (10_294, 10_287),
     "Qwen1.5-7B-Chat": (7_771, 7_739),
-    "gemini-1.5-flash-002": (10_774, 10_757),
+    "gemini-1.5-flash-002": (10_774, 10_759),
 }
 #: The same for every sixth row of the second; the long series reads all rows of all three.
-EVERY_SIXTH = (1_319, 1_315)
+EVERY_SIXTH = (1_319, 1_316)
 
 
 @pytest.mark.parametrize(
@@ -79,6 +79,8 @@ def test_answers_stated_once_are_read(model: str, step: int) -> None:
             continue
         seen += 1
         right += rule.read(text, tuple(choices), row["options"]).choice == stated[0]
-    assert (seen, right) == (STATED_ONCE[model] if step == 1 else EVERY_SIXTH)
+    stated_once, fewest_right = STATED_ONCE[model] if step == 1 else EVERY_SIXTH
+    assert seen == stated_once
+    assert right >= fewest_right
     counts, agreeing = zip(*STATED_ONCE.values(), strict=True)
     assert sum(agreeing) >= 0.997 * sum(counts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 import pytest
@@ -32,7 +33,7 @@ BODIES = [
 ]
 
 
-@pytest.mark.parametrize("body", BODIES)
+@pytest.mark.parametrize("body", BODIES if os.environ.get("ANSWERKEY_LONG") else BODIES[::3])
 def test_an_unbounded_template_costs_this_process_nothing(body: str) -> None:
     """A worker finishes it, refuses its many steps, or is stopped after its second of computing."""
     recipe = Template.compile(f"{{% for i in range(9999) %}}{body}{{% endfor %}}")._recipe

@@ -360,7 +360,8 @@ class _Table:
 
     def _labels_another(self, name: str) -> bool:
         """Return whether a column has a numeral of its own for each option of another
-        column."""
+        column.
+        """
         counts = []
         for _, cell in self._iterate_cells(name, "choices"):
             labels, _ = read_option_cell(cell)

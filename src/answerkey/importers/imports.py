@@ -444,7 +444,11 @@ def _name_command(hint: str | None, path: Path) -> str | None:
 def find_kind(path: Path) -> str | None:
     """Return the kind of a log; None for what no importer recognises."""
     preview = LogPreview(path)
-    return next((kind for kind in READERS if READERS[kind].recognises(preview)), None)
+    # A table of any columns is plain: the readers of other packages are asked before that.
+    for kind in sorted(READERS, key=PlainReader.kind.__eq__):
+        if READERS[kind].recognises(preview):
+            return kind
+    return None
 
 
 def detect_kind(path: str | Path) -> str:

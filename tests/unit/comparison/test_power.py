@@ -74,6 +74,7 @@ def test_two_runs_lend_the_variance_of_their_differences(make: Make) -> None:
         ({"accuracy": [1.5]}, "not between 0 and 1"),
         ({"accuracy": [0.5], "correlation": 2.0}, "`correlation` is 2.0"),
         ({"accuracy": [0.5], "difference": 0.0}, "not above 0"),
+        ({"accuracy": [0.5], "difference": 2.0}, "accuracies differ by 1 at most"),
         ({"accuracy": [0.5], "samples": 0}, "not above 0"),
         ({"accuracy": [0.5], "alpha": 0.0}, "`alpha` is 0.0"),
         ({"accuracy": [0.5, 0.6, 0.7]}, "given 3 times"),

@@ -181,7 +181,7 @@ def find_baseline(options: Mapping[str, object]) -> dict[str, Any]:
 
 
 def find_exit_code(runs: Sequence[Run]) -> int:
-    """Return 3 when a run is incomplete, 1 when a gate does not let one through, else 0."""
+    """Return 3 when a run is incomplete, 1 when a gate fails, else 0."""
     from answerkey.types import GateStatus
 
     if any(run.status != "complete" for run in runs):

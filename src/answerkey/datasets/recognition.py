@@ -392,7 +392,7 @@ class _Table:
         return repeated.unique(maintain_order=True).to_list()
 
     def _refuse_repeated_ids(self, names: Sequence[str]) -> None:
-        """Raise E208 for the first column whose ids come again, unless it names larger things."""
+        """Raise E208 for the first column whose ids come again, unless it is the id of a group."""
         for name in names:
             if name not in self.rows.columns or fold_name(name) in _SHARED_IDS:
                 continue

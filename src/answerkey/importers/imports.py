@@ -278,7 +278,7 @@ def _refuse_several(log: Log, several: list[str]) -> None:
         return
     message = (
         f"{len(several)} of {log.records} questions have several right letters "
-        f"(first: sample `{several[0]}`), and one is scored here"
+        f"(first: sample `{several[0]}`); only one can be scored"
     )
     hint = f"`--single-answers` leaves them out and takes the other {left}"
     raise log.make_error("E215", message, hint)

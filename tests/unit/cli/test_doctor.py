@@ -253,7 +253,7 @@ def test_where_nothing_listens_the_server_is_named_that_should(call: Call) -> No
     assert done.code == 3
     assert "cannot connect to `127.0.0.1`: Connection refused" in " ".join(done.out.split())
     assert "do: check the address, and that the endpoint is up\n" in done.out
-    assert "not good: 1 failed, 0 warnings; 3 calls, 0 + 0 tokens" in done.out
+    assert "failed: 1 error, 0 warnings; 3 calls, 0 + 0 tokens" in done.out
 
 
 def test_an_address_without_its_version_is_corrected(call: Call, server: TestServer) -> None:

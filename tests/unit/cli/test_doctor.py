@@ -465,6 +465,6 @@ def test_what_a_terminal_shows(call: Call, server: TestServer) -> None:
     )
     assert f"{'':32}means: the questions are easy: the model may not see them" in lines
     assert f"{'':32}do: see `chat template`" in lines
-    assert lines[-1].startswith("good: 0 failed, 1 warning; 8 calls, ")
+    assert lines[-1].startswith("passed: 0 errors, 1 warning; 8 calls, ")
     assert max(map(len, lines)) <= 100
     assert call("doctor", f"{server.url}#test", "-q").err == ""

@@ -285,7 +285,7 @@ def test_what_is_no_log_probability_is_not_made_one(
 def test_numbers_of_numpy_are_log_probabilities(project: Project) -> None:
     """As a model gives them that computes with NumPy."""
     model = OwnModel()
-    vars(model)["loglikelihoods"] = lambda _context, ends: np.float32([-1, -2, -3][: len(ends)])
+    vars(model)["loglikelihoods"] = lambda _context, ends: -np.arange(1.0, 1 + len(ends))
     run = write(project, solver=RANKING).run(model=model)
     assert run.tasks["quiz"].counts["failed"] == 0
     assert read_values(run)["Accuracy by Probability"] == pytest.approx(2 / 3)

@@ -14,12 +14,12 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from answerkey.datasets.storage import name_lasting
-from answerkey.errors import AnswerkeyError, Place, RunError, SpecError, listing, raise_all, suggest
+from answerkey.errors import AnswerkeyError, Place, RunError, SpecError, listing, raise_all
 from answerkey.gates.rules import RULES, NotWorse, Rule, Threshold, read_definition
 from answerkey.runs import NOT_COMPLETE, Run, RunPlace, describe_gates, leave_open, load_run
 from answerkey.spec import Options, Task, sort_errors, task_from_source
 from answerkey.spec.config import Config
-from answerkey.spec.nodes import Node, ProblemList, from_plain
+from answerkey.spec.nodes import Node, ProblemList, advise, from_plain
 from answerkey.spec.project import Project
 from answerkey.spec.shapes import part
 from answerkey.spec.sources import resolve_stated
@@ -145,7 +145,7 @@ def _check_rule(
         elif evaluations is None or len(evaluations) == 1:
             # Of several evaluations another one may have it.
             message = f"{label} names the task specification `{key}`, which is not defined"
-            hint = suggest(key, tasks) or f"task specifications: {listing(tasks)}"
+            hint = advise(key, tasks, "task specifications")
             problems.add("E113", message, place, hint)
     if not in_scope:
         return
@@ -170,8 +170,11 @@ def build_policies(
     entries = node.items if node.is_list else (node,)
     valid: list[tuple[Node, PolicyFields]] = []
     for number, entry in enumerate(entries, start=1):
-        name = f"policy {number}" if len(entries) > 1 else "the policy"
-        if fields := validate_node(PolicyFields, entry, name):
+        name = "the policy"
+        if len(entries) > 1:
+            name = f"policy {number}"
+        fields = validate_node(PolicyFields, entry, name)
+        if fields is not None:
             valid.append((entry, fields))
     nodes = [(entry, "policy") for entry, _ in valid]
     keys = assign_keys(nodes, "policy", "in the run file")
@@ -227,13 +230,12 @@ def _dump(definition: Rule) -> Plain:
 def _build_definition(node: Node, base: Path) -> Rule | None:
     operator = node.field("operator")
     if operator.style in {">", "|"} and RULE.choose(node):
-        hint = (
-            "YAML reads `>` and `|` as the beginning of a text block: write the operator "
-            'in quotes, `">="`'
-        )
+        hint = "YAML reads `>` and `|` as the beginning of a text block: "
+        hint += 'write the operator in quotes, `">="`'
         operator.report("E108", "`operator` is not in quotes", hint)
         return None
-    definition: Rule | None = RULE.read(node)[1]
+    definition: Rule | None
+    _, definition = RULE.read(node)
     if not isinstance(definition, NotWorse) or definition.baseline is None:
         return definition
     place = node.at("baseline").place
@@ -259,7 +261,11 @@ def _set_baseline(policies: Policies, baseline: str) -> bool:
     return has_comparison
 
 
-def _add_options(policies: Policies, places: Places, overrides: Options) -> tuple[Policies, Places]:
+def _add_options(
+    policies: Policies,
+    places: Places,
+    overrides: Options,
+) -> tuple[Policies, Places]:
     """Return the policies with the rules of `--fail-under` and `--not-worse-than`, which replace
     those of a stored run.
 
@@ -268,11 +274,13 @@ def _add_options(policies: Policies, places: Places, overrides: Options) -> tupl
     definitions: dict[str, Rule] = {}
     if overrides.fail_under is not None:
         threshold = _read_threshold(str(overrides.fail_under))
-        definitions["fail_under"] = Threshold(">=", threshold)
+        definitions["fail_under"] = Threshold(
+            operator=">=",
+            threshold=threshold,
+        )
     if overrides.baseline is not None:
         baseline = name_lasting(overrides.baseline)
-        has_comparison = _set_baseline(policies, baseline)
-        if not has_comparison:
+        if not _set_baseline(policies, baseline):
             definitions["baseline"] = NotWorse(baseline)
     if overrides.not_worse_than is not None:
         baseline = name_lasting(overrides.not_worse_than)
@@ -336,7 +344,9 @@ def _read_scope(rule: Plain) -> tuple[Keys, Keys]:
 
 
 def find_baseline_errors(
-    policies: Sequence[Plain], places: Places, evaluation: str
+    policies: Sequence[Plain],
+    places: Places,
+    evaluation: str,
 ) -> list[AnswerkeyError]:
     """Return an error for every baseline of an evaluation's rules that cannot be compared with."""
     errors: list[AnswerkeyError] = []
@@ -353,11 +363,9 @@ def find_baseline_errors(
         try:
             status = load_run(baseline).status
         except RunError as error:
-            hint = (
-                "name the folder of a run, relative to the file that states it, or give "
-                "`--baseline RUN`"
-            )
             message = f"{label} cannot be read: {error.message}"
+            hint = "name the folder of a run, relative to the file that states it, "
+            hint += "or give `--baseline RUN`"
             errors.append(RunError(error.code, message, where=place, hint=hint))
             continue
         if status != "complete":
@@ -418,7 +426,7 @@ def _decide(run: Run, policy: str, rule: Plain) -> Gate:
     if run.status != "complete":
         return gate
     definition = read_definition(rule["definition"])
-    checks = tuple(definition.check(run, keys))
+    checks = definition.check(run, keys)
     status = find_worst_status(check.status for check in checks)
     if status is None:
         note = "no task in its scope has such a value"
@@ -426,7 +434,7 @@ def _decide(run: Run, policy: str, rule: Plain) -> Gate:
     return replace(
         gate,
         status=status,
-        checks=checks,
+        checks=tuple(checks),
         note=None,
     )
 

@@ -111,11 +111,15 @@ class _OrderMetric(BaseMetric):
     ) -> MetricValue:
         """Return the mean of shares as `mean` states it."""
         metric = Mean(field="is_correct", name=name)
-        counts = [((share,), rows) for share, rows in Counter(shares).items()]
-        value_counts = ValueCounts(counts, left_out, ["is_correct"])
-        value_counts.is_share = True
-        totals = metric.collect(value_counts)
-        [value] = metric.state_values(value_counts, totals)
+        counts = ValueCounts(
+            left_out=Counter(left_out),
+            names=metric.fields(),
+            is_share=True,
+        )
+        for share, rows in Counter(shares).items():
+            counts.counts.append(((share,), rows))
+        sums = metric.collect(counts)
+        [value] = metric.state_values(counts, sums)
         return replace(value, type=self.type)
 
     def state_rstd(

@@ -455,7 +455,7 @@ def test_mean_f1_of_classes() -> None:
     metric = MulticlassClassification("truth", "said")
 
     def measure(counts: Mapping[tuple[str, str], int]) -> MetricValue:
-        values = ValueCounts(list(counts.items()), {}, ["truth", "said"])
+        values = ValueCounts(names=["truth", "said"], counts=list(counts.items()))
         return metric.state_values(values, metric.collect(values))[-1]
 
     exact = measure(dict(zip(cells, (round(weight * 10**6) for weight in weights), strict=True)))

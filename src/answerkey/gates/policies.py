@@ -46,11 +46,14 @@ Keys = list[str] | None
 Places = Mapping[tuple[str, str], Place]
 
 
+SomeKeys = Annotated[list[Key], Field(min_length=1)]
+
+
 class ScopeFields(Fields):
     """The tasks that a rule is about."""
 
-    evaluation_keys: Annotated[list[Key], Field(min_length=1)] | None = None
-    task_specification_keys: Annotated[list[Key], Field(min_length=1)] | None = None
+    evaluation_keys: SomeKeys | None = None
+    task_specification_keys: SomeKeys | None = None
 
 
 class RuleFields(Fields):
@@ -168,7 +171,7 @@ def build_policies(
         return (), {}
     node = config.fill(node, ("policies",))
     entries = node.items if node.is_list else (node,)
-    valid: list[tuple[Node, PolicyFields]] = []
+    valid = []
     for number, entry in enumerate(entries, start=1):
         name = "the policy"
         if len(entries) > 1:
@@ -182,22 +185,19 @@ def build_policies(
     places: dict[tuple[str, str], Place] = {}
     for (entry, fields), key in zip(valid, keys, strict=True):
         rules = []
-        for node, rule in _build_rules(entry, key, base):
+        nodes = []
+        for rule_node in entry.at("rules").items:
+            rule = _build_rule(rule_node, base)
+            if rule is None:
+                continue
             rules.append(rule)
-            places[key, rule["key"]] = node.at("definition").place
-        policies.append({**_dump_fields(fields, key), "rules": rules})
+            nodes.append((rule_node, rule["key"]))
+            places[key, rule["key"]] = rule_node.at("definition").place
+        assign_keys(nodes, "rule", f"in policy `{key}`")
+        policy = _dump_fields(fields, key)
+        policy["rules"] = rules
+        policies.append(policy)
     return tuple(policies), places
-
-
-def _build_rules(policy: Node, key: str, base: Path) -> list[tuple[Node, Plain]]:
-    """Return the rules of a policy that can be built, with their nodes."""
-    built = []
-    for node in policy.at("rules").items:
-        rule = _build_rule(node, base)
-        if rule is not None:
-            built.append((node, rule))
-    assign_keys([(node, "") for node, _ in built], "rule", f"in policy `{key}`")
-    return built
 
 
 def _build_rule(node: Node, base: Path) -> Plain | None:

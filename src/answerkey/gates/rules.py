@@ -47,6 +47,9 @@ from answerkey.types import (
 Operator = Literal[">", ">=", "=", "<", "<="]
 Bound = Literal["value", "lower", "upper"]
 Comparison = Callable[[float, float], bool]
+Tasks = Sequence[Task]
+Errors = Iterator[SpecError]
+Checks = list[GateCheck]
 
 PASS = GateStatus.PASS
 FAIL = GateStatus.FAIL
@@ -77,11 +80,11 @@ class Rule(ABC):
         """The requirement in a few words, in the terms of the policy file."""
 
     @abstractmethod
-    def find_errors(self, label: str, tasks: Sequence[Task]) -> Iterator[SpecError]:
+    def find_errors(self, label: str, tasks: Tasks) -> Errors:
         """Yield what the rule asks for and the tasks do not have."""
 
     @abstractmethod
-    def check(self, run: Run, keys: Sequence[str]) -> list[GateCheck]:
+    def check(self, run: Run, keys: Sequence[str]) -> Checks:
         """Return the checks of the tasks with these keys in a complete run."""
 
     @abstractmethod
@@ -100,9 +103,9 @@ class TaskRule(Rule):
     def check_task(self, task_run: TaskRun) -> Iterator[GateCheck]:
         """Yield the checks of a task."""
 
-    def check(self, run: Run, keys: Sequence[str]) -> list[GateCheck]:
+    def check(self, run: Run, keys: Sequence[str]) -> Checks:
         """Return the checks of all tasks, and of their repetitions."""
-        checks: list[GateCheck] = []
+        checks: Checks = []
         for key in keys:
             task_run = run.tasks[key]
             if not task_run.repetitions:
@@ -142,18 +145,20 @@ class Threshold(TaskRule):
             name = f"{self.bound} bound of {name}"
         return f"{name} {self.operator} {self.threshold:g}"
 
-    def find_errors(self, label: str, tasks: Sequence[Task]) -> Iterator[SpecError]:
+    def find_errors(self, label: str, tasks: Tasks) -> Errors:
         """Yield what the rule asks for and the tasks do not have."""
         yield from _refuse_unknown(label, self.metric, tasks)
         metrics = _find_metrics(tasks, self.metric)
         is_share = all(metric.names.is_share for metric in metrics)
         if not (metrics and is_share) or 0 <= self.threshold <= 1:
             return
-        name = self.metric or next(iter(metrics[0].names.names), MAIN)
-        message = f"`threshold` is {self.threshold!r}, and `{name}` lies between 0 and 1"
+        first_names = metrics[0].names.names
+        name = self.metric or next(iter(first_names), MAIN)
+        message = f"{label}: `threshold` is {self.threshold!r}, "
+        message += f"and `{name}` lies between 0 and 1"
         percent = self.threshold if self.threshold > 1 else 85
         hint = f"write {percent / 100:g} for {percent:g} %"
-        yield SpecError("E108", f"{label}: {message}", hint=hint)
+        yield SpecError("E108", message, hint=hint)
 
     def check_task(self, task_run: TaskRun) -> Iterator[GateCheck]:
         """Yield a check for each value of the metric."""
@@ -209,7 +214,7 @@ class Exists(TaskRule):
         """The requirement in a few words, in the terms of the policy file."""
         return f"{self.metric} has a value"
 
-    def find_errors(self, label: str, tasks: Sequence[Task]) -> Iterator[SpecError]:
+    def find_errors(self, label: str, tasks: Tasks) -> Errors:
         """Yield what the rule asks for and the tasks do not have."""
         return _refuse_unknown(label, self.metric, tasks)
 
@@ -256,7 +261,7 @@ class NotWorse(Rule):
             baseline = shorten_path(self.baseline)
         return f"{self.metric or MAIN} not {degree} worse than {baseline}"
 
-    def find_errors(self, label: str, tasks: Sequence[Task]) -> Iterator[SpecError]:
+    def find_errors(self, label: str, tasks: Tasks) -> Errors:
         """Yield what the rule asks for and the tasks do not have."""
         unknown = list(_refuse_unknown(label, self.metric, tasks))
         yield from unknown
@@ -269,7 +274,7 @@ class NotWorse(Rule):
             hint += "or leave `metric` out for the main one"
             yield SpecError("E108", message, hint=hint)
 
-    def check(self, run: Run, keys: Sequence[str]) -> list[GateCheck]:
+    def check(self, run: Run, keys: Sequence[str]) -> Checks:
         """Return a check of each task's difference from the same task of the baseline.
 
         Tasks without the metric are left out; tasks that cannot be compared stay undecided.
@@ -290,7 +295,13 @@ class NotWorse(Rule):
                 if compared is None:
                     continue
             try:
-                check, difference = self._compare(run, baseline, key, task, compared)
+                check, difference = self._compare(
+                    run,
+                    baseline,
+                    key,
+                    task,
+                    compared,
+                )
             except AnswerkeyError as error:
                 check = GateCheck(key, "", NOT_DECIDED, note=error.message)
             else:
@@ -299,7 +310,8 @@ class NotWorse(Rule):
         chances = [difference.evidence.p for difference in differences.values()]
         adjusted = adjust_by_holm(chances)
         for key, p in zip(differences, adjusted, strict=True):
-            checks[key] = self._decide(checks[key], differences[key], p)
+            difference = differences[key]
+            checks[key] = self._decide(checks[key], difference, p)
         return list(checks.values())
 
     def _compare(
@@ -438,7 +450,7 @@ def _write_points(check: GateCheck, value: float) -> str:
     return format_number(value)
 
 
-def _leave_undecided(keys: Sequence[str], note: str) -> list[GateCheck]:
+def _leave_undecided(keys: Sequence[str], note: str) -> Checks:
     return [GateCheck(key, "", NOT_DECIDED, note=note) for key in keys]
 
 
@@ -462,7 +474,7 @@ def read_definition(stored: Mapping[str, Any]) -> Rule:
 # Metrics and values
 
 
-def _find_metrics(tasks: Sequence[Task], name: str | None) -> list[ForeseenMetric]:
+def _find_metrics(tasks: Tasks, name: str | None) -> list[ForeseenMetric]:
     """Return the metrics of a name, or without one the main metric of each task."""
     metrics: list[ForeseenMetric] = []
     for task in tasks:
@@ -476,8 +488,8 @@ def _find_metrics(tasks: Sequence[Task], name: str | None) -> list[ForeseenMetri
 def _refuse_unknown(
     label: str,
     name: str | None,
-    tasks: Sequence[Task],
-) -> Iterator[SpecError]:
+    tasks: Tasks,
+) -> Errors:
     """Yield an error for a metric that no task has."""
     if name is None or _find_metrics(tasks, name):
         return
@@ -503,7 +515,10 @@ def _find_mean(task: Task, scorer: str, value: str) -> str:
 
 def _describe_value(task_run: TaskRun, value: MetricValue) -> GateCheck:
     """Return a check that there is a value."""
-    kept = value.details.keys() & {"count", "of", "cluster_by"}
+    details = {}
+    for name in ("cluster_by", "count", "of"):
+        if name in value.details:
+            details[name] = value.details[name]
     check = GateCheck(
         task_run.key,
         value.name,
@@ -513,7 +528,7 @@ def _describe_value(task_run: TaskRun, value: MetricValue) -> GateCheck:
         interval=value.interval,
         n=value.n,
         is_share=value.is_share,
-        details={name: value.details[name] for name in sorted(kept)},
+        details=details,
     )
     if value.value is None:
         note = value.note or "there is no value"
@@ -544,7 +559,8 @@ def _find_unseen_labels(task_run: TaskRun, name: str) -> Iterator[MetricValue]:
     siblings = {}
     for value in task_run.metrics.values():
         if value.value is not None:
-            siblings[value.scorer, value.metric] = value
+            metric_key = (value.scorer, value.metric)
+            siblings[metric_key] = value
     task = task_from_source(task_run.source["task"])
     for step, metric, _ in find_metrics(task, name):
         sibling = siblings.get((step.key, metric.key))
@@ -619,7 +635,11 @@ def advise_gate(gate: Gate, run: Run) -> str | None:
     return read_definition(gate.definition).advise(path)
 
 
-def tell_gates(run: Run) -> list[tuple[Gate, str, list[str], str | None]]:
+#: A gate with its name, its sentences, and what to do about it.
+Explanation = tuple[Gate, str, list[str], str | None]
+
+
+def tell_gates(run: Run) -> list[Explanation]:
     """Return every gate of a run with its name, its sentences, and what to do about it."""
     entries = []
     for gate in run.gates:
@@ -662,7 +682,8 @@ def draw_gates(run: Run, width: int) -> list[Line]:
     status = Span(WORDS[verdict], ROLES[verdict])
     title = Span("Gates", "title")
     lines = [BLANK, line(title, "  ", status, f"  {count_gates(run.gates)}")]
-    longest = max(len(WORDS[gate.status]) for gate in run.gates)
+    words = [WORDS[gate.status] for gate in run.gates]
+    longest = max(map(len, words))
     indent = " " * (longest + 4)
     text_width = max(20, width - len(indent))
     for gate, name, sentences, advice in tell_gates(run):

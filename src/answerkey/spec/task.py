@@ -143,6 +143,11 @@ class Task:
                 return step
         return self.scoring[0]
 
+    @property
+    def needs_model(self) -> bool:
+        """Whether its solver asks a model."""
+        return self.solver is not None and self.solver.needs_model
+
     @cached_property
     def num_trials(self) -> int:
         """How many completions each sample gets."""
@@ -173,8 +178,10 @@ class Task:
 
         `("config_spec", name)` is where that value was given.
         """
-        if path[:1] == ("config_spec",) and path[-1] in self.config_places:
-            return self.config_places[str(path[-1])]
+        if path[:1] == ("config_spec",):
+            place = self.config_places.get(str(path[-1]))
+            if place is not None:
+                return place
         return self.places.at(*path).place
 
 
@@ -186,7 +193,10 @@ class ForeseenMetric(NamedTuple):
     names: ValueNames
 
 
-def find_metrics(task: Task, name: str | None = None) -> list[ForeseenMetric]:
+def find_metrics(
+    task: Task,
+    name: str | None = None,
+) -> list[ForeseenMetric]:
     """Return the metrics of a task, or those that may have a value of this name.
 
     The name may have the key of the metric in front, and that of the scorer.
@@ -213,10 +223,12 @@ def find_compared(task: Task, name: str) -> tuple[str, str] | None:
         if not isinstance(metric.metric, Mean):
             continue
         value, _, label = metric.metric.field.partition(".")
-        if task.trials is None:
-            if not label:
-                return step.key, value
-        elif (label or task.trials.aggregators_of(value)[0].label) == "mean":
+        if task.trials is not None:
+            main_aggregator, *_ = task.trials.aggregators_of(value)
+            label = label or main_aggregator.label
+            if label == "mean":
+                label = ""
+        if not label:
             return step.key, value
     return None
 
@@ -236,7 +248,8 @@ def build_task(node: Node, config: Config) -> Task | None:
         task = task.having("definition", definition)
     if not config.is_read:
         return _build(task, config, {})
-    return _build(config.fill(task), config, config.of_type("dataset_column"))
+    columns = config.of_type("dataset_column")
+    return _build(config.fill(task), config, columns)
 
 
 def task_from_source(source: Mapping[str, Any]) -> Task:
@@ -293,7 +306,9 @@ def _build(
         "dataset_columns": dict(columns),
         "file": node.place.file,
     }
-    source = json.loads(json.dumps(source, ensure_ascii=False, default=str))
+    source = _make_plain(source)
+    dataset = source["definition"].get("dataset", {})
+    snippets = [step.snippets for step in steps]
     return Task(
         key=fields.key,
         display_name=fields.display_name or fields.key,
@@ -302,10 +317,10 @@ def _build(
         tags=fields.tags,
         config=config.values,
         dataset_columns=columns,
-        dataset_key=source["definition"].get("dataset", {}).get("key"),
+        dataset_key=dataset.get("key"),
         scoring=tuple(steps),
         actions=tuple(actions),
-        snippets=tuple(chain.from_iterable(step.snippets for step in steps)),
+        snippets=tuple(chain.from_iterable(snippets)),
         fingerprint=_hash_task(source["definition"], steps),
         source=source,
         file=node.place.file,
@@ -315,7 +330,17 @@ def _build(
     )
 
 
-def _describe_definition(parts: shapes.Definition, steps: Scoring, plain: Plain) -> Plain:
+def _make_plain(source: Plain) -> Plain:
+    text = json.dumps(source, ensure_ascii=False, default=str)
+    plain: Plain = json.loads(text)
+    return plain
+
+
+def _describe_definition(
+    parts: shapes.Definition,
+    steps: Scoring,
+    plain: Plain,
+) -> Plain:
     """Return a definition as plain values, with every key given and every old name gone."""
     resolved = {
         "type": "benchmark_task",
@@ -398,10 +423,12 @@ def _build_solver(node: Node) -> tuple[Solver | None, object]:
     fields, solver = SOLVER.read(node)
     if solver is None:
         return None, None
-    for name, error in solver.compile_templates()[1]:
+    _, errors = solver.compile_templates()
+    for name, error in errors:
         place = node
         for step in name.split("."):
-            place = place.at(int(step) if step.isdigit() else step)
+            index = int(step) if step.isdigit() else step
+            place = place.at(index)
         report_text(error, place)
     return solver, _dump(fields)
 
@@ -518,10 +545,10 @@ def _check_action(action: Action, node: Node, steps: Scoring) -> None:
     """Report a filter that reads a scorer or a value that does not exist (E113)."""
     scorers = {step.key: step.scorer for step in steps}
     try:
-        paths = sorted(action.filter.template.paths_from("scores"), key=str)
+        paths = action.filter.template.paths_from("scores")
     except SpecError:
         return
-    for path in filter(None, paths):
+    for path in filter(None, sorted(paths, key=str)):
         key, *inner = map(str, path)
         if key not in scorers:
             if not node.problems.errors:
@@ -537,14 +564,20 @@ def _check_action(action: Action, node: Node, steps: Scoring) -> None:
             node.report("E113", message, advise(value, names, "values"))
 
 
-def _list_names(scorer: Scorer, trials: Trials | None = None) -> list[str] | None:
+def _list_names(
+    scorer: Scorer,
+    trials: Trials | None = None,
+) -> list[str] | None:
     """Return the names of a scorer's values and metadata; None if only the scores can tell."""
     if scorer.value_types is None or scorer.metadata_types is None:
         return None
-    values = list(scorer.value_types)
-    if trials is not None:
-        values = list(chain.from_iterable(map(trials.names_of, values)))
-    return [*values, *scorer.metadata_types]
+    names = []
+    for value in scorer.value_types:
+        if trials is None:
+            names.append(value)
+        else:
+            names += trials.names_of(value)
+    return [*names, *scorer.metadata_types]
 
 
 def build_design(fields: shapes.DesignFields, base: Design) -> Design:
@@ -569,10 +602,12 @@ def override_trials(task: Node, *layers: Node) -> Node:
     for layer in layers:
         if trials.is_map and layer.is_map:
             keys = trials.keys | layer.keys
-            trials = replace(layer, value=trials.entries | layer.entries, keys=keys)
+            entries = trials.entries | layer.entries
+            trials = replace(layer, value=entries, keys=keys)
         elif not layer.is_null:
             trials = layer
-    return task.having("definition", definition.having("trials", trials))
+    definition = definition.having("trials", trials)
+    return task.having("definition", definition)
 
 
 def _build_trials(node: Node) -> tuple[Trials | None, object]:
@@ -733,7 +768,10 @@ def _key_metrics(
     )
 
 
-def _list_default_metrics(part: ReadPart, trials: Trials | None) -> list[ReadPart]:
+def _list_default_metrics(
+    part: ReadPart,
+    trials: Trials | None,
+) -> list[ReadPart]:
     """Return the metrics of a scorer that lists none: its own, or the mean of its main value.
 
     With trials there is a mean for each aggregate, named after it.
@@ -753,33 +791,34 @@ def _list_default_metrics(part: ReadPart, trials: Trials | None) -> list[ReadPar
             entry.problems.notice(message, listed.place, hint)
         return []
     built = []
+    node = entry.changed({})
     for plain in defaults:
-        metric_fields = METRIC.model(plain["type"]).model_validate(plain)
-        metric = build(metric_fields)
-        built.append(ReadPart(entry.changed({}), metric_fields, metric))
+        model = METRIC.model(plain["type"])
+        metric_fields = model.model_validate(plain)
+        built.append(ReadPart(node, metric_fields, build(metric_fields)))
     return built
 
 
-def _list_means(value: str, title: str | None, trials: Trials | None) -> list[Plain]:
+def _list_means(
+    value: str,
+    title: str | None,
+    trials: Trials | None,
+) -> list[Plain]:
     """Return the mean of a value, or of each of its aggregates."""
-    if trials is None:
-        return [
-            {
-                "type": "mean",
-                "field": value,
-                "name": title,
-            }
-        ]
-    means = []
-    for aggregator in trials.aggregators_of(value):
-        name = f"{title} {aggregator.label}".removesuffix(" mean")
-        means.append(
-            {
-                "type": "mean",
-                "field": f"{value}.{aggregator.label}",
-                "name": name,
-            }
-        )
+    names: dict[str, str | None] = {value: title}
+    if trials is not None:
+        names = {}
+        for aggregator in trials.aggregators_of(value):
+            label = aggregator.label
+            names[f"{value}.{label}"] = f"{title} {label}".removesuffix(" mean")
+    means: list[Plain] = []
+    for field_name, name in names.items():
+        mean = {
+            "type": "mean",
+            "field": field_name,
+            "name": name,
+        }
+        means.append(mean)
     return means
 
 

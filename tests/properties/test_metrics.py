@@ -169,10 +169,7 @@ def make_samples(sampled: Sequence[Row]) -> Samples:
 
 
 def measure(
-    metric: Metric,
-    design: Design,
-    chunks: Sequence[Sequence[Row]],
-    trials: Trials | None = None,
+    metric: Metric, design: Design, chunks: Sequence[Sequence[Row]], trials: Trials | None = None
 ) -> list[MetricValue]:
     """Return a metric's values over rows whose tables come in chunks."""
     facts = [describe_samples(make_samples(chunk), design.columns) for chunk in chunks]

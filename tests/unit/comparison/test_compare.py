@@ -55,10 +55,8 @@ def test_a_baseline_is_held_against_every_run(make: Make) -> None:
     """
     good, bad = make("good", RIGHT), make("bad", WRONG)
     result = ak.compare(good, bad, baseline=good)
-    assert (result.baseline, [(one.first, one.second) for one in result.pairs]) == (
-        "good",
-        [("bad", "good")],
-    )
+    assert result.baseline == "good"
+    assert [(one.first, one.second) for one in result.pairs] == [("bad", "good")]
     assert [pair.first for pair in result.find_regressions()] == ["bad"]
     assert ak.compare(good, baseline=bad).find_regressions() == []
 
@@ -145,11 +143,8 @@ def test_clusters_decide_by_a_t_test(make: Make) -> None:
     ]
     result = ak.compare(*runs)
     evidence = result.pairs[0].difference.evidence
-    assert (result.tasks[0].cluster_by, evidence.clusters, evidence.p_method) == (
-        "passage",
-        6,
-        "clustered_t",
-    )
+    assert (result.tasks[0].cluster_by, evidence.clusters) == ("passage", 6)
+    assert evidence.p_method == "clustered_t"
 
 
 @pytest.mark.parametrize(
@@ -181,12 +176,8 @@ def test_trials_are_compared_by_their_means(make: Make) -> None:
     """
     result = ak.compare(make("a", ["AB"] * 12), make("b", ["BB"] * 12))
     difference = result.pairs[0].difference
-    assert (difference.n, difference.first, difference.value, difference.flips) == (
-        12,
-        0.5,
-        0.0,
-        None,
-    )
+    assert (difference.n, difference.first, difference.value) == (12, 0.5, 0.0)
+    assert difference.flips is None
     assert difference.evidence.p_method == "paired_t"
     assert all(run.is_share for run in result.tasks[0].runs)
 
@@ -239,12 +230,8 @@ def test_several_runs_on_the_command_line(make: Make, call: Call) -> None:
     assert (refused.code, "`--baseline RUN`" in refused.err) == (2, True)
     found = call("compare", "good", "bad", "--baseline", "bad", "--json").json["comparison"]
     ((pair,),) = [task["pairs"] for task in found["tasks"]]
-    assert (found["baseline"], pair["first"], pair["second"], pair["n"]) == (
-        "bad",
-        "good",
-        "bad",
-        12,
-    )
+    assert (found["baseline"], pair["first"], pair["second"]) == ("bad", "good", "bad")
+    assert pair["n"] == 12
     assert (pair["difference"], pair["p"], pair["p_method"]) == (1.0, 2 / 2**12, "mcnemar_exact")
     assert pair["flips"] == {"both": 0, "first_only": 12, "second_only": 0, "neither": 0}
     assert (len(pair["first_only"]), pair["second_only"], pair["is_significant"]) == (12, [], True)

@@ -113,9 +113,8 @@ def test_fail_under_is_a_gate_on_the_value_itself(
     assert done.code == code
     assert f"  fail_under\n        {sentence}\n" in done.out
     told = call("show", "one", "--json").json["gates"]
-    assert [(gate["rule"], gate["explanation"]) for gate in told] == [
-        ("fail_under", f"{sentence}.")
-    ]
+    expected = [("fail_under", f"{sentence}.")]
+    assert [(gate["rule"], gate["explanation"]) for gate in told] == expected
     assert json.loads(Path("one/run.json").read_text())["gates"][0]["status"] == (
         "FAIL" if code else "PASS"
     )
@@ -140,10 +139,8 @@ def test_not_worse_than_pairs_the_same_samples(call: Call, write: Write) -> None
         "--out",
         "same",
     )
-    assert [(gate["rule"], gate["status"]) for gate in good.json["gates"]] == [
-        ("fail_under", "PASS"),
-        ("not_worse_than", "PASS"),
-    ]
+    expected = [("fail_under", "PASS"), ("not_worse_than", "PASS")]
+    assert [(gate["rule"], gate["status"]) for gate in good.json["gates"]] == expected
     write(said=WORSE)
     bad = call("score", *PROJECT, "--not-worse-than", "first", "--out", "bad")
     assert bad.code == 1

@@ -233,10 +233,7 @@ def test_options_state_gates_without_a_file(write: Write) -> None:
             {
                 "key": "not_worse_than",
                 "display_name": "not_worse_than",
-                "definition": {
-                    "type": "not_worse",
-                    "baseline": str(Path("base").resolve()),
-                },
+                "definition": {"type": "not_worse", "baseline": str(Path("base").resolve())},
                 "scope": "all_latest",
             },
         ],

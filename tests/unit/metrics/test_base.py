@@ -10,11 +10,7 @@ from fractions import Fraction
 import pytest
 
 from answerkey.metrics import Mean, Metric, ValueNames, foresee_names, name_values
-from answerkey.metrics.base import (
-    ValueGroup,
-    split_counts,
-    write_label,
-)
+from answerkey.metrics.base import ValueGroup, split_counts, write_label
 from answerkey.metrics.classification import (
     BinaryClassification,
     F1Score,
@@ -124,11 +120,8 @@ def test_a_name_that_no_value_can_have_is_refused() -> None:
     assert not foresee_names(Mean("is_correct")).allow("accuracy")
     assert not foresee_names(Frequency("label")).allow("lable_a")
     classes = foresee_names(MulticlassClassification("label", "said"))
-    assert [classes.allow(name) for name in ("a_precision", "precision", "a_accuracy")] == [
-        True,
-        False,
-        False,
-    ]
+    expected = [True, False, False]
+    assert [classes.allow(name) for name in ("a_precision", "precision", "a_accuracy")] == expected
     names = ValueNames(("x",), (("ab", "bc"),))
     assert [name for name in ("x", "abbc", "ab-bc", "abc", "bc", "y") if names.allow(name)] == [
         "x",

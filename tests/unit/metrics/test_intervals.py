@@ -433,12 +433,7 @@ def test_ratios_of_sums() -> None:
         for top, size in zip(tops, sizes, strict=True):
             ratio.add(top, size)
         return bound_value(
-            ratio.value,
-            ratio.std_error,
-            49,
-            "ratio_t",
-            score_method="ratio_wilson",
-            is_share=True,
+            ratio.value, ratio.std_error, 49, "ratio_t", score_method="ratio_wilson", is_share=True
         ).interval
 
     assert 0.91 <= measure_coverage(draw, 0.8) <= 0.99

@@ -27,11 +27,7 @@ from answerkey.metrics import (
     measure,
     wilson,
 )
-from answerkey.metrics.classification import (
-    Frequency,
-    MulticlassClassification,
-    Precision,
-)
+from answerkey.metrics.classification import Frequency, MulticlassClassification, Precision
 from answerkey.metrics.intervals import Ratio, measure_clustered_error
 from answerkey.metrics.measure import bound_clustered
 from answerkey.metrics.moments import Max, Min
@@ -150,10 +146,8 @@ def test_text_in_any_row_decides_for_all() -> None:
     """A value that is text somewhere is counted per trial everywhere."""
     scores = make_scores({"label": [1, 1, "x", 1]}, encoded=["label"])
     values = finish(Frequency("label"), scores, trials=TRIALS)
-    assert {name: value.value for name, value in values.items()} == {
-        "label_1": 0.75,
-        "label_x": 0.25,
-    }
+    expected = {"label_1": 0.75, "label_x": 0.25}
+    assert {name: value.value for name, value in values.items()} == expected
 
 
 def test_samples_without_all_their_trials_are_left_out_and_counted() -> None:
@@ -255,10 +249,8 @@ def test_groups_of_orders_have_the_means_of_their_samples() -> None:
     value = finish(Frequency("letter"), scores, samples, Design(("g",)))["letter_A"]
     assert show_groups(value) == [("p", 2 / 3, 6), ("q", 0.5, 6)]
     errors = [one.std_error for one in value.groups[0].values]
-    assert errors == [
-        pytest.approx(stats.sem([0.5, 1, 0.5])),
-        pytest.approx(stats.sem([0, 1, 0.5])),
-    ]
+    expected = [pytest.approx(stats.sem([0.5, 1, 0.5])), pytest.approx(stats.sem([0, 1, 0.5]))]
+    assert errors == expected
     note = "an interval needs at least 5 samples, there are 3"
     assert {one.interval_note for one in value.groups[0].values} == {note}
 
@@ -273,10 +265,8 @@ def test_clusters_have_their_known_error() -> None:
     found = finish(Mean("x"), scores, clusters, Design(cluster_by="c"))["x_mean"]
     assert round(found.std_error or 0, 6) == 0.288675
     assert found.details["clusters"] == 3
-    assert (found.interval, found.interval_note) == (
-        None,
-        "an interval needs at least 5 values of `c`, there are 3",
-    )
+    assert found.interval is None
+    assert found.interval_note == "an interval needs at least 5 values of `c`, there are 3"
 
 
 def test_clusters_cover_every_ratio() -> None:
@@ -301,10 +291,8 @@ def test_clusters_cover_every_ratio() -> None:
                 value.name
             )
     largest = finish(Max("x"), scores, clusters, Design(cluster_by="c"))["x_max"]
-    assert (largest.interval, largest.interval_note) == (
-        None,
-        "no formula for values of `c` fits this type",
-    )
+    assert largest.interval is None
+    assert largest.interval_note == "no formula for values of `c` fits this type"
 
 
 def test_groups_have_their_own_values() -> None:
@@ -376,10 +364,8 @@ def test_a_label_that_a_group_lacks_is_none_of_its_samples() -> None:
     groups = finish(Frequency("letter"), scores, {"g": list("pqqq")}, Design(("g",)))[
         "letter_A"
     ].groups[0]
-    assert [(value.group, value.value, value.interval) for value in groups.values] == [
-        ("p", 1.0, wilson(1, 1)),
-        ("q", 0.0, wilson(0, 3)),
-    ]
+    expected = [("p", 1.0, wilson(1, 1)), ("q", 0.0, wilson(0, 3))]
+    assert [(value.group, value.value, value.interval) for value in groups.values] == expected
 
 
 def test_groups_without_a_value_stay_out_of_the_average() -> None:
@@ -447,10 +433,8 @@ def test_a_class_that_a_group_lacks_has_no_value_there() -> None:
     )
     metric = MulticlassClassification("t", "s")
     found = finish(metric, scores, {"g": list("pqp")}, Design(("g",)))["A_recall"].groups[0]
-    assert [(value.group, value.value, value.n, value.note) for value in found.values] == [
-        ("p", 1.0, 2, None),
-        ("q", None, 1, "it does not occur in this group"),
-    ]
+    expected = [("p", 1.0, 2, None), ("q", None, 1, "it does not occur in this group")]
+    assert [(value.group, value.value, value.n, value.note) for value in found.values] == expected
 
 
 def test_values_without_a_formula_for_clusters_say_so_in_their_average() -> None:
@@ -490,10 +474,8 @@ def test_averages_over_no_class_at_all_stay_empty() -> None:
     result = finish(
         MulticlassClassification("t", "s"), scores, {"c": list("aabbcc")}, Design(cluster_by="c")
     )
-    assert (result["macro_precision"].value, result["macro_precision"].interval_note) == (
-        None,
-        None,
-    )
+    assert result["macro_precision"].value is None
+    assert result["macro_precision"].interval_note is None
     assert result["accuracy"].value == 0.0
 
 

@@ -162,16 +162,14 @@ def test_unsuitable_fields_are_errors() -> None:
     def refuse(metric: Metric, message: str, hint: str, **columns: list[Any]) -> None:
         with pytest.raises(ScoringError) as caught:
             compute(metric, make_scores(columns))
-        assert (caught.value.code, caught.value.message, caught.value.hint) == (
-            "E402",
-            message,
-            hint,
-        )
+        assert (caught.value.code, caught.value.message) == ("E402", message)
+        assert caught.value.hint == hint
 
     text = "`frequency` and the classification metrics read text"
     for metric in (Mean("x"), Max("x"), Min("x"), StdDev("x")):
         held = "needs numbers, but `x` holds other values in 2 samples, such as 'A', 'B'"
         refuse(metric, f"`{metric.type}` {held}", text, x=["B", "A"])
+
     missing = "`mean`: no score has the field `is_corect`"
     refuse(Mean("is_corect"), missing, "did you mean `is_correct`?", is_correct=[1.0])
 

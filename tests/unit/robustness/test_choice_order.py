@@ -352,9 +352,8 @@ def test_a_summary_shows_what_the_order_does() -> None:
     task = make_task(finish(ROWS), {"orders": orders})
     assert plain_text(draw_choice_order(task, 80)) == SAID_OF_ORDERS
     assert say_order(task) == "all: 2 samples, 4 rows"
-    assert say_order(make_task({}, {"orders": {**orders, "extra": 3}}, "shuffled")) == (
-        "shuffled (seed 7): 2 samples, 4 rows, 3 more for the prior"
-    )
+    expected = "shuffled (seed 7): 2 samples, 4 rows, 3 more for the prior"
+    assert say_order(make_task({}, {"orders": {**orders, "extra": 3}}, "shuffled")) == expected
     bare = plain_text(draw_choice_order(make_task(finish(ROWS[:2], failed=0), {}), 80))
     assert ("mean over orders" in bare, "Right option at" in bare) == (True, False)
     assert (draw_choice_order(make_task({}, {}), 80), say_order(make_task({}, {}))) == ([], None)

@@ -96,9 +96,8 @@ def test_options_are_moved_where_they_stand() -> None:
     """
     setting = make("all", options="{{ sample.choices.text }}")
     row = Row(choices={"text": ["x", "y"], "label": ["A", "B"]})
-    assert setting.arrange(row, ("A", "B"), (1, 0)) == {
-        "choices": {"text": ["y", "x"], "label": ["A", "B"]}
-    }
+    expected = {"choices": {"text": ["y", "x"], "label": ["A", "B"]}}
+    assert setting.arrange(row, ("A", "B"), (1, 0)) == expected
     setting = ChoiceOrder(["{{ sample.opa }}", "{{ sample.opb }}"], "rotations")
     assert setting.columns == {"opa", "opb"}
     assert setting.arrange(Row(opa="x", opb="y"), ("A", "B"), (1, 0)) == {"opa": "y", "opb": "x"}

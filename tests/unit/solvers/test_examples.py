@@ -7,13 +7,7 @@ import pytest
 from tests.samples import samples_from_frame
 
 from answerkey.errors import SpecError
-from answerkey.solvers import (
-    ChatInput,
-    Examples,
-    InputMessage,
-    SingleTurnSolver,
-    pick_examples,
-)
+from answerkey.solvers import ChatInput, Examples, InputMessage, SingleTurnSolver, pick_examples
 from answerkey.templates import RowError
 from answerkey.types import Samples
 
@@ -137,9 +131,8 @@ def test_too_few_examples_are_told() -> None:
         "are not the sample itself"
     )
     (overall,) = list_shown(Examples("dev", 9), make_asked(1), make_samples(POOL))
-    assert (
-        overall == "9 examples are wanted, and dataset `dev` has 8 that are not the sample itself"
-    )
+    expected = "9 examples are wanted, and dataset `dev` has 8 that are not the sample itself"
+    assert overall == expected
 
 
 def test_null_is_a_group_of_its_own() -> None:
@@ -166,9 +159,8 @@ def test_without_examples_their_dataset_is_not_needed() -> None:
     )
     solver = SingleTurnSolver(ChatInput(turns), examples=Examples("dev", 0))
     assert solver.examples is None
-    assert solver.build_prompts(make_samples({"q": ["x"]}), None) == [
-        [{"role": "user", "content": "x"}]
-    ]
+    expected = [[{"role": "user", "content": "x"}]]
+    assert solver.build_prompts(make_samples({"q": ["x"]}), None) == expected
     counted = ChatInput((InputMessage("user", "{{ examples | length }}"),))
     solver = SingleTurnSolver(counted, examples=Examples("dev", 0))
     built = solver.build_prompts(make_samples({"q": ["x"]}), make_samples(POOL))
@@ -196,14 +188,8 @@ def test_messages_loop_over_examples() -> None:
     solver = SingleTurnSolver(ChatInput(messages), examples=Examples("dev", 2))
     (prompt,) = solver.build_prompts(make_asked(1), pool)
     assert isinstance(prompt, list)
-    assert [message["role"] for message in prompt] == [
-        "system",
-        "user",
-        "assistant",
-        "user",
-        "assistant",
-        "user",
-    ]
+    expected = ["system", "user", "assistant", "user", "assistant", "user"]
+    assert [message["role"] for message in prompt] == expected
     contents = [message["content"] for message in prompt]
     assert contents[0] == "2 examples"
     assert contents[5] == "t0?"

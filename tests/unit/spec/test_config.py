@@ -197,9 +197,8 @@ def test_an_unknown_name_stays_in_the_text() -> None:
     config, problems = resolve(INT, p=2)
     result = config.fill(parse_yaml("a: x\nb: << config.q >>", "task.yaml", problems))
     assert to_plain(result) == {"a": "x", "b": "<< config.q >>"}
-    assert [(error.code, str(error.where)) for error in problems.errors] == [
-        ("E110", "task.yaml:2:4")
-    ]
+    expected = [("E110", "task.yaml:2:4")]
+    assert [(error.code, str(error.where)) for error in problems.errors] == expected
 
 
 @pytest.mark.parametrize(

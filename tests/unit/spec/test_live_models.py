@@ -141,9 +141,8 @@ def test_adapters_of_the_file(project: Write) -> None:
         model = model_of(load(project, text + adapter, "own"))
         assert isinstance(model.config, CustomConfig)
         assert model.config.adapter is not None
-        assert connect(model).build([{"role": "user", "content": "q"}]) == {
-            "messages": [{"role": "user", "content": "q"}]
-        }
+        expected = {"messages": [{"role": "user", "content": "q"}]}
+        assert connect(model).build([{"role": "user", "content": "q"}]) == expected
     for name in ("identity", "openai_chat_completion", "openai"):
         text = own(f"{{url: 'http://127.0.0.1/ask', adapter: {{key: latticeflow${name}}}}}")
         model = model_of(load(project, text, "own"))
@@ -295,9 +294,8 @@ def test_an_env_file_outside_the_project_is_the_callers(
     )
     environ.clear()
     overrides = Options(env=file)
-    assert (
-        connect(model_of(load(project, "", "openai/m", overrides=overrides))).host == "lab.example"
-    )
+    expected = "lab.example"
+    assert connect(model_of(load(project, "", "openai/m", overrides=overrides))).host == expected
     text = own("{url: 'https://evil.example/v1', api_key: $MY_KEY}")
     assert refusal_of(load(project, text, "own", overrides=overrides))[0] == "E117"
 

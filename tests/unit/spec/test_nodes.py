@@ -88,12 +88,7 @@ def test_merge_keys_fill_what_is_not_given() -> None:
         ("[a, b]: c\n", ["E108 file.yaml:1:1"], "a key must be text"),
         *(
             (f"a: 1\nb: {tag} x\n", ["E104 file.yaml:2:4"], "unknown YAML tag")
-            for tag in (
-                "!python/object:os.system",
-                "!foo",
-                "!!python/name:x",
-                "!!binary",
-            )
+            for tag in ("!python/object:os.system", "!foo", "!!python/name:x", "!!binary")
         ),
     ],
 )
@@ -321,10 +316,8 @@ def test_an_unset_name_is_an_error() -> None:
     with pytest.raises(SpecError) as caught:
         Environment({"PATHS": "x"}).expand("$PATH_S", Place("run.yaml", 3, 4))
     assert (caught.value.code, str(caught.value.where)) == ("E106", "run.yaml:3:4")
-    assert (
-        caught.value.hint
-        == "did you mean `PATHS`? or set it in the environment or in `.env`: `PATH_S=…`"
-    )
+    expected = "did you mean `PATHS`? or set it in the environment or in `.env`: `PATH_S=…`"
+    assert caught.value.hint == expected
 
 
 def test_an_env_file_is_parsed() -> None:

@@ -11,16 +11,7 @@ from answerkey.datasets.dataset import Selection
 from answerkey.datasets.sources import InlineSource, LocalSource
 from answerkey.errors import AnswerkeyError, SpecError
 from answerkey.models.config import ModelConfig, Secret
-from answerkey.spec import (
-    Job,
-    Options,
-    Plan,
-    Task,
-    load_judges,
-    load_plan,
-    load_task,
-    source_from,
-)
+from answerkey.spec import Job, Options, Plan, Task, load_judges, load_plan, load_task, source_from
 from answerkey.spec.models import provider_key
 from answerkey.spec.run_file import RunFields
 
@@ -52,12 +43,8 @@ def test_a_folder_with_a_run_file_is_a_plan(project: Write) -> None:
     """A folder stands for its `run.yaml`, and needs one."""
     folder = project()
     plan, one = sound(load_plan(folder)), only(load_plan(folder))
-    assert (plan.key, plan.display_name, one.key, one.dataset_spec.key) == (
-        "trial",
-        "Trial",
-        "mcqa",
-        "questions",
-    )
+    assert (plan.key, plan.display_name, one.key) == ("trial", "Trial", "mcqa")
+    assert one.dataset_spec.key == "questions"
     assert isinstance(one.dataset_spec.source, LocalSource)
     assert one.dataset_spec.source.file_path == str(folder / "questions.jsonl")
     assert one.selection == Selection()
@@ -112,11 +99,8 @@ def test_specification_keys_are_numbered(project: Write) -> None:
     """A task used twice gets a numbered key."""
     project(run_yaml=RUN + "    - task_key: mcqa\n    - {task_key: mcqa, key: other}\n")
     plan = sound(load_plan("run.yaml"))
-    assert [job.key for job in plan.jobs] == [
-        "mcqa",
-        "mcqa-2",
-        "other",
-    ]
+    expected = ["mcqa", "mcqa-2", "other"]
+    assert [job.key for job in plan.jobs] == expected
 
 
 def find_errors() -> list[str]:
@@ -291,10 +275,8 @@ def test_names_that_are_not_defined_get_the_nearest(project: Write) -> None:
     project(run_yaml=EVALUATION.replace("{answer_column: right}", "{answer_colum: right}"))
     loaded = load_plan("run.yaml", Options(config={"row": "3"}))
     assert list_errors(loaded) == ["E110 --config", "E110 run.yaml:15:35"]
-    assert [error.hint for error in loaded.errors] == [
-        "did you mean `rows`?",
-        "did you mean `answer_column`?",
-    ]
+    expected = ["did you mean `rows`?", "did you mean `answer_column`?"]
+    assert [error.hint for error in loaded.errors] == expected
     kinds = {"dataset": "other", "model": "judge", "task_result": "before"}
     task = declare(*(f"type: {kind}, key: {key}, display_name: X" for kind, key in kinds.items()))
     run = RUN + "      task_config: {other: question, judge: gpt, before: mcq}\n"
@@ -332,10 +314,8 @@ def test_live_models_need_not_be_asked(project: Write) -> None:
         project(task_yaml=TASK + SOLVER, run_yaml=LIVE + RUN + f"      model_key: {key}\n")
         one = only(load_plan("run.yaml", Options(completions="x.jsonl")))
         assert (one.model_choice, one.model_key) == (None, key)
-        assert (
-            only(load_plan("run.yaml", Options(model="builtin/random"))).model_choice
-            == "builtin/random"
-        )
+        expected = "builtin/random"
+        assert only(load_plan("run.yaml", Options(model="builtin/random"))).model_choice == expected
 
 
 @pytest.mark.parametrize("key", ["builtin/constant?choice=A", "builtin$constant-choice-a"])
@@ -455,12 +435,8 @@ def test_a_secret_does_not_show(project: Write) -> None:
     repeat it.
     """
     secret = Secret("hush")
-    assert (str(secret), repr(secret), f"{secret}", secret.reveal()) == (
-        "***",
-        "***",
-        "***",
-        "hush",
-    )
+    assert (str(secret), repr(secret), f"{secret}") == ("***", "***", "***")
+    assert secret.reveal() == "hush"
     with pytest.raises(TypeError):
         pickle.dumps(secret)
     project(run_yaml=MODEL % "custom_headers: sk-12345" + RUN)

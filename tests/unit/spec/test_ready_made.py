@@ -20,11 +20,7 @@ from answerkey.errors import SpecError
 from answerkey.evaluate.dry_run import check
 from answerkey.solvers import SingleTurnSolver
 from answerkey.spec import Job, Options, find_ready_made, load_plan
-from answerkey.spec.ready_made import (
-    list_ready_made,
-    load_ready_made,
-    write_project,
-)
+from answerkey.spec.ready_made import list_ready_made, load_ready_made, write_project
 from answerkey.spec.schema import schema
 from answerkey.types import Samples
 
@@ -457,9 +453,8 @@ def test_the_test_files_of_a_whole_archive_are_chosen() -> None:
     """The others are left aside, and a notice says so."""
     write_files({"a_test.csv": "?,1,2,3,4,A\n", "a_dev.csv": "?,1,2,3,4,B\n"})
     loaded = load_plan("mmlu", Options(dataset="raw"))
-    assert [notice.message for notice in loaded.notices] == [
-        "only the files that match `*_test.csv` are read"
-    ]
+    expected = ["only the files that match `*_test.csv` are read"]
+    assert [notice.message for notice in loaded.notices] == expected
     assert len(open_dataset(plan("mmlu", dataset="raw").dataset_spec.source, name="x")) == 1
 
 

@@ -411,9 +411,8 @@ def test_metrics_may_name_aggregates(write: Write) -> None:
     scorer = TASK + "      metrics:\n        - {type: mean, field: is_correct.pass@2}\n"
     assert load(write, scorer + AGGREGATORS + aggregate("pass@k, k: 2")).errors == []
     (error,) = load(write, scorer + AGGREGATORS + aggregate("pass@k, k: 3")).errors
-    assert (
-        error.message == "metric field `is_correct.pass@2` is not produced by `string_equals_mcqa`"
-    )
+    expected = "metric field `is_correct.pass@2` is not produced by `string_equals_mcqa`"
+    assert error.message == expected
     assert "is_correct.pass@3" in str(error.hint)
     assert [error.code for error in load(write, scorer).errors] == ["E115"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -555,9 +555,6 @@ def test_samples_without_a_label_form_a_group_and_stand_alone_as_clusters() -> N
     assert (result.n_unique(), result[0]) == (3, "x")
 
 
-Call = Callable[..., Any]
-
-
 #: The judge's scores, from 1 to 5, by question.
 SCORES = [1, 1, 5, 1, 2, 1]
 
@@ -641,28 +638,3 @@ def test_every_metric_keeps_to_its_scale(
     ends = [(middle, *interval) for middle, interval in results if interval is not None]
     assert ends
     assert all(scale[0] <= low <= middle <= high <= scale[1] for middle, low, high in ends)
-
-
-def test_no_metrics_at_all_is_warned_about(
-    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """`metrics: []` gives no number; of a scorer that only annotates none is expected."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "rows.jsonl").write_text('{"answer": "A", "completion": "A"}\n')
-    scorer = {"type": "string_equals", "ground_truth": "{{ sample.answer }}", "metrics": []}
-    definition = {"scorers": [scorer, {**scorer, "key": "note", "purpose": "qa"}]}
-    task = {"key": "t", "display_name": "T", "description": "D", "definition": definition}
-    (tmp_path / "task.yaml").write_text(json.dumps(task))
-    done = call(
-        "check",
-        tmp_path / "task.yaml",
-        "--dataset",
-        tmp_path / "rows.jsonl",
-        "--completion-column",
-        "completion",
-    )
-    assert done.code == 0
-    assert "scorer has no metrics: the run will have no number of it" in done.out + done.err
-    assert "scorer `note`" not in done.out + done.err
-    ran = call("score", tmp_path / "task.yaml", "--dataset", tmp_path / "rows.jsonl")
-    assert "has no metrics" in ran.out + ran.err

@@ -180,6 +180,13 @@ def test_metric_keys_and_scorer_keys_are_unique(write: Write) -> None:
     assert [metric.key for metric in step.metrics] == ["mean", "mean-2", "m", "n", "frequency"]
 
 
+def test_no_metrics_at_all_is_warned_about(write: Write) -> None:
+    """`metrics: []` gives no number; of a scorer that only annotates none is expected."""
+    note = "    - {type: string_equals, ground_truth: x, metrics: [], key: note, purpose: qa}\n"
+    (notice,) = load(write, f"{TASK}      metrics: []\n{note}").notices
+    assert notice.message == "a scorer has no metrics: the run will have no number of it"
+
+
 @pytest.mark.parametrize("spaces", ["", " "])
 def test_a_dataset_may_be_a_config_value(write: Write, spaces: str) -> None:
     """`dataset: << config.x >>` means `{key: << config.x >>}`."""

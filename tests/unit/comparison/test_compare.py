@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -42,9 +41,8 @@ def test_every_pair_is_compared_and_corrected_by_holm(make: Make) -> None:
     """Three runs make three comparisons; the p-value of each counts their number."""
     pairs = ak.compare(make("a", RIGHT), make("b", SAME), make("c", WRONG)).pairs
     assert [(pair.first, pair.second) for pair in pairs] == [("a", "b"), ("a", "c"), ("b", "c")]
-    assert [pair.difference.p_exact for pair in pairs] == pytest.approx(
-        [2 / 2**6, 2 / 2**12, 2 / 2**6]
-    )
+    chances = [pair.difference.p_exact for pair in pairs]
+    assert chances == pytest.approx([2 / 2**6, 2 / 2**12, 2 / 2**6])
     assert [pair.p_adjusted for pair in pairs] == pytest.approx([4 / 2**6, 6 / 2**12, 4 / 2**6])
 
 
@@ -162,9 +160,8 @@ def test_other_rules_are_told(make: Make, change: dict[str, object], texts: list
 
     Metrics and names are no other rules.
     """
-    result = ak.compare(
-        make("a", SAME), make("b", SAME, definition={"scorers": [{**SCORER, **change}]})
-    )
+    changed = make("b", SAME, definition={"scorers": [{**SCORER, **change}]})
+    result = ak.compare(make("a", SAME), changed)
     assert len(result.notices) == len(texts)
     assert all(text in str(notice) for text, notice in zip(texts, result.notices, strict=True))
 
@@ -250,13 +247,7 @@ def test_clusters_and_what_is_refused_on_the_command_line(make: Make, call: Call
     assert "p: t test over clusters" in shown
     refused = call("compare", "a", "five")
     assert refused.code == 2
-    assert (
-        "error[E508]: the runs have other samples: 7 samples of `a` are not in `five`"
-        in refused.err
-    )
-    assert (
-        json.loads(call("compare", "a", "five", "--common", "--json").out)["comparison"][
-            "comparisons"
-        ]
-        == 1
-    )
+    message = "the runs have other samples: 7 samples of `a` are not in `five`"
+    assert f"error[E508]: {message}" in refused.err
+    common = call("compare", "a", "five", "--common", "--json").json["comparison"]
+    assert common["comparisons"] == 1

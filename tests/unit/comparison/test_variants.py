@@ -86,15 +86,8 @@ def test_recorded_completions_are_those_of_the_task_itself(tmp_path: Path, call:
     """Variants are left out, and the user hears of it."""
     said = tmp_path / "said.jsonl"
     said.write_text("".join(json.dumps({"completion": "A"}) + "\n" for _ in ROWS))
-    words = (
-        "--dataset",
-        tmp_path / "rows.jsonl",
-        "--completions",
-        said,
-        "--out",
-        tmp_path / "out",
-        "--json",
-    )
+    data, out = ("--dataset", tmp_path / "rows.jsonl"), ("--out", tmp_path / "out")
+    words = (*data, "--completions", said, *out, "--json")
     found = call("score", write(tmp_path, POLITE), *words).json
     assert [one["key"] for one in found["tasks"]] == ["quiz"]
     assert any("`variants` are left out" in one for one in found["notices"])

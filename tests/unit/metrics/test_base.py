@@ -73,10 +73,9 @@ def test_shared_names_are_told_apart(
     groups: list[tuple[str, str, list[str]]], names: list[str]
 ) -> None:
     """By the metric's key, else also the scorer's, else a number; a name that is unique stays."""
-    given: list[ValueGroup] = [
-        (scorer, metric, "score", "mean", [MetricValue(name, 1.0, 1) for name in own])
-        for scorer, metric, own in groups
-    ]
+    given: list[ValueGroup] = []
+    for scorer, metric, own in groups:
+        given.append((scorer, metric, "score", "mean", [MetricValue(n, 1.0, 1) for n in own]))
     assert [value.name for value in name_values(given)] == names
 
 
@@ -123,11 +122,8 @@ def test_a_name_that_no_value_can_have_is_refused() -> None:
     expected = [True, False, False]
     assert [classes.allow(name) for name in ("a_precision", "precision", "a_accuracy")] == expected
     names = ValueNames(("x",), (("ab", "bc"),))
-    assert [name for name in ("x", "abbc", "ab-bc", "abc", "bc", "y") if names.allow(name)] == [
-        "x",
-        "abbc",
-        "ab-bc",
-    ]
+    allowed = [name for name in ("x", "abbc", "ab-bc", "abc", "bc", "y") if names.allow(name)]
+    assert allowed == ["x", "abbc", "ab-bc"]
     assert foresee_names(PythonMetric("def compute_metrics(scores): return {}")).allow("whatever")
 
 

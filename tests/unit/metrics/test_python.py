@@ -21,9 +21,8 @@ def test_values_are_what_the_snippet_returns() -> None:
     """The snippet sees values and metadata of the samples that count, and its mapping becomes the
     values.
     """
-    scores = make_scores(
-        {"x": [1.5, 2.0, None]}, {"letter": ["A", "B", None]}, status=["SCORED"] * 2 + ["FAILED"]
-    )
+    letters, status = {"letter": ["A", "B", None]}, ["SCORED", "SCORED", "FAILED"]
+    scores = make_scores({"x": [1.5, 2.0, None]}, letters, status=status)
     values = run(
         "letters = [score.metadata['letter'] for score in scores]",
         "total = sum(score.values['x'] for score in scores)",
@@ -96,11 +95,8 @@ def test_no_scores_are_not_given_to_the_snippet() -> None:
 
 def test_snippet_sees_dataset_order() -> None:
     """The scores are in the order of the dataset."""
-    metric = PythonMetric(
-        "def compute_metrics(scores):\n"
-        "    return {'digits': int(''.join(str(score.values['x']) for score in scores))}\n"
-    )
-    assert metric.compute(make_scores({"x": [3, 1, 2]}))[0].value == 312.0
+    line = "return {'digits': int(''.join(str(score.values['x']) for score in scores))}"
+    assert run(line, scores=make_scores({"x": [3, 1, 2]}))["digits"].value == 312.0
 
 
 def test_snippet_is_named_for_the_trust_check() -> None:

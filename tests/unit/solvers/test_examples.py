@@ -29,13 +29,8 @@ def make_samples(
 
 def make_asked(count: int = 3) -> Samples:
     """Return samples that are not in the pool."""
-    return make_samples(
-        {
-            "q": [f"t{i}" for i in range(count)],
-            "a": ["A"] * count,
-            "subject": ["law", "art", "law"][:count],
-        }
-    )
+    texts = {"q": [f"t{i}" for i in range(count)], "a": ["A"] * count}
+    return make_samples({**texts, "subject": ["law", "art", "law"][:count]})
 
 
 def list_shown(setting: Examples, samples: Samples, pool: Samples) -> list[list[object] | str]:
@@ -72,16 +67,14 @@ def test_examples_do_not_depend_on_the_order_of_the_pool() -> None:
     """The same rows in another order show the same examples."""
     pool = make_samples(POOL, prefix="e")
     turned = pool.take(list(range(len(pool)))[::-1])
-    assert list_shown(Examples("dev", 4), make_asked(), turned) == list_shown(
-        Examples("dev", 4), make_asked(), pool
-    )
+    shown, again = (list_shown(Examples("dev", 4), make_asked(), rows) for rows in (pool, turned))
+    assert again == shown
 
 
 def test_by_restricts_to_the_same_value() -> None:
     """With `by`, a sample sees only rows that share its value in that column."""
-    picked = pick_examples(
-        Examples("dev", 3, by="subject"), make_asked(), make_samples(POOL, prefix="e")
-    )
+    pool = make_samples(POOL, prefix="e")
+    picked = pick_examples(Examples("dev", 3, by="subject"), make_asked(), pool)
     subjects = [{row["subject"] for row in one} for one in picked if not isinstance(one, RowError)]
     assert subjects == [{"law"}, {"art"}, {"law"}]
 
@@ -103,9 +96,8 @@ def test_same_id_in_another_file_is_another_row() -> None:
 def test_sample_is_never_its_own_example_by_content() -> None:
     """A row that says the same is left out, wherever it comes from and whatever its id."""
     asked = make_samples({"q": ["e2"], "a": ["C"], "subject": ["law"]}, file="test.jsonl")
-    (shown,) = list_shown(
-        Examples("dev", 7), asked, make_samples(POOL, file="dev.jsonl", prefix="e")
-    )
+    pool = make_samples(POOL, file="dev.jsonl", prefix="e")
+    (shown,) = list_shown(Examples("dev", 7), asked, pool)
     assert sorted(map(str, shown)) == ["e0", "e1", "e3", "e4", "e5", "e6", "e7"]
 
 
@@ -169,9 +161,8 @@ def test_without_examples_their_dataset_is_not_needed() -> None:
 
 def test_column_of_by_must_exist_on_both_sides() -> None:
     """A `by` column that one dataset lacks is one error, not one for each row."""
-    solver = SingleTurnSolver(
-        ChatInput((InputMessage("user", "x"),)), examples=Examples("dev", 1, by="subjct")
-    )
+    chat = ChatInput((InputMessage("user", "x"),))
+    solver = SingleTurnSolver(chat, examples=Examples("dev", 1, by="subjct"))
     ((position, error),) = solver.check_prompts(make_asked(), make_samples(POOL))[1]
     assert (position, error.code, error.hint) == (0, "E206", "did you mean `subject`?")
 
@@ -200,9 +191,8 @@ def test_one_message_may_hold_all_examples() -> None:
     """A content may loop over `examples` itself."""
     content = "{% for e in examples %}{{ e.q }}={{ e.a }};{% endfor %}{{ sample.q }}="
     pool = make_samples({"q": ["x"], "a": ["A"], "subject": ["law"]})
-    solver = SingleTurnSolver(
-        ChatInput((InputMessage("user", content),)), examples=Examples("dev", 1)
-    )
+    chat = ChatInput((InputMessage("user", content),))
+    solver = SingleTurnSolver(chat, examples=Examples("dev", 1))
     assert solver.build_prompts(make_asked(1), pool) == [[{"role": "user", "content": "x=A;t0="}]]
 
 

@@ -71,9 +71,8 @@ def test_merge_keys_fill_what_is_not_given() -> None:
 
     Given keys win. A file may be empty.
     """
-    root = parse(
-        "x: &x {a: 1, b: 1}\ny: &y {b: 2, c: 2}\nz: {<<: [*x, *y], a: 0}\nw:\n  <<: *x\n  d: 4\n"
-    )
+    anchors = "x: &x {a: 1, b: 1}\ny: &y {b: 2, c: 2}\n"
+    root = parse(f"{anchors}z: {{<<: [*x, *y], a: 0}}\nw:\n  <<: *x\n  d: 4\n")
     assert to_plain(root.at("z")) == {"a": 0, "b": 1, "c": 2}
     assert to_plain(root.at("w")) == {"a": 1, "b": 1, "d": 4}
     assert to_plain(parse("# only a comment\n")) is None
@@ -165,9 +164,8 @@ def load(
 ) -> tuple[Node, ProblemList]:
     """Return the tree of a file with everything followed, and what was found."""
     problems = ProblemList()
-    inclusion = Inclusion(
-        folder, Environment({"PART": "part"}), problems, allow_outside=allow_outside
-    )
+    environment = Environment({"PART": "part"})
+    inclusion = Inclusion(folder, environment, problems, allow_outside=allow_outside)
     tree = read_yaml(folder / name, name, problems)
     return inclusion.follow(tree, ((folder / name).resolve(),)), problems
 
@@ -210,10 +208,8 @@ def test_other_files_are_put_in_place(write: Write, files: dict[str, str], found
 
     Both are relative to the file that names them; a column called `$ref` in rows is a column.
     """
-    folder = write(
-        **{name if name.endswith("_md") else f"{name}_yaml": text for name, text in files.items()}
-    )
-    root, problems = load(folder)
+    names = [name if name.endswith("_md") else f"{name}_yaml" for name in files]
+    root, problems = load(write(**dict(zip(names, files.values(), strict=True))))
     assert (to_plain(root), problems.errors) == (found, [])
 
 

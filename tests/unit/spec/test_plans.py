@@ -28,10 +28,8 @@ def only(loaded: Plan) -> Job:
 
 def declare(*parameters: str) -> str:
     """Return a task with some parameters more."""
-    return TASK.replace(
-        "config_spec:\n",
-        "config_spec:\n" + "".join(f"  - {{{parameter}}}\n" for parameter in parameters),
-    )
+    lines = [f"  - {{{parameter}}}\n" for parameter in parameters]
+    return TASK.replace("config_spec:\n", "config_spec:\n" + "".join(lines))
 
 
 def from_source(source: str) -> str:
@@ -54,9 +52,8 @@ def test_a_folder_with_a_run_file_is_a_plan(project: Write) -> None:
 
 def test_paths_are_relative_to_the_file_that_states_them(project: Write) -> None:
     """`file_path` in a dataset file of a subfolder is relative to that subfolder."""
-    folder = project(
-        sub__dataset_yaml=DATASET, run_yaml=RUN.replace("dataset.yaml", "sub/dataset.yaml")
-    )
+    run = RUN.replace("dataset.yaml", "sub/dataset.yaml")
+    folder = project(sub__dataset_yaml=DATASET, run_yaml=run)
     source = only(load_plan("run.yaml")).dataset_spec.source
     assert isinstance(source, LocalSource)
     assert source.file_path == str(folder / "sub" / "questions.jsonl")
@@ -371,9 +368,8 @@ def test_environment_values_are_filled_in_where_they_may_be(
     project: Write, environ: dict[str, str]
 ) -> None:
     """Paths and settings are expanded; rows and choices are not."""
-    inline = (
-        "  - {key: rows, display_name: $NAME, source: {type: inline, rows: [{answer: $NAME}]}}\n"
-    )
+    rows = "{type: inline, rows: [{answer: $NAME}]}"
+    inline = f"  - {{key: rows, display_name: $NAME, source: {rows}}}\n"
     run = RUN.replace("tasks:", inline + "tasks:")
     folder = project(run_yaml=run, dataset_yaml=DATASET.replace("questions.jsonl", "$DIR/q.jsonl"))
     environ.update({"DIR": "data", "NAME": "n"})
@@ -469,10 +465,8 @@ models:
 def scorer(model: str, more: str = "") -> str:
     """Return one scorer more, which asks a model."""
     prompt = 'user_prompt: "{{ input_prompt }}"'
-    return (
-        f"    - {{type: model_as_a_judge_scorer, key: quality, model_key: {model}, "
-        f"{prompt}{more}}}\n"
-    )
+    fields = f"type: model_as_a_judge_scorer, key: quality, model_key: {model}, {prompt}"
+    return f"    - {{{fields}{more}}}\n"
 
 
 def load_judged(project: Write, model: str, head: str = OWN, task: str = TASK) -> Plan:
@@ -532,9 +526,8 @@ def test_a_judge_that_cannot_be_asked_is_told_where_it_stands(
 def test_snippet_of_a_judge_is_among_the_snippets(project: Write) -> None:
     """Code that would run is listed, so that it is only run when it is trusted."""
     head = JUDGE % "custom_inference, snippet: \"def infer(messages): return '1'\""
-    assert [
-        snippet.function for snippet in only(load_judged(project, "gpt-judge", head)).snippets
-    ] == ["infer"]
+    (snippet,) = only(load_judged(project, "gpt-judge", head)).snippets
+    assert snippet.function == "infer"
 
 
 def test_key_does_not_follow_a_file_to_a_strange_host(

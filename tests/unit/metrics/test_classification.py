@@ -295,15 +295,10 @@ def test_the_error_is_the_weighted_distance_in_each_bin() -> None:
 @pytest.mark.parametrize(
     ("confidence", "size", "place"),
     [
-        (0.0, 10, 0),
-        (0.1, 10, 1),
-        (0.05, 10, 0),
-        (0.5, 10, 4),
-        (0.5, 2, 0),
-        (0.51, 2, 1),
+        (0.0, 10, 0), (0.1, 10, 1), (0.05, 10, 0), (0.5, 10, 4), (0.5, 2, 0), (0.51, 2, 1),
         (1.0, 15, 14),
     ],
-)
+)  # fmt: skip
 def test_bins_include_their_upper_end(confidence: float, size: int, place: int) -> None:
     """The float 0.1 is a little more than a tenth, and lies in the second of ten bins."""
     assert find_bin(confidence, size) == place

@@ -32,19 +32,10 @@ def read(*cells: object) -> list[tuple[str | None, str]]:
 @pytest.mark.parametrize(
     "text",
     [
-        "B",
-        "",
-        " B\n",
-        '{"answer": "B"}',
-        '["A", "B"]',
-        "{B}",
-        "[B] because",
-        "[1]",
-        "{",
-        '{"choices": ["A"]}',
-        "{" * 50_000,
+        "B", "", " B\n", '{"answer": "B"}', '["A", "B"]', "{B}", "[B] because", "[1]", "{",
+        '{"choices": ["A"]}', "{" * 50_000,
     ],
-)
+)  # fmt: skip
 def test_plain_text_stays_as_it_is(text: str) -> None:
     """Text, also text that looks like JSON but is no trace, is the completion itself."""
     assert read(text) == [(text, "OK")]

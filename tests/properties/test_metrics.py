@@ -227,9 +227,7 @@ def test_neither_chunks_nor_the_order_of_trials_matter(
     metric=st.sampled_from(SHARED_METRICS),
     design=designs,
 )
-def test_a_value_has_an_interval_or_says_why_not(
-    sampled: list[Row], metric: Metric, design: Design
-) -> None:
+def test_no_number_stands_alone(sampled: list[Row], metric: Metric, design: Design) -> None:
     """No number stands without its interval or the reason.
 
     An interval holds its value; a share's is one.
@@ -324,9 +322,7 @@ REALS = st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, m
 
 
 @given(OUTCOMES, st.data())
-def test_pass_at_k_is_the_combinatorial_estimator(
-    outcomes: list[bool], data: st.DataObject
-) -> None:
+def test_pass_at_k_is_the_unbiased_estimator(outcomes: list[bool], data: st.DataObject) -> None:
     """pass@k is 1 - C(n-c, k)/C(n, k), pass^k is C(c, k)/C(n, k), as the nearest floats."""
     k = data.draw(st.integers(1, len(outcomes)))
     n, right = len(outcomes), sum(outcomes)

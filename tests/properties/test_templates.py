@@ -89,9 +89,7 @@ def evaluate_row(template: Template, row: dict[str, object]) -> object:
 
 
 @given(ROWS, st.sampled_from(SOURCES))
-def test_values_are_what_evaluate_yields_for_each_row(
-    rows: list[dict[str, object]], source: str
-) -> None:
+def test_values_are_those_of_each_row(rows: list[dict[str, object]], source: str) -> None:
     """For all tables and templates: the same values, the same types, the same rows in the same
     trouble.
     """

@@ -62,17 +62,13 @@ def test_a_baseline_is_held_against_every_run(make: Make) -> None:
 @pytest.mark.parametrize(
     ("other", "message"),
     [
-        (
-            rows_of(SAME, "BABBAABBAABB"),
-            "1 of 12 samples have another truth: `q0` is 'A' in `a` and 'B' in `b`",
-        ),
-        (
-            [{**row, "sample_id": f"z{row['sample_id']}"} for row in rows_of(SAME)],
-            "12 samples of `a` are not in `b`",
-        ),
+        (rows_of(SAME, "BABBAABBAABB"),
+        "1 of 12 samples have another truth: `q0` is 'A' in `a` and 'B' in `b`"),
+        ([{**row, "sample_id": f"z{row['sample_id']}"} for row in rows_of(SAME)],
+        "12 samples of `a` are not in `b`"),
         (rows_of(SAME)[:5], "7 samples of `a` are not in `b`"),
     ],
-)
+)  # fmt: skip
 def test_other_samples_and_truths_are_refused(make: Make, other: list[Any], message: str) -> None:
     """E508: a sample whose truth was changed is not the same question, and some are not all.
 
@@ -179,9 +175,7 @@ def test_trials_are_compared_by_their_means(make: Make) -> None:
     assert all(run.is_share for run in result.tasks[0].runs)
 
 
-def test_two_runs_on_the_command_line(
-    make: Make, call: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_runs_as_a_command(make: Make, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     """The runs, their difference with interval and tests, flips by name, categories.
 
     Within 80 cells.

@@ -99,9 +99,7 @@ WORSE = ["A"] * 6 + ["B"] * 14
         ("80.1%", 1, "Accuracy is 80.00 % (n 20); needed: at least 80.10 %"),
     ],
 )
-def test_fail_under_is_a_gate_on_the_value_itself(
-    call: Call, threshold: str, code: int, sentence: str
-) -> None:
+def test_fail_under_gates_the_value(call: Call, threshold: str, code: int, sentence: str) -> None:
     """Not on the end of its interval.
 
     In the summary, in JSON, in the folder, in JUnit and in the report.
@@ -181,9 +179,7 @@ def test_an_error_is_told_in_the_files_too(call: Call) -> None:
 
 @pytest.mark.parametrize("option", ["--junit", "--summary"])
 @pytest.mark.parametrize("name", ["", ".", "gone/file"])
-def test_a_file_that_cannot_be_written_is_refused_at_once(
-    call: Call, option: str, name: str
-) -> None:
+def test_a_file_that_cannot_be_written_is_refused(call: Call, option: str, name: str) -> None:
     """Before a model is asked: an empty name (a variable that is not set), a folder, one in no
     folder.
     """

@@ -57,9 +57,7 @@ def check_of(kind: str, **fields: object) -> GateCheck:
         (">", 0.79, "PASS"), ("=", 0.79, "FAIL"), ("<", 0.81, "PASS"),
     ],
 )  # fmt: skip
-def test_a_threshold_is_held_against_the_value(
-    operator: str, threshold: float, status: str
-) -> None:
+def test_thresholds_hold_for_the_value(operator: str, threshold: float, status: str) -> None:
     """Sixteen of twenty are 0.8, to the last bit."""
     check = check_of("threshold", metric="Accuracy", operator=operator, threshold=threshold)
     assert (check.status, check.number, check.value, check.n) == (status, 0.8, 0.8, 20)
@@ -154,9 +152,7 @@ def test_without_a_baseline_nothing_is_decided(run: Runner, tmp_path: Path) -> N
     assert only_gate(ak.load_run(tmp_path / "new")).status == "NOT_DECIDED"
 
 
-def test_a_baseline_that_is_no_run_is_found_before_anything_runs(
-    run: Runner, tmp_path: Path
-) -> None:
+def test_a_baseline_that_is_no_run_is_found_at_once(run: Runner, tmp_path: Path) -> None:
     """A mistyped folder costs nothing."""
     with pytest.raises(RunError, match="the baseline of rule `baseline` cannot be read") as caught:
         run("new", baseline=tmp_path / "gone")
@@ -186,9 +182,7 @@ def test_runs_that_cannot_be_compared_are_not_decided(run: Runner, tmp_path: Pat
     assert str(check.note).startswith(why)
 
 
-def test_several_tasks_against_a_baseline_are_corrected_for_their_number(
-    write: Write, tmp_path: Path
-) -> None:
+def test_several_comparisons_are_corrected(write: Write, tmp_path: Path) -> None:
     """Two comparisons of p 0.0215 each come to 0.043 by Holm."""
     both = "{key: one, task_key: quiz}, {key: two, task_key: quiz}"
     base = ak.run(write(specifications=both), out=tmp_path / "base").path

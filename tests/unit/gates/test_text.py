@@ -91,9 +91,7 @@ def with_gates(run: Run, *gates: Gate) -> Run:
         (NOT_WORSE, NO_BASELINE, "no baseline is named"),
     ],
 )  # fmt: skip
-def test_a_gate_says_what_was_measured_and_needed(
-    definition: Stated, found: GateCheck, sentence: str
-) -> None:
+def test_a_gate_says_what_was_needed(definition: Stated, found: GateCheck, sentence: str) -> None:
     """Value, bound, need and n.
 
     With as many digits as it takes to tell number and threshold apart.

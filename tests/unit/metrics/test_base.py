@@ -69,9 +69,7 @@ def test_label_is_the_text_of_a_value(value: object, label: str) -> None:
     ],
     ids=["metric key", "scorer key", "no longer name hides another", "numbered"],
 )
-def test_shared_names_are_told_apart(
-    groups: list[tuple[str, str, list[str]]], names: list[str]
-) -> None:
+def test_names_are_told_apart(groups: list[tuple[str, str, list[str]]], names: list[str]) -> None:
     """By the metric's key, else also the scorer's, else a number; a name that is unique stays."""
     given: list[ValueGroup] = []
     for scorer, metric, own in groups:

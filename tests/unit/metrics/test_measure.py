@@ -108,9 +108,7 @@ SUM_UP = (
         (PythonMetric(SUM_UP.format("x.max")), "sum", 2.0),
     ],
 )
-def test_every_metric_sees_the_aggregates_of_trials(
-    metric: Metric, name: str, value: float
-) -> None:
+def test_every_metric_sees_aggregates(metric: Metric, name: str, value: float) -> None:
     """Three samples with means 1/2, 0 and 1 and maxima 1, 0 and 1.
 
     A function of your own sees both.

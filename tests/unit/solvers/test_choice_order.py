@@ -49,9 +49,7 @@ def test_all_is_refused_for_more_orders_than_it_may_ask() -> None:
 @pytest.mark.parametrize(
     ("orders", "left"), [("original", None), ("rotations", "REFERS_TO_LABELS")]
 )
-def test_a_row_whose_options_refer_to_others_is_left_in_place(
-    orders: Orders, left: str | None
-) -> None:
+def test_options_that_name_others_are_left_in_place(orders: Orders, left: str | None) -> None:
     """It has the order of the file alone, and says why; `original` moves nothing anyhow."""
     result = plan_row(make(orders), Row(options=["w", "x", "y", "Both A and B"]), LABELS)
     assert (result.orders, result.left_in_place) == (((0, 1, 2, 3),), left)
@@ -116,8 +114,8 @@ ORDER = (1, 2, 0)
         ("['x', 'y', 'z']", "['y', 'z', 'x']"),
         ({"A": "x", "B": "y", "C": "z", "D": None}, {"A": "y", "B": "z", "C": "x", "D": None}),
         (
-            {"i": "x", "ii": "y", "iii": "z", "iv": None},
-            {"i": "y", "ii": "z", "iii": "x", "iv": None},
+            {"i": "x", "ii": "y", "iii": "z", "j": None},
+            {"i": "y", "ii": "z", "iii": "x", "j": None},
         ),
         (["A) x", "B) y", "C) z"], ["A) y", "B) z", "C) x"]),
         (["(A) x", "(B) y", "(C) z"], ["(A) y", "(B) z", "(C) x"]),

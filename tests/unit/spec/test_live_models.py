@@ -226,9 +226,7 @@ def test_the_caller_can_allow_the_host(project: Write, text: str) -> None:
     assert KEY in str(sent)
 
 
-def test_a_host_in_the_callers_environment_is_the_callers(
-    project: Write, environ: dict[str, str]
-) -> None:
+def test_hosts_of_the_environment_are_the_callers(project: Write, environ: dict[str, str]) -> None:
     """`url: $MY_URL` is a host that the caller named, also with a path behind it."""
     environ["MY_URL"] = "https://lab.example"
     for url in ("$MY_URL", "${MY_URL}/v1"):
@@ -236,9 +234,7 @@ def test_a_host_in_the_callers_environment_is_the_callers(
         assert connect(model_of(load(project, text, "own"))).host == "lab.example"
 
 
-def test_the_projects_own_env_file_is_the_projects_word(
-    project: Write, environ: dict[str, str]
-) -> None:
+def test_the_env_file_is_the_projects_word(project: Write, environ: dict[str, str]) -> None:
     """A `.env` of the project can bring its own key for a host, but not turn the caller's key
     elsewhere.
     """

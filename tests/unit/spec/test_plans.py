@@ -230,9 +230,7 @@ f"       {{{one}}}]}}"), error)
         ),
     ],
 )  # fmt: skip
-def test_mistakes_are_told_once_at_their_place(
-    project: Write, part: str, text: str, errors: str
-) -> None:
+def test_mistakes_are_told_once(project: Write, part: str, text: str, errors: str) -> None:
     """In the order of the files; what follows from a mistake is not told besides."""
     task = TASK + SOLVER if part == "run" else TASK
     project(**{"task_yaml": task, f"{part}_yaml": text})
@@ -356,17 +354,13 @@ def test_generation_without_effect_says_so(project: Write) -> None:
         ("", "  cache_policy: no-cache\n", "no-cache"),
     ],
 )
-def test_the_cache_policy_is_read_in_both_eras(
-    project: Write, head: str, era: str, policy: str
-) -> None:
+def test_both_eras_have_a_cache_policy(project: Write, head: str, era: str, policy: str) -> None:
     """`run_config` states the cache policy; the seed era stated it in the evaluation."""
     project(run_yaml=head + RUN.replace("  key: trial\n", "  key: trial\n" + era))
     assert sound(load_plan("run.yaml")).cache_policy == policy
 
 
-def test_environment_values_are_filled_in_where_they_may_be(
-    project: Write, environ: dict[str, str]
-) -> None:
+def test_environment_values_are_filled_in(project: Write, environ: dict[str, str]) -> None:
     """Paths and settings are expanded; rows and choices are not."""
     rows = "{type: inline, rows: [{answer: $NAME}]}"
     inline = f"  - {{key: rows, display_name: $NAME, source: {rows}}}\n"
@@ -440,9 +434,7 @@ def test_a_secret_does_not_show(project: Write) -> None:
     assert messages == ["`custom_headers` must be a mapping, not ***"]
 
 
-def test_secrets_are_found_in_the_run_then_the_environment(
-    project: Write, environ: dict[str, str]
-) -> None:
+def test_secrets_are_found_in_the_run_first(project: Write, environ: dict[str, str]) -> None:
     """`<< secrets.NAME >>` is looked up under `secrets`, as a mapping or a list, then in the
     environment.
     """
@@ -530,9 +522,7 @@ def test_snippet_of_a_judge_is_among_the_snippets(project: Write) -> None:
     assert snippet.function == "infer"
 
 
-def test_key_does_not_follow_a_file_to_a_strange_host(
-    project: Write, environ: dict[str, str]
-) -> None:
+def test_no_key_goes_to_a_strange_host(project: Write, environ: dict[str, str]) -> None:
     """A host that a task file names for a judge is refused the caller's key."""
     project(task_yaml=TASK + scorer('"https://elsewhere.example/v1#m"'), run_yaml=RUN)
     environ["ANSWERKEY_API_KEY"] = "sk-canary-0123456789"

@@ -529,7 +529,7 @@ def test_rows_of_arc_that_are_labelled_by_numbers_get_letters() -> None:
 
 
 @pytest.mark.skipif(not REAL.is_dir(), reason="the folder with real files is not there")
-def test_recorded_completions_of_helm_give_the_known_number(
+def test_completions_of_helm_give_the_known_number(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """11,918 of 14,014 right, as by the letter: a bare `B` is the label, also where it is the text

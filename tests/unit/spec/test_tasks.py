@@ -136,9 +136,7 @@ definition:
         ("config_spec:\n", "config_spec:\n  - {type: int, key: n, display_name: N, min: true, default_value: 1}\n", "E108 5:47", "`min` must be a whole number, not true"),  # noqa: E501 - one case, one line
     ],
 )  # fmt: skip
-def test_a_mistake_is_told_at_its_place(
-    write: Write, old: str, new: str, error: str, words: str
-) -> None:
+def test_a_mistake_has_its_place(write: Write, old: str, new: str, error: str, words: str) -> None:
     """Unknown names with the nearest ones, wrong types, templates and snippets that do not
     parse.
     """
@@ -229,9 +227,7 @@ NO_VALUE = "E113 action `skip`: scorer `string_equals_mcqa` has no value"
 "mean `is_correct`?")),
     ],
 )  # fmt: skip
-def test_what_actions_read_of_the_scores_is_there(
-    write: Write, expression: str, told: str | None
-) -> None:
+def test_what_actions_read_is_there(write: Write, expression: str, told: str | None) -> None:
     """Values and metadata by name; what only the scores can tell is not questioned."""
     condition = f'{{op: is_true, expression: "{expression}"}}'
     action = f"  actions:\n    - {{key: skip, filter: {condition}}}\n"

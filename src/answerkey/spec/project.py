@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from answerkey.datasets.formats import split_endings
 from answerkey.errors import Place, SpecError, listing, suggest
 from answerkey.models.config import SECRET_NAME, Adapter, Origin, Secret
+from answerkey.options import Options
 from answerkey.spec.nodes import (
     INCLUDE_TAG,
     MAX_NODES,
@@ -33,7 +34,6 @@ from answerkey.spec.nodes import (
     resolve_path,
     to_plain,
 )
-from answerkey.spec.options import Options
 
 if TYPE_CHECKING:
     from answerkey.spec.models import ModelSpec

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import sys
 from abc import ABC, abstractmethod
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any, ClassVar, Protocol
 
 import polars as pl
@@ -397,21 +398,17 @@ def split_counts(
     for place, name in enumerate(fields):
         column = counted[str(place)]
         cells.append(_list_cells(column, is_encoded=name in scores.encoded))
-    split: dict[Labels, ValueCounts] = {}
-
-    def find(row: tuple[Any, ...]) -> ValueCounts:
-        label = row[: len(labels)]
-        return split.setdefault(label, ValueCounts(names=scores.columns))
-
+    make_counts = partial(ValueCounts, names=scores.columns)
+    split: defaultdict[Labels, ValueCounts] = defaultdict(make_counts)
     if not labels:
-        find(())
+        split[()] = make_counts()
     rows_of_cells = zip(*cells, strict=True)
     for row, values in zip(counted.iter_rows(), rows_of_cells, strict=True):
         *_, size = row
-        find(row).counts.append((values, size))
+        split[row[: len(labels)]].counts.append((values, size))
     for row in left_out.iter_rows():
         *_, reason, size = row
-        find(row).left_out[reason] += size
+        split[row[: len(labels)]].left_out[reason] += size
     return split
 
 

@@ -306,7 +306,8 @@ def _build(
         "dataset_columns": dict(columns),
         "file": node.place.file,
     }
-    source = _make_plain(source)
+    text = json.dumps(source, ensure_ascii=False, default=str)
+    source = json.loads(text)
     dataset = source["definition"].get("dataset", {})
     snippets = [step.snippets for step in steps]
     return Task(
@@ -328,12 +329,6 @@ def _build(
         config_places=config.places,
         **built,
     )
-
-
-def _make_plain(source: Plain) -> Plain:
-    text = json.dumps(source, ensure_ascii=False, default=str)
-    plain: Plain = json.loads(text)
-    return plain
 
 
 def _describe_definition(

@@ -290,10 +290,11 @@ def _add_options(
     rules = {}
     kept = []
     for policy in policies:
-        if policy["key"] == OPTIONS:
-            rules = {rule["key"]: rule for rule in policy["rules"]}
-        else:
+        if policy["key"] != OPTIONS:
             kept.append(policy)
+            continue
+        for rule in policy["rules"]:
+            rules[rule["key"]] = rule
     places = dict(places)
     for key, definition in definitions.items():
         rules[key] = {
@@ -408,7 +409,9 @@ def take_policies(
 
 def decide_gates(run: Run, policies: Sequence[Plain]) -> list[Plain]:
     """Return the entry `gates` of `run.json`; gates of an incomplete run stay undecided."""
-    gates = [_decide(run, policy, rule) for policy, rule in _list_rules(policies)]
+    gates = []
+    for policy, rule in _list_rules(policies):
+        gates.append(_decide(run, policy, rule))
     return describe_gates(gates)
 
 
@@ -461,8 +464,12 @@ def gate(
     tasks = {}
     for key, task_run in run.tasks.items():
         tasks[key] = task_from_source(task_run.source["task"])
-    stored = run.manifest.get("policies") or ()
-    chosen, _ = take_policies(tasks, run.key, overrides, stored=stored)
+    chosen, _ = take_policies(
+        tasks,
+        run.key,
+        overrides,
+        stored=run.manifest.get("policies") or (),
+    )
     manifest = {**run.manifest, "gates": decide_gates(run, chosen)}
     if chosen:
         manifest["policies"] = list(chosen)

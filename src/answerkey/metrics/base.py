@@ -240,9 +240,8 @@ class CountingMetric(BaseMetric, ABC):
         if not counts.unsuitable:
             return
         name = min(counts.unsuitable)
-        rows = counts.unsuitable[name]
         examples = ", ".join(counts.examples[name])
-        samples = format_count(rows, "sample")
+        samples = format_count(counts.unsuitable[name], "sample")
         message = (
             f"`{self.type}` needs {self.needs}, but `{name}` holds other values in {samples}, "
             f"such as {examples}"
@@ -555,9 +554,9 @@ class ValueNames:
 
 def foresee_names(metric: Metric) -> ValueNames:
     """Return what the values of a metric will be called; anything, if it does not say."""
-    names = ValueNames(patterns=(("", ""),))
-    if hasattr(metric, "value_names"):
-        names = metric.value_names()
+    if not hasattr(metric, "value_names"):
+        return ValueNames(patterns=(("", ""),))
+    names: ValueNames = metric.value_names()
     return names
 
 
@@ -595,13 +594,13 @@ def name_values(groups: Sequence[ValueGroup]) -> list[MetricValue]:
     for place, value in enumerate(values):
         if place not in names:
             longest = f"{value.scorer}_{value.metric}_{value.name}"
-            names[place] = _number_name(longest, names.values())
+            names[place] = number_name(longest, names.values())
         values[place] = replace(value, name=names[place])
     return values
 
 
-def _number_name(name: str, taken: Collection[str]) -> str:
-    """Return the name, numbered from 2 on if it is taken."""
+def number_name(name: str, taken: Collection[str]) -> str:
+    """Return a name that is not taken: itself, or with `-2`, `-3` … added."""
     numbered = name
     number = 1
     while numbered in taken:

@@ -354,7 +354,9 @@ def _leave_out_extra(
     for scores in verdicts.values():
         is_extra &= scores.frame["status"] != ScoreStatus.ERROR.value
     kept = (~is_extra).arg_true()
-    kept_scores = {key: scores.take(kept) for key, scores in verdicts.items()}
+    kept_scores = {}
+    for key, scores in verdicts.items():
+        kept_scores[key] = scores.take(kept)
     return RowFacts(facts.table[kept], facts.examples), kept_scores
 
 

@@ -22,6 +22,7 @@ from answerkey.metrics import (
     ValueNames,
     foresee_names,
 )
+from answerkey.metrics.base import number_name
 from answerkey.sandbox import Snippet, check_snippet
 from answerkey.scorers import (
     SCORERS,
@@ -42,7 +43,6 @@ from answerkey.spec.validation import (
     build,
     carry_over,
     fields_of,
-    number_key,
     report_text,
     try_build,
     validate_node,
@@ -494,7 +494,7 @@ def _add_metric(step: ScoringStep, name: str, metric: Metric) -> ScoringStep:
     if step.metrics:
         design = replace(step.metrics[0].design, group_by=())
     taken = {keyed.key for keyed in step.metrics}
-    keyed = KeyedMetric(number_key(name, taken), metric, design)
+    keyed = KeyedMetric(number_name(name, taken), metric, design)
     return replace(step, metrics=(*step.metrics, keyed))
 
 

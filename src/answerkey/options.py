@@ -33,16 +33,14 @@ class Declaration:
     """How an option is given to a command, and whether a resumed run takes it over.
 
     `text` is its help. `metavar` stands for its value; without one it is a flag, which may have an
-    opposite. `choices` are all values there are, `kind` is the type of any other and `least` the
-    smallest. `flag` is there where it is not the name with hyphens.
+    opposite. `choices` are all values there are. `flag` is there where it is not the name with
+    hyphens.
     """
 
     text: str = ""
     metavar: str = ""
     flag: str = ""
     choices: tuple[str, ...] = ()
-    kind: type = str
-    least: int | None = None
     has_opposite: bool = False
     is_stored: bool = True
 
@@ -113,8 +111,6 @@ class Options:
     num_samples: int | None = option(
         "Use only N samples.",
         "N",
-        kind=int,
-        least=1,
     )
     subsampling: Literal["head", "random"] | None = option(
         "head or random: which N samples to use.",
@@ -124,7 +120,6 @@ class Options:
     seed: int | None = option(
         "Seed of random subsampling.",
         "N",
-        kind=int,
     )
     env: Location | None = option(
         "Read environment values from FILE, not from the `.env` beside the project.",
@@ -194,14 +189,10 @@ class Options:
     max_calls: int | None = option(
         "Make at most N calls, then stop.",
         "N",
-        kind=int,
-        least=0,
     )
     max_cost: float | None = option(
         "Stop before the calls cost more than this.",
         "USD",
-        kind=float,
-        least=0,
     )
     price: str | None = option(
         "Price of a million prompt and completion tokens in USD; `:CACHED` for cached ones.",

@@ -12,7 +12,7 @@ import click
 
 from answerkey.cli.console import Console
 from answerkey.errors import AnswerkeyError, SpecError
-from answerkey.options import DECLARATIONS, GATES, Declaration, Options
+from answerkey.options import DECLARATIONS, GATES, Options
 
 if TYPE_CHECKING:
     from answerkey.runs import Run
@@ -75,23 +75,14 @@ def run_option(name: str, *names: str, **changes: ClickValue) -> Decorator:
     flag = declared.flag or f"--{name.replace('_', '-')}"
     if declared.has_opposite:
         flag += f"/--no-{flag.removeprefix('--')}"
+    if declared.choices:
+        settings["type"] = click.Choice(declared.choices)
     if declared.metavar:
         settings["metavar"] = declared.metavar
-        settings["type"] = _find_type(declared)
     else:
         settings["is_flag"] = True
         settings["default"] = getattr(Options, name)
     return click.option(flag, *(names or [name]), **settings | changes)
-
-
-def _find_type(declared: Declaration) -> ClickValue:
-    if declared.choices:
-        return click.Choice(declared.choices)
-    if declared.least is None:
-        return declared.kind
-    if declared.kind is int:
-        return click.IntRange(min=declared.least)
-    return click.FloatRange(min=declared.least)
 
 
 POLICY_OPTIONS = tuple(map(run_option, GATES))

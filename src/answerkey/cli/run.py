@@ -23,7 +23,9 @@ from answerkey.cli.options import (
     FAILED,
     FILE,
     INCOMPLETE,
+    NATURAL,
     POLICY_OPTIONS,
+    POSITIVE,
     REPORT_OPTIONS,
     RUN,
     SCORE,
@@ -73,9 +75,9 @@ DATASET = run_option("dataset")
 PRICE = run_option("price")
 ROW_OPTIONS = (
     COLUMN,
-    run_option("num_samples"),
+    run_option("num_samples", type=POSITIVE),
     run_option("subsampling"),
-    run_option("seed"),
+    run_option("seed", type=int),
     ENV,
     OUTSIDE,
 )
@@ -102,8 +104,8 @@ TASK_OPTIONS = (
 )
 CALL_OPTIONS = (
     run_option("cache_policy"),
-    run_option("max_calls"),
-    run_option("max_cost"),
+    run_option("max_calls", type=NATURAL),
+    run_option("max_cost", type=click.FloatRange(min=0)),
     PRICE,
 )
 LIVE_OPTIONS = (

@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
-from typing import Any, TypeVar
+from typing import Any
 
 import polars as pl
 
@@ -260,10 +260,7 @@ def _compute_aggregates(
     return values
 
 
-Bounded = TypeVar("Bounded", MetricValue, GroupValue)
-
-
-def _cut_interval(value: Bounded, scale: Scale | None) -> Bounded:
+def _cut_interval(value: MetricValue, scale: Scale | None) -> MetricValue:
     """Return a value with an interval that does not pass the ends of its scale."""
     if scale is None or value.value is None or value.interval is None:
         return value
@@ -313,7 +310,7 @@ def _compute_values(keyed: KeyedMetric, table: _ScoreTable) -> list[MetricValue]
                 macro = GroupValue(None, None, size, note=note)
                 breakdowns.append(Groups(column, (), macro))
         value = _cut_interval(value, keyed.scale)  # noqa: PLW2901 - the same, within its scale
-        bounded.append(replace(value, groups=tuple(breakdowns)))
+        bounded.append(replace(value, groups=(*value.groups, *breakdowns)))
     return bounded
 
 

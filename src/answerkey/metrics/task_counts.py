@@ -349,7 +349,7 @@ def _leave_out_extra(
     facts: RowFacts,
     verdicts: Mapping[str, Scores],
 ) -> tuple[RowFacts, dict[str, Scores]]:
-    """Leave out rows that only estimate a prior, unless their call failed."""
+    """Return facts and scores without rows that only estimate a prior, unless their call failed."""
     is_extra = facts.table["is_extra"]
     for scores in verdicts.values():
         is_extra &= scores.frame["status"] != ScoreStatus.ERROR.value

@@ -251,7 +251,7 @@ def test_generic_template_yields_messages() -> None:
 @pytest.mark.parametrize(
     ("template", "message"),
     [
-        ("hello {{ sample.question }}", "the template does not yield JSON: Expecting value: line"),
+        ("hello", "the template does not yield JSON: Expecting value: line 1 column 1 (char 0): "),
         ("3", "the template yields 3, not messages"),
         ("[]", "the template yields [], not messages"),
         ('{"prompt": "x"}', "the template yields {'prompt': 'x'}, not messages"),

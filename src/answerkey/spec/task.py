@@ -40,7 +40,6 @@ from answerkey.spec.validation import (
     Fields,
     Part,
     assign_keys,
-    build,
     carry_over,
     fields_of,
     report_text,
@@ -694,31 +693,23 @@ def _build_scoring(
 
     `design` is that of the task, for metrics that have none of their own.
     """
-    scorers: dict[int, ReadPart] = {}
+    parts: dict[int, ReadPart] = {}
     listed: dict[int, list[ReadPart]] = {}
     for index, written in enumerate(node.items):
         entry = carry_over(written, "scorer")
+        part = _read_scorer(entry, index)
+        nodes: Sequence[Node] = entry.field("metrics").items
+        if part is not None:
+            parts[index] = part
+            nodes = nodes or _list_default_metrics(part, trials)
         listed[index] = []
-        for number, metric in enumerate(entry.field("metrics").items, start=1):
-            part = ReadPart(metric, *METRIC.read(metric, number=number))
-            listed[index].append(part)
-        earlier = len(entry.problems.errors)
-        fields, scorer = SCORER.read(entry, number=index + 1)
-        if scorer is None:
-            continue
-        is_sound = len(entry.problems.errors) == earlier
-        for name, error in scorer.compiled[1]:
-            if is_sound or getattr(scorer, name, None) is not None:
-                report_text(error, entry.at(*name.split(".")))
-        scorers[index] = ReadPart(entry, fields, scorer)
-    entries = [(part.node, part.fields.type) for part in scorers.values()]
+        for number, metric in enumerate(nodes, start=1):
+            metric_part = ReadPart(metric, *METRIC.read(metric, number=number))
+            listed[index].append(metric_part)
+    entries = [(part.node, part.fields.type) for part in parts.values()]
     keys = assign_keys(entries, "scorer", "in the task")
     steps = []
-    for key, index in zip(keys, scorers, strict=True):
-        part = scorers[index]
-        parts = listed[index]
-        if not part.node.field("metrics").items:
-            parts = _list_default_metrics(part, trials)
+    for key, (index, part) in zip(keys, parts.items(), strict=True):
         step = ScoringStep(
             key=key,
             scorer=part.built,
@@ -729,8 +720,21 @@ def _build_scoring(
             source={**_dump(part.fields), "key": key},
             snippets=_read_snippets(part, key),
         )
-        steps.append(_key_metrics(step, parts, trials, design))
+        steps.append(_key_metrics(step, listed[index], trials, design))
     return steps
+
+
+def _read_scorer(entry: Node, index: int) -> ReadPart | None:
+    earlier = len(entry.problems.errors)
+    fields, scorer = SCORER.read(entry, number=index + 1)
+    if scorer is None:
+        return None
+    is_sound = len(entry.problems.errors) == earlier
+    _, errors = scorer.compiled
+    for name, error in errors:
+        if is_sound or getattr(scorer, name, None) is not None:
+            report_text(error, entry.at(*name.split(".")))
+    return ReadPart(entry, fields, scorer)
 
 
 def _key_metrics(
@@ -766,7 +770,7 @@ def _key_metrics(
 def _list_default_metrics(
     part: ReadPart,
     trials: Trials | None,
-) -> list[ReadPart]:
+) -> list[Node]:
     """Return the metrics of a scorer that lists none: its own, or the mean of its main value.
 
     With trials there is a mean for each aggregate, named after it.
@@ -785,13 +789,10 @@ def _list_default_metrics(
             hint = "leave `metrics` out to get the usual ones"
             entry.problems.notice(message, listed.place, hint)
         return []
-    built = []
-    node = entry.changed({})
+    nodes = []
     for plain in defaults:
-        model = METRIC.model(plain["type"])
-        metric_fields = model.model_validate(plain)
-        built.append(ReadPart(node, metric_fields, build(metric_fields)))
-    return built
+        nodes.append(from_plain(plain, entry.place, entry.problems))
+    return nodes
 
 
 def _list_means(

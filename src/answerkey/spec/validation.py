@@ -34,6 +34,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from answerkey.errors import AnswerkeyError, SpecError, listing, suggest
+from answerkey.metrics.base import number_name
 from answerkey.models.config import Secret
 from answerkey.spec.nodes import ELLIPSES, ELLIPSIS_HINT, Node, Plain, advise, from_plain, to_plain
 from answerkey.templates import UnresolvedConfig
@@ -536,20 +537,10 @@ def assign_keys(entries: Sequence[tuple[Node, str]], what: str, within: str) -> 
     for node, default in entries:
         key = node.key
         if key is None:
-            key = number_key(default, taken)
+            key = number_name(default, taken)
         keys.append(key)
         taken.add(key)
     return keys
-
-
-def number_key(name: str, taken: set[str]) -> str:
-    """Return a name that is not taken: itself, or with `-2`, `-3` … added."""
-    key = name
-    number = 1
-    while key in taken:
-        number += 1
-        key = f"{name}-{number}"
-    return key
 
 
 def report_text(error: SpecError, node: Node) -> None:

@@ -34,9 +34,7 @@ def test_a_given_variance_has_its_known_plan(call: Call) -> None:
         ({"accuracy": [0.8, 0.5]}, 0.41),
     ],
 )
-def test_accuracies_have_the_variance_of_right_and_wrong(
-    options: dict[str, Any], variance: float
-) -> None:
+def test_accuracies_have_their_variance(options: dict[str, Any], variance: float) -> None:
     """p(1-p) of each model, less twice their covariance when the samples are the same."""
     assert ak.plan_comparison(**options).variance == pytest.approx(variance)
 

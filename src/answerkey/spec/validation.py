@@ -33,7 +33,7 @@ import pydantic
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from answerkey.errors import AnswerkeyError, SpecError, listing, suggest
+from answerkey.errors import AnswerkeyError, SpecError, find_near, listing, suggest
 from answerkey.metrics.base import number_name
 from answerkey.models.config import Secret
 from answerkey.spec.nodes import ELLIPSES, ELLIPSIS_HINT, Node, Plain, advise, from_plain, to_plain
@@ -477,9 +477,12 @@ class Part:
         if kind.is_null:
             label = "dataset `source`" if self.name == "source" else f"`{self.name}`"
             message = f"`type` is missing in {label}"
+            hint = f"types: {listing(self.registry)}"
             if not node.is_map:
                 message = f"{label} must be a mapping with a `type`"
-            node.report("E108", message, f"types: {listing(self.registry)}")
+            elif misspelt := find_near("type", node.entries):
+                hint = f"write `type` for `{misspelt[0]}`; {hint}"
+            node.report("E108", message, hint)
             return None
         name = str(to_plain(kind))
         for spelling in (name, name.replace("_", "-")):

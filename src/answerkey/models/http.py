@@ -69,7 +69,7 @@ class CheckedConnector(aiohttp.TCPConnector):
     sent such a reply, each request gets a connection of its own.
     """
 
-    def __init__(self, host: str, tls: ssl.SSLContext) -> None:
+    def __init__(self, host: str, tls: ssl.SSLContext | bool) -> None:
         super().__init__(
             limit=0,
             ssl=tls,
@@ -166,7 +166,11 @@ class HttpClient:
         self._proxy = find_proxy_for_key(
             connection.url, connection.name, has_key=connection.has_secret
         )
-        tls = open_tls_context(connection.trusted_ca)
+        self._url = URL(connection.url)
+        tls: ssl.SSLContext | bool = True
+        # A context takes a while to open, and without TLS nobody looks at it.
+        if "https" in {self._url.scheme, URL(self._proxy or "").scheme}:
+            tls = open_tls_context(connection.trusted_ca)
         # Not the session's: aiohttp tells a proxy those, the key included, before there is a
         # tunnel.
         self._headers = CIMultiDict(
@@ -191,7 +195,6 @@ class HttpClient:
         # aiohttp would send a GET once more when its connection breaks; its own test client does
         # the same.
         self._session._retry_connection = False  # noqa: SLF001
-        self._url = URL(connection.url)
 
     async def close(self) -> None:
         """Close all connections."""

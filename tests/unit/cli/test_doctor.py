@@ -52,9 +52,6 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[TestServer]:
     """Return a healthy endpoint."""
     for name in ("OPENAI_API_KEY", "ANSWERKEY_API_KEY"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(
-        "answerkey.models.http.open_tls_context", lambda _: PLAIN
-    )  # which takes its time
     with TestServer(lambda messages: Reply(say(messages))) as running:
         yield running
 

@@ -22,7 +22,7 @@ from answerkey.importers import prompts
 from answerkey.importers import questions as ask
 from answerkey.importers.archives import is_archive
 from answerkey.importers.json_values import DamagedError, Json
-from answerkey.importers.logs import Log, LogFile, LogReader, Record, iterate_files
+from answerkey.importers.logs import Log, LogFile, LogReader, Record, Records, iterate_files
 from answerkey.models.responses import read_message, to_json_values
 from answerkey.types import Completion
 
@@ -78,27 +78,34 @@ def choose_newest(
     raise log.make_error("E201", message, option)
 
 
-def read_results(log: Log, key: str, files: Sequence[TaskFile]) -> dict[str, Json]:
+def read_results(
+    log: Log,
+    key: str,
+    files: Sequence[TaskFile],
+) -> dict[str, Json]:
     """Return the numbers of the runs whose samples are in the log, by time, the newest first.
 
     Of a log that is one file they lie beside it. Tasks that they state (`key`), and of which a log
     of several files has no samples, are told.
     """
+    candidates: list[LogFile] = []
     if log.path.is_file() and not is_archive(log.path):
-        candidates: list[LogFile] = []
         for path in log.path.parent.glob("results_*.json"):
             candidates += iterate_files(path)
     else:
-        candidates = list(log.files())
+        candidates += log.files()
+    candidates.sort(key=lambda file: file.name, reverse=True)
     times = {task_file.time for task_file in files}
     results: dict[str, Json] = {}
     missing: set[str] = set()
-    for file in sorted(candidates, key=lambda file: file.name, reverse=True):
+    for file in candidates:
         match = _RESULTS.fullmatch(file.name)
-        if match is not None and match["time"] in times:
-            result = log.read_whole(file)
-            results[match["time"]] = result
-            missing.update(result.object(key))
+        if match is None:
+            continue
+        time = match["time"]
+        if time in times:
+            results[time] = log.read_whole(file)
+            missing.update(results[time].object(key))
     missing.difference_update(task_file.task for task_file in files)
     if missing and log.path.is_dir():
         tasks = listing(sorted(missing))
@@ -108,9 +115,12 @@ def read_results(log: Log, key: str, files: Sequence[TaskFile]) -> dict[str, Jso
 
 def _choose_metric(usual: Iterable[str], metrics: Json) -> str:
     """Return the first usual metric of a row, else the first that is a number; "" for none."""
-    names = list(metrics.object())
-    for name in (*usual, *metrics.numbers()):
-        if name in names:
+    cells = metrics.object()
+    for name in usual:
+        if name in cells:
+            return name
+    for name in cells:
+        if metrics.number(name) is not None:
             return name
     return ""
 
@@ -142,7 +152,7 @@ class LmEvalReader(LogReader):
     file_name = re.compile(rf"(.*/)?samples_(?P<task>[^/]+?)_{_TIME}\.jsonl(\.gz|\.zst)?")
     row_keys = ({"doc_id", "doc", "resps", "filtered_resps"},)
 
-    def read(self, log: Log) -> Iterator[Record]:
+    def read(self, log: Log) -> Records:
         """Yield a record for each question and repeat, under one filter."""
         hint = "lm-eval writes them with `--log_samples`"
         files = choose_newest(
@@ -153,7 +163,8 @@ class LmEvalReader(LogReader):
         )
         results = read_results(log, "n-samples", files)
         newest = next(iter(results.values()), Json(None))
-        log.description.model = newest.text("model_name") or newest.text("config", "model")
+        model = newest.text("model_name")
+        log.description.model = model or newest.text("config", "model")
         for task_file in files:
             if log.begin_task(task_file.task):
                 result = results.get(task_file.time, Json(None))
@@ -164,11 +175,11 @@ class LmEvalReader(LogReader):
         log: Log,
         task_file: TaskFile,
         result: Json,
-    ) -> Iterator[Record]:
+    ) -> Records:
         """Yield the records of one task, and compare them with the results of its run."""
         task, time, file = task_file
         rows = _LmEvalRows(log, task)
-        yield from log.convert(file, log.rows(file), rows.read)
+        yield from log.convert_lines(file, rows.read)
         rows.finish()
         present = log.present - rows.skipped
         effective = result.count("n-samples", task, "effective")
@@ -184,7 +195,8 @@ class _LmEvalRows:
     def __init__(self, log: Log, name: str) -> None:
         self._log = log
         self._name = name
-        self._metric, _, self._filter = (log.options.score or "").partition(",")
+        score = log.options.score or ""
+        self._metric, _, self._filter = score.partition(",")
         self._passed_over: Counter[str] = Counter()
 
     @property
@@ -236,7 +248,10 @@ class _LmEvalRows:
         self._log.notice(message, hint)
 
 
-def _read_lm_eval(row: Json, metric: str) -> tuple[ask.Question, list[Completion], str | None]:
+def _read_lm_eval(
+    row: Json,
+    metric: str,
+) -> tuple[ask.Question, list[Completion], str | None]:
     """Return the question, the replies (one for each repeat), and what the filter extracted."""
     requests = _list_requests(row)
     prompt = None
@@ -245,16 +260,18 @@ def _read_lm_eval(row: Json, metric: str) -> tuple[ask.Question, list[Completion
         prompt = prompts.read_messages(context)
     doc = row.object("doc")
     target = row.get("target")
-    question = ask.read_asked(doc, prompts.find_question(prompt), target=target)
+    shown = prompts.find_question(prompt)
+    question = ask.read_asked(doc, shown, target=target)
     question.original = doc
     logprobs = _list_logprobs(row)
     if not logprobs:
         return question, _list_replies(row, prompt), _read_extracted(row)
-    continuations = [continuation for _, continuation in requests[: len(logprobs)]]
+    count = len(logprobs)
+    continuations = [continuation for _, continuation in requests[:count]]
     choices = _label_continuations(
         question,
         continuations,
-        len(logprobs),
+        count,
         target,
     )
     by = _normalise(logprobs, continuations, metric)
@@ -293,11 +310,16 @@ def _label_continuations(
         message = "the line has log-probabilities and no choices: this task is no multiple choice"
         raise DamagedError(message)
     question.choices = choices
-    question.truth = question.find_label(target, by_index=True) or question.truth
+    label = question.find_label(target, by_index=True)
+    question.truth = label or question.truth
     return choices
 
 
-def _normalise(logprobs: list[float], continuations: list[str], metric: str) -> list[float]:
+def _normalise(
+    logprobs: list[float],
+    continuations: list[str],
+    metric: str,
+) -> list[float]:
     """Return log-probabilities as a metric compares them."""
     measure = _LENGTHS.get(metric)
     if measure is None:
@@ -315,8 +337,9 @@ def _list_replies(row: Json, prompt: prompts.Messages | None) -> list[Completion
     if first.value in (None, []):
         raise DamagedError("the line has no reply in `resps`")
     replies = []
-    for reply in first.list() or [first]:
-        replies.append(read_message(reply.value).with_fields(prompt=prompt))
+    for entry in first.list() or [first]:
+        reply = read_message(entry.value)
+        replies.append(reply.with_fields(prompt=prompt))
     return replies
 
 
@@ -332,7 +355,10 @@ def _read_extracted(row: Json) -> str | None:
 def _list_requests(row: Json) -> list[tuple[str, str]]:
     """Return the prompt and the continuation of each request; "" for what is no text."""
     pairs = []
-    for request in (*map(Json, row.object("arguments").values()), *row.list("arguments")):
+    requests = row.list("arguments")
+    for arguments in row.object("arguments").values():
+        requests.append(Json(arguments))
+    for request in requests:
         context = request.get("arg_0") or request.element(0).value
         continuation = request.get("arg_1") or request.element(1).value
         pairs.append((_read_text(context), _read_text(continuation)))
@@ -393,7 +419,7 @@ class LightevalReader(LogReader):
     title = "lighteval details"
     file_name = re.compile(rf"(.*/)?details_(?P<task>[^/]+?)(_{_TIME})?\.parquet")
 
-    def read(self, log: Log) -> Iterator[Record]:
+    def read(self, log: Log) -> Records:
         """Yield a record for each question and each of its replies."""
         hint = "lighteval writes them with `--save-details`"
         files = choose_newest(
@@ -406,14 +432,16 @@ class LightevalReader(LogReader):
         parts = Path(files[0].file.file).parts
         if "details" in parts:
             last = len(parts) - parts[::-1].index("details")
-            log.description.model = "/".join(parts[last:-2]) or None
+            model = "/".join(parts[last:-2])
+            log.description.model = model or None
         results = read_results(log, "config_tasks", files)
         newest = next(iter(results.values()), Json(None))
         for task, _, file in files:
             if not log.begin_task(task):
                 continue
             details = _iterate_details(log, file)
-            yield from log.convert(file, details, partial(_read_details, log))
+            read = partial(_read_details, log)
+            yield from log.convert(file, details, read)
             expected = newest.count("config_tasks", task, "effective_num_docs")
             log.compare_count(log.present, expected, "the results file")
 
@@ -451,29 +479,35 @@ def _read_details(log: Log, row: Json) -> list[Record]:
         description.score = log.options.score or _choose_metric(_LIGHTEVAL_METRICS, metrics)
     prompt = prompts.read_messages(response.get("input"))
     texts = ask.read_texts(doc.get("choices")) or ()
-    question = _read_doc(doc, texts, doc.text("query") or prompts.find_question(prompt))
+    query = doc.text("query") or prompts.find_question(prompt)
+    question = _read_doc(doc, texts, query)
     replies = _read_responses(response, prompt)
-    answer = (response.element(0, "text_post_processed").text() or "").strip() or None
+    extracted = response.element(0, "text_post_processed").text() or ""
+    answer = extracted.strip()
     if not replies:
-        replies = [
-            _rank_texts(
-                response,
-                question.choices,
-                texts,
-                prompt,
-            )
-        ]
-        answer = replies[0].text
+        completion = _rank_texts(
+            response,
+            question.choices,
+            texts,
+            prompt,
+        )
+        replies = [completion]
+        answer = completion.text or ""
+    place = (row.line or 0) - 1
     return prompts.list_trials(
-        doc.text("id") or str((row.line or 0) - 1),
+        doc.text("id") or str(place),
         question,
         replies,
         their_score=metrics.number(description.score),
-        their_answer=answer,
+        their_answer=answer or None,
     )
 
 
-def _read_doc(doc: Json, texts: ask.Texts, query: str | None) -> ask.Question:
+def _read_doc(
+    doc: Json,
+    texts: ask.Texts,
+    query: str | None,
+) -> ask.Question:
     """Return what a row asks; `texts` are its choices."""
     question = ask.find_shown(query)
     shown_options = question.options
@@ -510,8 +544,12 @@ def _read_responses(response: Json, prompt: prompts.Messages | None) -> list[Com
         return []
     replies = []
     for place, text in enumerate(texts):
-        reasoning = response.element(place, "reasonings").text() or None
-        replies.append(read_message(text).with_fields(prompt=prompt, reasoning=reasoning))
+        reasoning = response.element(place, "reasonings")
+        reply = read_message(text).with_fields(
+            prompt=prompt,
+            reasoning=reasoning.text() or None,
+        )
+        replies.append(reply)
     return replies
 
 
@@ -526,8 +564,8 @@ def _rank_texts(
     for element in response.list("logprobs"):
         number = element.number()
         logprobs.append(_IMPOSSIBLE if number is None else number)
-    is_complete = len(logprobs) == len(texts) == len(choices or ())
-    if choices is None or not logprobs or not is_complete:
+    is_complete = len(logprobs) == len(texts)
+    if not choices or not is_complete or len(choices) != len(texts):
         raise DamagedError("the row has neither a reply nor a log-probability of each choice")
     return prompts.rank_choices(
         choices,

@@ -7,7 +7,6 @@ states follow each other, and the likeliest reference stands for the reply.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import partial
 from itertools import groupby
 from pathlib import PurePosixPath
@@ -15,7 +14,7 @@ from pathlib import PurePosixPath
 from answerkey.importers import prompts
 from answerkey.importers import questions as ask
 from answerkey.importers.json_values import DamagedError, Json
-from answerkey.importers.logs import Log, LogFile, LogReader, Record
+from answerkey.importers.logs import Log, LogFile, LogReader, Parts, Record, Records
 from answerkey.models.responses import fail, read_message
 from answerkey.types import Completion
 
@@ -35,30 +34,38 @@ class HelmReader(LogReader):
     title = "HELM run"
     file_name = re.compile(rf"(.*/)?{_STATES}\.json(\.gz|\.zst)?")
 
-    def read(self, log: Log) -> Iterator[Record]:
+    def read(self, log: Log) -> Records:
         """Yield a record for each question and each choice of worked examples."""
         for folder, files in _find_runs(log):
-            name = _MODEL.sub("", PurePosixPath(folder).name or folder)
+            folder_name = PurePosixPath(folder).name or folder
+            name = _MODEL.sub("", folder_name)
             title = name.partition(",model")[0] or "HELM"
             if log.begin_task(title):
                 yield from _read_run(log, title, files)
 
 
-def _find_runs(log: Log) -> list[tuple[str, dict[str, LogFile]]]:
-    """Return the folders of the runs with their files, by what they are."""
+def _find_runs(log: Log) -> list[tuple[str, Parts]]:
+    """Return the folders of the runs with their files."""
     groups = log.group_files(_FILE)
-    folder = log.path.parent if log.path.is_file() and len(groups) <= 1 else log.path
+    folder = log.path
+    if folder.is_file() and len(groups) <= 1:
+        folder = folder.parent
     runs = []
-    for name, files in groups.items():
+    for path, files in groups.items():
         if _STATES in files:
-            runs.append((name.rstrip("/") or folder.resolve().name, files))
+            name = path.rstrip("/") or folder.resolve().name
+            runs.append((name, files))
     if not runs:
         message = f"`{log.path}` holds no file `scenario_state.json`"
         raise log.make_error("E201", message, "name the folder of a run")
     return runs
 
 
-def _read_run(log: Log, title: str, files: dict[str, LogFile]) -> Iterator[Record]:
+def _read_run(
+    log: Log,
+    title: str,
+    files: Parts,
+) -> Records:
     """Yield the records of a run, and compare their number with what its other files state."""
     verdicts: dict[Name, float | None] = {}
     if _STATS in files:
@@ -67,7 +74,8 @@ def _read_run(log: Log, title: str, files: dict[str, LogFile]) -> Iterator[Recor
         log.notice(f"`{title}` has no `{_STATS}.json`: their verdicts are not known")
     document = log.read_whole(files[_STATES])
     adapter = document.at("adapter_spec")
-    log.name_model(filter(None, {log.description.model, adapter.text("model")}))
+    models = {log.description.model, adapter.text("model")}
+    log.name_model(filter(None, models))
     method = adapter.text("method") or ""
     states = []
     for state in log.elements(document.get("request_states")):
@@ -111,10 +119,13 @@ def _read_verdicts(log: Log, file: LogFile) -> dict[Name, float | None]:
     for row in log.read_whole(file).list():
         if row.get("perturbation") is not None:
             continue
-        means = {stat.text("name", "name"): stat.number("mean") for stat in row.list("stats")}
+        means = {}
+        for stat in row.list("stats"):
+            metric = stat.text("name", "name")
+            means[metric] = stat.number("mean")
         if description.score is None:
-            usual = next((name for name in _METRICS if name in means), None)
-            description.score = log.options.score or usual
+            usual = filter(means.__contains__, _METRICS)
+            description.score = log.options.score or next(usual, None)
         name = _name_state(row, row.text("instance_id"))
         verdicts[name] = means.get(description.score)
     return verdicts
@@ -172,7 +183,8 @@ def _read_question(
         their_score=value,
         their_answer=answer,
     )
-    return [Record(state.require("state", "instance", "id"), question, completion)]
+    sample_id = state.require("state", "instance", "id")
+    return [Record(sample_id, question, completion)]
 
 
 def _show_references(
@@ -192,9 +204,10 @@ def _show_references(
         question.options = shown
     truths = []
     for place in right:
-        is_in_place = shown[place : place + 1] == (texts[place],)
-        if texts[place] in shown and not is_in_place:
-            place = shown.index(texts[place])  # noqa: PLW2901 - another text stands in its place
+        text = texts[place]
+        is_in_place = shown[place : place + 1] == (text,)
+        if text in shown and not is_in_place:
+            place = shown.index(text)  # noqa: PLW2901 - another text stands in its place
         if place >= len(labels):
             raise DamagedError("the right reference is not among the options")
         truths.append(labels[place])
@@ -205,8 +218,10 @@ def _list_references(state: Json) -> tuple[ask.Texts, list[int]]:
     """Return the texts of the references, and the places of the right ones."""
     texts = []
     right = []
-    for place, reference in enumerate(state.list("instance", "references")):
-        texts.append(reference.text("output", "text") or "")
+    references = state.list("instance", "references")
+    for place, reference in enumerate(references):
+        text = reference.text("output", "text")
+        texts.append(text or "")
         tags = reference.get("tags")
         if isinstance(tags, list) and "correct" in tags:
             right.append(place)
@@ -231,43 +246,51 @@ def _rank_references(
         place = state.count("reference_index")
         if place is None or place >= len(options):
             raise DamagedError("a `reference_index` is beyond the references")
-        is_calibration = state.text("request_mode") == "calibration"
-        target = unconditional if is_calibration else conditional
+        target = conditional
+        if state.text("request_mode") == "calibration":
+            target = unconditional
         target[place] = _sum_logprobs(state, options[place])
-    if len(conditional) != len(options):
-        count = len(conditional)
+    count = len(conditional)
+    if count != len(options):
         raise DamagedError(f"the states of {count} of {len(options)} references are there")
-    is_calibrated = "calibrated" in method and len(unconditional) == len(conditional)
+    is_calibrated = "calibrated" in method and len(unconditional) == count
     logprobs = []
     shares = []
-    for place in range(len(options)):
+    for place in range(count):
         logprob, length = conditional[place]
+        share = logprob / length
+        if is_calibrated:
+            share = logprob - unconditional[place][0]
         logprobs.append(logprob)
-        shares.append(logprob - unconditional[place][0] if is_calibrated else logprob / length)
-    prompt = prompts.read_messages(states[0].get("request", "prompt"))
+        shares.append(share)
+    prompt = states[0].get("request", "prompt")
     texts = [f" {text}" for text in options]
     return prompts.rank_choices(
         choices,
         texts,
         logprobs,
-        prompt,
+        prompts.read_messages(prompt),
         by=shares,
     )
 
 
 def _find_error(state: Json) -> str | None:
     """Return why there is no reply; None when there is one."""
-    error = state.text("result", "error")
-    if state.get("result", "success") is False or error is not None:
+    result = state.at("result")
+    error = result.text("error")
+    if error is not None or result.get("success") is False:
         return error or "the request failed"
-    return None if state.list("result", "completions") else "the log has no completion"
+    return None if result.list("completions") else "the log has no completion"
 
 
 def _read_reply(state: Json) -> Completion:
-    messages = state.get("request", "messages") or state.get("request", "prompt")
-    error = _find_error(state)
+    request = state.at("request")
+    messages = request.get("messages") or request.get("prompt")
     first = state.element(0, "result", "completions")
-    reply = read_message(first.text("text")) if error is None else fail(error)
+    reply = read_message(first.text("text"))
+    error = _find_error(state)
+    if error is not None:
+        reply = fail(error)
     return reply.with_fields(
         prompt=prompts.read_messages(messages),
         finish_reason=first.text("finish_reason", "reason"),

@@ -26,14 +26,22 @@ from answerkey.datasets.content import require_plain
 from answerkey.datasets.sources import MemorySource
 from answerkey.datasets.tables import load_table
 from answerkey.engines import open_engine
-from answerkey.errors import AnswerkeyError, DataError, Place, RunError, SpecError, listing, suggest
+from answerkey.errors import (
+    AnswerkeyError,
+    DataError,
+    Place,
+    RunError,
+    SpecError,
+    listing,
+    suggest,
+)
 from answerkey.evaluate.display import Display
 from answerkey.evaluate.run import open_run, read_plan
 from answerkey.importers.evidence import EvidenceReader
 from answerkey.importers.harnesses import LightevalReader, LmEvalReader
 from answerkey.importers.helm import HelmReader
 from answerkey.importers.inspect import InspectReader
-from answerkey.importers.logs import ImportOptions, Log, LogPreview, LogReader, Record
+from answerkey.importers.logs import ImportOptions, Log, LogPreview, LogReader, Records
 from answerkey.importers.predictions import EvalscopeReader, OpenCompassReader
 from answerkey.importers.promptfoo import PromptfooReader
 from answerkey.importers.tables import (
@@ -73,6 +81,8 @@ _REPORT_EVERY = 2_000
 _LONGEST_KEY = 80
 _ABOUT = "# What was asked, what was said, and how it is scored. No model is asked.\n"
 Progress = Callable[[str, int, int], None]
+#: The parts of a run file.
+RunFile = dict[str, list[object] | dict[str, object]]
 
 
 @dataclass(frozen=True)
@@ -113,45 +123,49 @@ class Imported:
             "answerkey_version": __version__,
         }
 
-    def describe_run(self) -> dict[str, list[object] | dict[str, object]]:
+    def describe_run(self) -> RunFile:
         """Return the run file of the tasks, whose tables lie in folders with their keys."""
         models: dict[str, object] = {}
         datasets: list[object] = []
         tasks: list[object] = []
         specifications: list[object] = []
         for task in self.tasks:
-            title = _make_plain(task.description.task or "Imported questions")
-            source = {"type": "local", "file_path": f"{task.key}/{DATASET}"}
-            datasets.append({"key": task.key, "display_name": title, "source": source})
+            title = task.description.task or "Imported questions"
             definition: dict[str, object] = {
                 "dataset": {"key": task.key},
                 "scorers": task.scorers,
             }
             if task.num_trials > 1:
                 definition["trials"] = {"num_trials": task.num_trials}
-            tasks.append({"key": task.key, "display_name": title, "definition": definition})
+            source = {
+                "type": "local",
+                "file_path": f"{task.key}/{DATASET}",
+            }
+            datasets.append(_make_part(task.key, title, source=source))
+            tasks.append(_make_part(task.key, title, definition=definition))
             specification = {
                 "task_key": task.key,
                 "completions": f"{task.key}/{COMPLETIONS}",
             }
             model = task.description.model
             if model:
-                specification["model_key"] = make_key(model)
-                models[model] = {
-                    "key": make_key(model),
-                    "display_name": _make_plain(model),
-                    "config": {"connection_type": "placeholder"},
-                }
+                key = make_key(model)
+                specification["model_key"] = key
+                config = {"connection_type": "placeholder"}
+                models[model] = _make_part(key, model, config=config)
             specifications.append(specification)
-        evaluation: dict[str, object] = {
-            "key": make_key(self.path.resolve().name),
-            "display_name": _make_plain(f"{self.path.name} ({self.title})"),
-            "task_specifications": specifications,
-        }
-        run: dict[str, list[object] | dict[str, object]] = {}
+        evaluation = _make_part(
+            make_key(self.path.resolve().name),
+            f"{self.path.name} ({self.title})",
+            task_specifications=specifications,
+        )
+        run: RunFile = {}
         if models:
             run["models"] = list(models.values())
-        return {**run, "datasets": datasets, "tasks": tasks, "evaluation": evaluation}
+        run["datasets"] = datasets
+        run["tasks"] = tasks
+        run["evaluation"] = evaluation
+        return run
 
 
 def make_key(text: str) -> str:
@@ -159,13 +173,22 @@ def make_key(text: str) -> str:
     return name_key(text)[:_LONGEST_KEY] or "imported"
 
 
+def _make_part(key: str, title: str, **fields: object) -> dict[str, object]:
+    """Return a part of a run file."""
+    return {
+        "key": key,
+        "display_name": _make_plain(title),
+        **fields,
+    }
+
+
 def _make_plain(text: str) -> str:
     """Return a name on one line, without what a task file would take for a config or environment
     value.
     """
-    printable = "".join(letter if letter.isprintable() else " " for letter in text)
-    words = printable.replace("<<", "< <").split()
-    plain = " ".join(words)
+    letters = [letter if letter.isprintable() else " " for letter in text]
+    printable = "".join(letters).replace("<<", "< <")
+    plain = " ".join(printable.split())
     if plain.startswith("$"):
         return f"`{plain}`"
     return plain
@@ -207,14 +230,16 @@ def _read_log(
     )
     # A reader goes over to another task by another description.
     for _, group in groupby(records, lambda _: id(log.description)):
-        name = key = make_key(log.description.task or "imported")
+        name = make_key(log.description.task or "imported")
+        key = name
         while key in tasks:
             key = f"{name}-{len(tasks) + 1}"
-        tables = TaskTables(folder / key, ImportedTask(key, log.description))
+        task = ImportedTask(key, log.description)
+        tables = TaskTables(folder / key, task)
         tables.write(log, group)
         if tables.counts["completions"]:
             tables.finish(log)
-            tasks[key] = tables.task
+            tasks[key] = task
         else:
             shutil.rmtree(folder / key)
     _refuse_broken(log, has_tasks=bool(tasks))
@@ -239,7 +264,7 @@ def _iterate_records(
     log: Log,
     several: list[str],
     progress: Progress | None,
-) -> Iterator[Record]:
+) -> Records:
     """Yield the records that can be scored here; `several` gets the ids of questions with several
     right letters.
     """
@@ -329,26 +354,30 @@ def import_log(  # noqa: PLR0913 - each is an option of the command
         allow_failed=allow_failed,
     )
     source = Path(path)
-    folder = Path("imported") / (source.resolve().stem or "log") if out is None else Path(out)
+    name = source.resolve().stem or "log"
+    folder = Path(out or f"imported/{name}")
     reader = _choose_reader(kind, source)
     with _write_whole(folder) as draft:
-        imported = replace(
-            _read_log(
-                reader,
-                source,
-                draft,
-                options,
-                progress,
-            ),
-            folder=folder,
+        imported = _read_log(
+            reader,
+            source,
+            draft,
+            options,
+            progress,
         )
+        imported = replace(imported, folder=folder)
         text = json.dumps(
             imported.describe(),
             ensure_ascii=False,
             indent=2,
             allow_nan=False,
         )
-        (draft / "import.json").write_text(f"{text}\n", encoding="utf-8", errors="backslashreplace")
+        description = draft / "import.json"
+        description.write_text(
+            f"{text}\n",
+            encoding="utf-8",
+            errors="backslashreplace",
+        )
         if imported.has_questions:
             run = _ABOUT + write_yaml(imported.describe_run())
             (draft / "run.yaml").write_text(run, encoding="utf-8")
@@ -361,7 +390,8 @@ def _write_whole(folder: Path) -> Iterator[Path]:
 
     Nothing is left when something goes wrong.
     """
-    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+    is_new = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+    if not is_new:
         hint = "name a new or empty folder with `--out`"
         raise SpecError("E119", f"`{folder}` is there already; nothing was written", hint=hint)
     draft = None
@@ -400,8 +430,12 @@ def load_log(
     if not imported.has_questions:
         message = f"`{path}` has replies, but no questions and no truths"
         command = f"answerkey score {shlex.quote(str(path))} --dataset FILE"
-        hint = f"name the file that has them: `{command}`"
-        raise DataError("E209", message, where=Place(file=str(path)), hint=hint)
+        raise DataError(
+            "E209",
+            message,
+            where=Place(file=str(path)),
+            hint=f"name the file that has them: `{command}`",
+        )
     run: dict[str, Any] = imported.describe_run()
     specifications = run["evaluation"]["task_specifications"]
     for dataset, specification in zip(run["datasets"], specifications, strict=True):
@@ -427,8 +461,16 @@ def open_log(path: Path) -> Run | None:
     options = Options()
     plan = read_plan(run, options)
     for notice in notices:
-        plan.notices.append(replace(notice, hint=_name_command(notice.hint, path)))
-    return open_run(run, plan, options, open_engine(), Display()).run(None)
+        hint = _name_command(notice.hint, path)
+        plan.notices.append(replace(notice, hint=hint))
+    opened = open_run(
+        run,
+        plan,
+        options,
+        open_engine(),
+        Display(),
+    )
+    return opened.run(None)
 
 
 def _name_command(hint: str | None, path: Path) -> str | None:
@@ -444,7 +486,10 @@ def _name_command(hint: str | None, path: Path) -> str | None:
 def find_kind(path: Path) -> str | None:
     """Return the kind of a log; None for what no importer recognises."""
     preview = LogPreview(path)
-    return next((kind for kind in READERS if READERS[kind].recognises(preview)), None)
+    for kind in READERS:
+        if READERS[kind].recognises(preview):
+            return kind
+    return None
 
 
 def detect_kind(path: str | Path) -> str:

@@ -85,7 +85,12 @@ class Question:
             self.choices = labels
             self.options = None
 
-    def find_label(self, value: object, *, by_index: bool = False) -> str | None:
+    def find_label(
+        self,
+        value: object,
+        *,
+        by_index: bool = False,
+    ) -> str | None:
         """Return the label that a value means: a label, also in brackets; a place; or an option's
         text.
 
@@ -183,7 +188,10 @@ def read_question(
     return question
 
 
-def _read_listed(columns: QuestionColumns, row: Row) -> tuple[Texts | None, list[str]]:
+def _read_listed(
+    columns: QuestionColumns,
+    row: Row,
+) -> tuple[Texts | None, list[str]]:
     """Return the options of a list with their labels, or those of several columns."""
     texts, labels = read_option_cell(columns.cell(row, "options"))
     if texts:

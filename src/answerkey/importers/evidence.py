@@ -6,9 +6,11 @@ import json
 from contextlib import suppress
 from functools import partial
 
-from answerkey.importers import questions as ask
+from answerkey.datasets.options import take_labels
+from answerkey.datasets.questions import find_columns
 from answerkey.importers.json_values import DamagedError, Json, Row
 from answerkey.importers.logs import Log, LogReader, Record, Records
+from answerkey.importers.questions import Question, read_question, read_texts
 from answerkey.models.responses import fail, read_message
 from answerkey.types import Completion
 
@@ -100,12 +102,12 @@ class EvidenceReader(LogReader):
         return Json(None)
 
 
-def _read_question(row: Row, metadata: Json) -> ask.Question:
+def _read_question(row: Row, metadata: Json) -> Question:
     """Return what a row asks; `metadata` is what the scorer noted of its choices and its truth."""
-    columns = ask.find_columns(tuple(row))
-    question = ask.read_question(columns, row)
-    noted = ask.read_texts(metadata.get("choices")) or ()
-    choices = ask.take_labels(noted) or question.choices
+    columns = find_columns(tuple(row))
+    question = read_question(columns, row)
+    noted = read_texts(metadata.get("choices")) or ()
+    choices = take_labels(noted) or question.choices
     question.choices = choices
     if len(question.options or ()) != len(choices or ()):
         question.options = None

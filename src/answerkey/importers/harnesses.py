@@ -15,14 +15,21 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from answerkey.datasets.options import Texts, label_options, take_labels
 from answerkey.datasets.rows import iterate_blocks
 from answerkey.datasets.tables import load_table
 from answerkey.errors import listing
-from answerkey.importers import prompts
-from answerkey.importers import questions as ask
 from answerkey.importers.archives import is_archive
 from answerkey.importers.json_values import DamagedError, Json
 from answerkey.importers.logs import Log, LogFile, LogReader, Record, Records, iterate_files
+from answerkey.importers.prompts import (
+    Messages,
+    find_question,
+    list_trials,
+    rank_choices,
+    read_messages,
+)
+from answerkey.importers.questions import Question, find_shown, read_asked, read_texts
 from answerkey.models.responses import read_message, to_json_values
 from answerkey.types import Completion
 
@@ -221,7 +228,7 @@ class _LmEvalRows:
             self._passed_over[name] += 1
             return []
         question, replies, answer = _read_lm_eval(row, self._metric)
-        return prompts.list_trials(
+        return list_trials(
             f"{self._name}/{row.require('line', 'doc_id')}",
             question,
             replies,
@@ -251,17 +258,17 @@ class _LmEvalRows:
 def _read_lm_eval(
     row: Json,
     metric: str,
-) -> tuple[ask.Question, list[Completion], str | None]:
+) -> tuple[Question, list[Completion], str | None]:
     """Return the question, the replies (one for each repeat), and what the filter extracted."""
     requests = _list_requests(row)
     prompt = None
     if requests:
         context, _ = requests[0]
-        prompt = prompts.read_messages(context)
+        prompt = read_messages(context)
     doc = row.object("doc")
     target = row.get("target")
-    shown = prompts.find_question(prompt)
-    question = ask.read_asked(doc, shown, target=target)
+    shown = find_question(prompt)
+    question = read_asked(doc, shown, target=target)
     question.original = doc
     logprobs = _list_logprobs(row)
     if not logprobs:
@@ -275,7 +282,7 @@ def _read_lm_eval(
         target,
     )
     by = _normalise(logprobs, continuations, metric)
-    completion = prompts.rank_choices(
+    completion = rank_choices(
         choices,
         continuations,
         logprobs,
@@ -286,16 +293,16 @@ def _read_lm_eval(
 
 
 def _label_continuations(
-    question: ask.Question,
+    question: Question,
     continuations: list[str],
     count: int,
     target: object,
-) -> ask.Texts:
+) -> Texts:
     """Make the continuations that were ranked the choices of a question, and return their labels.
 
     Labels are continuations that count (`A`, `B`), then those of the row, then letters.
     """
-    letters = ask.take_labels(continuations, counting=True)
+    letters = take_labels(continuations, counting=True)
     has_options = len(question.options or ()) == count
     if not has_options:
         question.options = None
@@ -305,7 +312,7 @@ def _label_continuations(
     if letters is None and has_options:
         choices = question.choices
     if choices is None or len(choices) != count:
-        choices = ask.label_options(count)
+        choices = label_options(count)
     if choices is None or not 1 < count == len(continuations):
         message = "the line has log-probabilities and no choices: this task is no multiple choice"
         raise DamagedError(message)
@@ -332,7 +339,7 @@ def _normalise(
     return shares
 
 
-def _list_replies(row: Json, prompt: prompts.Messages | None) -> list[Completion]:
+def _list_replies(row: Json, prompt: Messages | None) -> list[Completion]:
     first = row.element(0, "resps")
     if first.value in (None, []):
         raise DamagedError("the line has no reply in `resps`")
@@ -477,9 +484,9 @@ def _read_details(log: Log, row: Json) -> list[Record]:
     description = log.description
     if description.score is None:
         description.score = log.options.score or _choose_metric(_LIGHTEVAL_METRICS, metrics)
-    prompt = prompts.read_messages(response.get("input"))
-    texts = ask.read_texts(doc.get("choices")) or ()
-    query = doc.text("query") or prompts.find_question(prompt)
+    prompt = read_messages(response.get("input"))
+    texts = read_texts(doc.get("choices")) or ()
+    query = doc.text("query") or find_question(prompt)
     question = _read_doc(doc, texts, query)
     replies = _read_responses(response, prompt)
     extracted = response.element(0, "text_post_processed").text() or ""
@@ -494,7 +501,7 @@ def _read_details(log: Log, row: Json) -> list[Record]:
         replies = [completion]
         answer = completion.text or ""
     place = (row.line or 0) - 1
-    return prompts.list_trials(
+    return list_trials(
         doc.text("id") or str(place),
         question,
         replies,
@@ -505,11 +512,11 @@ def _read_details(log: Log, row: Json) -> list[Record]:
 
 def _read_doc(
     doc: Json,
-    texts: ask.Texts,
+    texts: Texts,
     query: str | None,
-) -> ask.Question:
+) -> Question:
     """Return what a row asks; `texts` are its choices."""
-    question = ask.find_shown(query)
+    question = find_shown(query)
     shown_options = question.options
     if len(texts) >= _FEWEST:
         question.take_choices(texts)
@@ -535,7 +542,7 @@ def _read_doc(
     return question
 
 
-def _read_responses(response: Json, prompt: prompts.Messages | None) -> list[Completion]:
+def _read_responses(response: Json, prompt: Messages | None) -> list[Completion]:
     """Return the replies of a row, with their reasoning."""
     texts = response.get("text")
     if isinstance(texts, str):
@@ -555,9 +562,9 @@ def _read_responses(response: Json, prompt: prompts.Messages | None) -> list[Com
 
 def _rank_texts(
     response: Json,
-    choices: ask.Texts | None,
-    texts: ask.Texts,
-    prompt: prompts.Messages | None,
+    choices: Texts | None,
+    texts: Texts,
+    prompt: Messages | None,
 ) -> Completion:
     """Return the likeliest choice; DamagedError where a choice has no log-probability."""
     logprobs = []
@@ -567,7 +574,7 @@ def _rank_texts(
     is_complete = len(logprobs) == len(texts)
     if not choices or not is_complete or len(choices) != len(texts):
         raise DamagedError("the row has neither a reply nor a log-probability of each choice")
-    return prompts.rank_choices(
+    return rank_choices(
         choices,
         texts,
         logprobs,

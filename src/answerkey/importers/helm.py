@@ -11,10 +11,11 @@ from functools import partial
 from itertools import groupby
 from pathlib import PurePosixPath
 
-from answerkey.importers import prompts
-from answerkey.importers import questions as ask
+from answerkey.datasets.options import Texts, label_options, take_labels
 from answerkey.importers.json_values import DamagedError, Json
 from answerkey.importers.logs import Log, LogFile, LogReader, Parts, Record, Records
+from answerkey.importers.prompts import rank_choices, read_messages
+from answerkey.importers.questions import Question
 from answerkey.models.responses import fail, read_message
 from answerkey.types import Completion
 
@@ -148,7 +149,7 @@ def _read_question(
     """Return the record of a question, which is called by its id; `state` is its first."""
     instance = state.at("instance")
     texts, right = _list_references(state)
-    question = ask.Question(
+    question = Question(
         question=instance.text("input", "text"),
         category=instance.text("sub_split"),
         original=instance.pick("id", "split", "sub_split"),
@@ -164,7 +165,7 @@ def _read_question(
         reply = (completion.text or "").strip()
         answer = reply if reply in (question.choices or ()) else None
     else:
-        choices = ask.label_options(len(texts))
+        choices = label_options(len(texts))
         if choices is None:
             raise DamagedError("the state has no references")
         question.choices = choices
@@ -188,9 +189,9 @@ def _read_question(
 
 
 def _show_references(
-    question: ask.Question,
+    question: Question,
     state: Json,
-    texts: ask.Texts,
+    texts: Texts,
     right: list[int],
 ) -> list[str]:
     """Give a question the options that were shown together, and return the right labels."""
@@ -199,7 +200,7 @@ def _show_references(
     if not labels:
         return [texts[place] for place in right[:1]]
     shown = tuple(map(str, mapping.values()))
-    question.choices = ask.take_labels(labels)
+    question.choices = take_labels(labels)
     if question.choices:
         question.options = shown
     truths = []
@@ -214,7 +215,7 @@ def _show_references(
     return truths
 
 
-def _list_references(state: Json) -> tuple[ask.Texts, list[int]]:
+def _list_references(state: Json) -> tuple[Texts, list[int]]:
     """Return the texts of the references, and the places of the right ones."""
     texts = []
     right = []
@@ -231,8 +232,8 @@ def _list_references(state: Json) -> tuple[ask.Texts, list[int]]:
 def _rank_references(
     states: list[Json],
     method: str,
-    options: ask.Texts,
-    choices: ask.Texts,
+    options: Texts,
+    choices: Texts,
 ) -> Completion:
     """Return the label of the reference that HELM finds likeliest; an error where a call failed."""
     for state in states:
@@ -265,11 +266,11 @@ def _rank_references(
         shares.append(share)
     prompt = states[0].get("request", "prompt")
     texts = [f" {text}" for text in options]
-    return prompts.rank_choices(
+    return rank_choices(
         choices,
         texts,
         logprobs,
-        prompts.read_messages(prompt),
+        read_messages(prompt),
         by=shares,
     )
 
@@ -292,7 +293,7 @@ def _read_reply(state: Json) -> Completion:
     if error is not None:
         reply = fail(error)
     return reply.with_fields(
-        prompt=prompts.read_messages(messages),
+        prompt=read_messages(messages),
         finish_reason=first.text("finish_reason", "reason"),
         latency=state.number("result", "request_time"),
         reasoning=first.text("thinking", "text"),

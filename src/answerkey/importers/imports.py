@@ -41,6 +41,7 @@ from answerkey.importers.evidence import EvidenceReader
 from answerkey.importers.harnesses import LightevalReader, LmEvalReader
 from answerkey.importers.helm import HelmReader
 from answerkey.importers.inspect import InspectReader
+from answerkey.importers.json_values import Row
 from answerkey.importers.logs import ImportOptions, Log, LogPreview, LogReader, Records
 from answerkey.importers.predictions import EvalscopeReader, OpenCompassReader
 from answerkey.importers.promptfoo import PromptfooReader
@@ -82,7 +83,7 @@ _LONGEST_KEY = 80
 _ABOUT = "# What was asked, what was said, and how it is scored. No model is asked.\n"
 Progress = Callable[[str, int, int], None]
 #: The parts of a run file.
-RunFile = dict[str, list[object] | dict[str, object]]
+RunFile = dict[str, list[object] | Row]
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ class Imported:
         """Whether the log says what was asked; a run needs that."""
         return all(task.has_questions for task in self.tasks)
 
-    def describe(self) -> dict[str, object]:
+    def describe(self) -> Row:
         """Return the import as plain values, as `import.json` and `--json` have it."""
         return {
             "log": str(self.path),
@@ -125,13 +126,13 @@ class Imported:
 
     def describe_run(self) -> RunFile:
         """Return the run file of the tasks, whose tables lie in folders with their keys."""
-        models: dict[str, object] = {}
+        models: Row = {}
         datasets: list[object] = []
         tasks: list[object] = []
         specifications: list[object] = []
         for task in self.tasks:
             title = task.description.task or "Imported questions"
-            definition: dict[str, object] = {
+            definition: Row = {
                 "dataset": {"key": task.key},
                 "scorers": task.scorers,
             }
@@ -173,7 +174,7 @@ def make_key(text: str) -> str:
     return name_key(text)[:_LONGEST_KEY] or "imported"
 
 
-def _make_part(key: str, title: str, **fields: object) -> dict[str, object]:
+def _make_part(key: str, title: str, **fields: object) -> Row:
     """Return a part of a run file."""
     return {
         "key": key,
@@ -366,22 +367,27 @@ def import_log(  # noqa: PLR0913 - each is an option of the command
             progress,
         )
         imported = replace(imported, folder=folder)
-        text = json.dumps(
-            imported.describe(),
-            ensure_ascii=False,
-            indent=2,
-            allow_nan=False,
-        )
-        description = draft / "import.json"
-        description.write_text(
-            f"{text}\n",
-            encoding="utf-8",
-            errors="backslashreplace",
-        )
-        if imported.has_questions:
-            run = _ABOUT + write_yaml(imported.describe_run())
-            (draft / "run.yaml").write_text(run, encoding="utf-8")
+        _write_descriptions(imported, draft)
     return imported
+
+
+def _write_descriptions(imported: Imported, folder: Path) -> None:
+    """Write what was imported, and the run file that scores it."""
+    text = json.dumps(
+        imported.describe(),
+        ensure_ascii=False,
+        indent=2,
+        allow_nan=False,
+    )
+    description = folder / "import.json"
+    description.write_text(
+        f"{text}\n",
+        encoding="utf-8",
+        errors="backslashreplace",
+    )
+    if imported.has_questions:
+        run = _ABOUT + write_yaml(imported.describe_run())
+        (folder / "run.yaml").write_text(run, encoding="utf-8")
 
 
 @contextmanager

@@ -13,10 +13,16 @@ from functools import partial
 from pathlib import Path
 
 from answerkey.errors import DataError, Place, listing
-from answerkey.importers import prompts
-from answerkey.importers import questions as ask
 from answerkey.importers.json_values import DamagedError, Json, Row, parse_bytes
 from answerkey.importers.logs import Log, LogPreview, LogReader, Record, Records, iterate_files
+from answerkey.importers.prompts import (
+    CATEGORIES,
+    Messages,
+    add_usage,
+    find_question,
+    read_messages,
+)
+from answerkey.importers.questions import Question, read_asked
 from answerkey.models.responses import fail, read_message
 from answerkey.types import Completion, CompletionStatus
 
@@ -165,8 +171,8 @@ def _read_sample(
     for name in ("input", "messages", "output"):
         cells[name] = _attach(sample.get(name), attachments)
     sample = Json(cells)
-    messages = prompts.read_messages(sample.get("input"))
-    prompt = prompts.find_question(messages)
+    messages = read_messages(sample.get("input"))
+    prompt = find_question(messages)
     questions = numbers.setdefault(identity, {})
     number = questions.setdefault(prompt, len(questions) + 1)
     score = _find_score(log, score_name, sample.object("scores"))
@@ -200,16 +206,16 @@ def _find_score(
     return Json(listed).at(name or "")
 
 
-def _read_question(sample: Json, prompt: str | None) -> ask.Question:
+def _read_question(sample: Json, prompt: str | None) -> Question:
     """Return what a sample asks; `prompt` is what the user says last."""
     cells = {
         "question": prompt,
         "choices": sample.get("choices"),
     }
     target = sample.get("target")
-    question = ask.read_asked(cells, prompt, target=target)
+    question = read_asked(cells, prompt, target=target)
     metadata = sample.at("metadata")
-    question.category = metadata.any_text(*prompts.CATEGORIES)
+    question.category = metadata.any_text(*CATEGORIES)
     question.original = metadata.object()
     if isinstance(target, list) and len(target) > 1:
         question.original = {**metadata.object(), "target": target}
@@ -246,21 +252,21 @@ def _read_completion(sample: Json) -> Completion:
     if error is not None and (is_blank or is_refusal):
         reply = fail(error)
     else:
-        reply = prompts.add_usage(reply, output)
+        reply = add_usage(reply, output)
         if is_refusal:
             reply = reply.with_fields(text=None, status=CompletionStatus.REFUSED)
     prompt = _read_prompt(sample.list("messages"))
     return reply.with_fields(prompt=prompt)
 
 
-def _read_prompt(messages: list[Json]) -> prompts.Messages | None:
+def _read_prompt(messages: list[Json]) -> Messages | None:
     """Return what stands before the last reply."""
     end = len(messages)
     for place, message in enumerate(messages):
         if message.get("role") == "assistant":
             end = place
     before = [message.value for message in messages[:end]]
-    return prompts.read_messages(before)
+    return read_messages(before)
 
 
 def _is_refusal(choice: Json, *, is_blank: bool) -> bool:

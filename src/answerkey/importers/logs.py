@@ -222,7 +222,6 @@ class LogPreview:
 # ── a log that is being read
 
 
-@dataclass
 class Log:
     """A log that is being read. Readers report here what they meet beside the records they yield.
 
@@ -230,29 +229,24 @@ class Log:
     met. `seen` counts rows, `records` what they became.
     """
 
-    path: Path
-    options: ImportOptions = field(default_factory=ImportOptions)
-    description: LogDescription = field(default_factory=LogDescription)
-    tasks: list[str] = field(default_factory=list)
-    notices: list[Notice] = field(default_factory=list)
-    seen: int = 0
-    records: int = 0
-    broken: int = 0
-    errors: RowErrors = field(init=False)
-    _seen_before: int = 0
-
-    def __post_init__(self) -> None:
-        self.errors = RowErrors(str(self.path))
+    def __init__(self, path: Path, options: ImportOptions | None = None) -> None:
+        self.path = path
+        self.options = options or ImportOptions()
+        #: Where errors of the log as a whole are.
+        self.where = Place(file=str(path))
+        self.description = LogDescription()
+        self.tasks: list[str] = []
+        self.notices: list[Notice] = []
+        self.errors = RowErrors(str(path))
+        self.seen = 0
+        self.records = 0
+        self.broken = 0
+        self._seen_before = 0
 
     @property
     def stem(self) -> str:
         """The name of the log without its endings."""
         return self.path.name.partition(".")[0]
-
-    @property
-    def where(self) -> Place:
-        """Where errors of the log as a whole are."""
-        return Place(file=str(self.path))
 
     @property
     def present(self) -> int:

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import re
 
-from answerkey.importers import prompts
-from answerkey.importers import questions as ask
+from answerkey.datasets.options import take_labels, write_cell
 from answerkey.importers.json_values import DamagedError, Json
 from answerkey.importers.logs import (
     FileGroups,
@@ -21,6 +20,14 @@ from answerkey.importers.logs import (
     Records,
     iterate_entries,
 )
+from answerkey.importers.prompts import (
+    Messages,
+    add_usage,
+    find_question,
+    join_parts,
+    read_messages,
+)
+from answerkey.importers.questions import find_shown
 from answerkey.models.responses import fail, read_message
 from answerkey.types import Completion
 
@@ -118,8 +125,8 @@ def _read_review(
     index = prediction.require("line", "index")
     log.description.model = log.description.model or prediction.text("model")
     messages = _read_prompt(review) or _read_prompt(prediction)
-    shown = prompts.find_question(messages)
-    question = ask.find_shown(shown)
+    shown = find_question(messages)
+    question = find_shown(shown)
     score = review.at("sample_score")
     question.truth = question.name_truth(review.get("target"))
     metadata = score.object("sample_metadata")
@@ -138,10 +145,10 @@ def _read_review(
     return [Record(group or index, question, completion)]
 
 
-def _read_prompt(row: Json) -> prompts.Messages:
+def _read_prompt(row: Json) -> Messages:
     """Return what stands before the reply; older reviews have it as `input`."""
     content = row.get("messages") or row.get("input")
-    messages = prompts.read_messages(content) or []
+    messages = read_messages(content) or []
     end = 0
     for place, message in enumerate(messages, 1):
         if message["role"] == "user":
@@ -173,10 +180,10 @@ def _read_output(review: Json, prediction: Json) -> Completion:
     choice = output.element(0, "choices")
     content = choice.get("message", "content")
     error = output.text("error") or output.text("error", "message")
-    if error and not prompts.join_parts(content):
+    if error and not join_parts(content):
         return fail(error)
     reply = read_message({"content": content})
-    return prompts.add_usage(reply, output)
+    return add_usage(reply, output)
 
 
 # ── OpenCompass
@@ -306,10 +313,10 @@ def _read_prediction(
             labels[key.removeprefix(_LABEL)] = value
     first = Json(next(iter(labels.values()), None))
     first_prompt = first.get("testing input") or first.get("prompt")
-    messages = prompts.read_messages(row.get("origin_prompt") or first_prompt)
-    shown = prompts.find_question(messages)
-    question = ask.find_shown(shown)
-    choices = ask.take_labels(list(labels)) or question.choices
+    messages = read_messages(row.get("origin_prompt") or first_prompt)
+    shown = find_question(messages)
+    question = find_shown(shown)
+    choices = take_labels(list(labels)) or question.choices
     if choices != question.choices:
         question.choices = choices
         question.options = None
@@ -325,7 +332,7 @@ def _read_prediction(
     completion = reply.with_fields(
         prompt=messages,
         their_score=value,
-        their_answer=ask.write_cell(extracted),
+        their_answer=write_cell(extracted),
     )
     return [Record(name, question, completion)]
 

@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 from answerkey.datasets.content import iterate_lines
 from answerkey.errors import listing
-from answerkey.importers import prompts
-from answerkey.importers import questions as ask
 from answerkey.importers.json_values import DamagedError, Json, Row, parse_bytes, parse_first
 from answerkey.importers.logs import Log, LogFile, LogPreview, LogReader, Record, Records
+from answerkey.importers.prompts import find_question, read_messages
+from answerkey.importers.questions import read_asked
 from answerkey.models.responses import fail, read_message
 from answerkey.spec.nodes import parse_plain
 from answerkey.types import Completion, CompletionStatus
@@ -180,16 +180,16 @@ def _read_tests(
     names: dict[str, None] = {}
     without_truth = 0
     for number, _, row in tests:
-        prompt = prompts.read_messages(row.text("prompt", "raw"))
+        prompt = read_messages(row.text("prompt", "raw"))
         variables = row.object("vars") or row.object("testCase", "vars")
         names.update(dict.fromkeys(variables))
         chosen = []
         for role, name in columns.items():
             if name in variables:
                 chosen.append((role, name))
-        question = ask.read_asked(
+        question = read_asked(
             variables,
-            prompts.find_question(prompt),
+            find_question(prompt),
             chosen=tuple(chosen),
         )
         if question.truth is None:

@@ -21,29 +21,11 @@ from answerkey.datasets.options import (
 )
 from answerkey.datasets.questions import (
     FOLDED,
-    LOG_ROLES,
     QUESTION_ROLES,
     QuestionColumns,
     find_columns,
     fold_name,
 )
-
-__all__ = [
-    "DERIVED",
-    "LABELS",
-    "LOG_ROLES",
-    "Question",
-    "QuestionColumns",
-    "Texts",
-    "find_columns",
-    "find_shown",
-    "label_options",
-    "read_asked",
-    "read_question",
-    "read_texts",
-    "take_labels",
-    "write_cell",
-]
 
 Row = Mapping[str, object]
 

@@ -12,12 +12,12 @@ from typing import ClassVar
 
 from answerkey.datasets.content import COMPRESSIONS, require_plain
 from answerkey.datasets.formats import FORMATS
+from answerkey.datasets.options import take_labels, write_cell
+from answerkey.datasets.questions import LOG_ROLES, QuestionColumns, find_columns
 from answerkey.datasets.recognition import recognise
 from answerkey.datasets.rows import Rows, iterate_blocks
 from answerkey.datasets.tables import load_table
 from answerkey.errors import DataError, Place, SpecError, listing, suggest
-from answerkey.importers import prompts
-from answerkey.importers import questions as ask
 from answerkey.importers.json_values import DamagedError, Json, parse_first
 from answerkey.importers.logs import (
     KeySets,
@@ -29,8 +29,26 @@ from answerkey.importers.logs import (
     Records,
     iterate_files,
 )
-from answerkey.models import responses
+from answerkey.importers.prompts import CATEGORIES, list_trials, read_messages
+from answerkey.importers.questions import (
+    DERIVED,
+    Question,
+    Row,
+    find_shown,
+    read_question,
+    read_texts,
+)
 from answerkey.models.batch_lines import dig, read_line
+from answerkey.models.responses import (
+    Fields,
+    fail,
+    read_body,
+    read_message,
+    read_usage,
+    take_anthropic,
+    take_chat,
+    take_text,
+)
 from answerkey.types import Completion, CompletionStatus
 
 # ── plain tables
@@ -66,7 +84,7 @@ class PlainReader(LogReader):
         for sample_id, row, question in _iterate_table(rows, roles):
             log.seen += 1
             trial = Json(roles.cell(row, "trial"))
-            reply = responses.read_message(roles.cell(row, "completion"))
+            reply = read_message(roles.cell(row, "completion"))
             completion = reply.with_fields(
                 trial=trial.count() or 0,
                 their_score=_read_score(roles, row, question),
@@ -76,9 +94,9 @@ class PlainReader(LogReader):
 
 
 def _read_score(
-    roles: ask.QuestionColumns,
-    row: ask.Row,
-    question: ask.Question,
+    roles: QuestionColumns,
+    row: Row,
+    question: Question,
 ) -> float | None:
     """Return the score of a row, or whether what was extracted is the truth."""
     if "score" in roles.columns:
@@ -93,21 +111,21 @@ def _read_score(
 def _open_table(
     path: Path,
     chosen: Mapping[str, str],
-) -> tuple[Rows, ask.QuestionColumns]:
+) -> tuple[Rows, QuestionColumns]:
     """Open a table.
 
     E119 when it cannot be what the caller says, E206 when a column is not there.
     """
     rows = load_table(path, by_trial=True).rows
-    for role in chosen.keys() - {"truth", *ask.LOG_ROLES}:
+    for role in chosen.keys() - {"truth", *LOG_ROLES}:
         message = f"`--column {role}={chosen[role]}`: nothing is called `{role}`"
-        roles_text = listing(ask.LOG_ROLES)
-        hint = suggest(role, ask.LOG_ROLES) or f"what a column can be: {roles_text}"
+        roles_text = listing(LOG_ROLES)
+        hint = suggest(role, LOG_ROLES) or f"what a column can be: {roles_text}"
         raise SpecError("E119", message, hint=hint)
     roles = recognise(
         rows,
         chosen,
-        ask.LOG_ROLES,
+        LOG_ROLES,
         needs_all=False,
     )
     if "truth" not in roles.columns:
@@ -121,9 +139,7 @@ def _open_table(
     return rows, roles
 
 
-def _iterate_table(
-    rows: Rows, roles: ask.QuestionColumns
-) -> Iterator[tuple[str, ask.Row, ask.Question]]:
+def _iterate_table(rows: Rows, roles: QuestionColumns) -> Iterator[tuple[str, Row, Question]]:
     """Yield id and cells of each row, and what it asks."""
     id_column = roles.columns.get("id", "")
     for _, block in iterate_blocks(rows, size=_BLOCK):
@@ -134,7 +150,7 @@ def _iterate_table(
         for number, row in zip(numbers, derived.rows(), strict=True):
             cell = row.get(id_column)
             sample_id = str(number if cell in (None, "") else cell)
-            question = ask.read_question(ask.DERIVED, row, taken)
+            question = read_question(DERIVED, row, taken)
             yield sample_id, row, question
 
 
@@ -184,7 +200,7 @@ def _is_list(file: LogFile) -> bool:
 def _read_mmlu_pro(row: Json) -> list[Record]:
     cells = row.object()
     number = row.text("question_id")
-    options = ask.read_texts(row.get("options"))
+    options = read_texts(row.get("options"))
     if number is None or options is None:
         raise DamagedError("the row has no `question_id`, or no `options`")
     text = None
@@ -192,9 +208,9 @@ def _read_mmlu_pro(row: Json) -> list[Record]:
         text = cells.get(name, text)
     if isinstance(text, list):
         text = text[0] if text else None
-    columns = ask.find_columns(tuple(cells))
-    question = ask.read_question(columns, cells, _LEFT_OUT)
-    completion = responses.read_message(text)
+    columns = find_columns(tuple(cells))
+    question = read_question(columns, cells, _LEFT_OUT)
+    completion = read_message(text)
     extracted = row.text("pred")
     if extracted is not None:
         completion = completion.with_fields(
@@ -243,20 +259,20 @@ class OpenAiBatchReader(LogReader):
         name = row.require("line", "custom_id")
         if not log.description.model:
             model = dig(row.value, self.model_path)
-            log.description.model = ask.write_cell(model)
-        read = partial(responses.read_body, take=self.take)
+            log.description.model = write_cell(model)
+        read = partial(read_body, take=self.take)
         completion = read_line(row.value, read)
         return [Record(name, None, completion)]
 
-    def take(self, body: responses.Fields) -> Completion:
+    def take(self, body: Fields) -> Completion:
         """Return what a body says: a chat completion, a text completion, or a response."""
         kind = body.get("object")
         if kind == "text_completion":
-            return responses.take_text(body)
+            return take_text(body)
         has_output = body.get("output") is not None
         if kind == "response" or (has_output and not body.get("choices")):
             return _take_response(Json(body))
-        return responses.take_chat(body)
+        return take_chat(body)
 
 
 def _read_questions(path: Path, columns: Mapping[str, str]) -> Records:
@@ -275,8 +291,8 @@ def _take_response(body: Json) -> Completion:
     """Return what the Responses API answers: the texts of its messages, thoughts apart."""
     state = body.text("status")
     if state in {"failed", "cancelled"}:
-        return responses.fail(f"the response is {state}")
-    reply = responses.read_message(body.pick("output"))
+        return fail(f"the response is {state}")
+    reply = read_message(body.pick("output"))
     reason = body.text("incomplete_details", "reason")
     if reason == "content_filter" and not reply.text:
         return reply.with_fields(
@@ -296,9 +312,9 @@ class AnthropicBatchReader(OpenAiBatchReader):
     row_keys = ({"custom_id", "result"},)
     model_path = "result.message.model"
 
-    def take(self, body: responses.Fields) -> Completion:
+    def take(self, body: Fields) -> Completion:
         """Return what a message says."""
-        return responses.take_anthropic(body)
+        return take_anthropic(body)
 
 
 # ── every_eval_ever
@@ -369,7 +385,7 @@ def _read_row(log: Log, row: Json) -> list[Record]:
     extracted = None
     for attribution in row.list("answer_attribution"):  # the last of them
         extracted = attribution.text("extracted_value") or None
-    return prompts.list_trials(
+    return list_trials(
         row.require("row", "sample_id"),
         question,
         _list_replies(row),
@@ -379,21 +395,21 @@ def _read_row(log: Log, row: Json) -> list[Record]:
     )
 
 
-def _read_shared(row: Json, metadata: Json) -> ask.Question:
+def _read_shared(row: Json, metadata: Json) -> Question:
     """Return what a row asks; choices that are labels leave the options to the prompt."""
     prompt = row.text("input", "raw")
-    question = ask.find_shown(prompt)
+    question = find_shown(prompt)
     question.question = prompt or row.text("input", "formatted")
-    texts = ask.read_texts(row.get("input", "choices"))
+    texts = read_texts(row.get("input", "choices"))
     if texts is not None:
         question.take_choices(texts)
-        labels = ask.read_texts(metadata.text("choice_labels")) or ()
+        labels = read_texts(metadata.text("choice_labels")) or ()
         if len(labels) == len(texts):
-            question.choices = ask.take_labels(labels)
+            question.choices = take_labels(labels)
             question.options = None if labels == texts else texts
     reference = row.get("input", "reference")
     question.truth = question.name_truth(reference)
-    question.category = metadata.any_text(*prompts.CATEGORIES)
+    question.category = metadata.any_text(*CATEGORIES)
     original = dict(metadata.object())
     for key in _OWN_KEYS:
         original.pop(key, None)
@@ -410,12 +426,12 @@ def _list_replies(row: Json) -> list[Completion]:
         if not isinstance(messages, list):
             return [_read_missing(row)]
         texts = [{"messages": messages}]
-    prompt = prompts.read_messages(row.text("input", "formatted"))
+    prompt = read_messages(row.text("input", "formatted"))
     latency = row.number("performance", "latency_ms")
-    usage = responses.read_usage(row.get("token_usage"))
+    usage = read_usage(row.get("token_usage"))
     replies = []
     for place, text in enumerate(texts):
-        reply = responses.read_message(text)
+        reply = read_message(text)
         reasoning = row.element(place, "output", "reasoning_trace")
         reply = reply.with_fields(
             **usage,
@@ -432,7 +448,7 @@ def _read_missing(row: Json) -> Completion:
     error = row.text("error")
     status = row.text("metadata", "completion_status")
     if error and status in {None, CompletionStatus.ERROR}:
-        return responses.fail(error)
+        return fail(error)
     if status in set(CompletionStatus) - {CompletionStatus.OK}:
         return Completion(None, CompletionStatus(status))
     return Completion(None, CompletionStatus.NO_TEXT)

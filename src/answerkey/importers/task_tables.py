@@ -9,10 +9,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from answerkey.datasets.content import describe_long, find_cell_limit
+from answerkey.datasets.options import LABELS
 from answerkey.errors import listing
 from answerkey.importers.json_values import DamagedError, Row
 from answerkey.importers.logs import Log, LogDescription, Record
-from answerkey.importers.questions import LABELS, Question
+from answerkey.importers.questions import Question
 from answerkey.models.responses import fail, mend_text, to_json_values
 from answerkey.types import Completion
 
@@ -59,14 +60,14 @@ class ImportedTask:
     judged: int = 0
     right: float = 0.0
     has_questions: bool = False
-    scorers: list[dict[str, object]] = field(default_factory=list, repr=False)
+    scorers: list[Row] = field(default_factory=list, repr=False)
 
     @property
     def their_mean(self) -> float | None:
         """The mean of the tool's verdicts."""
         return self.right / self.judged if self.judged else None
 
-    def describe(self) -> dict[str, object]:
+    def describe(self) -> Row:
         """Return the task as plain values."""
         description = self.description
         return {
@@ -83,7 +84,6 @@ class ImportedTask:
         }
 
 
-@dataclass
 class TaskTables:
     """Writes the records of a task as they come, and counts what they hold.
 
@@ -91,16 +91,17 @@ class TaskTables:
     number of `questions` and `completions`, and of those with `choices`, `options` or a `ranking`.
     """
 
-    folder: Path
-    task: ImportedTask
-    counts: Counter[str] = field(default_factory=Counter)
-    _samples: dict[str, None] = field(default_factory=dict)
-    _trials: list[int] = field(default_factory=list)
-    _missing: int = 0
-    _truths: set[str | None] = field(default_factory=set)
-    #: The line of each completion, by sample and trial.
-    _lines: dict[tuple[str, int], int] = field(default_factory=dict)
-    _repeated: list[str] = field(default_factory=list)
+    def __init__(self, folder: Path, task: ImportedTask) -> None:
+        self.folder = folder
+        self.task = task
+        self.counts: Counter[str] = Counter()
+        self._samples: dict[str, None] = {}
+        self._trials: list[int] = []
+        self._missing = 0
+        self._truths: set[str | None] = set()
+        #: The line of each completion, by sample and trial.
+        self._lines: dict[tuple[str, int], int] = {}
+        self._repeated: list[str] = []
 
     def write(
         self,
@@ -265,14 +266,14 @@ class TaskTables:
         count = letters.index(last) + 1
         return list(letters[: max(_FEWEST_GUESSED, count)])
 
-    def _choose_scorers(self, guessed: list[str] | None) -> list[dict[str, object]]:
+    def _choose_scorers(self, guessed: list[str] | None) -> list[Row]:
         """Return scorers that fit the replies, as a task file has them.
 
         Without labels a reply is right when it equals the truth, letter by letter.
         """
         if not self.counts["choices"] and guessed is None:
             return [{"type": "string_equals", "ground_truth": "{{ sample.answer }}"}]
-        rule: dict[str, object] = {
+        rule: Row = {
             "ground_truth_choice": "{{ sample.answer }}",
             "choices": guessed or "{{ sample.choices }}",
             "extraction": "stated_answer",

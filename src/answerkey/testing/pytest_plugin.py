@@ -132,7 +132,11 @@ def _read_options(config: pytest.Config) -> dict[str, Any]:
     return options
 
 
-def _run(config: pytest.Config, path: str | Path, options: dict[str, Any]) -> Run:
+def _run(
+    config: pytest.Config,
+    path: str | Path,
+    options: dict[str, Any],
+) -> Run:
     import answerkey
 
     options = {**_read_options(config), **options}

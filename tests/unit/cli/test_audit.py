@@ -147,36 +147,6 @@ def test_an_audit_of_nothing_says_so(call: Call, project: Path) -> None:
     assert "nothing stands out" not in told
 
 
-ROWS = [
-    {"question": "Which city?", "options": ["Sydney", "Canberra"], "answer": "B", "note": "ok"},
-    {"question": "Which town?", "options": ["Sydney", "Sydney"], "answer": "C", "note": "bad"},
-]
-
-
-@pytest.fixture
-def rows(tmp_path: Path) -> Path:
-    """Return a data file."""
-    return write_rows(tmp_path / "rows.jsonl", ROWS)
-
-
-def test_findings_of_a_dataset_have_their_lines(call: Call, rows: Path) -> None:
-    """The numbers, then each finding with rows that show it, in text and in `--json`; the exit code
-    is 0.
-    """
-    result = call("audit-dataset", rows)
-    assert result.code == 0
-    assert "1 of 2 (50.0 %) rows have a truth that is none of their choices." in result.out
-    assert "000002  line 2  'C', choices A, B" in result.out
-    assert "chance level           50.00 %" in result.out
-    (dataset,) = call("audit-dataset", rows, "--json").json["datasets"]
-    assert [one["kind"] for one in dataset["findings"]] == [
-        "TRUTH_NOT_A_CHOICE",
-        "DUPLICATE_OPTIONS",
-    ]
-    example = {"sample": "000002", "file": str(rows), "line": 2, "note": "'C', choices A, B"}
-    assert (dataset["findings"][0]["examples"], dataset["all"]["chance"]) == ([example], 0.5)
-
-
 def test_columns_are_named_by_options(call: Call, tmp_path: Path) -> None:
     """Question, options, labels and truth may be named."""
     path = tmp_path / "other.csv"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from tests.servers import BatchServer, find_places
+from tests.servers import BatchServer
 
 import answerkey as ak
 from answerkey.testing import Reply, answer_by_hash
@@ -252,31 +252,6 @@ def test_a_bad_model_can_be_run_on_purpose(
     assert (few.code, "E305" in few.err) == (0, False)
 
 
-def test_calls_that_failed_for_good_leave_the_run_incomplete(
-    call: Call, server: BatchServer, words: list[str]
-) -> None:
-    """Exit code 3, no percentage, each reason with an example, and how to go on."""
-    server.change({f"question {number}?": "A" for number in range(100)})
-    done = call("run", *words, "--out", "half")
-    assert done.code == 3
-    assert "to continue: answerkey resume half\n" in done.out
-    assert "INCOMPLETE: 20 of 120 samples got no completion" in done.out
-    assert "  Failed because  count  example  message\n  HTTP 400           20  " in done.out
-    assert "%" not in done.out
-    server.change("A")
-    assert call("resume", "half").code == 0
-    assert server.asked.total == 140
-
-
-def test_a_refused_key_ends_the_run(call: Call, server: BatchServer, words: list[str]) -> None:
-    """E304, exit code 3; the run is incomplete."""
-    server.change(api_key="a-good-key-of-the-server")
-    refused = call("run", *words, "--out", "half")
-    assert refused.code == 3
-    assert refused.err.startswith("error[E304]")
-    assert call("show", "half", "--json").json["run"]["status"] == "incomplete"
-
-
 BATCHES = {
     "openai": "/v1/batches",
     "anthropic": "/v1/messages/batches",
@@ -380,15 +355,6 @@ def test_calls_of_a_batch_that_failed_may_be_sent_one_by_one(
     assert server.asked.by_path == {"/v1/chat/completions": 60}
 
 
-def test_max_calls_holds_for_a_batch(call: Call, server: BatchServer, words: list[str]) -> None:
-    """What fits is collected, and `resume` hands the rest in."""
-    server.change(batch_polls=1)
-    assert call("run", *words, "--batch", "--out", "half", "--max-calls", "30").code == 3
-    assert len(server.asked.by_prompt) == 30
-    assert call("resume", "half").code == 0
-    assert len(server.asked.by_prompt) == server.asked.by_prompt.total() == 120
-
-
 def name_error(message: str, code: str) -> bytes:
     """Return an error body in the way of OpenAI."""
     return json.dumps(
@@ -432,24 +398,6 @@ def test_what_holds_for_every_call_ends_the_run_at_the_first_reply(
     assert call("resume", "half").code == 0
 
 
-@pytest.mark.parametrize(
-    ("host", "why"),
-    [
-        ("127.0.0.1:9", "cannot connect to `127.0.0.1`: Connection refused"),
-        ("nobody.invalid", "the host `nobody.invalid` is not known"),
-    ],
-)
-def test_an_endpoint_that_is_not_there_is_told_soon(
-    call: Call, words: list[str], host: str, why: str
-) -> None:
-    """The first calls are tried a few times, not for minutes; the run can be gone on with."""
-    ended = call("run", *words[:-1], f"http://{host}/v1#m", "--out", "half")
-    assert ended.code == 3
-    assert f"error[E306]: `http://{host}/v1#m` cannot be reached: {why}\n" in ended.err
-    assert json.loads(Path("half/run.json").read_text())["status"] == "incomplete"
-    assert ended.err.endswith("to go on where it stopped: answerkey resume half\n")
-
-
 def test_a_run_can_go_on_where_no_cluster_is(
     call: Call, server: BatchServer, words: list[str]
 ) -> None:
@@ -480,20 +428,6 @@ def test_a_cluster_that_says_nothing_is_gone(call: Call, words: list[str]) -> No
         gone = call("run", *words, "--engine", "ray", "--ray-address", address)
     assert gone.code == 2
     assert f"error[E601]: cannot reach the Ray cluster at `{address}`: timed out\n" in gone.err
-
-
-def test_parameters_of_a_url_reach_the_model(
-    call: Call, server: BatchServer, words: list[str]
-) -> None:
-    """What is known is sent with the messages, and not in the address.
-
-    `api-version` stays in the address.
-    """
-    model = f"{server.url}?temperature=0.25&api-version=7#m"
-    assert call("run", *words[:-1], model, "--out", "here", "--num-samples", "3").code == 0
-    assert [(request.body or {})["temperature"] for request in server.asked.requests] == [0.25] * 3
-    assert find_places(server.asked, "temperature") == {"body": 3}
-    assert find_places(server.asked, "api-version=7") == {"path": 3}
 
 
 def run_with_files(most: int, *words: str) -> subprocess.CompletedProcess[str]:
@@ -599,12 +533,6 @@ def test_several_models_end_with_what_failed_and_how_to_go_on(
     ]
     assert "3-http-127.0.0.1-9-v1-down` is left out: it is incomplete" in compared.err
     assert call("report", "all", "-o", "page.html").code == 0
-
-
-def test_one_model_alone_that_fails_is_an_error_as_before(call: Call, words: list[str]) -> None:
-    """No table, no list of runs."""
-    refused = call("run", *words[:-1], "http://127.0.0.1:9/v1#down", "--json")
-    assert (refused.code, [*refused.json]) == (3, ["errors", "resume"])
 
 
 def test_runs_that_all_failed_have_a_table_without_numbers(call: Call, words: list[str]) -> None:

@@ -23,13 +23,6 @@ LOGS = Path(__file__).parents[1] / "importers" / "logs"
 ASKED: dict[str, Any] = {"question": "Which?", "options": ["x", "y"], "answer": "B"}
 
 
-@pytest.fixture(autouse=True)
-def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Keep imports in a folder of the test."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.chdir(tmp_path)
-
-
 def write(name: str, *rows: object) -> str:
     """Write lines of JSON into the folder of the test."""
     Path(name).write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
@@ -107,13 +100,6 @@ def test_a_run_of_a_log_names_the_log_and_not_the_cache(call: Call) -> None:
         assert "  completions  of " in out
         assert ", recorded in lm\n" in out
         assert "(lm, 8 samples)" in out
-
-
-def test_a_copy_of_a_log_is_shown_by_its_own_name(call: Call) -> None:
-    """What was imported before from another place is not taken for it."""
-    for name in ("one", "two"):
-        shutil.copytree(LOGS / "lm-eval", name)
-        assert f"  --> {name}\n" in call("score", name).err
 
 
 def test_options_of_the_import_are_options_of_score(call: Call) -> None:

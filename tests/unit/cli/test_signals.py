@@ -19,7 +19,7 @@ import pytest
 from answerkey.cli import SAME_SIGNAL
 from answerkey.testing import TestServer
 
-from .conftest import QUIZ, SCORER, Call, start
+from .conftest import Call, start
 
 SECONDS = 60
 ENDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "interrupted by SIGTERM"}
@@ -173,51 +173,6 @@ def test_the_journal_of_a_run_on_shared_storage_is_published_at_once(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "other machine"))
     assert call("resume", f"{bucket.url}/half").code == 0
     assert server.asked.total == 120 - kept
-
-
-#: The third of six parts is written, and a signal comes.
-END_AMID_SHARDS = """
-import os, signal
-from pathlib import Path
-from answerkey.spec import job
-
-def replace(self, other, rename=Path.replace):
-    written = rename(self, other)
-    if Path(other).name == "part-00002.parquet":
-        os.kill(os.getpid(), signal.SIGTERM)
-    return written
-
-job.CHUNK_ROWS, Path.replace = 50, replace
-"""
-
-
-def test_a_recorded_run_that_is_ended_can_be_resumed(call: Call) -> None:
-    """Exit code, one JSON object, no traceback.
-
-    `resume` gives the numbers of a run that was not ended.
-    """
-    rows = "".join(
-        f'{{"question": "q", "answer": "A", "completion": "{"AB"[n % 2]}"}}\n' for n in range(2)
-    )
-    Path("task.yaml").write_text(json.dumps(QUIZ | {"definition": {"scorers": [SCORER]}}))
-    Path("rows.jsonl").write_text(rows * 150)
-    words = ["score", "task.yaml", "--dataset", "rows.jsonl", "--out", "half", "--json"]
-    with start(*words, first=END_AMID_SHARDS) as process:
-        printed, said = process.communicate(timeout=SECONDS)
-    assert process.returncode == 143
-    told = json.loads(printed)
-    assert [one["message"] for one in told["errors"]] == ["interrupted by SIGTERM"]
-    assert told["resume"] == "answerkey resume half"
-    assert said.endswith(
-        "interrupted by SIGTERM\nto go on where it stopped: answerkey resume half\n"
-    )
-    stopped = json.loads(Path("half/run.json").read_text())
-    assert stopped["status"] == "incomplete"
-    assert 3 <= len(list(Path("half").rglob("scores/part-*.parquet"))) < 6
-    resumed = call("resume", "half", "--json").json
-    assert resumed["run"]["status"] == "complete"
-    assert [one["value"] for one in resumed["tasks"][0]["metrics"]] == [0.5]
-    assert resumed["tasks"][0]["counts"]["samples"] == 300
 
 
 @pytest.mark.parametrize("verb", ["check", "run"])

@@ -82,38 +82,31 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def find_runs(folder: Path) -> list[str]:
-    """Return the two runs, by their paths."""
-    return sorted(str(path.parent) for path in folder.glob("*/run.json"))
-
-
-COMMANDS: dict[str, Callable[[Path], list[str]]] = {
-    "score": lambda folder: [
-        "score",
-        str(folder / "task.yaml"),
-        "--dataset",
-        str(folder / "rows.jsonl"),
-    ],
-    "check": lambda folder: [
-        "check",
-        str(folder / "task.yaml"),
-        "--dataset",
-        str(folder / "rows.jsonl"),
-    ],
-    "show": lambda folder: ["show", find_runs(folder)[0], "-v"],
-    "markdown": lambda folder: ["show", find_runs(folder)[0], "--format", "markdown"],
-    "json": lambda folder: ["show", find_runs(folder)[0], "--json"],
-    "explain": lambda folder: ["explain", find_runs(folder)[0], f"{HOSTILE}1"],
-    "audit": lambda folder: ["audit", find_runs(folder)[0]],
-    "compare": lambda folder: ["compare", *find_runs(folder)],
-    "runs": lambda folder: ["runs", str(folder)],
-    "jsonl": lambda folder: ["export", find_runs(folder)[0]],
-    "csv": lambda folder: ["export", find_runs(folder)[0], "--to", "csv"],
-    "audit-dataset": lambda folder: ["audit-dataset", str(folder / "rows.jsonl")],
-    "no such run": lambda folder: ["show", str(folder / HOSTILE)],
-    "no such command": lambda _: [HOSTILE],
-    "no such option": lambda folder: ["show", find_runs(folder)[0], f"--{HOSTILE}"],
+COMMANDS = {
+    "score": "score TASK --dataset ROWS",
+    "check": "check TASK --dataset ROWS",
+    "show": "show ONE -v",
+    "markdown": "show ONE --format markdown",
+    "json": "show ONE --json",
+    "explain": "explain ONE HOSTILE1",
+    "audit": "audit ONE",
+    "compare": "compare ONE TWO",
+    "runs": "runs FOLDER",
+    "jsonl": "export ONE",
+    "csv": "export ONE --to csv",
+    "audit-dataset": "audit-dataset ROWS",
+    "no such run": "show FOLDER/HOSTILE",
+    "no such command": "HOSTILE",
+    "no such option": "show ONE --HOSTILE",
 }
+
+
+def name_words(folder: Path, command: str) -> list[str]:
+    """Return the words of a command, with the paths of the project and its two runs."""
+    one, two = sorted(str(path.parent) for path in folder.glob("*/run.json"))
+    names = {"TASK": folder / "task.yaml", "ROWS": folder / "rows.jsonl", "FOLDER": folder}
+    names |= {"ONE": one, "TWO": two, "HOSTILE": HOSTILE}
+    return [re.sub("[A-Z]+", lambda name: str(names[name[0]]), word) for word in command.split()]
 
 
 @pytest.mark.parametrize("colour", ["NO_COLOR", "FORCE_COLOR"])
@@ -125,11 +118,9 @@ def test_no_text_from_data_commands_a_terminal(
 
     Markup is only text.
     """
-    words = COMMANDS[name](hostile)
-    terminal, said = (
-        Terminal(),
-        io.StringIO(),
-    )  # no terminal for stderr: progress would move its cursor
+    words = name_words(hostile, COMMANDS[name])
+    terminal = Terminal()
+    said = io.StringIO()  # no terminal for stderr: progress would move its cursor
     monkeypatch.setenv(colour, "1")
     monkeypatch.setattr("sys.stdout", terminal)
     monkeypatch.setattr("sys.stderr", said)
@@ -144,7 +135,7 @@ def test_markup_is_printed_as_it_stands(hostile: Path, monkeypatch: pytest.Monke
     terminal = Terminal()
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setattr("sys.stdout", terminal)
-    main(["explain", find_runs(hostile)[0], f"{HOSTILE}1"])
+    main(name_words(hostile, COMMANDS["explain"]))
     assert MARKUP in COLOUR.sub("", terminal.getvalue())
 
 

@@ -84,32 +84,16 @@ def test_the_caller_says_which_column_is_what(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("row", "columns", "message", "hint"),
     [
-        (
-            {"truth": "A", "output": "A"},
-            {"answre": "x"},
-            "E119.*nothing is called `answre`",
-            "did you mean",
-        ),
-        (
-            {"truth": "A", "output": "A"},
-            {"answer": "truht"},
-            "E206.*no column `truht`",
-            "did you mean",
-        ),
-        (
-            {"question": "?", "output": "A"},
-            {},
-            "E206.*no column holds the truth",
-            "--column answer=NAME",
-        ),
-        (
-            {"question": "?", "answer": "A"},
-            {},
-            "E209.*no column holds completions",
-            "completion=NAME",
-        ),
+        ({"truth": "A", "output": "A"}, {"answre": "x"}, "E119.*nothing is called `answre`",
+         "did you mean"),
+        ({"truth": "A", "output": "A"}, {"answer": "truht"}, "E206.*no column `truht`",
+         "did you mean"),
+        ({"question": "?", "output": "A"}, {}, "E206.*no column holds the truth",
+         "--column answer=NAME"),
+        ({"question": "?", "answer": "A"}, {}, "E209.*no column holds completions",
+         "completion=NAME"),
     ],
-)
+)  # fmt: skip
 def test_a_column_that_is_not_there_is_asked_for(
     desk: Desk, row: dict[str, str], columns: dict[str, str], message: str, hint: str
 ) -> None:

@@ -711,36 +711,6 @@ def test_which_endpoints_take_batches() -> None:
         assert caught.value.code == "E119"
 
 
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=6,
-)
-RESULTS = st.fixed_dictionaries(
-    {"type": VALUES | st.just("succeeded"), "message": VALUES, "error": VALUES}
-)
-BODIES = st.fixed_dictionaries({"choices": st.lists(st.fixed_dictionaries({"message": VALUES}))})
-
-
-@given(st.binary())
-def test_any_bytes_can_be_read(content: bytes) -> None:
-    """Whatever is downloaded, nothing is raised."""
-    assert all(isinstance(one, Completion) for _, one in read_lines(content, reach()))
-
-
-@given(st.sampled_from(APIS), VALUES | RESULTS, VALUES | BODIES, VALUES, VALUES)
-def test_any_result_of_a_call_is_a_completion(
-    api: str, result: object, body: object, status: object, error: object
-) -> None:
-    """Whatever an endpoint says of a call, one completion comes of it and nothing is raised."""
-    response = {"status_code": status, "body": body} if api == "openai" else body
-    line = {"custom_id": "a", "result": result, "response": response, "error": error}
-    ((key, said),) = read_lines(json.dumps(line).encode(), reach(api))
-    assert key == "a"
-    assert not error or api == "anthropic" or said.status is ERROR
-    assert (said.text is None) == (said.status is not CompletionStatus.OK)
-
-
 @given(st.lists(st.integers(1, 60), max_size=20), st.integers(1, 5), st.integers(1, 400))
 def test_files_hold_every_line_once(lengths: list[int], calls: int, size: int) -> None:
     """In order, within the limits; only a line that is too large for any file is alone in one."""

@@ -486,17 +486,6 @@ def test_an_address_is_written_as_http_wants_it() -> None:
     assert [head.split()[1] for head in seen] == [b"/v1/x%20y?a=b", b"/", b"/a%2Fb", b"/%C3%A4"]
 
 
-def test_no_request_is_redirected() -> None:
-    """What the reply says is told, and no other address is called."""
-    seen: list[bytes] = []
-    raw = make_raw(b"", "Location: /elsewhere", status="302 Found")
-    for request in (POST, HttpRequest(None, "GET", "/v1/file")):
-        came = call(answer_with(raw, seen=seen), request)
-        assert isinstance(came, HttpReply)
-        assert came.status == 302
-    assert len(seen) == 2
-
-
 @pytest.mark.parametrize("method", ["GET", "POST"])
 @pytest.mark.parametrize("is_kept", [False, True])
 def test_nothing_is_sent_twice(method: Literal["GET", "POST"], is_kept: bool) -> None:  # noqa: FBT001 - a table

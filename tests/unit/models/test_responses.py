@@ -11,8 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from answerkey.models.calls import charge_completion
 from answerkey.models.config import FunctionConfig, Generation, ModelConfig, Price
@@ -36,42 +34,8 @@ from answerkey.scorers import judge as score
 from answerkey.types import USAGE_NAMES, Completion, Completions, CompletionStatus, Request
 
 OK, REFUSED, NO_TEXT, ERROR = CompletionStatus
-TAKES = [take_chat, take_text, take_anthropic, take_gemini]
 Take = Callable[[Mapping[str, object]], Completion]
 CALL = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-
-
-LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
-WORDS = """
-    choices message content text type refusal reasoning_content thinking tool_calls finish_reason
-    usage prompt_tokens input_tokens logprobs error candidates parts thought promptFeedback value
-    blockReason usageMetadata role object output messages candidatesTokenCount stop_reason
-    finishReason detail
-"""
-NAMES = st.sampled_from(WORDS.split())
-KIND_WORDS = st.sampled_from(
-    ["text", "refusal", "error", "assistant", "user", "content_filter", "\ud800"]
-)
-ANY_VALUES = st.recursive(
-    LEAVES | KIND_WORDS,
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(NAMES | st.text(), inner, max_size=4)
-    ),
-    max_leaves=30,
-)
-BODIES = st.dictionaries(NAMES, ANY_VALUES, max_size=5)
-
-
-def check_laws(completion: Completion) -> None:
-    """Hold a completion against what must be true of every one."""
-    assert (completion.status is OK) == (completion.text is not None)
-    assert (completion.status is ERROR) == (completion.error is not None)
-    (again,) = Completions.build(["1"], [completion], source="live")
-    assert (again.text, again.status, again.error) == (
-        completion.text,
-        completion.status,
-        completion.error,
-    )
 
 
 def say(content: object, **more: object) -> dict[str, object]:
@@ -223,13 +187,6 @@ def test_endless_wrapping_ends() -> None:
     message = say("B")
     message["self"] = message
     assert read_message(message).text == "B"
-
-
-@given(ANY_VALUES)
-def test_any_value_gives_a_completion_that_a_table_can_hold(value: object) -> None:
-    """Reading never fails; text is there exactly when the status is OK; the table takes it."""
-    check_laws(read_message(value))
-    assert is_trace(value) in {True, False}
 
 
 TRACES = """
@@ -620,6 +577,10 @@ COUNTS: list[tuple[Take, dict[str, object], tuple[int | None, ...]]] = [
     ),
     (take_gemini, {"promptTokenCount": 12, "thoughtsTokenCount": 40}, (12, 40, 40, None, None)),
     (take_chat, {"prompt_tokens_details": {"cached_tokens": "many"}}, (None,) * 5),
+    *(
+        (take_chat, {"prompt_tokens": count, "completion_tokens": 2}, (None, 2, None, None, None))
+        for count in (10**30, 2**62, -5, 1.5, "many", True, [1])
+    ),
     (take_chat, {"completion_tokens": 9, "reasoning_tokens": "x"}, (None, 9, None, None, None)),
     (take_chat, {"completion_tokens": 9, "reasoning_tokens": 6}, (None, 9, 6, None, None)),
 ]
@@ -644,38 +605,6 @@ def test_tokens_are_counted_once(
     assert tuple(getattr(said, usage_name) for usage_name in USAGE_NAMES) == tokens
     cost = (tokens[0] or 0) + 1000.0 * (tokens[1] or 0)
     assert charge_completion(Price(1.0, 1000.0), said) == cost
-
-
-@pytest.mark.parametrize("take", TAKES)
-@given(body=BODIES | ANY_VALUES, status=st.sampled_from([200, 201, 404, 500]))
-def test_any_json_is_read(take: Take, body: Any, status: int) -> None:  # noqa: ANN401  # any JSON
-    """Whatever JSON comes, there is a completion, and it is OK only with a text."""
-    check_laws(read_body(status, json.dumps(body).encode(), take))
-
-
-@pytest.mark.parametrize("take", TAKES)
-@given(inner=ANY_VALUES)
-def test_any_json_inside_an_answer_is_read(take: Take, inner: Any) -> None:  # noqa: ANN401  # any JSON
-    """Whatever stands where the message should be, there is a completion, and it is OK only with a
-    text.
-    """
-    shells = [
-        {"choices": [inner]},
-        {"choices": [{"message": inner}]},
-        {"choices": [{"message": {"content": inner}}]},
-        {"content": inner},
-        {"candidates": [{"content": inner}]},
-        {"candidates": [{"content": {"parts": inner}}]},
-    ]
-    for shell in shells:
-        check_laws(read_body(200, json.dumps(shell).encode(), take))
-
-
-@pytest.mark.parametrize("take", TAKES)
-@given(body=st.binary(max_size=200), status=st.integers(min_value=0, max_value=999))
-def test_any_bytes_are_read(take: Take, body: bytes, status: int) -> None:
-    """Whatever bytes come, there is a completion, and it is OK only with a text."""
-    check_laws(read_body(status, body, take))
 
 
 CHAT = {

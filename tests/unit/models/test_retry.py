@@ -106,15 +106,6 @@ def test_what_becomes_of_a_call(
     assert label in {None, outcome.label}
 
 
-def test_a_redirect_is_a_failure() -> None:
-    """Nothing is sent to another address, and no answer is taken from a redirect."""
-    for status in (301, 302, 303, 307, 308):
-        outcome = judge(HttpReply(status, {"Location": "http://evil.example"}, b"B"), read_well)
-        why = "the endpoint redirects to another address; redirects are not followed"
-        assert (outcome.verdict, outcome.completion.text) == (RetryVerdict.FAILED, None)
-        assert outcome.completion.error == f"status {status}: {why}"
-
-
 def test_an_answer_is_an_answer_and_an_error_status_is_never_one() -> None:
     """Text in the body of an error status is not what the model said."""
     assert judge(HttpReply(200, {}, b"B"), read_well) == CallOutcome(

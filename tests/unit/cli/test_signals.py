@@ -61,10 +61,8 @@ def test_a_signal_ends_a_live_run_and_nothing_is_paid_twice(
     assert said.endswith(f"{ENDS[how]}\nto go on where it stopped: {resume}\n")
     assert "Traceback" not in said
     stopped = json.loads(Path("half/run.json").read_text())
-    assert (stopped["status"], stopped["stopped"]) == (
-        "incomplete",
-        {"code": None, "message": ENDS[how]},
-    )
+    assert stopped["status"] == "incomplete"
+    assert stopped["stopped"] == {"code": None, "message": ENDS[how]}
     assert stopped["tasks"][0]["calls"]["solve"]["calls"] == server.asked.total < 120
     server.change(delay=0.0)
     assert call("resume", "half").code == 0
@@ -211,10 +209,8 @@ def test_a_viewer_ends_with_a_signal(run_folder: Path, how: signal.Signals) -> N
     assert process.returncode == (0 if how == signal.SIGINT else 128 + how)
     told = json.loads(first + rest)["view"]
     assert told["url"].startswith(f"http://127.0.0.1:{told['port']}/?token=")
-    assert (told["folder"], said.strip()) == (
-        str(run_folder),
-        "" if how == signal.SIGINT else ENDS[how],
-    )
+    assert told["folder"] == str(run_folder)
+    assert said.strip() == ("" if how == signal.SIGINT else ENDS[how])
 
 
 def test_a_terminal_that_is_closed_ends_the_run(server: TestServer, words: list[str]) -> None:

@@ -73,12 +73,10 @@ def test_an_archive_becomes_questions_completions_and_verdicts(desk: Desk, metho
     """Whatever its members are compressed by."""
     log = desk.archive("log.eval", lay_out(sample(), sample("two", text="A")), method=method)
     result = desk.bring(log)
-    assert (result.kind, result.samples, result.tasks[0].num_trials, result.tasks[0].statuses) == (
-        "inspect",
-        2,
-        1,
-        {"OK": 2},
-    )
+    assert result.kind == "inspect"
+    assert result.samples == 2
+    assert result.tasks[0].num_trials == 1
+    assert result.tasks[0].statuses == {"OK": 2}
     told = result.tasks[0].description
     assert (told.task, told.model, told.score) == ("small", "openai/some-model", "choice")
     assert (result.tasks[0].their_mean, result.notices) == (1.0, ())
@@ -114,25 +112,17 @@ def test_a_json_log_says_the_same(desk: Desk, indent: int | None) -> None:
     tables = desk.asked(), desk.said()
     content = {**HEAD, "samples": samples, "reductions": [{"samples": [1]}]}
     other = desk.bring(desk.write("log.json", json.dumps(content, indent=indent)))
-    assert (one.tasks[0].description, one.tasks[0].statuses) == (
-        other.tasks[0].description,
-        other.tasks[0].statuses,
-    )
+    assert one.tasks[0].description == other.tasks[0].description
+    assert one.tasks[0].statuses == other.tasks[0].statuses
     assert (desk.asked(), desk.said()) == tables
 
 
 def test_an_interrupted_run_is_read_as_far_as_it_came(desk: Desk) -> None:
     """There is no header: the journal's start says what was to be run."""
     result = desk.bring(desk.archive("log.eval", lay_out(sample(), head=None)))
-    assert (
-        result.samples,
-        result.tasks[0].description.task,
-        result.tasks[0].description.score,
-    ) == (
-        1,
-        "small",
-        "choice",
-    )
+    assert result.samples == 1
+    assert result.tasks[0].description.task == "small"
+    assert result.tasks[0].description.score == "choice"
     assert [notice.message for notice in result.notices] == [
         "the log has no end: its run was interrupted",
         "the log has 1 of 2 samples",

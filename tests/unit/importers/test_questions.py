@@ -140,12 +140,10 @@ def test_a_question_is_read_from_columns_of_any_usual_name(
     columns = recognise(samples, needs_all=False)
     derived = next(columns.derive(samples).rows())
     assert read_question(DERIVED, derived, columns.taken.union(DERIVED.taken)) == result
-    assert (result.question, result.choices, result.options, result.truth) == (
-        "q",
-        choices,
-        options,
-        truth,
-    )
+    assert result.question == "q"
+    assert result.choices == choices
+    assert result.options == options
+    assert result.truth == truth
     assert (result.category, result.original) == ("maps", {"note": 1})
 
 

@@ -336,17 +336,10 @@ def ask_promptfoo(tool: Tool, url: str) -> tuple[Path, float]:
 def check_inspect(desk: Desk, log: Path) -> None:
     """Hold a log of Inspect against its own numbers, and its differences against its own rule."""
     result = desk.bring(log)
-    assert (
-        result.samples,
-        result.tasks[0].num_trials,
-        result.tasks[0].statuses,
-        result.tasks[0].judged,
-    ) == (
-        8,
-        2,
-        {"OK": 16},
-        16,
-    )
+    assert result.samples == 8
+    assert result.tasks[0].num_trials == 2
+    assert result.tasks[0].statuses == {"OK": 16}
+    assert result.tasks[0].judged == 16
     assert result.tasks[0].their_mean == 0.375
     task = ak.run(result.folder, out=desk.folder / "run").tasks["numbers"]
     assert task.metrics["Accuracy"].value == 0.625
@@ -358,11 +351,9 @@ def check_inspect(desk: Desk, log: Path) -> None:
 def check_lm_eval(desk: Desk, log: Path) -> None:
     """Hold a log of lm-eval against its own numbers, by text and by log-probability."""
     text = desk.bring(next(log.glob("samples_made_text_*")))
-    assert (text.samples, text.tasks[0].description.score, text.tasks[0].their_mean) == (
-        8,
-        "exact_match,strict",
-        0.25,
-    )
+    assert text.samples == 8
+    assert text.tasks[0].description.score == "exact_match,strict"
+    assert text.tasks[0].their_mean == 0.25
     ran = ak.run(text.folder, out=desk.folder / "text run").tasks["made_text"]
     assert ran.metrics["Accuracy"].value == 0.625
     assert ran.totals["theirs"]["only_theirs"] == 0

@@ -7,7 +7,6 @@ from __future__ import annotations
 import itertools
 import json
 import socket
-import ssl
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -19,15 +18,8 @@ from answerkey.testing.replies import read_prompt
 
 from .conftest import QUIZ, Call, write_rows
 
-PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 KEY = "sk-canary-0123456789abcdef"
-ANSWERS = {
-    "colour?": "B",
-    "legs": "D",
-    "fruit": "C",
-    "random": "fox, Rome, 7",
-    "ready": "Ready.",
-}
+ANSWERS = {"colour?": "B", "legs": "D", "fruit": "C", "random": "fox, Rome, 7", "ready": "Ready."}
 CHECKS = {
     "reachable",
     "model",

@@ -168,11 +168,7 @@ NO_KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_BASE_URL")
             for one in ("1", "1:", "a:b", "-1:2")
         ),
         ("openai/gpt-4.1-nano", [], "`OPENAI_API_KEY` is not set"),
-        (
-            "http://127.0.0.1:9/v1/completions#m",
-            ["--batch"],
-            "has no batches that answerkey knows",
-        ),
+        ("http://127.0.0.1:9/v1/completions#m", ["--batch"], "has no batches that answerkey knows"),
         (
             None,
             ["--batch", "--max-cost", "1", "--price", "1:1"],
@@ -248,10 +244,7 @@ def test_a_bad_model_can_be_run_on_purpose(
     assert (few.code, "E305" in few.err) == (0, False)
 
 
-BATCHES = {
-    "openai": "/v1/batches",
-    "anthropic": "/v1/messages/batches",
-}
+BATCHES = {"openai": "/v1/batches", "anthropic": "/v1/messages/batches"}
 
 
 def choose_model(
@@ -416,9 +409,12 @@ def test_a_run_can_go_on_where_no_cluster_is(
     assert server.asked.total == 120
 
 
-def test_a_cluster_that_says_nothing_is_gone(call: Call, words: list[str]) -> None:
+def test_a_cluster_that_says_nothing_is_gone(
+    call: Call, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Something else may listen where a cluster was."""
     pytest.importorskip("ray")
+    monkeypatch.setattr("answerkey.engines.ray_engine._ANSWER_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"127.0.0.1:{listener.getsockname()[1]}"
         gone = call("run", *words, "--engine", "ray", "--ray-address", address)

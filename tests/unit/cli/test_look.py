@@ -56,8 +56,7 @@ def test_runs_lists_what_there_is(call: Call, run_folder: Path) -> None:
     head, first, second = [" ".join(line.split()) for line in shown.out.splitlines()]
     assert head == "run started (UTC) status model n Accuracy"
     assert re.fullmatch(
-        rf"{run_folder} 20[-0-9]+ [:0-9]+ complete dataset.* 4 25.00 % \[4.56, 69.94\]",
-        first,
+        rf"{run_folder} 20[-0-9]+ [:0-9]+ complete dataset.* 4 25.00 % \[4.56, 69.94\]", first
     )
     assert second.startswith(f"{broken} unreadable")
     (listed,) = call("runs", run_folder, "--json").json["runs"]
@@ -96,25 +95,6 @@ def test_a_comparison_that_cannot_be_made_is_not_proposed(call: Call, project: P
         done = call(*words, "--out", f"runs/{name}")
     assert "E508" in call("compare", "runs/a", "runs/b").err
     assert "  answerkey compare runs/b OTHER_RUN " in done.err
-
-
-def test_two_columns_of_one_file_are_one_dataset(call: Call) -> None:
-    """Runs of its questions are compared without a word about other datasets."""
-    rows = [
-        {
-            "question": f"q{n}",
-            "options": ["x", "y"],
-            "answer": "AB"[n % 2],
-            "gpt": "A",
-            "claude": "B",
-        }
-        for n in range(4)
-    ]
-    write_rows(Path("rows.jsonl"), rows)
-    for name in ("gpt", "claude"):
-        assert call("score", "rows.jsonl", "--completion-column", name, "--out", name).code == 0
-    compared = call("compare", "gpt", "claude")
-    assert (compared.code, compared.err) == (0, "")
 
 
 def test_a_run_of_two_tasks(call: Call, project: Path) -> None:

@@ -263,7 +263,10 @@ def test_how_to_go_on_is_told_whichever_interrupt_arrives() -> None:
     on.
     """
     done = subprocess.run(
-        [sys.executable, "-c", ANOTHER], capture_output=True, text=True, check=False
+        [sys.executable, "-c", ANOTHER],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert (done.returncode, json.loads(done.stdout)["resume"]) == (130, "answerkey resume half")
     assert done.stderr.endswith("to go on where it stopped: answerkey resume half\n")

@@ -97,7 +97,10 @@ def test_no_more_is_loaded_than_a_command_needs(
         f"loaded = sorted({unused!r} & set(sys.modules)); sys.exit(str(loaded) if loaded else 0)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -131,7 +134,11 @@ def test_scoring_loads_no_more_than_it_needs(tmp_path: Path) -> None:
         "assert gc.get_freeze_count()"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False, cwd=tmp_path
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
 

@@ -20,11 +20,7 @@ from rich.console import Console
 from tests.forked import Forked
 
 from answerkey.cli import main
-from answerkey.cli.console import (
-    BlockDisplay,
-    wants_colour,
-    write_lines,
-)
+from answerkey.cli.console import BlockDisplay, wants_colour, write_lines
 from answerkey.errors import DataError, Problems, SolverError, SpecError
 from answerkey.evaluate import run as evaluate_run
 from answerkey.evaluate.observer import CallProgress, Observer
@@ -187,25 +183,20 @@ def test_colour_changes_no_text(monkeypatch: pytest.MonkeyPatch, written: Line, 
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
-def test_a_poor_encoding_does_not_end_the_command(project: Path, encoding: str) -> None:
+def test_a_poor_encoding_does_not_end_the_command(
+    project: Path, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, encoding: str
+) -> None:
     """What the terminal cannot show is written out, and `--json` stays JSON."""
     write_rows(project / "rows.jsonl", [{"answer": "A", "completion": "😀 答え"}])
-    command = [
-        sys.executable,
-        "-m",
-        "answerkey",
-        "score",
-        "small/task.yaml",
-        "--dataset",
-        "small/rows.jsonl",
-    ]
-    environment = {"PYTHONIOENCODING": encoding}
-    plain = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert "\\U0001f600" in plain.stdout
-    told = subprocess.run(
-        [*command, "--json"], env=environment, capture_output=True, text=True, check=True
-    )
-    example = json.loads(told.stdout)["tasks"][0]["tally"]["invalid"]["NOT_A_CHOICE"]["example"]
+    printed = []
+    for more in ((), ("--json",)):
+        screen = io.BytesIO()
+        monkeypatch.setattr("sys.stdout", io.TextIOWrapper(screen, encoding=encoding))
+        assert main(["score", *words, *more]) == 0
+        sys.stdout.flush()
+        printed.append(screen.getvalue().decode(encoding))
+    assert "\\U0001f600" in printed[0]
+    example = json.loads(printed[1])["tasks"][0]["tally"]["invalid"]["NOT_A_CHOICE"]["example"]
     assert example["completion"] == "😀 答え"
 
 

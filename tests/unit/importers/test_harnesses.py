@@ -197,10 +197,7 @@ def test_older_logs_keep_arguments_as_lists_and_chats_as_texts(desk: Desk) -> No
         generated(1, arguments={"gen_args_0": {"arg_0": [chat], "arg_1": {}}}),
     ]
     desk.bring(desk.lines(MAPS, rows))
-    assert [one[0]["content"] for one in desk.said("prompt")] == [
-        "Old prompt",
-        "Which?",
-    ]
+    assert [one[0]["content"] for one in desk.said("prompt")] == ["Old prompt", "Which?"]
 
 
 def test_a_task_without_choices_is_compared_as_text(desk: Desk) -> None:
@@ -301,15 +298,6 @@ def test_choices_by_log_probability_are_ranked(desk: Desk) -> None:
     )
     assert desk.asked("options") == [["Rome", "Bern"]]
     assert desk.said("completion", "their_answer") == [("B", "B")]
-
-
-def test_the_newest_files_of_each_task_are_read(desk: Desk) -> None:
-    """Earlier ones are counted."""
-    write(desk, [details("A")], "logs/details_arc_2026-01-01T00-00-00.parquet")
-    write(desk, [details("B")], "logs/details_arc_2026-01-02T00-00-00.parquet")
-    result = desk.bring(desk.folder / "logs")
-    assert result.notices[0].message == "1 files of earlier runs are left aside"
-    assert desk.said("completion") == ["B"]
 
 
 CHAT = json.dumps(

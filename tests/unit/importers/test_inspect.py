@@ -328,15 +328,6 @@ def test_a_log_of_2024_is_recognised(desk: Desk) -> None:
     assert desk.bring(desk.json("old.json", {**head, "samples": [sample()]})).kind == "inspect"
 
 
-def test_options_that_stand_only_in_the_question_are_found(desk: Desk) -> None:
-    """Their letters are the choices."""
-    asked = "Which?\nA. one\nB. two\nAnswer with a letter."
-    desk.bring(
-        desk.json("log.json", {**HEAD, "samples": [sample(input=asked, choices=None, target="B")]})
-    )
-    assert desk.asked("question", "options", "answer") == [("Which?", ["one", "two"], "B")]
-
-
 def test_a_log_without_samples_is_refused(desk: Desk) -> None:
     """Summaries alone say not what was said, and neither does an archive without members."""
     desk.refuse("the log has no samples", desk.archive("log.eval", lay_out()))

@@ -251,7 +251,9 @@ def test_answers_find_their_questions_in_any_order(desk: Desk) -> None:
                 ),
                 (
                     respond(
-                        object="response", status="completed", output=[{"type": "reasoning"}, SAID]
+                        object="response",
+                        status="completed",
+                        output=[{"type": "reasoning"}, SAID],
                     ),
                     "OK",
                 ),
@@ -444,8 +446,8 @@ def test_an_export_imports_again(run: ak.Run, desk: Desk) -> None:
             (["A", "B"], ["x", "y"], "A"),
             (["P", "Q"], ["x", "y"], "Q"),
             (["A", "B"], ["x", "y"], "B"),
-        ),
+        )
     ]
     assert desk.said("completion", "completion_status", "their_score") == [
-        *(("A", "OK", 1.0), ("P.", "OK", 0.0), (None, "REFUSED", 0.0)),
+        *(("A", "OK", 1.0), ("P.", "OK", 0.0), (None, "REFUSED", 0.0))
     ]

@@ -19,13 +19,7 @@ from tests.servers import BatchBehaviour, BatchServer, BatchStore
 
 from answerkey.errors import RunError, SolverError, SpecError
 from answerkey.models import calls
-from answerkey.models.batch import (
-    BatchClient,
-    BatchLimits,
-    cut_files,
-    read_lines,
-    write_line,
-)
+from answerkey.models.batch import BatchClient, BatchLimits, cut_files, read_lines, write_line
 from answerkey.models.batch_lines import read_line
 from answerkey.models.calls import BatchLeft, BatchSeen, Budget, Call, Event, Submitted, call_key
 from answerkey.models.config import Caller, Generation, Price
@@ -302,11 +296,7 @@ def test_what_is_known_is_not_handed_in_and_kept_before_it_is_told() -> None:
 @pytest.mark.parametrize(
     ("api", "refused", "expired"),
     [
-        (
-            "openai",
-            "HTTP 400: no x, please",
-            "batch_expired: this request was not served",
-        ),
+        ("openai", "HTTP 400: no x, please", "batch_expired: this request was not served"),
         (
             "anthropic",
             "errored: no x, please",
@@ -369,10 +359,7 @@ SILENT, NEITHER = (
             b'{"custom_id": "KEY", "response": {"status_code": 500, "body": "<html>"}}',
             "HTTP 500: the body is HTML, not JSON",
         ),
-        (
-            b'{"custom_id": "KEY", "response": {"status_code": 302, "body": {}}}',
-            "HTTP 302",
-        ),
+        (b'{"custom_id": "KEY", "response": {"status_code": 302, "body": {}}}', "HTTP 302"),
     ],
 )
 def test_lines_without_sense_are_errors(line: bytes, said: str) -> None:

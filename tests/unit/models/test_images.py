@@ -107,10 +107,7 @@ def surround(image: object) -> list[object]:
 
 CHAT_MESSAGES = [
     {"role": "system", "content": "Be brief."},
-    {
-        "role": "user",
-        "content": surround({"type": "image_url", "image_url": {"url": DATA_URI}}),
-    },
+    {"role": "user", "content": surround({"type": "image_url", "image_url": {"url": DATA_URI}})},
 ]
 SENT: dict[str, tuple[str, Mapping[str, object]]] = {
     "chat": ("{url}#m", {"model": "m", "messages": CHAT_MESSAGES}),
@@ -151,7 +148,10 @@ def test_each_api_is_sent_the_image_in_its_own_form(api: str, folder: Path) -> N
         assert isinstance(model, LiveModel)
         with model:
             said = solver.solve(
-                load(folder / "questions.jsonl"), model=model, facts=None, examples=None
+                load(folder / "questions.jsonl"),
+                model=model,
+                facts=None,
+                examples=None,
             )
         body = server.asked.requests[-1].body
     assert body == expected

@@ -695,11 +695,7 @@ def test_a_token_on_the_border_belongs_to_the_continuation() -> None:
 
 def test_an_endpoint_that_echoes_nothing_says_nothing_about_a_continuation() -> None:
     """Neither does one that leaves out a log-probability."""
-    for completion in (
-        Completion("x"),
-        echo(["Q:"], [None]),
-        echo(["Q:", " blue"], [None, None]),
-    ):
+    for completion in (Completion("x"), echo(["Q:"], [None]), echo(["Q:", " blue"], [None, None])):
         assert "why" in measure_continuation(completion, "Q:", " blue")
 
 

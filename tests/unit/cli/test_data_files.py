@@ -104,28 +104,6 @@ def test_one_line_says_what_was_recognised(call: Call, mine: str) -> None:
     assert (refused.code, "is there already; nothing was written" in refused.err) == (2, True)
 
 
-def test_a_run_of_a_data_file_is_a_run(call: Call, mine: str) -> None:
-    """It is shown, explained, compared, audited, reported, scored again and gone on with like any
-    other.
-    """
-    assert call("run", mine, "--model", "builtin/longest", "--out", "one").code == 0
-    assert call("run", mine, "--model", KNOWING, "--out", "two", "--num-samples", "4").code == 0
-    for words in (
-        "show one",
-        "explain one 000001",
-        "compare one two",
-        "audit two",
-        "report two -o r.html",
-    ):
-        done = call(*words.split())
-        assert done.code in {0, 1}, done.err
-    shown = call("explain", "one", "000001").out
-    assert "A. Lyon" in shown
-    again = call("rescore", "two", "--out", "three", "--json")
-    assert again.json["tasks"][0]["metrics"][0]["value"] == 1.0
-    assert call("resume", "one").code == 0
-
-
 def test_a_run_of_a_data_file_that_was_stopped_goes_on(
     call: Call, mine: str, server: TestServer
 ) -> None:

@@ -169,13 +169,7 @@ def test_bare_names_of_the_caller_yield_to_keys_of_the_run_file(
     run = {
         "models": [{**model, "config": {"url": server.url, "model_key": "abc"}}],
         "tasks": [{"$ref": "task.yaml"}],
-        "datasets": [
-            {
-                "key": "d",
-                "display_name": "D",
-                "source": {"type": "local", "file_path": "rows.jsonl"},
-            }
-        ],
+        "datasets": [{"key": "d", "source": {"type": "local", "file_path": "rows.jsonl"}}],
         "evaluation": {"key": "e", "task_specifications": [{"task_key": "quiz"}]},
     }
     Path("run.yaml").write_text(json.dumps(run))

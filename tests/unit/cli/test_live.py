@@ -163,10 +163,7 @@ NO_KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_BASE_URL")
     ("model", "options", "why"),
     [
         (None, ["--max-cost", "1"], "`--max-cost` cannot hold"),
-        *(
-            (None, ["--price", one], "is not of the form `IN:OUT`")
-            for one in ("1", "1:", "a:b", "-1:2")
-        ),
+        *((None, ["--price", text], "not of the form `IN:OUT`") for text in ("1:", "a:b", "-1:2")),
         ("openai/gpt-4.1-nano", [], "`OPENAI_API_KEY` is not set"),
         ("http://127.0.0.1:9/v1/completions#m", ["--batch"], "has no batches that answerkey knows"),
         (
@@ -346,35 +343,32 @@ def test_calls_of_a_batch_that_failed_may_be_sent_one_by_one(
 
 def name_error(message: str, code: str) -> bytes:
     """Return an error body in the way of OpenAI."""
-    return json.dumps(
-        {"error": {"message": message, "type": "some_kind", "param": None, "code": code}}
-    ).encode()
+    error = {"message": message, "type": "some_kind", "param": None, "code": code}
+    return json.dumps({"error": error}).encode()
 
 
-@pytest.mark.parametrize(
-    ("reply", "code", "said"),
-    [
-        (
-            Reply(status=429, body=name_error("No credit.", "insufficient_quota")),
-            "E304",
-            "has no quota left",
-        ),
-        (
-            Reply(status=404, body=name_error("No such.", "model_not_found")),
-            "E306",
-            "does not know the model",
-        ),
-        (Reply(status=404, body=b'{"detail": "Not Found"}'), "E306", "does not know the model"),
-    ],
-)
+LASTING = [
+    (429, name_error("No credit.", "insufficient_quota"), "E304", "has no quota left"),
+    (404, name_error("No such.", "model_not_found"), "E306", "does not know the model"),
+    (404, b'{"detail": "Not Found"}', "E306", "does not know the model"),
+]
+
+
+@pytest.mark.parametrize(("status", "body", "code", "said"), LASTING)
 def test_what_holds_for_every_call_ends_the_run_at_the_first_reply(
-    call: Call, server: BatchServer, words: list[str], reply: Reply, code: str, said: str
+    call: Call,
+    server: BatchServer,
+    words: list[str],
+    status: int,
+    body: bytes,
+    code: str,
+    said: str,
 ) -> None:
     """Nothing is asked twice.
 
     The run can be gone on with, and says whom it asked and what to do.
     """
-    server.change(answers=reply)
+    server.change(answers=Reply(status=status, body=body))
     ended = call("run", *words, "--out", "half", "--json")
     assert ended.code == 3
     error = ended.json["errors"][0]
@@ -493,15 +487,8 @@ def test_several_models_end_with_what_failed_and_how_to_go_on(
 
     The others are complete. `resume`, `compare` and `report` take the folder of all runs.
     """
-    models = [
-        "--model",
-        f"{server.url}#other",
-        "--model",
-        "http://127.0.0.1:9/v1#down",
-        "--out",
-        "all",
-    ]
-    done = call("run", *words, *models)
+    models = f"--model {server.url}#other --model http://127.0.0.1:9/v1#down --out all"
+    done = call("run", *words, *models.split())
     assert done.code == 3
     assert "  http://127.0.0.1:9/v1#down " in done.out.split("Comparison\n")[1]
     assert "\nerror[E306]: `http://127.0.0.1:9/v1#down` cannot be reached: " in done.err
@@ -509,11 +496,8 @@ def test_several_models_end_with_what_failed_and_how_to_go_on(
     asked = server.asked.total
     again = call("resume", "all", "--json")
     assert (again.code, server.asked.total) == (3, asked)
-    assert [one["run"]["status"] for one in again.json["runs"]] == [
-        "complete",
-        "complete",
-        "incomplete",
-    ]
+    statuses = [one["run"]["status"] for one in again.json["runs"]]
+    assert statuses == ["complete", "complete", "incomplete"]
     assert again.json["resume"] == "answerkey resume all"
     assert again.json["errors"][0]["code"] == "E306"
     compared = call("compare", "all", "--json")

@@ -262,29 +262,21 @@ def test_a_reader_that_goes_away_is_no_failure(run_folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("colour", "words", "code"),
+    ("colour", "command", "code"),
     [
-        ("NO_COLOR", ["run", "rows.jsonl", "--model", "MODEL", "--out", "made"], 3),
-        (
-            "FORCE_COLOR",
-            ["run", "rows.jsonl", "--model", "MODEL", "--out", "made", "--json", "-q"],
-            3,
-        ),
-        (
-            "FORCE_COLOR",
-            ["run", "rows.jsonl", "--model", "builtin/random", "--fail-under", "0.9"],
-            1,
-        ),
-        ("NO_COLOR", ["show", "done"], 1),
-        ("NO_COLOR", ["show", "done", "--format", "markdown"], 1),
-        ("FORCE_COLOR", ["show", "nothing"], 2),
-        ("NO_COLOR", ["nothing"], 2),
-        ("NO_COLOR", ["export", "done"], 0),
-        ("NO_COLOR", ["--help"], 0),
+        ("NO_COLOR", "run rows.jsonl --model MODEL --out made", 3),
+        ("FORCE_COLOR", "run rows.jsonl --model MODEL --out made --json -q", 3),
+        ("FORCE_COLOR", "run rows.jsonl --model builtin/random --fail-under 0.9", 1),
+        ("NO_COLOR", "show done", 1),
+        ("NO_COLOR", "show done --format markdown", 1),
+        ("FORCE_COLOR", "show nothing", 2),
+        ("NO_COLOR", "nothing", 2),
+        ("NO_COLOR", "export done", 0),
+        ("NO_COLOR", "--help", 0),
     ],
 )
 def test_the_exit_code_is_true_though_nobody_reads(
-    colour: str, words: list[str], code: int, call: Call, monkeypatch: pytest.MonkeyPatch
+    colour: str, command: str, code: int, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`answerkey run … 2>&1 | head -3` exits with 3, 1 or 2 as it would without the pipe."""
     monkeypatch.setenv(colour, "1")
@@ -292,24 +284,15 @@ def test_the_exit_code_is_true_though_nobody_reads(
         {"question": f"Which {n}?", "options": ["x", "y"], "answer": "AB"[n % 2]} for n in range(20)
     ]
     write_rows(Path("rows.jsonl"), rows)
-    if "done" in words:
-        made = (
-            "run",
-            "rows.jsonl",
-            "--model",
-            "builtin/random",
-            "--fail-under",
-            "0.9",
-            "--out",
-            "done",
-        )
-        assert call(*made).code == 1
+    if "done" in command:
+        made = "run rows.jsonl --model builtin/random --fail-under 0.9 --out done"
+        assert call(*made.split()).code == 1
     with TestServer("A", Behaviour(faults={"400": 0.5}, faulty_attempts=None)) as server:
-        named = [word.replace("MODEL", f"{server.url}#m") for word in words]
+        words = command.replace("MODEL", f"{server.url}#m").split()
         reading, writing = os.pipe()
         os.close(reading)
         try:
-            with Forked(named, stdout=writing, stderr=writing) as process:
+            with Forked(words, stdout=writing, stderr=writing) as process:
                 assert process.wait() == code
         finally:
             os.close(writing)

@@ -182,15 +182,12 @@ def test_what_became_of_a_question_is_told_apart(desk: Desk) -> None:
     """
     nothing: dict[str, Any] = {"choices": [], "completion": ""}
     refusal = [{"type": "text", "text": "no", "refusal": True}]
+    filtered = {"choices": [{"message": {"content": ""}, "stop_reason": "content_filter"}]}
     cases: list[tuple[dict[str, Any], str | None, str]] = [
         (nothing, "it broke", "ERROR"),
         (nothing, None, "OK"),
         ({"choices": [{"message": {"content": None}, "stop_reason": "stop"}]}, None, "NO_TEXT"),
-        (
-            {"choices": [{"message": {"content": ""}, "stop_reason": "content_filter"}]},
-            None,
-            "REFUSED",
-        ),
+        (filtered, None, "REFUSED"),
         ({"choices": [{"message": {"content": refusal}}]}, None, "REFUSED"),
         ({"choices": [{"message": {"content": "B"}}], "completion": "B"}, "late", "OK"),
     ]

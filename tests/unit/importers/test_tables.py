@@ -229,64 +229,37 @@ def test_answers_find_their_questions_in_any_order(desk: Desk) -> None:
     assert said == [("q-1", "A", "length"), ("q-2", "B", "stop")]
 
 
-@pytest.mark.parametrize(
-    ("kind", "lines"),
-    [
-        (
-            "openai-batch",
-            [
-                (chat("", None), "NO_TEXT"),
-                (chat("", None, "content_filter"), "REFUSED"),
-                (
-                    chat("", "x", response=None, error={"code": "expired", "message": "late"}),
-                    "ERROR",
-                ),
-                (respond(429, error={"message": "slow"}), "ERROR"),
-                (chat("", "x", response=None), "ERROR"),
-                (
-                    respond(
-                        object="text_completion", choices=[{"text": " A", "finish_reason": "stop"}]
-                    ),
-                    "OK",
-                ),
-                (
-                    respond(
-                        object="response",
-                        status="completed",
-                        output=[{"type": "reasoning"}, SAID],
-                    ),
-                    "OK",
-                ),
-                (
-                    respond(object="response", status="failed", output=[], error={"message": "no"}),
-                    "ERROR",
-                ),
-                (respond(500, object="response"), "ERROR"),
-            ],
-        ),
-        (
-            "anthropic-batch",
-            [
-                ({"result": {"type": "succeeded", **result}}, status)
-                for result, status in (
-                    ({"message": {"content": [{"type": "text", "text": "A"}]}}, "OK"),
-                    ({"message": {"content": [], "stop_reason": "refusal"}}, "REFUSED"),
-                    ({"message": {"content": [], "stop_reason": "end_turn"}}, "NO_TEXT"),
-                    (
-                        {"type": "errored", "error": {"type": "invalid_request", "message": "bad"}},
-                        "ERROR",
-                    ),
-                    ({"type": "expired"}, "ERROR"),
-                    ({"type": "canceled"}, "ERROR"),
-                )
-            ],
-        ),
+OPENAI_LINES = [
+    (chat("", None), "NO_TEXT"),
+    (chat("", None, "content_filter"), "REFUSED"),
+    (chat("", "x", response=None, error={"code": "expired", "message": "late"}), "ERROR"),
+    (respond(429, error={"message": "slow"}), "ERROR"),
+    (chat("", "x", response=None), "ERROR"),
+    (respond(object="text_completion", choices=[{"text": " A", "finish_reason": "stop"}]), "OK"),
+    (respond(object="response", status="completed", output=[{"type": "reasoning"}, SAID]), "OK"),
+    (respond(object="response", status="failed", output=[], error={"message": "no"}), "ERROR"),
+    (respond(500, object="response"), "ERROR"),
+]
+ANTHROPIC_LINES = [
+    ({"message": {"content": [{"type": "text", "text": "A"}]}}, "OK"),
+    ({"message": {"content": [], "stop_reason": "refusal"}}, "REFUSED"),
+    ({"message": {"content": [], "stop_reason": "end_turn"}}, "NO_TEXT"),
+    ({"type": "errored", "error": {"type": "invalid_request", "message": "bad"}}, "ERROR"),
+    ({"type": "expired"}, "ERROR"),
+    ({"type": "canceled"}, "ERROR"),
+]
+BATCHES = {
+    "openai-batch": OPENAI_LINES,
+    "anthropic-batch": [
+        ({"result": {"type": "succeeded", **result}}, status) for result, status in ANTHROPIC_LINES
     ],
-)
-def test_lines_of_batches_say_what_became_of_them(
-    desk: Desk, kind: str, lines: list[tuple[dict[str, Any], str]]
-) -> None:
+}
+
+
+@pytest.mark.parametrize("kind", BATCHES)
+def test_lines_of_batches_say_what_became_of_them(desk: Desk, kind: str) -> None:
     """Chat and text completions, responses, messages, errors of the call and of the batch."""
+    lines = BATCHES[kind]
     rows = [{**row, "custom_id": str(number)} for number, (row, _) in enumerate(lines)]
     found = desk.bring(desk.lines("output.jsonl", rows))
     assert (found.kind, found.has_questions) == (kind, False)

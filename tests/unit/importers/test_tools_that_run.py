@@ -280,14 +280,14 @@ def ask_inspect(tool: Tool, url: str, form: str = "eval") -> tuple[Path, float]:
 def ask_lm_eval(tool: Tool, url: str) -> tuple[Path, float]:
     """Let lm-eval ask; return its log and its number."""
     model = f"model=made,base_url={url}/chat/completions"
-    words = (
+    words = [
         "--tasks",
         "made_text",
         "--include_path",
         "tasks",
         "--apply_chat_template",
         "--log_samples",
-    )
+    ]
     start = ("-m", "lm_eval", "run", "--model", "local-chat-completions", "--model_args", model)
     tool("lm-eval", *start, *words, "--output_path", "out")
     folder = Path("out", "made").resolve()
@@ -298,16 +298,7 @@ def ask_lm_eval(tool: Tool, url: str) -> tuple[Path, float]:
 def ask_evalscope(tool: Tool, url: str) -> tuple[Path, float]:
     """Let evalscope ask; return its log and its number."""
     given = {"general_mcq": {"local_path": str(Path("csv").resolve()), "subset_list": ["made"]}}
-    endpoint = (
-        "--model",
-        "made",
-        "--api-url",
-        url,
-        "--api-key",
-        "none",
-        "--eval-type",
-        "openai_api",
-    )
+    endpoint = f"--model made --api-url {url} --api-key none --eval-type openai_api".split()
     words = ("--datasets", "general_mcq", "--dataset-args", json.dumps(given), "--no-timestamp")
     program = "from evalscope.cli.cli import run_cmd; run_cmd()"
     tool("evalscope", "-c", program, "eval", *endpoint, *words, "--work-dir", "out")

@@ -582,13 +582,6 @@ def call_by_proxy(
     asked: list[bytes] = []
     ports: list[int] = []
 
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError, asyncio.IncompleteReadError):
-            asked.append(await reader.readuntil(b"\r\n\r\n"))
-            writer.write(REPLY)
-            await writer.drain()
-        writer.close()
-
     async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError):
             while data := await reader.read(65536):
@@ -610,21 +603,13 @@ def call_by_proxy(
     open_authority().issue_cert(HOST).configure_cert(context)
 
     async def run() -> HttpReply | NoReply:
-        endpoint = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context)
-        ports.append(endpoint.sockets[0].getsockname()[1])
-        server = await asyncio.start_server(tunnel, "127.0.0.1", 0)
-        address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        try:
+        endpoint = serve(answer_with(REPLY, seen=asked), context)
+        async with endpoint as port, serve(tunnel) as proxy_port:
+            ports.append(port)
             with pytest.MonkeyPatch.context() as patch:
-                patch.setenv(variable, value.format(address))
+                patch.setenv(variable, value.format(f"127.0.0.1:{proxy_port}"))
                 (came,) = await send(connect(url, key), POST, seconds=30)
             return came
-        finally:
-            for one in (server, endpoint):
-                one.close()
-                await one.wait_closed()
-            if tunnels := asyncio.all_tasks() - {asyncio.current_task()}:
-                await asyncio.wait(tunnels, timeout=30)  # they notice
 
     return asyncio.run(run()), told, asked
 

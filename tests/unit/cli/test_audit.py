@@ -120,9 +120,7 @@ def test_the_short_form_says_why_as_the_audit_does(call: Call, project: Path) ->
     assert said in Path("page.html").read_text(encoding="utf-8")
 
 
-def test_a_sample_is_named_once_however_many_of_its_trials_show_it(
-    call: Call, project: Path
-) -> None:
+def test_a_sample_is_named_once_however_many_trials_show_it(call: Call, project: Path) -> None:
     """Three completions of one sample are one example."""
     said = [
         {"sample_id": name, "trial": trial, "completion": text}

@@ -127,9 +127,7 @@ def test_several_completion_columns_are_compared(call: Call, said: list[str], ve
     assert (compared.code, compared.err) == (0, "")  # two columns of one file are one dataset
 
 
-def test_a_column_that_is_not_there_is_found_before_any_is_scored(
-    call: Call, said: list[str]
-) -> None:
+def test_a_missing_column_is_found_before_any_is_scored(call: Call, said: list[str]) -> None:
     """All columns are looked at first; `check` tells of each."""
     columns = ["--completion-column", "said.x", "--completion-column", "said.w"]
     refused = call("score", *said, *columns, "--out", "each")

@@ -61,9 +61,7 @@ def flip(file: Path, place: int) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_copied_or_linked_run_is_as_good_as_the_run(
-    call: Call, spoiled: Path, command: str
-) -> None:
+def test_a_copied_or_linked_run_is_as_good(call: Call, spoiled: Path, command: str) -> None:
     """A folder may be moved, copied and linked to."""
     Path("link").symlink_to(spoiled)
     for run in (spoiled, "link"):
@@ -122,9 +120,7 @@ def test_a_changed_count_is_told(
 
 
 @pytest.mark.parametrize("command", ["show", "explain", "export", "audit", "compare"])
-def test_a_file_that_the_run_did_not_write_is_not_read(
-    call: Call, spoiled: Path, command: str
-) -> None:
+def test_a_file_of_another_origin_is_not_read(call: Call, spoiled: Path, command: str) -> None:
     """Rows of a surplus part would count twice."""
     words = [spoiled if word == "RUN" else word for word in COMMANDS[command]]
     before = call(*words)
@@ -138,9 +134,7 @@ def test_a_file_that_the_run_did_not_write_is_not_read(
 
 
 @pytest.mark.parametrize("command", ["show", "compare", "report", "rescore", "resume"])
-def test_a_run_json_that_lacks_something_is_damaged(
-    call: Call, spoiled: Path, command: str
-) -> None:
+def test_a_run_json_that_lacks_a_field_is_damaged(call: Call, spoiled: Path, command: str) -> None:
     """E503 says what; it is no bug of ours."""
     told = json.loads((spoiled / "run.json").read_text(encoding="utf-8"))
     del told["tasks"][0]["dataset"]["fingerprint"]

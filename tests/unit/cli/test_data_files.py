@@ -104,9 +104,7 @@ def test_one_line_says_what_was_recognised(call: Call, mine: str) -> None:
     assert (refused.code, "is there already; nothing was written" in refused.err) == (2, True)
 
 
-def test_a_run_of_a_data_file_that_was_stopped_goes_on(
-    call: Call, mine: str, server: TestServer
-) -> None:
+def test_a_stopped_run_of_a_data_file_goes_on(call: Call, mine: str, server: TestServer) -> None:
     """What its columns are is part of the run: nothing need be said again."""
     flags = ("--model", f"{server.url}#m", "--column", "truth=answer:0", "--max-calls", "2")
     assert call("run", mine, *flags, "--out", "live").code == 3

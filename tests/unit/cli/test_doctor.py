@@ -257,9 +257,7 @@ def test_a_key_that_is_not_sent_is_asked_for(call: Call, server: TestServer) -> 
     assert found["advice"] == "set `ANSWERKEY_API_KEY` in the environment"
 
 
-def test_a_model_that_another_may_have_answered_for_is_a_warning(
-    call: Call, server: TestServer
-) -> None:
+def test_a_model_that_is_not_listed_is_a_warning(call: Call, server: TestServer) -> None:
     """Servers that answer to any name are told by their list of models."""
     found = call("doctor", f"{server.url}#my-model", "--json").json["doctor"]["checks"]
     assert find(found, "model")["status"] == "warning"
@@ -386,9 +384,7 @@ def test_scorers_that_know_no_letters_have_a_note(
     assert find(checks, "one letter")["seen"] == seen
 
 
-def test_a_task_that_reads_log_probabilities_needs_them(
-    server: TestServer, task: list[str]
-) -> None:
+def test_a_task_of_log_probabilities_needs_them(server: TestServer, task: list[str]) -> None:
     """Where they are dropped, the check fails."""
     server.change(lambda messages: Reply(say(messages), logprobs={}))
     scorer = {

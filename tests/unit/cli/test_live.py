@@ -19,6 +19,8 @@ from answerkey.testing import Reply, answer_by_hash
 
 from .conftest import QUIZ, Call, start
 
+Words = list[str]
+
 
 @pytest.fixture
 def server() -> Iterator[BatchServer]:
@@ -33,7 +35,7 @@ def words(quiz: list[str]) -> list[str]:
     return quiz
 
 
-def test_a_run_records_what_it_asked(call: Call, server: BatchServer, words: list[str]) -> None:
+def test_a_run_records_what_it_asked(call: Call, server: BatchServer, words: Words) -> None:
     """Calls, tokens, latency and retries are in the summary and in `--json`, each reason with an
     example.
     """
@@ -59,7 +61,7 @@ def calls_model(folder: str) -> str:
 
 
 def test_cached_tokens_are_counted_priced_and_exported(
-    call: Call, server: BatchServer, words: list[str]
+    call: Call, server: BatchServer, words: Words
 ) -> None:
     """In the summary, in `--json` and in the export; the third number of `--price` is theirs."""
     usage = {
@@ -100,7 +102,7 @@ def test_cached_tokens_are_counted_priced_and_exported(
     assert pl.read_parquet(file).equals(ak.load_run("here").to_frame())
 
 
-def test_a_dry_run_knows_the_cache(call: Call, server: BatchServer, words: list[str]) -> None:
+def test_a_dry_run_knows_the_cache(call: Call, server: BatchServer, words: Words) -> None:
     """It asks nothing, and counts only the calls that would be made: prompts by characters,
     `max_tokens`.
     """
@@ -122,9 +124,7 @@ def test_a_dry_run_knows_the_cache(call: Call, server: BatchServer, words: list[
     assert f"  cost               at most about {anew['cost']:.2f} USD\n" in call("run", *words).out
 
 
-def test_max_calls_stops_before_it_is_passed(
-    call: Call, server: BatchServer, words: list[str]
-) -> None:
+def test_max_calls_stops_before_it_is_passed(call: Call, server: BatchServer, words: Words) -> None:
     """Exit code 3, no percentage, the way to go on; `resume` asks only the rest."""
     stopped = call("run", *words, "--out", "half", "--max-calls", "30")
     assert stopped.code == 3
@@ -144,9 +144,7 @@ def test_max_calls_stops_before_it_is_passed(
     assert server.asked.total == 120
 
 
-def test_max_cost_stops_before_it_is_passed(
-    call: Call, server: BatchServer, words: list[str]
-) -> None:
+def test_max_cost_stops_before_it_is_passed(call: Call, server: BatchServer, words: Words) -> None:
     """What calls cost is known from their tokens, and what is under way is reckoned with."""
     stopped = call("run", *words, "--out", "half", "--max-cost", "0.004", "--price", "10:10")
     assert stopped.code == 3
@@ -181,7 +179,7 @@ NO_KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_BASE_URL")
 def test_what_cannot_be_asked_is_refused_before_anything_is(
     call: Call,
     server: BatchServer,
-    words: list[str],
+    words: Words,
     monkeypatch: pytest.MonkeyPatch,
     model: str | None,
     options: list[str],
@@ -211,7 +209,7 @@ def test_what_cannot_be_asked_is_refused_before_anything_is(
     ["Well, that depends", Reply("", "empty_text"), Reply("<think>Let me see", "truncated")],
 )
 def test_replies_that_cannot_be_read_stop_the_run(
-    call: Call, server: BatchServer, words: list[str], reply: str | Reply
+    call: Call, server: BatchServer, words: Words, reply: str | Reply
 ) -> None:
     """E305 after the first fifty, before the rest is paid for.
 
@@ -229,9 +227,7 @@ def test_replies_that_cannot_be_read_stop_the_run(
     assert (resumed.code, resumed.err, server.asked.total) == (0, "", 120)
 
 
-def test_a_bad_model_can_be_run_on_purpose(
-    call: Call, server: BatchServer, words: list[str]
-) -> None:
+def test_a_bad_model_can_be_run_on_purpose(call: Call, server: BatchServer, words: Words) -> None:
     """`--no-stop-on-nonsense` goes on; a run that is over before the verdict is not stopped."""
     server.change(Reply("Let me think", "truncated"))
     done = call("run", *words, "--no-stop-on-nonsense")
@@ -245,7 +241,7 @@ BATCHES = {"openai": "/v1/batches", "anthropic": "/v1/messages/batches"}
 
 
 def choose_model(
-    api: str, server: BatchServer, words: list[str], monkeypatch: pytest.MonkeyPatch
+    api: str, server: BatchServer, words: Words, monkeypatch: pytest.MonkeyPatch
 ) -> list[str]:
     """Return the arguments of a run that asks the server in the way of a provider."""
     monkeypatch.setenv(f"{api.upper()}_BASE_URL", server.url if api == "openai" else server.root)
@@ -262,7 +258,7 @@ def wait_for_look(server: BatchServer, process: subprocess.Popen[str], api: str 
 
 @pytest.mark.parametrize("api", BATCHES)
 def test_a_batch_has_the_numbers_of_single_calls_and_costs_half(
-    call: Call, server: BatchServer, words: list[str], monkeypatch: pytest.MonkeyPatch, api: str
+    call: Call, server: BatchServer, words: Words, monkeypatch: pytest.MonkeyPatch, api: str
 ) -> None:
     """The same completions, calls and tokens; the endpoint is asked nothing else than its batch."""
     server.change(batch_polls=1)
@@ -295,7 +291,7 @@ def test_a_batch_has_the_numbers_of_single_calls_and_costs_half(
 def test_a_batch_under_way_is_collected_by_resume(
     call: Call,
     server: BatchServer,
-    words: list[str],
+    words: Words,
     monkeypatch: pytest.MonkeyPatch,
     api: str,
     how: signal.Signals,
@@ -330,7 +326,7 @@ def test_a_batch_under_way_is_collected_by_resume(
 
 
 def test_calls_of_a_batch_that_failed_may_be_sent_one_by_one(
-    call: Call, server: BatchServer, words: list[str]
+    call: Call, server: BatchServer, words: Words
 ) -> None:
     """An expired batch leaves the run incomplete; `resume --no-batch` asks the rest."""
     server.change(batch_polls=1, batch_outcome="expired")
@@ -358,7 +354,7 @@ LASTING = [
 def test_what_holds_for_every_call_ends_the_run_at_the_first_reply(
     call: Call,
     server: BatchServer,
-    words: list[str],
+    words: Words,
     status: int,
     body: bytes,
     code: str,
@@ -381,9 +377,7 @@ def test_what_holds_for_every_call_ends_the_run_at_the_first_reply(
     assert call("resume", "half").code == 0
 
 
-def test_a_run_can_go_on_where_no_cluster_is(
-    call: Call, server: BatchServer, words: list[str]
-) -> None:
+def test_a_run_goes_on_where_no_cluster_is(call: Call, server: BatchServer, words: Words) -> None:
     """A cluster that is gone is told at once, and `resume` can do without it, or with another
     one.
     """
@@ -404,7 +398,7 @@ def test_a_run_can_go_on_where_no_cluster_is(
 
 
 def test_a_cluster_that_says_nothing_is_gone(
-    call: Call, words: list[str], monkeypatch: pytest.MonkeyPatch
+    call: Call, words: Words, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Something else may listen where a cluster was."""
     pytest.importorskip("ray")
@@ -424,9 +418,7 @@ def run_with_files(most: int, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.CompletedProcess(words, process.returncode, out, err)
 
 
-def test_fewer_files_than_connections_are_told_and_enough(
-    server: BatchServer, words: list[str]
-) -> None:
+def test_few_files_are_told_and_enough(server: BatchServer, words: Words) -> None:
     """A process that may open few files uses fewer connections, and says so.
 
     Nothing fails for it.
@@ -441,16 +433,14 @@ def test_fewer_files_than_connections_are_told_and_enough(
     assert server.asked.most_at_once < 32
 
 
-def test_a_process_that_may_open_next_to_nothing_says_so(words: list[str]) -> None:
+def test_a_process_that_may_open_next_to_nothing_says_so(words: Words) -> None:
     """It is no bug of ours: exit code 2, and what to do."""
     done = run_with_files(12, "run", *words, "--out", "here")
     assert done.returncode == 2
     assert "ulimit -n" in done.stderr
 
 
-def test_the_connections_of_a_task_that_is_done_are_closed(
-    server: BatchServer, words: list[str]
-) -> None:
+def test_connections_of_a_finished_task_are_closed(server: BatchServer, words: Words) -> None:
     """Many tasks in one run need no more connections than one of them."""
     tasks = []
     for number in range(3):
@@ -481,7 +471,7 @@ def test_the_connections_of_a_task_that_is_done_are_closed(
 
 
 def test_several_models_end_with_what_failed_and_how_to_go_on(
-    call: Call, server: BatchServer, words: list[str]
+    call: Call, server: BatchServer, words: Words
 ) -> None:
     """Exit code 3.
 
@@ -509,7 +499,7 @@ def test_several_models_end_with_what_failed_and_how_to_go_on(
     assert call("report", "all", "-o", "page.html").code == 0
 
 
-def test_runs_that_all_failed_have_a_table_without_numbers(call: Call, words: list[str]) -> None:
+def test_runs_that_all_failed_have_a_table_without_numbers(call: Call, words: Words) -> None:
     """And no next step with them; folders that cannot be read have no table at all."""
     models = [word for name in "ab" for word in ("--model", f"http://127.0.0.1:9/v1#{name}")]
     done = call("run", *words[:-2], *models, "--out", "all")

@@ -48,9 +48,7 @@ def read_accuracy(done: object) -> float:
     return value
 
 
-def test_without_a_policy_every_call_is_sent(
-    call: Call, server: TestServer, words: list[str]
-) -> None:
+def test_calls_are_sent_without_a_policy(call: Call, server: TestServer, words: list[str]) -> None:
     """A model that answers otherwise has another number, one that is gone has none.
 
     No cache is written.

@@ -61,9 +61,7 @@ def test_completions_may_come_from_a_file(call: Call, words: Words) -> None:
     assert done.json["tasks"][0]["metrics"][0]["value"] == 1.0
 
 
-def test_rows_that_the_dataset_got_wrong_stop_the_run(
-    call: Call, project: Path, words: Words
-) -> None:
+def test_wrong_rows_of_the_dataset_stop_the_run(call: Call, project: Path, words: Words) -> None:
     """Without `--allow-failed` nothing is run; with it they are FAILED, listed and explained."""
     rows = project / "rows.jsonl"
     rows.write_text(
@@ -131,9 +129,7 @@ def test_several_models_are_compared(call: Call, quick: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["builtin/longst", "openai/gpt-4.1-nano", "my-modle"])
-def test_a_model_that_cannot_be_asked_is_found_before_any_is(
-    call: Call, quick: str, name: str
-) -> None:
+def test_a_model_that_cannot_be_asked_is_found_first(call: Call, quick: str, name: str) -> None:
     """With several models all names are looked at first."""
     refused = call("run", quick, "--model", "builtin/longest", "--model", name, "--out", "both")
     assert (refused.code, f"`{name}`" in refused.err, Path("both").exists()) == (2, True, False)

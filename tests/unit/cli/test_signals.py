@@ -120,9 +120,7 @@ def test_calls_that_hang_are_cut_off(
     assert 0 <= server.asked.total - (120 - answered) <= (8 if is_repeated else 0)
 
 
-def test_a_signal_that_was_ignored_before_stays_ignored(
-    server: TestServer, words: list[str]
-) -> None:
+def test_a_signal_that_was_ignored_stays_ignored(server: TestServer, words: list[str]) -> None:
     """A run under `nohup` outlives its terminal."""
     server.change(delay=0.3)
     command = ["nohup", sys.executable, "-m", "answerkey", *words]

@@ -51,9 +51,7 @@ def test_help_lists_the_commands_there_are(call: Call) -> None:
 
 
 @pytest.mark.parametrize("words", [("-q", "runs"), ("runs", "-q"), ("runs", "--quiet")])
-def test_quiet_is_understood_before_and_after_the_command(
-    call: Call, words: tuple[str, ...]
-) -> None:
+def test_quiet_works_before_and_after_the_command(call: Call, words: tuple[str, ...]) -> None:
     """With `-q` nothing is said."""
     assert call(*words).err == ""
     assert call("runs").err == "no runs here yet; `answerkey demo` makes one\n"
@@ -71,9 +69,7 @@ def test_quiet_is_understood_before_and_after_the_command(
     ids=["help", "show"],
 )
 @pytest.mark.usefixtures("run_folder")
-def test_no_more_is_loaded_than_a_command_needs(
-    commands: list[list[str]], unused: set[str]
-) -> None:
+def test_no_more_is_loaded_than_needed(commands: list[list[str]], unused: set[str]) -> None:
     """Help needs no library for tables or YAML.
 
     Showing a run needs no model and no template engine.

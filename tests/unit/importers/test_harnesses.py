@@ -281,7 +281,7 @@ def test_single_characters_are_labels_where_they_count_or_are_shown(
     assert (row["choices"], row.get("options"), row["answer"]) == (labels, options, labels[1])
 
 
-def test_options_in_the_prompt_that_are_not_those_of_the_row_stay_in_the_question(
+def test_other_options_in_the_prompt_stay_in_the_question(
     desk: Desk,
 ) -> None:
     """What the options are is then not known, and nothing is cut off."""

@@ -194,9 +194,7 @@ def test_half_a_surrogate_pair_becomes_a_replacement_character(desk: Desk) -> No
     assert desk.said("completion")[1] == "ok\0"
 
 
-def test_a_row_that_no_table_would_take_is_refused(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_row_that_no_table_takes_is_refused(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is named by its sample; other records are taken."""
     monkeypatch.setattr("answerkey.datasets.content.DEFAULT_LINE_BYTES", 800)
     log = desk.lines("mine.jsonl", [*ROWS, {**ROWS[0], "id": "c", "output": "x" * 400}])

@@ -142,9 +142,8 @@ def test_epochs_are_trials(desk: Desk) -> None:
 
 def test_a_sample_that_was_written_anew_counts_once(desk: Desk) -> None:
     """The last one."""
-    desk.bring(
-        desk.archive("log.eval", lay_out(sample(text="old"), sample("two"), sample(text="new")))
-    )
+    log = desk.archive("log.eval", lay_out(sample(text="old"), sample("two"), sample(text="new")))
+    desk.bring(log)
     assert desk.said("completion") == ["new", "ANSWER: B"]
 
 

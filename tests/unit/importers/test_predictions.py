@@ -175,9 +175,8 @@ def test_labels_that_were_asked_one_by_one_are_the_choices(desk: Desk) -> None:
 
 def test_questions_without_a_prediction_and_several_models_are_refused(desk: Desk) -> None:
     """With the place; nothing is written."""
-    desk.refuse(
-        "the question has no `prediction`", desk.json("x.json", {"0": {"origin_prompt": "a"}})
-    )
+    log = desk.json("x.json", {"0": {"origin_prompt": "a"}})
+    desk.refuse("the question has no `prediction`", log)
     for model in "mn":
         desk.json(f"run/predictions/{model}/arc.json", {"0": row()})
     desk.refuse("several models: `m`, `n`", desk.folder / "run")

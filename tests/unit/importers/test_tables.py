@@ -177,16 +177,14 @@ def test_an_archive_and_a_folder_of_subjects_are_read_whole(desk: Desk) -> None:
     for name, content in files.items():
         desk.json(f"folder/{name}", content)
     assert desk.bring(desk.folder / "folder").samples == 2
-    desk.refuse(
-        "holds no list of rows", desk.archive("out.zip", {"a_summary.json": {}}), "mmlu-pro"
-    )
+    log = desk.archive("out.zip", {"a_summary.json": {}})
+    desk.refuse("holds no list of rows", log, "mmlu-pro")
 
 
 def test_rows_that_lack_what_they_need_are_named(desk: Desk) -> None:
     """All of them."""
-    error = desk.refuse(
-        "no `question_id`", desk.json("x.json", [listed(), {"question_id": 2}, 3]), "mmlu-pro"
-    )
+    log = desk.json("x.json", [listed(), {"question_id": 2}, 3])
+    error = desk.refuse("no `question_id`", log, "mmlu-pro")
     assert isinstance(error, Problems)
     assert len(error.errors) == 2
 

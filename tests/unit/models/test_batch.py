@@ -304,9 +304,7 @@ def test_what_is_known_is_not_handed_in_and_kept_before_it_is_told() -> None:
         ),
     ],
 )
-def test_calls_that_failed_or_expired_are_handed_in_again(
-    api: str, refused: str, expired: str
-) -> None:
+def test_failed_and_expired_calls_are_handed_in_again(api: str, refused: str, expired: str) -> None:
     """They are errors that say so and are kept; the next process hands in these and no others."""
     desk, kept = Desk(), Kept(api)
     assert kept.complete(desk, "a", "x") == ["A", refused]
@@ -466,7 +464,7 @@ def test_a_batch_under_way_is_collected_by_the_next_process(api: str, looks: int
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_a_process_that_dies_before_it_knows_the_name_leaves_the_batch_to_the_next(
+def test_a_process_that_dies_without_the_name_leaves_the_batch_to_the_next(
     api: str,
 ) -> None:
     """What is handed in is written down before; the next process finds the batch in the list."""

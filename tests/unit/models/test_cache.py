@@ -202,9 +202,7 @@ def test_threads_share_one_cache(file: Path) -> None:
     assert cache.notices == []
 
 
-def test_the_default_file_lies_in_the_cache_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_file_lies_in_the_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`$XDG_CACHE_HOME` decides, else `~/.cache`."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert default_cache_file() == tmp_path / "answerkey" / "calls.sqlite"

@@ -89,9 +89,7 @@ VALUES = st.recursive(
 
 
 @given(st.text(st.characters()), st.floats(), st.integers(min_value=0), VALUES)
-def test_any_completion_comes_back(
-    text: str, latency: float, tokens: int, logprobs: object
-) -> None:
+def test_completions_come_back(text: str, latency: float, tokens: int, logprobs: object) -> None:
     """Whatever is in its fields; a number that is not finite is null."""
     completion = Completion(
         text,

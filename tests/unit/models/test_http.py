@@ -509,9 +509,7 @@ def test_nothing_is_sent_twice(method: Literal["GET", "POST"], is_kept: bool) ->
     assert (last, len(seen)) == (CLOSED, 1 + is_kept)
 
 
-def test_neither_cookies_nor_a_netrc_are_sent(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_no_cookies_and_no_netrc_are_sent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """What an endpoint sets is not sent back, and a password of this machine goes nowhere."""
     (tmp_path / ".netrc").write_text(
         "default login me password canary-password\n", encoding="utf-8"
@@ -666,9 +664,7 @@ def test_a_proxy_is_told_its_password_and_nobody_else_is(
 
 
 @pytest.mark.parametrize("excepted", [HOST, ".invalid", "*", f"other.example,{HOST}:443"])
-def test_a_host_in_no_proxy_is_reached_without_one(
-    excepted: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_host_in_no_proxy_needs_none(excepted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The proxy hears nothing."""
     monkeypatch.setenv("no_proxy", excepted)
     came, told, _ = call_by_proxy(url=f"https://{HOST}:443/v1")

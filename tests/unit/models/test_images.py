@@ -316,9 +316,7 @@ def test_the_error_names_sample_and_column(folder: Path) -> None:
     assert str(error.where).endswith("questions.jsonl:2, column `image`")
 
 
-def test_a_folder_that_the_caller_names_is_allowed(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_of_the_caller_is_allowed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`ANSWERKEY_IMAGES` is the caller's word; rows that are in no file have no other folder."""
     monkeypatch.setenv("ANSWERKEY_IMAGES", f"{folder}{os.pathsep}{folder.parent}")
     assert STORED in build_one(folder, "../secret.png")  # type: ignore[operator]
@@ -465,9 +463,7 @@ def test_slips_in_parts_are_told(
     assert "must be text" not in done.out
 
 
-def test_an_api_without_images_is_an_error_at_check(
-    project: Path, call: Callable[..., Called]
-) -> None:
+def test_an_api_without_images_fails_check(project: Path, call: Callable[..., Called]) -> None:
     """The error names the API, and those that take what the prompts have."""
     model = "http://127.0.0.1:1/v1?api=completions#m"
     done = call("check", project, "--model", model)

@@ -316,7 +316,7 @@ def open_own(monkeypatch: pytest.MonkeyPatch, name: str, load: Any = PackageOwn)
     return open_model(f"acme/{name}")
 
 
-def test_a_packages_model_is_asked_in_batches_which_are_kept(
+def test_batches_for_a_packages_model_are_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """At most 1,000 questions at a time.
@@ -336,7 +336,7 @@ def test_a_packages_model_is_asked_in_batches_which_are_kept(
     assert opened.model.sizes[3:] == [1]
 
 
-def test_what_a_packages_model_raises_is_the_error_of_its_batch(
+def test_what_a_packages_model_raises_fails_its_batch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its samples have the text of the exception.

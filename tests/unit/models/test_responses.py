@@ -397,7 +397,7 @@ RULES = ("first_character", "first_character_literal", "leading_label", "stated_
         (chat("I cannot say", reasoning="hm"), "NOT_A_CHOICE"),
     ],
 )
-def test_a_reply_that_ends_within_its_thoughts_has_a_reason_of_its_own(
+def test_a_reply_that_ends_within_its_thoughts_has_its_own_reason(
     body: object, reason: str
 ) -> None:
     """Whatever the rule, and also where thoughts are only counted; other silence has its own."""

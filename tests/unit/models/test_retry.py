@@ -287,9 +287,7 @@ def test_when_an_endpoint_is_given_up(outcomes: list[CallOutcome], codes: list[s
 @pytest.mark.parametrize(
     ("label", "words"), [("connect", "cannot be reached"), ("timeout", "never answers")]
 )
-def test_an_endpoint_that_was_never_reached_is_given_up_with_the_first_call(
-    label: str, words: str
-) -> None:
+def test_an_endpoint_never_reached_is_given_up_with_the_first_call(label: str, words: str) -> None:
     """The first call that failed for good without a word of the endpoint says: E306."""
     health = Health(CONNECTION)
     assert health.note(fail(label, RetryVerdict.AGAIN), is_final=False) is None

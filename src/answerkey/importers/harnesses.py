@@ -38,8 +38,6 @@ _TIME = r"(?P<time>\d{4}-\d\d-\d\dT[\d.:-]+)"
 _RESULTS = re.compile(rf"(.*/)?results_{_TIME}\.json")
 #: Stands for minus infinity, which no JSON has; no probability is that low either.
 _IMPOSSIBLE = -1e30
-#: A multiple choice has at least so many choices.
-_FEWEST = 2
 
 
 class TaskFile(NamedTuple):
@@ -141,9 +139,6 @@ _LENGTHS: dict[str, Callable[[str], int]] = {
     "acc_norm": len,
     "acc_bytes": lambda text: len(text.encode(errors="replace")),
 }
-_NO_FILTER = "none"
-#: What a filter says that found nothing.
-_INVALID = "[invalid]"
 _PAIR = 2
 
 
@@ -215,7 +210,7 @@ class _LmEvalRows:
         """Return the records of a row: none under another filter, one for each repeat under
         this.
         """
-        name = row.text("filter") or _NO_FILTER
+        name = row.text("filter") or "none"
         self._filter = self._filter or name
         if not self._metric:
             listed = row.get("metrics")
@@ -356,7 +351,7 @@ def _read_extracted(row: Json) -> str | None:
     text = first.text()
     if text is None:
         text = first.element(0).text()
-    return None if text == _INVALID else text
+    return None if text == "[invalid]" else text
 
 
 def _list_requests(row: Json) -> list[tuple[str, str]]:
@@ -518,7 +513,7 @@ def _read_doc(
     """Return what a row asks; `texts` are its choices."""
     question = find_shown(query)
     shown_options = question.options
-    if len(texts) >= _FEWEST:
+    if len(texts) > 1:
         question.take_choices(texts)
     if question.options != shown_options:
         question.question = query

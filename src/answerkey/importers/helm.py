@@ -38,8 +38,7 @@ class HelmReader(LogReader):
     def read(self, log: Log) -> Records:
         """Yield a record for each question and each choice of worked examples."""
         for folder, files in _find_runs(log):
-            folder_name = PurePosixPath(folder).name or folder
-            name = _MODEL.sub("", folder_name)
+            name = _MODEL.sub("", PurePosixPath(folder).name)
             title = name.partition(",model")[0] or "HELM"
             if log.begin_task(title):
                 yield from _read_run(log, title, files)

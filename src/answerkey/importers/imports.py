@@ -396,8 +396,7 @@ def _write_whole(folder: Path) -> Iterator[Path]:
 
     Nothing is left when something goes wrong.
     """
-    is_new = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
-    if not is_new:
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         hint = "name a new or empty folder with `--out`"
         raise SpecError("E119", f"`{folder}` is there already; nothing was written", hint=hint)
     draft = None

@@ -29,7 +29,6 @@ from answerkey.types import Completion, CompletionStatus
 _HEADER, _START = "header.json", "_journal/start.json"
 #: A sample, or the first part of one that is kept in several.
 _SAMPLE = re.compile(r"samples/(.+_epoch_\d+|[^/]+(/sample)?)\.json")
-_ENDINGS = frozenset({".eval", ".json"})
 _ATTACHMENT = "attachment://"
 #: The number of each question, by the id of the sample.
 Numbers = dict[str, dict[str | None, int]]
@@ -64,7 +63,7 @@ class InspectReader(LogReader):
         if log.path.is_dir():
             paths = []
             for file in sorted(log.path.rglob("*")):
-                if file.suffix in _ENDINGS and self.recognises(LogPreview(file)):
+                if file.suffix in {".eval", ".json"} and self.recognises(LogPreview(file)):
                     paths.append(file)
         for path in paths:
             yield from _read_log(log, path)

@@ -118,8 +118,7 @@ class LogFile:
     @property
     def stem(self) -> str:
         """The name without its folders and its endings."""
-        name = PurePosixPath(self.name).name
-        return name.partition(".")[0]
+        return PurePosixPath(self.name).name.partition(".")[0]
 
     def place(self, line: int | None = None) -> Place:
         """Return a place in this file."""
@@ -129,8 +128,7 @@ class LogFile:
         """Return how the file begins; "" where it cannot be read."""
         with suppress(DamagedError, OSError, AnswerkeyError), self.open() as stream:
             raw = stream.read(_HEAD_BYTES)
-            text = raw.decode("utf-8-sig", "replace")
-            return text.lstrip()
+            return raw.decode("utf-8-sig", "replace").lstrip()
         return ""
 
     def read_whole(self, most_lines: int = MOST_JSON_LINES) -> bytes:
@@ -283,8 +281,7 @@ class Log:
             if match is not None:
                 parts = groups.setdefault(match["name"] or "", {})
                 parts.setdefault(match["part"], file)
-                model = match.groupdict().get("model", "")
-                models.add(model)
+                models.add(match.groupdict().get("model", ""))
         self.name_model(filter(None, models))
         if not groups and alone is not None and self.path.is_file():
             file = next(self.files())
@@ -377,8 +374,7 @@ class Log:
             yield
         except UnicodeDecodeError as error:
             byte = error.object[error.start]
-            message = f"byte 0x{byte:02x} is not valid UTF-8"
-            self.mark_broken(message, file.place())
+            self.mark_broken(f"byte 0x{byte:02x} is not valid UTF-8", file.place())
         except (AnswerkeyError, OSError, DamagedError) as error:
             reason = getattr(error, "message", None)
             reason = reason or getattr(error, "strerror", None)

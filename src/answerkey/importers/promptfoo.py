@@ -41,9 +41,8 @@ _ENDINGS = (
     ".zst",
     *_YAML,
 )
-#: The columns of a CSV file: what one provider said to one prompt, then how it was graded.
+#: A column of a CSV file: what one provider said to one prompt; then follows how it was graded.
 _REPLY = re.compile(r"\[(?P<provider>[^\]]+)\] (?P<prompt>.*)", re.DOTALL)
-_GRADES = frozenset({"Status", "Score"})
 _TEST_COUNTS = ("testPassCount", "testFailCount", "testErrorCount")
 #: Provider and prompt of a row.
 Pair = tuple[str, str]
@@ -71,7 +70,7 @@ class PromptfooReader(LogReader):
         if suffix == ".csv":
             text = io.StringIO(head, newline="")
             names = next(csv.reader(text), [])
-            has_grades = _GRADES.issubset(names)
+            has_grades = {"Status", "Score"}.issubset(names)
             return has_grades and any(map(_REPLY.fullmatch, names))
         if suffix in _YAML and head.startswith("evalId:"):
             return True

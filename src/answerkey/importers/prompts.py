@@ -40,11 +40,12 @@ def read_messages(prompt: object) -> Messages | None:
         if isinstance(message, dict):
             role = str(message.get("role"))
             content = message.get("content") or message.get("prompt")
-            plain: dict[str, object] = {
-                "role": _SPEAKERS.get(role.lower(), role),
-                "content": join_parts(content),
-            }
-            messages.append(plain)
+            messages.append(
+                {
+                    "role": _SPEAKERS.get(role.lower(), role),
+                    "content": join_parts(content),
+                }
+            )
     return messages or None
 
 

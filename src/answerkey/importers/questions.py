@@ -187,25 +187,6 @@ def _read_listed(
     return tuple(options) or None, labels
 
 
-def find_asked(
-    columns: Mapping[str, bool],
-    chosen: tuple[tuple[str, str], ...] = (),
-) -> QuestionColumns:
-    """Return which columns of a log's record are what; options are always a list.
-
-    `columns` says of each column whether it holds a list.
-    """
-    names = []
-    for name, is_list in columns.items():
-        if is_list or fold_name(name) not in FOLDED["options"]:
-            names.append(name)
-    return find_columns(
-        tuple(names),
-        ("passage", *QUESTION_ROLES),
-        chosen,
-    )
-
-
 #: What harnesses write before a question and after it; evalscope in English and in Chinese.
 _AROUND = re.compile(
     r"\A(?:(?:Answer the following multiple[ -]choice "
@@ -242,7 +223,7 @@ def read_asked(
     names, with their roles. Options in another order than in the prompt are taken from the prompt:
     that is what the model saw.
     """
-    question = read_question(find_asked(_find_lists(cells), chosen), cells)
+    question = read_question(_find_asked(cells, chosen), cells)
     shown = find_shown(prompt)
     text = _cut_options(question.question, question.options or shown.options)
     question.question = text or shown.question
@@ -275,23 +256,33 @@ def _unwrap(target: object) -> object:
     return target
 
 
-def _find_lists(cells: Row) -> dict[str, bool]:
-    """Return whether each column of a record holds a list; mappings are named by their fields."""
-    columns: dict[str, bool] = {}
-    fields: dict[str, bool] = {}
+def _find_asked(
+    cells: Row,
+    chosen: tuple[tuple[str, str], ...],
+) -> QuestionColumns:
+    """Return which columns of a record are what; options are always a list.
+
+    Mappings are named by their fields.
+    """
+    names: dict[str, None] = {}
+    fields: dict[str, None] = {}
     for name, cell in cells.items():
         # The text of a list begins with a bracket.
-        if isinstance(cell, str) and cell[:1].isalnum():
-            columns[name] = False
-        elif isinstance(cell, list) or read_option_cell(cell)[0] is not None:
-            columns[name] = True
-        elif isinstance(cell, Mapping):
+        is_plain = isinstance(cell, str) and cell[:1].isalnum()
+        is_list = isinstance(cell, list)
+        if not is_plain and not is_list:
+            is_list = read_option_cell(cell)[0] is not None
+        if isinstance(cell, Mapping) and not is_list:
             for inner, value in cell.items():
                 if read_mark(value) is None:
-                    fields[f"{name}.{inner}"] = True
-        else:
-            columns[name] = False
-    return columns | fields
+                    fields[f"{name}.{inner}"] = None
+        elif is_list or fold_name(name) not in FOLDED["options"]:
+            names[name] = None
+    return find_columns(
+        tuple(names | fields),
+        ("passage", *QUESTION_ROLES),
+        chosen,
+    )
 
 
 def _cut_options(

@@ -177,8 +177,7 @@ class MmluProReader(LogReader):
         """Yield a record for each row."""
         log.description.task = "MMLU-Pro"
         log.description.score = "pred"
-        name, _, _ = log.path.name.partition(".json")
-        name = name.removesuffix(".zip")
+        name = log.path.name.partition(".json")[0].removesuffix(".zip")
         if name.startswith(_START):  # the number of examples is no part of the model's name
             model = name.removeprefix(_START)
             log.description.model = _SHOTS.sub("", model)

@@ -69,7 +69,7 @@ class CheckedConnector(aiohttp.TCPConnector):
     sent such a reply, each request gets a connection of its own.
     """
 
-    def __init__(self, host: str, tls: ssl.SSLContext | bool) -> None:
+    def __init__(self, host: str, *, tls: ssl.SSLContext | bool) -> None:
         super().__init__(
             limit=0,
             ssl=tls,
@@ -167,10 +167,9 @@ class HttpClient:
             connection.url, connection.name, has_key=connection.has_secret
         )
         self._url = URL(connection.url)
-        tls: ssl.SSLContext | bool = True
         # A context takes a while to open, and without TLS nobody looks at it.
-        if "https" in {self._url.scheme, URL(self._proxy or "").scheme}:
-            tls = open_tls_context(connection.trusted_ca)
+        schemes = {self._url.scheme, URL(self._proxy or "").scheme}
+        tls = open_tls_context(connection.trusted_ca) if "https" in schemes else True
         # Not the session's: aiohttp tells a proxy those, the key included, before there is a
         # tunnel.
         self._headers = CIMultiDict(
@@ -182,7 +181,7 @@ class HttpClient:
             }
         )
         self._headers.update(connection.reveal_headers())
-        self._connector = CheckedConnector(self._host, tls)
+        self._connector = CheckedConnector(self._host, tls=tls)
         self._session = aiohttp.ClientSession(
             connector=self._connector,
             cookie_jar=aiohttp.DummyCookieJar(),

@@ -272,7 +272,7 @@ class Api:
         """
         parameters: Body = {}
         for parameter, value in connection.generation.sent().items():
-            if parameter not in _LOGPROBS:
+            if parameter not in {"logprobs", "top_logprobs"}:
                 parameters = merge_bodies(parameters, nest(self.names[parameter], value))
         name = self.schema_name
         if connection.schema is not None:
@@ -387,7 +387,6 @@ def _list_names(left_out: str) -> dict[str, str]:
     return {name: name for name in names}
 
 
-_LOGPROBS = ("logprobs", "top_logprobs")
 APIS: dict[ApiName, Api] = {
     "chat": Api(
         "chat",

@@ -255,7 +255,6 @@ FAILURES_IN_A_ROW = 50
 REFUSALS_IN_A_ROW = 3
 #: Reasons that lie in one call, however many calls they concern; they never end the others.
 _OWN_FAULTS = frozenset({"status 400", "status 413", "status 422", "unreadable", "too_large"})
-_LONGEST = 300
 _GO_ON = "then `answerkey resume` goes on"
 
 
@@ -287,7 +286,7 @@ class Health:
             self._count = 0
         self._count += 1
         self._label = label
-        why = (outcome.completion.error or label)[:_LONGEST]
+        why = (outcome.completion.error or label)[:300]
         if outcome.verdict is RetryVerdict.REFUSED:
             return self._explain_refusal(label, why)
         if not self.is_reached:

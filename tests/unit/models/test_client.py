@@ -476,6 +476,20 @@ def test_an_interrupt_before_the_round_is_known_keeps_what_was_answered(
         assert len(ledger.kept) == len(endpoint.asked) < 10_000
 
 
+def test_garbage_is_looked_for_rarely_while_calls_are_made() -> None:
+    """Afterwards as often as before."""
+    before, seen = gc.get_threshold(), set[int]()
+
+    def answer(question: str, _attempt: int) -> HttpReply:
+        seen.add(gc.get_threshold()[0])
+        return say(question)
+
+    with FakeEndpoint(answer).open() as client:
+        client.complete(number_calls(300))
+    assert max(seen) == 200_000
+    assert gc.get_threshold() == before
+
+
 def test_memory_does_not_grow_with_the_number_of_calls() -> None:
     """However many calls there are, only a window of them has a task."""
     most = 0

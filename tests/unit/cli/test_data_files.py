@@ -289,12 +289,8 @@ def test_names_of_ones_own_files_have_defaults(call: Call, mine: str) -> None:
     )
     assert (told.code, told.json["tasks"][0]["key"]) == (0, "quiz")
     Path("mine.yaml").write_text(json.dumps({"source": {"type": "local", "file_path": mine}}))
-    assert (
-        call(
-            "run", "quiz.yaml", "--dataset", "mine.yaml", "--model", "builtin/constant?choice=B"
-        ).code
-        == 0
-    )
+    words = ("run", "quiz.yaml", "--dataset", "mine.yaml", "--model", "builtin/constant?choice=B")
+    assert call(*words).code == 0
 
 
 def test_python_takes_a_data_file(mine: str) -> None:
@@ -302,12 +298,8 @@ def test_python_takes_a_data_file(mine: str) -> None:
     assert ak.run(mine, model=KNOWING).metrics["Accuracy"].value == 1.0
     assert ak.check(mine).errors == ()
     assert ak.score(mine, completions=["B", "A", "C", "C"]).metrics["Accuracy"].value == 0.75
-    assert (
-        ak.score(mine, completions=[*"BADC"], columns={"truth": "answer:0"})
-        .metrics["Accuracy"]
-        .value
-        == 1.0
-    )
+    corrected = ak.score(mine, completions=[*"BADC"], columns={"truth": "answer:0"})
+    assert corrected.metrics["Accuracy"].value == 1.0
     with pytest.raises(AnswerkeyError, match="brings its samples"):
         ak.score(mine, ROWS, ["A"] * 4)
     with pytest.raises(AnswerkeyError, match="a task needs some"):

@@ -68,10 +68,8 @@ def test_a_healthy_endpoint_is_good_in_every_check(call: Call, server: TestServe
     found = done.json["doctor"]
     assert (done.code, found["good"], found["answered"], found["task"]) == (0, True, True, None)
     assert {one["check"]: one["status"] for one in found["checks"]} == dict.fromkeys(CHECKS, "good")
-    assert (
-        find(found["checks"], "one letter")["seen"]
-        == "`stated_answer` reads 3 of 3 replies, 3 right; for example 'B'"
-    )
+    seen = "`stated_answer` reads 3 of 3 replies, 3 right; for example 'B'"
+    assert find(found["checks"], "one letter")["seen"] == seen
     assert find(found["checks"], "price")["seen"].startswith(
         "0.15 USD a million prompt tokens, 0.6 USD"
     )
@@ -432,10 +430,8 @@ def test_what_a_terminal_shows(call: Call, server: TestServer) -> None:
     lines = done.out.splitlines()
     assert done.err == "a few small calls, each of at most 20 s\n"
     assert lines[0] == f"{server.url}#test: built-in questions"
-    assert (
-        "  ! warning  one letter         `stated_answer` reads 3 of 3 replies, 0 "
-        "right; for example 'A'" in lines
-    )
+    seen = "`stated_answer` reads 3 of 3 replies, 0 right; for example 'A'"
+    assert f"  ! warning  one letter         {seen}" in lines
     assert f"{'':32}means: the questions are easy: the model may not see them" in lines
     assert f"{'':32}do: see `chat template`" in lines
     assert lines[-1].startswith("good: 0 failed, 1 warning; 8 calls, ")

@@ -78,9 +78,8 @@ def test_cached_tokens_are_counted_priced_and_exported(
     assert calls["cached_tokens"] == 400
     assert calls["cache_write_tokens"] == 0
     assert calls["cost"] == pytest.approx((600 * 1 + 400 * 0.1 + 100 * 2) / 1e6)
-    assert (
-        "  tokens   1000 prompt (400 of them cached) + 100 completion\n" in call("show", "here").out
-    )
+    shown = call("show", "here").out
+    assert "  tokens   1000 prompt (400 of them cached) + 100 completion\n" in shown
     assert call("export", "here", "--to", "every_eval_ever", "-o", "there").code == 0
     rows = Path("there").read_text().splitlines()
     told = {
@@ -114,9 +113,8 @@ def test_a_dry_run_knows_the_cache(call: Call, server: BatchServer, words: Words
     after = call("run", *words, "--dry-run", "--json").json["dry_run"]["tasks"][0]
     assert (after["calls"], after["cached"]) == (20, 100)
     assert after["prompt_tokens"] == 65
-    assert (
-        "  calls              20, and 100 from the cache\n" in call("run", *words, "--dry-run").out
-    )
+    shown = call("run", *words, "--dry-run").out
+    assert "  calls              20, and 100 from the cache\n" in shown
     words = [*plain[:-1], f"{server.url}?max_tokens=10#m", "--price", "1000:2000", "--dry-run"]
     anew = call("run", *words, "--cache-policy", "update", "--json").json["dry_run"]["tasks"][0]
     assert (anew["calls"], anew["completion_tokens"]) == (120, 1200)

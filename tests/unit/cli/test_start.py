@@ -257,9 +257,8 @@ def test_a_log_is_imported_and_run(call: Call, log: Path) -> None:
     assert call("audit", "latest").code == 0
     explained = call("explain", "latest", "b").out
     assert explained.endswith("Imported verdict\n  their_score   1.0\n  their_answer  B\n")
-    assert (
-        call("explain", "latest", "b", "--json").json["samples"][0]["theirs"]["their_answer"] == "B"
-    )
+    (shown,) = call("explain", "latest", "b", "--json").json["samples"]
+    assert shown["theirs"]["their_answer"] == "B"
     told = call("import", "plain", log, "--out", "here", "--json").json
     assert (told["folder"], told["kind"], told["samples"]) == ("here", "plain", 2)
     assert told["next"] == ["answerkey run here", "answerkey audit latest"]
@@ -313,12 +312,8 @@ def test_a_model_has_its_own_name_everywhere(call: Call) -> None:
     """
     name, other = "Qwen1.5-7B-Chat", "gemini-1.5-flash-002"
     run = import_and_run(call, name)
-    assert (
-        call("import", "auto", f"model_outputs_{name}_5shots.json", "--json").json["tasks"][0][
-            "model"
-        ]
-        == name
-    )
+    (task,) = call("import", "auto", f"model_outputs_{name}_5shots.json", "--json").json["tasks"]
+    assert task["model"] == name
     assert f"completions  of {name}, recorded in" in call("show", run).out
     assert f"Completions of {name}." in call("show", run, "--format", "markdown").out
     assert call("show", run, "--json").json["tasks"][0]["completions"]["model"] == name

@@ -328,10 +328,8 @@ def test_a_folder_of_the_caller_is_allowed(folder: Path, monkeypatch: pytest.Mon
     monkeypatch.delenv("ANSWERKEY_IMAGES")
     [problem] = make_solver().build_prompts(samples, None)
     assert isinstance(problem, RowError)
-    assert (
-        problem.hint
-        == "put it there, or name its folder in the environment: `ANSWERKEY_IMAGES=FOLDER`"
-    )
+    hint = "put it there, or name its folder in the environment: `ANSWERKEY_IMAGES=FOLDER`"
+    assert problem.hint == hint
 
 
 def test_a_prompt_has_at_most_a_hundred_images(folder: Path) -> None:
@@ -398,10 +396,8 @@ def test_parts_that_make_no_sense_are_refused() -> None:
     assert caught.value.message == "`content` is empty"
     with pytest.raises(SpecError) as caught:
         ChoiceRankingSolver(ChatInput((InputMessage("user", (ImagePart("x"),)),)), "{{ ['A'] }}")
-    assert (
-        caught.value.message
-        == "`choice_ranking_solver` sends text alone, and a message has an image"
-    )
+    message = "`choice_ranking_solver` sends text alone, and a message has an image"
+    assert caught.value.message == message
 
 
 # What is kept.
@@ -468,10 +464,8 @@ def test_an_api_without_images_fails_check(project: Path, call: Callable[..., Ca
     model = "http://127.0.0.1:1/v1?api=completions#m"
     done = call("check", project, "--model", model)
     assert done.code == 2
-    assert (
-        f"error[E301]: model `{model}`: the API `completions` does not take images"
-        in done.out + done.err
-    )
+    message = f"error[E301]: model `{model}`: the API `completions` does not take images"
+    assert message in done.out + done.err
     assert "APIs that do: `chat`, `anthropic`, `gemini`" in done.out + done.err
     rows = [json.loads(line) for line in (project / "questions.jsonl").read_text().splitlines()]
     rows[0]["picture"] = ADDRESS
@@ -504,10 +498,8 @@ def test_a_run_keeps_references_and_every_command_works_on_it(
         assert file.is_dir() or CODED[:64].encode() not in file.read_bytes()
     again = tmp_path / "again"
     shown = call("explain", again, "shape")
-    assert (
-        "  | [image: image/png, 351 bytes, sha256 2189284913ea]\n  | Which shape is this?"
-        in shown.out
-    )
+    image = "  | [image: image/png, 351 bytes, sha256 2189284913ea]\n"
+    assert f"{image}  | Which shape is this?" in shown.out
     assert call("rescore", again, "--out", tmp_path / "rescored").code == 0
     rows = [json.loads(line) for line in call("export", again, "--to", "jsonl").out.splitlines()]
     assert [row["sample"]["picture"] for row in rows] == ["moved/circle.png", "moved/square.png"]

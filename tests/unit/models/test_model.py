@@ -330,9 +330,8 @@ def test_batches_for_a_packages_model_are_kept(
     assert opened.model.sizes == [1_000, 1_000, 300]
     assert [one.text for one in said] == [f"s{number} B 2" for number in range(2_300)]
     assert {one.source for one in said} == {"live"}
-    assert (
-        opened.complete([*questions, Request("new", [], truth="A")], trial=2)[-1].text == "new A 2"
-    )
+    new = Request("new", [], truth="A")
+    assert opened.complete([*questions, new], trial=2)[-1].text == "new A 2"
     assert opened.model.sizes[3:] == [1]
 
 
@@ -370,9 +369,8 @@ def test_a_package_may_bring_a_function(monkeypatch: pytest.MonkeyPatch) -> None
         monkeypatch, "f", lambda name: lambda messages: f"{name}: {messages[0]['content']}"
     )
     assert (opened.name, opened.is_function) == ("acme/f", False)
-    assert (
-        opened.complete([Request("1", [{"role": "user", "content": "hi"}])])[0].text == "acme/f: hi"
-    )
+    (said,) = opened.complete([Request("1", [{"role": "user", "content": "hi"}])])
+    assert said.text == "acme/f: hi"
 
 
 def test_missing_parts_are_those_that_only_a_scorer_knows() -> None:

@@ -157,12 +157,8 @@ def test_exchange_keeps_what_was_asked() -> None:
     asked = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Which?"}]
     assert read_message([*asked, say("B")]).prompt == asked
     assert read_message({"messages": [*asked, say("B")]}).prompt == asked
-    assert (
-        read_message(
-            {"output": {"choices": [{"message": say("B")}]}, "messages": [*asked, say("B")]}
-        ).prompt
-        == asked
-    )
+    output = {"choices": [{"message": say("B")}]}
+    assert read_message({"output": output, "messages": [*asked, say("B")]}).prompt == asked
 
 
 def test_half_surrogates_are_mended() -> None:

@@ -100,9 +100,9 @@ COMMANDS = {
 def name_words(folder: Path, command: str) -> list[str]:
     """Return the words of a command, with the paths of the project and its two runs."""
     one, two = sorted(str(path.parent) for path in folder.glob("*/run.json"))
-    names = {"TASK": folder / "task.yaml", "ROWS": folder / "rows.jsonl", "FOLDER": folder}
+    names = {"TASK": f"{folder}/task.yaml", "ROWS": f"{folder}/rows.jsonl", "FOLDER": f"{folder}"}
     names |= {"ONE": one, "TWO": two, "HOSTILE": HOSTILE}
-    return [re.sub("[A-Z]+", lambda name: str(names[name[0]]), word) for word in command.split()]
+    return [re.sub("[A-Z]+", lambda name: names[name[0]], word) for word in command.split()]
 
 
 @pytest.mark.parametrize("colour", ["NO_COLOR", "FORCE_COLOR"])

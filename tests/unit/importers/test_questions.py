@@ -6,17 +6,15 @@ from typing import Any
 
 import pytest
 
-from answerkey.datasets.options import read_option_cell
+from answerkey.datasets.options import label_options, read_option_cell, take_labels
+from answerkey.datasets.questions import find_columns
 from answerkey.datasets.recognition import recognise
 from answerkey.datasets.tables import load_rows
 from answerkey.importers.questions import (
     DERIVED,
     Question,
-    find_columns,
-    label_options,
     read_question,
     read_texts,
-    take_labels,
 )
 
 ABCD = ("A", "B", "C", "D")

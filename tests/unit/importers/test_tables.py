@@ -238,7 +238,7 @@ OPENAI_LINES = [
     (respond(object="response", status="failed", output=[], error={"message": "no"}), "ERROR"),
     (respond(500, object="response"), "ERROR"),
 ]
-ANTHROPIC_LINES = [
+ANTHROPIC_LINES: list[tuple[dict[str, Any], str]] = [
     ({"message": {"content": [{"type": "text", "text": "A"}]}}, "OK"),
     ({"message": {"content": [], "stop_reason": "refusal"}}, "REFUSED"),
     ({"message": {"content": [], "stop_reason": "end_turn"}}, "NO_TEXT"),

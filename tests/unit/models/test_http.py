@@ -562,6 +562,25 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     proxies._announce.cache_clear()
 
 
+@pytest.mark.parametrize(
+    ("url", "proxy", "opened"),
+    [
+        (f"http://{HOST}/v1", "", 0),
+        (f"https://{HOST}/v1", "", 1),
+        (f"http://{HOST}/v1", "https://127.0.0.1:1", 1),
+    ],
+)
+def test_certificates_are_loaded_where_tls_is_spoken(
+    monkeypatch: pytest.MonkeyPatch, url: str, proxy: str, opened: int
+) -> None:
+    """By the endpoint, or by the proxy before it."""
+    loaded: list[object] = []
+    monkeypatch.setattr("answerkey.models.http.open_tls_context", lambda _: not loaded.append(1))
+    monkeypatch.setenv("HTTP_PROXY", proxy)
+    assert isinstance(asyncio.run(send(connect(url, None), POST))[0], NoReply)
+    assert len(loaded) == opened
+
+
 def call_by_proxy(
     variable: str = "HTTPS_PROXY",
     value: str = "http://{}",

@@ -508,6 +508,7 @@ def test_answers_of_other_apis(
     assert (completion.text, completion.status, completion.finish_reason) == (text, status, finish)
 
 
+ODD_COUNTS: list[object] = [10**30, 2**62, -5, 1.5, "many", True, [1]]
 #: Usage as it comes: prompt, completion, reasoning, cached, written.
 COUNTS: list[tuple[Take, dict[str, object], tuple[int | None, ...]]] = [
     (  # OpenAI: the completion's tokens include those of the thoughts, the prompt's the cached ones
@@ -551,7 +552,7 @@ COUNTS: list[tuple[Take, dict[str, object], tuple[int | None, ...]]] = [
     (take_chat, {"prompt_tokens_details": {"cached_tokens": "many"}}, (None,) * 5),
     *(
         (take_chat, {"prompt_tokens": count, "completion_tokens": 2}, (None, 2, None, None, None))
-        for count in (10**30, 2**62, -5, 1.5, "many", True, [1])
+        for count in ODD_COUNTS
     ),
     (take_chat, {"completion_tokens": 9, "reasoning_tokens": "x"}, (None, 9, None, None, None)),
     (take_chat, {"completion_tokens": 9, "reasoning_tokens": 6}, (None, 9, 6, None, None)),

@@ -82,8 +82,6 @@ _REPORT_EVERY = 2_000
 _LONGEST_KEY = 80
 _ABOUT = "# What was asked, what was said, and how it is scored. No model is asked.\n"
 Progress = Callable[[str, int, int], None]
-#: The parts of a run file.
-RunFile = dict[str, list[object] | Row]
 
 
 @dataclass(frozen=True)
@@ -124,11 +122,10 @@ class Imported:
             "answerkey_version": __version__,
         }
 
-    def describe_run(self) -> RunFile:
+    def describe_run(self) -> dict[str, Any]:
         """Return the run file of the tasks, whose tables lie in folders with their keys."""
         models: Row = {}
-        datasets: list[object] = []
-        tasks: list[object] = []
+        run: dict[str, Any] = {"datasets": [], "tasks": []}
         specifications: list[object] = []
         for task in self.tasks:
             title = task.description.task or "Imported questions"
@@ -142,8 +139,8 @@ class Imported:
                 "type": "local",
                 "file_path": f"{task.key}/{DATASET}",
             }
-            datasets.append(_make_part(task.key, title, source=source))
-            tasks.append(_make_part(task.key, title, definition=definition))
+            run["datasets"].append(_make_part(task.key, title, source=source))
+            run["tasks"].append(_make_part(task.key, title, definition=definition))
             specification = {
                 "task_key": task.key,
                 "completions": f"{task.key}/{COMPLETIONS}",
@@ -155,17 +152,13 @@ class Imported:
                 config = {"connection_type": "placeholder"}
                 models[model] = _make_part(key, model, config=config)
             specifications.append(specification)
-        evaluation = _make_part(
+        run["evaluation"] = _make_part(
             make_key(self.path.resolve().name),
             f"{self.path.name} ({self.title})",
             task_specifications=specifications,
         )
-        run: RunFile = {}
         if models:
-            run["models"] = list(models.values())
-        run["datasets"] = datasets
-        run["tasks"] = tasks
-        run["evaluation"] = evaluation
+            return {"models": list(models.values()), **run}
         return run
 
 
@@ -441,7 +434,7 @@ def load_log(
             where=Place(file=str(path)),
             hint=f"name the file that has them: `{command}`",
         )
-    run: dict[str, Any] = imported.describe_run()
+    run = imported.describe_run()
     specifications = run["evaluation"]["task_specifications"]
     for dataset, specification in zip(run["datasets"], specifications, strict=True):
         place = folder / dataset["key"]

@@ -22,7 +22,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from answerkey._version import __version__
-from answerkey.models.calls import Limits
+from answerkey.models.calls import MEGABYTE, Limits
 from answerkey.models.providers import Connection
 from answerkey.models.proxy import find_proxy_for_key, open_tls_context
 from answerkey.models.responses import get_field, list_entries, parse_json
@@ -47,7 +47,6 @@ STEP = 1 << 15
 SMALL_BODY = 1 << 17
 #: So many larger ones are read at the same time: each may take all the memory that a body may.
 LARGE_BODIES = 2
-_MEGABYTE = 1 << 20
 _FINAL, _REQUEST_TIMEOUT, _SERVER_ERRORS = 200, 408, 500
 
 
@@ -234,7 +233,7 @@ class HttpClient:
             headers = headers.copy()
             headers["Content-Type"] = request.content_type
         data: bytes | io.BytesIO | None = request.body
-        if request.body is not None and len(request.body) > _MEGABYTE:
+        if request.body is not None and len(request.body) > MEGABYTE:
             data = io.BytesIO(request.body)  # a large body is written piece by piece
         return await self._session.request(
             request.method,
@@ -270,7 +269,7 @@ class HttpClient:
 async def list_models(connection: Connection, client: HttpClient, *, seconds: float) -> list[str]:
     """Return the models that an endpoint lists and that `--model` can name."""
     url = f"{connection.url.removesuffix(connection.api.path)}/models"
-    request = HttpRequest(None, "GET", url, max_bytes=_MEGABYTE)
+    request = HttpRequest(None, "GET", url, max_bytes=MEGABYTE)
     came = await client.send(request, seconds=seconds)
     if isinstance(came, NoReply) or came.status != _FINAL:
         return []

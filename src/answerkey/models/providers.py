@@ -53,8 +53,6 @@ AZURE_HOSTS = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.a
 #: choices.
 DEFAULT_MAX_TOKENS = 4096
 CHAT_PATH = "/chat/completions"
-#: How the path of an endpoint ends whose API has batches.
-_BATCH_PATHS = {"chat": CHAT_PATH, "anthropic": "/messages"}
 #: Tokens for which a price is asked; few enough for the price of an ordinary request.
 _PRICED_TOKENS = 1000
 
@@ -154,7 +152,8 @@ class Connection:
 
     def require_batches(self) -> None:
         """Raise SpecError E119 for a model that cannot be called in batches."""
-        end = _BATCH_PATHS.get(self.api.name)
+        # How the path of an endpoint ends whose API has batches.
+        end = {"chat": CHAT_PATH, "anthropic": "/messages"}.get(self.api.name)
         is_azure = self.host.endswith(AZURE_HOSTS)
         path = urlsplit(self.url).path
         if end is None or is_azure or not path.endswith(end):

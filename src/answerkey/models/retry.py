@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 # What a reply means for its call.
 
-#: Statuses that may pass; every 5xx as well.
-PASSING_STATUSES = frozenset({408, 409, 425, 429})
 #: What an endpoint calls its error when the same holds for every further call, by status: in `code`
 #: or `type`, of the body or of its `error`.
 LASTING_ERRORS = {404: "model_not_found", 429: "insufficient_quota"}
@@ -145,7 +143,8 @@ def _judge_error(came: HttpReply, completion: Completion) -> CallOutcome:
         return CallOutcome(RetryVerdict.REFUSED, completion, lasting)
     if status in {401, 403}:
         return CallOutcome(RetryVerdict.REFUSED, completion, label)
-    if status in PASSING_STATUSES or status >= _SERVER_ERRORS:
+    may_pass = status in {408, 409, 425, 429}
+    if may_pass or status >= _SERVER_ERRORS:
         return CallOutcome(RetryVerdict.AGAIN, completion, label)
     return CallOutcome(RetryVerdict.FAILED, completion, label)
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from answerkey.runs import Run
 
 FILES = "answerkey_files"
-_WIDTH = 100
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -181,7 +180,7 @@ def answerkey_gates(request: pytest.FixtureRequest) -> Callable[..., Run]:
             pytest.fail(f"the run is {run.status}; see `answerkey show {run.path}`", pytrace=False)
         verdict = judge_run(run)
         if verdict not in {None, GateStatus.PASS, GateStatus.SKIPPED}:
-            table = plain_text(draw_gates(run, _WIDTH))
+            table = plain_text(draw_gates(run, 100))
             pytest.fail(table.strip(), pytrace=False)
         return run
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from answerkey._version import __version__
-from answerkey.cli import command_names
+from answerkey.cli import app
 from answerkey.models.cache import CallCache
 from answerkey.models.calls import Call as ModelCall
 from answerkey.spec.ready_made import list_ready_made
@@ -46,7 +46,7 @@ def test_help_lists_the_commands_there_are(call: Call) -> None:
     listed = [
         line.split()[0] for line in shown.out.splitlines() if line.startswith("  ") and line.strip()
     ]
-    assert set(command_names()) <= set(listed)
+    assert set(app.commands) <= set(listed)
     assert call("--version").out == f"answerkey {__version__}\n"
 
 

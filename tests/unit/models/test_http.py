@@ -575,7 +575,12 @@ def test_certificates_are_loaded_where_tls_is_spoken(
 ) -> None:
     """By the endpoint, or by the proxy before it."""
     loaded: list[object] = []
-    monkeypatch.setattr("answerkey.models.http.open_tls_context", lambda _: not loaded.append(1))
+
+    def load(trusted_ca: object) -> bool:
+        loaded.append(trusted_ca)
+        return True
+
+    monkeypatch.setattr("answerkey.models.http.open_tls_context", load)
     monkeypatch.setenv("HTTP_PROXY", proxy)
     assert isinstance(asyncio.run(send(connect(url, None), POST))[0], NoReply)
     assert len(loaded) == opened

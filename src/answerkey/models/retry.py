@@ -143,8 +143,7 @@ def _judge_error(came: HttpReply, completion: Completion) -> CallOutcome:
         return CallOutcome(RetryVerdict.REFUSED, completion, lasting)
     if status in {401, 403}:
         return CallOutcome(RetryVerdict.REFUSED, completion, label)
-    may_pass = status in {408, 409, 425, 429}
-    if may_pass or status >= _SERVER_ERRORS:
+    if status in {408, 409, 425, 429} or status >= _SERVER_ERRORS:
         return CallOutcome(RetryVerdict.AGAIN, completion, label)
     return CallOutcome(RetryVerdict.FAILED, completion, label)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import pytest
 
-from answerkey.cli import app, command_names
+from answerkey.cli import app
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "commands.md").read_text(
     encoding="utf-8"
@@ -39,10 +39,10 @@ def test_the_page_has_every_command_and_no_other() -> None:
         for title in read_sections()
         if title.startswith("answerkey ")
     ]
-    assert sorted(titles) == sorted(command_names())
+    assert sorted(titles) == sorted(app.commands)
 
 
-@pytest.mark.parametrize("name", command_names())
+@pytest.mark.parametrize("name", app.commands)
 def test_every_option_is_in_the_section_of_its_command(name: str) -> None:
     """No option is undocumented, short forms included."""
     section = read_sections()[f"answerkey {name}"]
@@ -54,12 +54,10 @@ def test_every_option_is_in_the_section_of_its_command(name: str) -> None:
     assert [form for form in names if f"`{form}" not in section] == []
 
 
-@pytest.mark.parametrize("name", command_names())
+@pytest.mark.parametrize("name", app.commands)
 def test_no_section_invents_an_option(name: str) -> None:
     """Each option that a section shows in code is an option of some command."""
-    options = [
-        parameter for command in command_names() for parameter in load_command(command).params
-    ]
+    options = [parameter for command in app.commands for parameter in load_command(command).params]
     forms = {form for option in options for form in (*option.opts, *option.secondary_opts)}
     shown = set(re.findall(r"`(--[a-z0-9-]+)", read_sections()[f"answerkey {name}"]))
     assert shown <= forms | set(COMMON)
@@ -71,7 +69,7 @@ def test_the_options_of_all_commands_are_in_the_introduction(option: str) -> Non
     assert f"`{option}`" in PAGE.split("\n## ")[0]
 
 
-@pytest.mark.parametrize("name", command_names())
+@pytest.mark.parametrize("name", app.commands)
 def test_every_example_parses(name: str) -> None:
     """The command lines of a section are ones that its command accepts."""
     lines = re.findall(
@@ -85,7 +83,7 @@ def test_every_example_parses(name: str) -> None:
         load_command(name).make_context(name, words, parent=above, resilient_parsing=False)
 
 
-@pytest.mark.parametrize("name", command_names())
+@pytest.mark.parametrize("name", app.commands)
 def test_every_help_has_an_example(name: str) -> None:
     """`-h` ends with a command line to copy."""
     assert f"answerkey {name}" in (load_command(name).epilog or "")

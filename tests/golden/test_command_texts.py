@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from answerkey.cli import command_names
+from answerkey.cli import app
 
 Call = Callable[..., Any]
 Compare = Callable[[str, str], None]
@@ -47,7 +47,7 @@ BAD_ROWS = """\
 """
 
 
-@pytest.mark.parametrize("name", ["answerkey", *command_names()])
+@pytest.mark.parametrize("name", ["answerkey", *app.commands])
 def test_help(call: Call, compare: Compare, name: str) -> None:
     """The help of each command."""
     words = [] if name == "answerkey" else [name]

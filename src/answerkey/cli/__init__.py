@@ -85,11 +85,6 @@ COMMANDS: dict[str, dict[click.Command, str]] = {
 GARBAGE_THRESHOLD = 200_000
 
 
-def command_names() -> list[str]:
-    """Return the commands there are, in the order of `--help`."""
-    return list(app.commands)
-
-
 class App(click.Group):
     """The commands in their groups."""
 

@@ -111,7 +111,7 @@ class Console:
         with Live(
             console=console,
             get_renderable=block.draw,
-            refresh_per_second=DRAWN_PER_SECOND,
+            refresh_per_second=4,  # often enough to be alive, seldom enough to be calm
             transient=True,
             redirect_stdout=False,
             redirect_stderr=False,
@@ -255,8 +255,6 @@ STAGES = {
     "solve": "solving",
     "score": "scoring",
 }
-#: How often a block is drawn anew: often enough to be alive, seldom enough to be calm.
-DRAWN_PER_SECOND = 4
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from answerkey.runs import Run
 
 FOLDER = "runs"
-REGRESSED = 1
 DIGITS = option(
     "--digits", "N", "Print N digits; shares as fractions.", type=click.IntRange(min=0, max=17)
 )
@@ -442,7 +441,7 @@ def compare_command(
         lambda: draw_pairs(result, console.width, digits=digits, flips=flips),
         result.notices,
     )
-    return REGRESSED if fail_on_regression and result.find_regressions() else 0
+    return 1 if fail_on_regression and result.find_regressions() else 0
 
 
 def _choose_complete(console: Console, runs: Sequence[Run]) -> list[Run]:

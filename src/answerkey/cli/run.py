@@ -193,7 +193,6 @@ _MARKS = re.compile(
     rb'|evaluation_id|origin_prompt|label: |request_states|completion_status|format_version)"'
     rb"|Grader Reason"
 )
-_LOOKED_AT = 2**16
 
 
 def open_source(console: Console, file: str, options: Chosen) -> Source:
@@ -267,7 +266,7 @@ def _is_marked(path: Path) -> bool:
     if path.suffix in {".eval", ".zip"} or path.name.startswith(("details_", "samples_")):
         return True
     with path.open("rb") as stream:
-        beginning = stream.read(_LOOKED_AT)
+        beginning = stream.read(2**16)
     if path.suffix in {".yaml", ".yml"}:
         return beginning.startswith(b"evalId:")
     return _MARKS.search(beginning) is not None

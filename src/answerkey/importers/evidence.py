@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 
-from answerkey.importers import questions as ask
+from answerkey.datasets.options import take_labels
+from answerkey.datasets.questions import find_columns
 from answerkey.importers.json_values import DamagedError, Json, Row
-from answerkey.importers.logs import Log, LogReader, Record
+from answerkey.importers.logs import Log, LogReader, Record, Records
+from answerkey.importers.questions import Question, read_question, read_texts
 from answerkey.models.responses import fail, read_message
 from answerkey.types import Completion
 
@@ -24,7 +26,7 @@ class EvidenceReader(LogReader):
     head_keys = ({"format_version", "evidence"},)
     _scorer: str | None = None
 
-    def read(self, log: Log) -> Iterator[Record]:
+    def read(self, log: Log) -> Records:
         """Yield a record for each sample and trial."""
         for file in log.files(".json", ".gz", ".zst"):
             document = log.read_whole(file)
@@ -32,10 +34,15 @@ class EvidenceReader(LogReader):
             self._scorer = log.options.score
             self._describe(log, document)
             before = log.seen
-            rows = log.elements(evidence.get("samples"))
-            yield from log.convert(file, rows, lambda row: self._read_sample(log, row))
+            samples = evidence.get("samples")
+            yield from log.convert(
+                file,
+                log.elements(samples),
+                partial(self._read_sample, log),
+            )
+            present = log.seen - before
             total = evidence.count("failures", "num_total")
-            log.compare_count(log.seen - before, total, "`failures.num_total`")
+            log.compare_count(present, total, "`failures.num_total`")
 
     def _describe(self, log: Log, document: Json) -> None:
         """Read what the log says of itself."""
@@ -44,16 +51,23 @@ class EvidenceReader(LogReader):
             log.notice(f"the log has the version `{version}`; `{_VERSION}` is known")
         if document.text("status") == "failure":
             log.notice("the log has the status `failure`")
+        description = log.description
         specification = document.at("specification")
-        task, model = specification.at("task"), specification.at("model")
-        log.description.task = task.text("display_name") or specification.text("display_name")
-        log.description.model = model.any_text("name", "key") or model.text()
+        title = specification.text("task", "display_name")
+        description.task = title or specification.text("display_name")
+        model = specification.at("model")
+        description.model = model.any_text("name", "key") or model.text()
 
-    def _read_sample(self, log: Log, sample: Json) -> list[Record]:
+    def _read_sample(
+        self,
+        log: Log,
+        sample: Json,
+    ) -> list[Record]:
         trials = sample.list("trials")
         if not trials:
-            texts = (error.text("message") for error in sample.list("errors"))
-            reason = next(filter(None, texts), "no reason is given")
+            reason = "no reason is given"
+            for error in reversed(sample.list("errors")):
+                reason = error.text("message") or reason
             raise DamagedError(f"the sample has no trials: {reason}")
         records = []
         for place, trial in enumerate(trials):
@@ -61,17 +75,20 @@ class EvidenceReader(LogReader):
             if name is None:
                 raise DamagedError("the sample has no `sample_id`")
             score = self._choose_score(trial.list("scores"))
+            metadata = score.at("metadata")
             values = score.object("values")
-            value_name = next((key for key in (_RIGHT, *values) if key in values), "")
+            value_name = _RIGHT if _RIGHT in values else next(iter(values), "")
             if value_name:
                 log.description.score = f"{self._scorer}.{value_name}"
             index = trial.count("index")
-            completion = _read_reply(trial).with_fields(
+            reply = _read_reply(trial)
+            completion = reply.with_fields(
                 trial=place if index is None else index,
                 their_score=score.number("values", value_name),
-                their_answer=score.at("metadata").any_text("predicted_choice", "answer_pred"),
+                their_answer=metadata.any_text("predicted_choice", "answer_pred"),
             )
-            question = _read_question(trial.object("sample", "data"), score.at("metadata"))
+            row = trial.object("sample", "data")
+            question = _read_question(row, metadata)
             records.append(Record(name, question, completion))
         return records
 
@@ -85,15 +102,18 @@ class EvidenceReader(LogReader):
         return Json(None)
 
 
-def _read_question(row: Row, metadata: Json) -> ask.Question:
+def _read_question(row: Row, metadata: Json) -> Question:
     """Return what a row asks; `metadata` is what the scorer noted of its choices and its truth."""
-    question = ask.read_question(ask.find_columns(tuple(row)), row)
-    noted = ask.read_texts(metadata.get("choices")) or ()
-    question.choices = ask.take_labels(noted) or question.choices
-    if len(question.options or ()) != len(question.choices or ()):
+    columns = find_columns(tuple(row))
+    question = read_question(columns, row)
+    noted = read_texts(metadata.get("choices")) or ()
+    choices = take_labels(noted) or question.choices
+    question.choices = choices
+    if len(question.options or ()) != len(choices or ()):
         question.options = None
     truth = metadata.any_text("ground_truth_choice", "answer_gt")
-    question.truth = truth or question.find_label(question.truth) or question.truth
+    label = question.find_label(question.truth)
+    question.truth = truth or label or question.truth
     question.original = row
     return question
 
@@ -104,7 +124,8 @@ def _read_reply(trial: Json) -> Completion:
     if output is None:
         for error in trial.list("errors"):
             if error.text("stage") == "solver":
-                return fail(error.text("message") or "the call failed")
+                reason = error.text("message") or "the call failed"
+                return fail(reason)
     if isinstance(output, str) and output.startswith('{"'):  # an output may be the JSON text of one
         with suppress(ValueError, RecursionError):
             output = json.loads(output)

@@ -15,14 +15,21 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from answerkey.datasets.options import Texts, label_options, take_labels
 from answerkey.datasets.rows import iterate_blocks
 from answerkey.datasets.tables import load_table
 from answerkey.errors import listing
-from answerkey.importers import prompts
-from answerkey.importers import questions as ask
 from answerkey.importers.archives import is_archive
 from answerkey.importers.json_values import DamagedError, Json
-from answerkey.importers.logs import Log, LogFile, LogReader, Record, iterate_files
+from answerkey.importers.logs import Log, LogFile, LogReader, Record, Records, iterate_files
+from answerkey.importers.prompts import (
+    Messages,
+    find_question,
+    list_trials,
+    rank_choices,
+    read_messages,
+)
+from answerkey.importers.questions import Question, find_shown, read_asked, read_texts
 from answerkey.models.responses import read_message, to_json_values
 from answerkey.types import Completion
 
@@ -31,8 +38,6 @@ _TIME = r"(?P<time>\d{4}-\d\d-\d\dT[\d.:-]+)"
 _RESULTS = re.compile(rf"(.*/)?results_{_TIME}\.json")
 #: Stands for minus infinity, which no JSON has; no probability is that low either.
 _IMPOSSIBLE = -1e30
-#: A multiple choice has at least so many choices.
-_FEWEST = 2
 
 
 class TaskFile(NamedTuple):
@@ -78,27 +83,34 @@ def choose_newest(
     raise log.make_error("E201", message, option)
 
 
-def read_results(log: Log, key: str, files: Sequence[TaskFile]) -> dict[str, Json]:
+def read_results(
+    log: Log,
+    key: str,
+    files: Sequence[TaskFile],
+) -> dict[str, Json]:
     """Return the numbers of the runs whose samples are in the log, by time, the newest first.
 
     Of a log that is one file they lie beside it. Tasks that they state (`key`), and of which a log
     of several files has no samples, are told.
     """
+    candidates: list[LogFile] = []
     if log.path.is_file() and not is_archive(log.path):
-        candidates: list[LogFile] = []
         for path in log.path.parent.glob("results_*.json"):
             candidates += iterate_files(path)
     else:
-        candidates = list(log.files())
+        candidates += log.files()
+    candidates.sort(key=lambda file: file.name, reverse=True)
     times = {task_file.time for task_file in files}
     results: dict[str, Json] = {}
     missing: set[str] = set()
-    for file in sorted(candidates, key=lambda file: file.name, reverse=True):
+    for file in candidates:
         match = _RESULTS.fullmatch(file.name)
-        if match is not None and match["time"] in times:
-            result = log.read_whole(file)
-            results[match["time"]] = result
-            missing.update(result.object(key))
+        if match is None:
+            continue
+        time = match["time"]
+        if time in times:
+            results[time] = log.read_whole(file)
+            missing.update(results[time].object(key))
     missing.difference_update(task_file.task for task_file in files)
     if missing and log.path.is_dir():
         tasks = listing(sorted(missing))
@@ -108,9 +120,12 @@ def read_results(log: Log, key: str, files: Sequence[TaskFile]) -> dict[str, Jso
 
 def _choose_metric(usual: Iterable[str], metrics: Json) -> str:
     """Return the first usual metric of a row, else the first that is a number; "" for none."""
-    names = list(metrics.object())
-    for name in (*usual, *metrics.numbers()):
-        if name in names:
+    cells = metrics.object()
+    for name in usual:
+        if name in cells:
+            return name
+    for name in cells:
+        if metrics.number(name) is not None:
             return name
     return ""
 
@@ -124,9 +139,6 @@ _LENGTHS: dict[str, Callable[[str], int]] = {
     "acc_norm": len,
     "acc_bytes": lambda text: len(text.encode(errors="replace")),
 }
-_NO_FILTER = "none"
-#: What a filter says that found nothing.
-_INVALID = "[invalid]"
 _PAIR = 2
 
 
@@ -142,7 +154,7 @@ class LmEvalReader(LogReader):
     file_name = re.compile(rf"(.*/)?samples_(?P<task>[^/]+?)_{_TIME}\.jsonl(\.gz|\.zst)?")
     row_keys = ({"doc_id", "doc", "resps", "filtered_resps"},)
 
-    def read(self, log: Log) -> Iterator[Record]:
+    def read(self, log: Log) -> Records:
         """Yield a record for each question and repeat, under one filter."""
         hint = "lm-eval writes them with `--log_samples`"
         files = choose_newest(
@@ -153,7 +165,8 @@ class LmEvalReader(LogReader):
         )
         results = read_results(log, "n-samples", files)
         newest = next(iter(results.values()), Json(None))
-        log.description.model = newest.text("model_name") or newest.text("config", "model")
+        model = newest.text("model_name")
+        log.description.model = model or newest.text("config", "model")
         for task_file in files:
             if log.begin_task(task_file.task):
                 result = results.get(task_file.time, Json(None))
@@ -164,11 +177,11 @@ class LmEvalReader(LogReader):
         log: Log,
         task_file: TaskFile,
         result: Json,
-    ) -> Iterator[Record]:
+    ) -> Records:
         """Yield the records of one task, and compare them with the results of its run."""
         task, time, file = task_file
         rows = _LmEvalRows(log, task)
-        yield from log.convert(file, log.rows(file), rows.read)
+        yield from log.convert_lines(file, rows.read)
         rows.finish()
         present = log.present - rows.skipped
         effective = result.count("n-samples", task, "effective")
@@ -184,7 +197,8 @@ class _LmEvalRows:
     def __init__(self, log: Log, name: str) -> None:
         self._log = log
         self._name = name
-        self._metric, _, self._filter = (log.options.score or "").partition(",")
+        score = log.options.score or ""
+        self._metric, _, self._filter = score.partition(",")
         self._passed_over: Counter[str] = Counter()
 
     @property
@@ -196,7 +210,7 @@ class _LmEvalRows:
         """Return the records of a row: none under another filter, one for each repeat under
         this.
         """
-        name = row.text("filter") or _NO_FILTER
+        name = row.text("filter") or "none"
         self._filter = self._filter or name
         if not self._metric:
             listed = row.get("metrics")
@@ -209,7 +223,7 @@ class _LmEvalRows:
             self._passed_over[name] += 1
             return []
         question, replies, answer = _read_lm_eval(row, self._metric)
-        return prompts.list_trials(
+        return list_trials(
             f"{self._name}/{row.require('line', 'doc_id')}",
             question,
             replies,
@@ -236,29 +250,34 @@ class _LmEvalRows:
         self._log.notice(message, hint)
 
 
-def _read_lm_eval(row: Json, metric: str) -> tuple[ask.Question, list[Completion], str | None]:
+def _read_lm_eval(
+    row: Json,
+    metric: str,
+) -> tuple[Question, list[Completion], str | None]:
     """Return the question, the replies (one for each repeat), and what the filter extracted."""
     requests = _list_requests(row)
     prompt = None
     if requests:
         context, _ = requests[0]
-        prompt = prompts.read_messages(context)
+        prompt = read_messages(context)
     doc = row.object("doc")
     target = row.get("target")
-    question = ask.read_asked(doc, prompts.find_question(prompt), target=target)
+    shown = find_question(prompt)
+    question = read_asked(doc, shown, target=target)
     question.original = doc
     logprobs = _list_logprobs(row)
     if not logprobs:
         return question, _list_replies(row, prompt), _read_extracted(row)
-    continuations = [continuation for _, continuation in requests[: len(logprobs)]]
+    count = len(logprobs)
+    continuations = [continuation for _, continuation in requests[:count]]
     choices = _label_continuations(
         question,
         continuations,
-        len(logprobs),
+        count,
         target,
     )
     by = _normalise(logprobs, continuations, metric)
-    completion = prompts.rank_choices(
+    completion = rank_choices(
         choices,
         continuations,
         logprobs,
@@ -269,16 +288,16 @@ def _read_lm_eval(row: Json, metric: str) -> tuple[ask.Question, list[Completion
 
 
 def _label_continuations(
-    question: ask.Question,
+    question: Question,
     continuations: list[str],
     count: int,
     target: object,
-) -> ask.Texts:
+) -> Texts:
     """Make the continuations that were ranked the choices of a question, and return their labels.
 
     Labels are continuations that count (`A`, `B`), then those of the row, then letters.
     """
-    letters = ask.take_labels(continuations, counting=True)
+    letters = take_labels(continuations, counting=True)
     has_options = len(question.options or ()) == count
     if not has_options:
         question.options = None
@@ -288,16 +307,21 @@ def _label_continuations(
     if letters is None and has_options:
         choices = question.choices
     if choices is None or len(choices) != count:
-        choices = ask.label_options(count)
+        choices = label_options(count)
     if choices is None or not 1 < count == len(continuations):
         message = "the line has log-probabilities and no choices: this task is no multiple choice"
         raise DamagedError(message)
     question.choices = choices
-    question.truth = question.find_label(target, by_index=True) or question.truth
+    label = question.find_label(target, by_index=True)
+    question.truth = label or question.truth
     return choices
 
 
-def _normalise(logprobs: list[float], continuations: list[str], metric: str) -> list[float]:
+def _normalise(
+    logprobs: list[float],
+    continuations: list[str],
+    metric: str,
+) -> list[float]:
     """Return log-probabilities as a metric compares them."""
     measure = _LENGTHS.get(metric)
     if measure is None:
@@ -310,13 +334,14 @@ def _normalise(logprobs: list[float], continuations: list[str], metric: str) -> 
     return shares
 
 
-def _list_replies(row: Json, prompt: prompts.Messages | None) -> list[Completion]:
+def _list_replies(row: Json, prompt: Messages | None) -> list[Completion]:
     first = row.element(0, "resps")
     if first.value in (None, []):
         raise DamagedError("the line has no reply in `resps`")
     replies = []
-    for reply in first.list() or [first]:
-        replies.append(read_message(reply.value).with_fields(prompt=prompt))
+    for entry in first.list() or [first]:
+        reply = read_message(entry.value)
+        replies.append(reply.with_fields(prompt=prompt))
     return replies
 
 
@@ -326,13 +351,16 @@ def _read_extracted(row: Json) -> str | None:
     text = first.text()
     if text is None:
         text = first.element(0).text()
-    return None if text == _INVALID else text
+    return None if text == "[invalid]" else text
 
 
 def _list_requests(row: Json) -> list[tuple[str, str]]:
     """Return the prompt and the continuation of each request; "" for what is no text."""
     pairs = []
-    for request in (*map(Json, row.object("arguments").values()), *row.list("arguments")):
+    requests = row.list("arguments")
+    for arguments in row.object("arguments").values():
+        requests.append(Json(arguments))
+    for request in requests:
         context = request.get("arg_0") or request.element(0).value
         continuation = request.get("arg_1") or request.element(1).value
         pairs.append((_read_text(context), _read_text(continuation)))
@@ -393,7 +421,7 @@ class LightevalReader(LogReader):
     title = "lighteval details"
     file_name = re.compile(rf"(.*/)?details_(?P<task>[^/]+?)(_{_TIME})?\.parquet")
 
-    def read(self, log: Log) -> Iterator[Record]:
+    def read(self, log: Log) -> Records:
         """Yield a record for each question and each of its replies."""
         hint = "lighteval writes them with `--save-details`"
         files = choose_newest(
@@ -406,14 +434,16 @@ class LightevalReader(LogReader):
         parts = Path(files[0].file.file).parts
         if "details" in parts:
             last = len(parts) - parts[::-1].index("details")
-            log.description.model = "/".join(parts[last:-2]) or None
+            model = "/".join(parts[last:-2])
+            log.description.model = model or None
         results = read_results(log, "config_tasks", files)
         newest = next(iter(results.values()), Json(None))
         for task, _, file in files:
             if not log.begin_task(task):
                 continue
             details = _iterate_details(log, file)
-            yield from log.convert(file, details, partial(_read_details, log))
+            read = partial(_read_details, log)
+            yield from log.convert(file, details, read)
             expected = newest.count("config_tasks", task, "effective_num_docs")
             log.compare_count(log.present, expected, "the results file")
 
@@ -449,35 +479,41 @@ def _read_details(log: Log, row: Json) -> list[Record]:
     description = log.description
     if description.score is None:
         description.score = log.options.score or _choose_metric(_LIGHTEVAL_METRICS, metrics)
-    prompt = prompts.read_messages(response.get("input"))
-    texts = ask.read_texts(doc.get("choices")) or ()
-    question = _read_doc(doc, texts, doc.text("query") or prompts.find_question(prompt))
+    prompt = read_messages(response.get("input"))
+    texts = read_texts(doc.get("choices")) or ()
+    query = doc.text("query") or find_question(prompt)
+    question = _read_doc(doc, texts, query)
     replies = _read_responses(response, prompt)
-    answer = (response.element(0, "text_post_processed").text() or "").strip() or None
+    extracted = response.element(0, "text_post_processed").text() or ""
+    answer = extracted.strip()
     if not replies:
-        replies = [
-            _rank_texts(
-                response,
-                question.choices,
-                texts,
-                prompt,
-            )
-        ]
-        answer = replies[0].text
-    return prompts.list_trials(
-        doc.text("id") or str((row.line or 0) - 1),
+        completion = _rank_texts(
+            response,
+            question.choices,
+            texts,
+            prompt,
+        )
+        replies = [completion]
+        answer = completion.text or ""
+    place = (row.line or 0) - 1
+    return list_trials(
+        doc.text("id") or str(place),
         question,
         replies,
         their_score=metrics.number(description.score),
-        their_answer=answer,
+        their_answer=answer or None,
     )
 
 
-def _read_doc(doc: Json, texts: ask.Texts, query: str | None) -> ask.Question:
+def _read_doc(
+    doc: Json,
+    texts: Texts,
+    query: str | None,
+) -> Question:
     """Return what a row asks; `texts` are its choices."""
-    question = ask.find_shown(query)
+    question = find_shown(query)
     shown_options = question.options
-    if len(texts) >= _FEWEST:
+    if len(texts) > 1:
         question.take_choices(texts)
     if question.options != shown_options:
         question.question = query
@@ -501,7 +537,7 @@ def _read_doc(doc: Json, texts: ask.Texts, query: str | None) -> ask.Question:
     return question
 
 
-def _read_responses(response: Json, prompt: prompts.Messages | None) -> list[Completion]:
+def _read_responses(response: Json, prompt: Messages | None) -> list[Completion]:
     """Return the replies of a row, with their reasoning."""
     texts = response.get("text")
     if isinstance(texts, str):
@@ -510,26 +546,30 @@ def _read_responses(response: Json, prompt: prompts.Messages | None) -> list[Com
         return []
     replies = []
     for place, text in enumerate(texts):
-        reasoning = response.element(place, "reasonings").text() or None
-        replies.append(read_message(text).with_fields(prompt=prompt, reasoning=reasoning))
+        reasoning = response.element(place, "reasonings")
+        reply = read_message(text).with_fields(
+            prompt=prompt,
+            reasoning=reasoning.text() or None,
+        )
+        replies.append(reply)
     return replies
 
 
 def _rank_texts(
     response: Json,
-    choices: ask.Texts | None,
-    texts: ask.Texts,
-    prompt: prompts.Messages | None,
+    choices: Texts | None,
+    texts: Texts,
+    prompt: Messages | None,
 ) -> Completion:
     """Return the likeliest choice; DamagedError where a choice has no log-probability."""
     logprobs = []
     for element in response.list("logprobs"):
         number = element.number()
         logprobs.append(_IMPOSSIBLE if number is None else number)
-    is_complete = len(logprobs) == len(texts) == len(choices or ())
-    if choices is None or not logprobs or not is_complete:
+    is_complete = len(logprobs) == len(texts)
+    if not choices or not is_complete or len(choices) != len(texts):
         raise DamagedError("the row has neither a reply nor a log-probability of each choice")
-    return prompts.rank_choices(
+    return rank_choices(
         choices,
         texts,
         logprobs,

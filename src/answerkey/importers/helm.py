@@ -7,15 +7,15 @@ states follow each other, and the likeliest reference stands for the reply.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import partial
 from itertools import groupby
 from pathlib import PurePosixPath
 
-from answerkey.importers import prompts
-from answerkey.importers import questions as ask
+from answerkey.datasets.options import Texts, label_options, take_labels
 from answerkey.importers.json_values import DamagedError, Json
-from answerkey.importers.logs import Log, LogFile, LogReader, Record
+from answerkey.importers.logs import Log, LogFile, LogReader, Parts, Record, Records
+from answerkey.importers.prompts import rank_choices, read_messages
+from answerkey.importers.questions import Question
 from answerkey.models.responses import fail, read_message
 from answerkey.types import Completion
 
@@ -35,30 +35,37 @@ class HelmReader(LogReader):
     title = "HELM run"
     file_name = re.compile(rf"(.*/)?{_STATES}\.json(\.gz|\.zst)?")
 
-    def read(self, log: Log) -> Iterator[Record]:
+    def read(self, log: Log) -> Records:
         """Yield a record for each question and each choice of worked examples."""
         for folder, files in _find_runs(log):
-            name = _MODEL.sub("", PurePosixPath(folder).name or folder)
+            name = _MODEL.sub("", PurePosixPath(folder).name)
             title = name.partition(",model")[0] or "HELM"
             if log.begin_task(title):
                 yield from _read_run(log, title, files)
 
 
-def _find_runs(log: Log) -> list[tuple[str, dict[str, LogFile]]]:
-    """Return the folders of the runs with their files, by what they are."""
+def _find_runs(log: Log) -> list[tuple[str, Parts]]:
+    """Return the folders of the runs with their files."""
     groups = log.group_files(_FILE)
-    folder = log.path.parent if log.path.is_file() and len(groups) <= 1 else log.path
+    folder = log.path
+    if folder.is_file() and len(groups) <= 1:
+        folder = folder.parent
     runs = []
-    for name, files in groups.items():
+    for path, files in groups.items():
         if _STATES in files:
-            runs.append((name.rstrip("/") or folder.resolve().name, files))
+            name = path.rstrip("/") or folder.resolve().name
+            runs.append((name, files))
     if not runs:
         message = f"`{log.path}` holds no file `scenario_state.json`"
         raise log.make_error("E201", message, "name the folder of a run")
     return runs
 
 
-def _read_run(log: Log, title: str, files: dict[str, LogFile]) -> Iterator[Record]:
+def _read_run(
+    log: Log,
+    title: str,
+    files: Parts,
+) -> Records:
     """Yield the records of a run, and compare their number with what its other files state."""
     verdicts: dict[Name, float | None] = {}
     if _STATS in files:
@@ -67,7 +74,8 @@ def _read_run(log: Log, title: str, files: dict[str, LogFile]) -> Iterator[Recor
         log.notice(f"`{title}` has no `{_STATS}.json`: their verdicts are not known")
     document = log.read_whole(files[_STATES])
     adapter = document.at("adapter_spec")
-    log.name_model(filter(None, {log.description.model, adapter.text("model")}))
+    models = {log.description.model, adapter.text("model")}
+    log.name_model(filter(None, models))
     method = adapter.text("method") or ""
     states = []
     for state in log.elements(document.get("request_states")):
@@ -111,10 +119,13 @@ def _read_verdicts(log: Log, file: LogFile) -> dict[Name, float | None]:
     for row in log.read_whole(file).list():
         if row.get("perturbation") is not None:
             continue
-        means = {stat.text("name", "name"): stat.number("mean") for stat in row.list("stats")}
+        means = {}
+        for stat in row.list("stats"):
+            metric = stat.text("name", "name")
+            means[metric] = stat.number("mean")
         if description.score is None:
-            usual = next((name for name in _METRICS if name in means), None)
-            description.score = log.options.score or usual
+            usual = filter(means.__contains__, _METRICS)
+            description.score = log.options.score or next(usual, None)
         name = _name_state(row, row.text("instance_id"))
         verdicts[name] = means.get(description.score)
     return verdicts
@@ -137,7 +148,7 @@ def _read_question(
     """Return the record of a question, which is called by its id; `state` is its first."""
     instance = state.at("instance")
     texts, right = _list_references(state)
-    question = ask.Question(
+    question = Question(
         question=instance.text("input", "text"),
         category=instance.text("sub_split"),
         original=instance.pick("id", "split", "sub_split"),
@@ -153,7 +164,7 @@ def _read_question(
         reply = (completion.text or "").strip()
         answer = reply if reply in (question.choices or ()) else None
     else:
-        choices = ask.label_options(len(texts))
+        choices = label_options(len(texts))
         if choices is None:
             raise DamagedError("the state has no references")
         question.choices = choices
@@ -172,13 +183,14 @@ def _read_question(
         their_score=value,
         their_answer=answer,
     )
-    return [Record(state.require("state", "instance", "id"), question, completion)]
+    sample_id = state.require("state", "instance", "id")
+    return [Record(sample_id, question, completion)]
 
 
 def _show_references(
-    question: ask.Question,
+    question: Question,
     state: Json,
-    texts: ask.Texts,
+    texts: Texts,
     right: list[int],
 ) -> list[str]:
     """Give a question the options that were shown together, and return the right labels."""
@@ -187,26 +199,29 @@ def _show_references(
     if not labels:
         return [texts[place] for place in right[:1]]
     shown = tuple(map(str, mapping.values()))
-    question.choices = ask.take_labels(labels)
+    question.choices = take_labels(labels)
     if question.choices:
         question.options = shown
     truths = []
     for place in right:
-        is_in_place = shown[place : place + 1] == (texts[place],)
-        if texts[place] in shown and not is_in_place:
-            place = shown.index(texts[place])  # noqa: PLW2901 - another text stands in its place
+        text = texts[place]
+        is_in_place = shown[place : place + 1] == (text,)
+        if text in shown and not is_in_place:
+            place = shown.index(text)  # noqa: PLW2901 - another text stands in its place
         if place >= len(labels):
             raise DamagedError("the right reference is not among the options")
         truths.append(labels[place])
     return truths
 
 
-def _list_references(state: Json) -> tuple[ask.Texts, list[int]]:
+def _list_references(state: Json) -> tuple[Texts, list[int]]:
     """Return the texts of the references, and the places of the right ones."""
     texts = []
     right = []
-    for place, reference in enumerate(state.list("instance", "references")):
-        texts.append(reference.text("output", "text") or "")
+    references = state.list("instance", "references")
+    for place, reference in enumerate(references):
+        text = reference.text("output", "text")
+        texts.append(text or "")
         tags = reference.get("tags")
         if isinstance(tags, list) and "correct" in tags:
             right.append(place)
@@ -216,8 +231,8 @@ def _list_references(state: Json) -> tuple[ask.Texts, list[int]]:
 def _rank_references(
     states: list[Json],
     method: str,
-    options: ask.Texts,
-    choices: ask.Texts,
+    options: Texts,
+    choices: Texts,
 ) -> Completion:
     """Return the label of the reference that HELM finds likeliest; an error where a call failed."""
     for state in states:
@@ -231,45 +246,53 @@ def _rank_references(
         place = state.count("reference_index")
         if place is None or place >= len(options):
             raise DamagedError("a `reference_index` is beyond the references")
-        is_calibration = state.text("request_mode") == "calibration"
-        target = unconditional if is_calibration else conditional
+        target = conditional
+        if state.text("request_mode") == "calibration":
+            target = unconditional
         target[place] = _sum_logprobs(state, options[place])
-    if len(conditional) != len(options):
-        count = len(conditional)
+    count = len(conditional)
+    if count != len(options):
         raise DamagedError(f"the states of {count} of {len(options)} references are there")
-    is_calibrated = "calibrated" in method and len(unconditional) == len(conditional)
+    is_calibrated = "calibrated" in method and len(unconditional) == count
     logprobs = []
     shares = []
-    for place in range(len(options)):
+    for place in range(count):
         logprob, length = conditional[place]
+        share = logprob / length
+        if is_calibrated:
+            share = logprob - unconditional[place][0]
         logprobs.append(logprob)
-        shares.append(logprob - unconditional[place][0] if is_calibrated else logprob / length)
-    prompt = prompts.read_messages(states[0].get("request", "prompt"))
+        shares.append(share)
+    prompt = states[0].get("request", "prompt")
     texts = [f" {text}" for text in options]
-    return prompts.rank_choices(
+    return rank_choices(
         choices,
         texts,
         logprobs,
-        prompt,
+        read_messages(prompt),
         by=shares,
     )
 
 
 def _find_error(state: Json) -> str | None:
     """Return why there is no reply; None when there is one."""
-    error = state.text("result", "error")
-    if state.get("result", "success") is False or error is not None:
+    result = state.at("result")
+    error = result.text("error")
+    if error is not None or result.get("success") is False:
         return error or "the request failed"
-    return None if state.list("result", "completions") else "the log has no completion"
+    return None if result.list("completions") else "the log has no completion"
 
 
 def _read_reply(state: Json) -> Completion:
-    messages = state.get("request", "messages") or state.get("request", "prompt")
-    error = _find_error(state)
+    request = state.at("request")
+    messages = request.get("messages") or request.get("prompt")
     first = state.element(0, "result", "completions")
-    reply = read_message(first.text("text")) if error is None else fail(error)
+    reply = read_message(first.text("text"))
+    error = _find_error(state)
+    if error is not None:
+        reply = fail(error)
     return reply.with_fields(
-        prompt=prompts.read_messages(messages),
+        prompt=read_messages(messages),
         finish_reason=first.text("finish_reason", "reason"),
         latency=state.number("result", "request_time"),
         reasoning=first.text("thinking", "text"),

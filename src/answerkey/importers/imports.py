@@ -26,14 +26,23 @@ from answerkey.datasets.content import require_plain
 from answerkey.datasets.sources import MemorySource
 from answerkey.datasets.tables import load_table
 from answerkey.engines import open_engine
-from answerkey.errors import AnswerkeyError, DataError, Place, RunError, SpecError, listing, suggest
+from answerkey.errors import (
+    AnswerkeyError,
+    DataError,
+    Place,
+    RunError,
+    SpecError,
+    listing,
+    suggest,
+)
 from answerkey.evaluate.display import Display
 from answerkey.evaluate.run import open_run, read_plan
 from answerkey.importers.evidence import EvidenceReader
 from answerkey.importers.harnesses import LightevalReader, LmEvalReader
 from answerkey.importers.helm import HelmReader
 from answerkey.importers.inspect import InspectReader
-from answerkey.importers.logs import ImportOptions, Log, LogPreview, LogReader, Record
+from answerkey.importers.json_values import Row
+from answerkey.importers.logs import ImportOptions, Log, LogPreview, LogReader, Records
 from answerkey.importers.predictions import EvalscopeReader, OpenCompassReader
 from answerkey.importers.promptfoo import PromptfooReader
 from answerkey.importers.tables import (
@@ -98,7 +107,7 @@ class Imported:
         """Whether the log says what was asked; a run needs that."""
         return all(task.has_questions for task in self.tasks)
 
-    def describe(self) -> dict[str, object]:
+    def describe(self) -> Row:
         """Return the import as plain values, as `import.json` and `--json` have it."""
         return {
             "log": str(self.path),
@@ -113,45 +122,44 @@ class Imported:
             "answerkey_version": __version__,
         }
 
-    def describe_run(self) -> dict[str, list[object] | dict[str, object]]:
+    def describe_run(self) -> dict[str, Any]:
         """Return the run file of the tasks, whose tables lie in folders with their keys."""
-        models: dict[str, object] = {}
-        datasets: list[object] = []
-        tasks: list[object] = []
+        models: Row = {}
+        run: dict[str, Any] = {"datasets": [], "tasks": []}
         specifications: list[object] = []
         for task in self.tasks:
-            title = _make_plain(task.description.task or "Imported questions")
-            source = {"type": "local", "file_path": f"{task.key}/{DATASET}"}
-            datasets.append({"key": task.key, "display_name": title, "source": source})
-            definition: dict[str, object] = {
+            title = task.description.task or "Imported questions"
+            definition: Row = {
                 "dataset": {"key": task.key},
                 "scorers": task.scorers,
             }
             if task.num_trials > 1:
                 definition["trials"] = {"num_trials": task.num_trials}
-            tasks.append({"key": task.key, "display_name": title, "definition": definition})
+            source = {
+                "type": "local",
+                "file_path": f"{task.key}/{DATASET}",
+            }
+            run["datasets"].append(_make_part(task.key, title, source=source))
+            run["tasks"].append(_make_part(task.key, title, definition=definition))
             specification = {
                 "task_key": task.key,
                 "completions": f"{task.key}/{COMPLETIONS}",
             }
             model = task.description.model
             if model:
-                specification["model_key"] = make_key(model)
-                models[model] = {
-                    "key": make_key(model),
-                    "display_name": _make_plain(model),
-                    "config": {"connection_type": "placeholder"},
-                }
+                key = make_key(model)
+                specification["model_key"] = key
+                config = {"connection_type": "placeholder"}
+                models[model] = _make_part(key, model, config=config)
             specifications.append(specification)
-        evaluation: dict[str, object] = {
-            "key": make_key(self.path.resolve().name),
-            "display_name": _make_plain(f"{self.path.name} ({self.title})"),
-            "task_specifications": specifications,
-        }
-        run: dict[str, list[object] | dict[str, object]] = {}
+        run["evaluation"] = _make_part(
+            make_key(self.path.resolve().name),
+            f"{self.path.name} ({self.title})",
+            task_specifications=specifications,
+        )
         if models:
-            run["models"] = list(models.values())
-        return {**run, "datasets": datasets, "tasks": tasks, "evaluation": evaluation}
+            return {"models": list(models.values()), **run}
+        return run
 
 
 def make_key(text: str) -> str:
@@ -159,13 +167,22 @@ def make_key(text: str) -> str:
     return name_key(text)[:_LONGEST_KEY] or "imported"
 
 
+def _make_part(key: str, title: str, **fields: object) -> Row:
+    """Return a part of a run file."""
+    return {
+        "key": key,
+        "display_name": _make_plain(title),
+        **fields,
+    }
+
+
 def _make_plain(text: str) -> str:
     """Return a name on one line, without what a task file would take for a config or environment
     value.
     """
-    printable = "".join(letter if letter.isprintable() else " " for letter in text)
-    words = printable.replace("<<", "< <").split()
-    plain = " ".join(words)
+    letters = [letter if letter.isprintable() else " " for letter in text]
+    printable = "".join(letters).replace("<<", "< <")
+    plain = " ".join(printable.split())
     if plain.startswith("$"):
         return f"`{plain}`"
     return plain
@@ -207,14 +224,16 @@ def _read_log(
     )
     # A reader goes over to another task by another description.
     for _, group in groupby(records, lambda _: id(log.description)):
-        name = key = make_key(log.description.task or "imported")
+        name = make_key(log.description.task or "imported")
+        key = name
         while key in tasks:
             key = f"{name}-{len(tasks) + 1}"
-        tables = TaskTables(folder / key, ImportedTask(key, log.description))
+        task = ImportedTask(key, log.description)
+        tables = TaskTables(folder / key, task)
         tables.write(log, group)
         if tables.counts["completions"]:
             tables.finish(log)
-            tasks[key] = tables.task
+            tasks[key] = task
         else:
             shutil.rmtree(folder / key)
     _refuse_broken(log, has_tasks=bool(tasks))
@@ -239,7 +258,7 @@ def _iterate_records(
     log: Log,
     several: list[str],
     progress: Progress | None,
-) -> Iterator[Record]:
+) -> Records:
     """Yield the records that can be scored here; `several` gets the ids of questions with several
     right letters.
     """
@@ -329,30 +348,39 @@ def import_log(  # noqa: PLR0913 - each is an option of the command
         allow_failed=allow_failed,
     )
     source = Path(path)
-    folder = Path("imported") / (source.resolve().stem or "log") if out is None else Path(out)
+    name = source.resolve().stem or "log"
+    folder = Path(out or f"imported/{name}")
     reader = _choose_reader(kind, source)
     with _write_whole(folder) as draft:
-        imported = replace(
-            _read_log(
-                reader,
-                source,
-                draft,
-                options,
-                progress,
-            ),
-            folder=folder,
+        imported = _read_log(
+            reader,
+            source,
+            draft,
+            options,
+            progress,
         )
-        text = json.dumps(
-            imported.describe(),
-            ensure_ascii=False,
-            indent=2,
-            allow_nan=False,
-        )
-        (draft / "import.json").write_text(f"{text}\n", encoding="utf-8", errors="backslashreplace")
-        if imported.has_questions:
-            run = _ABOUT + write_yaml(imported.describe_run())
-            (draft / "run.yaml").write_text(run, encoding="utf-8")
+        imported = replace(imported, folder=folder)
+        _write_descriptions(imported, draft)
     return imported
+
+
+def _write_descriptions(imported: Imported, folder: Path) -> None:
+    """Write what was imported, and the run file that scores it."""
+    text = json.dumps(
+        imported.describe(),
+        ensure_ascii=False,
+        indent=2,
+        allow_nan=False,
+    )
+    description = folder / "import.json"
+    description.write_text(
+        f"{text}\n",
+        encoding="utf-8",
+        errors="backslashreplace",
+    )
+    if imported.has_questions:
+        run = _ABOUT + write_yaml(imported.describe_run())
+        (folder / "run.yaml").write_text(run, encoding="utf-8")
 
 
 @contextmanager
@@ -400,9 +428,13 @@ def load_log(
     if not imported.has_questions:
         message = f"`{path}` has replies, but no questions and no truths"
         command = f"answerkey score {shlex.quote(str(path))} --dataset FILE"
-        hint = f"name the file that has them: `{command}`"
-        raise DataError("E209", message, where=Place(file=str(path)), hint=hint)
-    run: dict[str, Any] = imported.describe_run()
+        raise DataError(
+            "E209",
+            message,
+            where=Place(file=str(path)),
+            hint=f"name the file that has them: `{command}`",
+        )
+    run = imported.describe_run()
     specifications = run["evaluation"]["task_specifications"]
     for dataset, specification in zip(run["datasets"], specifications, strict=True):
         place = folder / dataset["key"]
@@ -427,8 +459,16 @@ def open_log(path: Path) -> Run | None:
     options = Options()
     plan = read_plan(run, options)
     for notice in notices:
-        plan.notices.append(replace(notice, hint=_name_command(notice.hint, path)))
-    return open_run(run, plan, options, open_engine(), Display()).run(None)
+        hint = _name_command(notice.hint, path)
+        plan.notices.append(replace(notice, hint=hint))
+    opened = open_run(
+        run,
+        plan,
+        options,
+        open_engine(),
+        Display(),
+    )
+    return opened.run(None)
 
 
 def _name_command(hint: str | None, path: Path) -> str | None:

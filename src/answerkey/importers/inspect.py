@@ -8,23 +8,30 @@ counts.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
 from answerkey.errors import DataError, Place, listing
-from answerkey.importers import prompts
-from answerkey.importers import questions as ask
 from answerkey.importers.json_values import DamagedError, Json, Row, parse_bytes
-from answerkey.importers.logs import Log, LogPreview, LogReader, Record, iterate_files
+from answerkey.importers.logs import Log, LogPreview, LogReader, Record, Records, iterate_files
+from answerkey.importers.prompts import (
+    CATEGORIES,
+    Messages,
+    add_usage,
+    find_question,
+    read_messages,
+)
+from answerkey.importers.questions import Question, read_asked
 from answerkey.models.responses import fail, read_message
 from answerkey.types import Completion, CompletionStatus
 
 _HEADER, _START = "header.json", "_journal/start.json"
 #: A sample, or the first part of one that is kept in several.
 _SAMPLE = re.compile(r"samples/(.+_epoch_\d+|[^/]+(/sample)?)\.json")
-_ENDINGS = frozenset({".eval", ".json"})
 _ATTACHMENT = "attachment://"
+#: The number of each question, by the id of the sample.
+Numbers = dict[str, dict[str | None, int]]
 
 
 class InspectReader(LogReader):
@@ -40,35 +47,43 @@ class InspectReader(LogReader):
     @classmethod
     def recognises(cls, preview: LogPreview) -> bool:
         """Return whether this is an `.eval` archive, or JSON that begins like a log."""
+        names = preview.names
+        if _START in names:
+            return True
         if preview.path.is_file():
-            is_known = _HEADER in preview.names
+            is_archive = _HEADER in names
         else:
-            is_known = any(name.endswith(".eval") for name in preview.names)
-        return is_known or _START in preview.names or super().recognises(preview)
+            is_archive = any(name.endswith(".eval") for name in names)
+        return is_archive or super().recognises(preview)
 
-    def read(self, log: Log) -> Iterator[Record]:
+    def read(self, log: Log) -> Records:
         """Yield a record for each sample and epoch."""
         log.description.last_wins = True
         paths = [log.path]
         if log.path.is_dir():
-            files = sorted(file for file in log.path.rglob("*") if file.suffix in _ENDINGS)
-            paths = [file for file in files if self.recognises(LogPreview(file))]
+            paths = []
+            for file in sorted(log.path.rglob("*")):
+                if file.suffix in {".eval", ".json"} and self.recognises(LogPreview(file)):
+                    paths.append(file)
         for path in paths:
             yield from _read_log(log, path)
 
 
-def _read_log(log: Log, path: Path) -> Iterator[Record]:
+def _read_log(log: Log, path: Path) -> Records:
     """Yield the records of one log: an archive with a header, or a JSON file."""
     files = {file.name: file for file in iterate_files(path)}
     header = files.get(_HEADER) or files.get(_START)
     described = header or files.get(path.name)
-    head = Json({}) if described is None else log.read_whole(described)
-    name = head.text("eval", "task_display_name") or head.text("eval", "task") or "inspect"
-    if not log.begin_task(name):
+    head = Json({})
+    if described is not None:
+        head = log.read_whole(described)
+    evaluation = head.at("eval")
+    name = evaluation.any_text("task_display_name", "task")
+    if not log.begin_task(name or "inspect"):
         return
     score = _read_head(log, head)
     #: The questions that have an id, each with its number.
-    numbers: dict[str, dict[str | None, int]] = {}
+    numbers: Numbers = {}
     read = partial(
         _read_sample,
         log,
@@ -76,20 +91,26 @@ def _read_log(log: Log, path: Path) -> Iterator[Record]:
         numbers,
     )
     if described is not None and header is None:
-        yield from log.convert(described, log.elements(head.get("samples")), read)
+        samples = log.elements(head.get("samples"))
+        yield from log.convert(described, samples, read)
     for file in iterate_files(path):
         if _SAMPLE.fullmatch(file.name):
             log.seen += 1
             with log.guard(file):
-                yield from read(Json(parse_bytes(file.read_whole(most_lines=1))))
+                raw = file.read_whole(most_lines=1)
+                sample = Json(parse_bytes(raw))
+                yield from read(sample)
     _compare(log, path, head)
 
 
 def _compare(log: Log, path: Path, head: Json) -> None:
     """Compare how many samples were met with what the header states."""
     if not log.present and head.value is not None:
-        what = "it may have been written without them (`log_samples=False`)"
-        raise DataError("E210", f"the log has no samples: {what}", where=Place(file=str(path)))
+        message = (
+            "the log has no samples: it may have been written without them (`log_samples=False`)"
+        )
+        where = Place(file=str(path))
+        raise DataError("E210", message, where=where)
     status = head.text("status")
     total = head.count("results", "total_samples")
     if status != "success":
@@ -121,11 +142,14 @@ def _choose_score(log: Log, head: Json) -> str | None:
     listed = head.list("results", "scores")
     if not isinstance(head.get("results", "scores"), list):
         listed = head.list("eval", "scorers")
-    texts = [score.text("name") for score in listed]
-    names = [name for name in texts if name]
+    names: dict[str, None] = {}
+    for scorer in listed:
+        name = scorer.text("name")
+        if name:
+            names[name] = None
     score = log.options.score
     if score and names and score not in names:
-        hint = f"scores: {listing(dict.fromkeys(names))}"
+        hint = f"scores: {listing(names)}"
         raise log.make_error("E206", f"the log has no score `{score}`", hint)
     return score or next(iter(names), None)
 
@@ -133,7 +157,7 @@ def _choose_score(log: Log, head: Json) -> str | None:
 def _read_sample(
     log: Log,
     score_name: str | None,
-    numbers: dict[str, dict[str | None, int]],
+    numbers: Numbers,
     sample: Json,
 ) -> list[Record]:
     """Return the record of a sample and epoch.
@@ -146,44 +170,54 @@ def _read_sample(
     for name in ("input", "messages", "output"):
         cells[name] = _attach(sample.get(name), attachments)
     sample = Json(cells)
-    prompt = prompts.find_question(prompts.read_messages(sample.get("input")))
+    messages = read_messages(sample.get("input"))
+    prompt = find_question(messages)
     questions = numbers.setdefault(identity, {})
     number = questions.setdefault(prompt, len(questions) + 1)
     score = _find_score(log, score_name, sample.object("scores"))
-    completion = _read_completion(sample).with_fields(
+    reply = _read_completion(sample)
+    completion = reply.with_fields(
         trial=sample.count("epoch") or 0,
         their_score=score.at("value").verdict(),
         their_answer=score.text("answer"),
     )
     if number > 1:
         identity = f"{identity}#{number}"
-    return [Record(identity, _read_question(sample, prompt), completion)]
+    question = _read_question(sample, prompt)
+    return [Record(identity, question, completion)]
 
 
-def _find_score(log: Log, name: str | None, scores: Row) -> Json:
+def _find_score(
+    log: Log,
+    name: str | None,
+    scores: Row,
+) -> Json:
     """Return the score that is looked at; the first one where the log names none."""
     # A scorer may give several values, each of which is a score.
     values: Row = {}
     for score in map(Json, scores.values()):
         for key, value in score.object("value").items():
             values[str(key)] = {**score.object(), "value": value}
-    listed = {**scores, **values}
+    listed = scores | values
     if listed and name not in listed and log.options.score is None:
-        name = log.description.score = next(iter(values), next(iter(scores)))
+        name = next(iter(values or scores))
+        log.description.score = name
     return Json(listed).at(name or "")
 
 
-def _read_question(sample: Json, prompt: str | None) -> ask.Question:
+def _read_question(sample: Json, prompt: str | None) -> Question:
     """Return what a sample asks; `prompt` is what the user says last."""
-    cells = {"question": prompt, "choices": sample.get("choices")}
+    cells = {
+        "question": prompt,
+        "choices": sample.get("choices"),
+    }
     target = sample.get("target")
-    original = sample.object("metadata")
-    category = Json(original).any_text(*prompts.CATEGORIES)
+    question = read_asked(cells, prompt, target=target)
+    metadata = sample.at("metadata")
+    question.category = metadata.any_text(*CATEGORIES)
+    question.original = metadata.object()
     if isinstance(target, list) and len(target) > 1:
-        original = {**original, "target": target}
-    question = ask.read_asked(cells, prompt, target=target)
-    question.category = category
-    question.original = original
+        question.original = {**metadata.object(), "target": target}
     return question
 
 
@@ -195,7 +229,8 @@ def _attach(value: object, attachments: Mapping[str, object]) -> object:
         return [_attach(inner, attachments) for inner in value]
     if not isinstance(value, str) or not value.startswith(_ATTACHMENT):
         return value
-    text = attachments.get(value.removeprefix(_ATTACHMENT))
+    name = value.removeprefix(_ATTACHMENT)
+    text = attachments.get(name)
     if not isinstance(text, str):
         raise DamagedError(f"the attachment `{value[:60]}` is not in the log")
     return text
@@ -216,19 +251,21 @@ def _read_completion(sample: Json) -> Completion:
     if error is not None and (is_blank or is_refusal):
         reply = fail(error)
     else:
-        reply = prompts.add_usage(reply, output)
+        reply = add_usage(reply, output)
         if is_refusal:
             reply = reply.with_fields(text=None, status=CompletionStatus.REFUSED)
-    return reply.with_fields(prompt=_read_prompt(sample.list("messages")))
+    prompt = _read_prompt(sample.list("messages"))
+    return reply.with_fields(prompt=prompt)
 
 
-def _read_prompt(messages: list[Json]) -> prompts.Messages | None:
+def _read_prompt(messages: list[Json]) -> Messages | None:
     """Return what stands before the last reply."""
     end = len(messages)
     for place, message in enumerate(messages):
         if message.get("role") == "assistant":
             end = place
-    return prompts.read_messages([message.value for message in messages[:end]])
+    before = [message.value for message in messages[:end]]
+    return read_messages(before)
 
 
 def _is_refusal(choice: Json, *, is_blank: bool) -> bool:

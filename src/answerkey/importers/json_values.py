@@ -120,10 +120,10 @@ class Json:
             return None
         return number if math.isfinite(number) else None
 
-    def any_number(self, *paths: tuple[str, ...]) -> float | None:
-        """Return the first number that one of some paths leads to."""
-        for path in paths:
-            number = self.number(*path)
+    def any_number(self, *names: str) -> float | None:
+        """Return the first number under one of some names."""
+        for name in names:
+            number = self.number(name)
             if number is not None:
                 return number
         return None
@@ -142,17 +142,12 @@ class Json:
 
     def pick(self, *names: str) -> Row:
         """Return the values under some names that are not null."""
-        cells = self.object()
-        return {name: cells[name] for name in names if cells.get(name) is not None}
-
-    def numbers(self, *path: str) -> dict[str, float]:
-        """Return the numbers among the values of the object that a path leads to, by name."""
-        numbers = {}
-        for name, value in self.object(*path).items():
-            number = Json(value).number()
-            if number is not None:
-                numbers[str(name)] = number
-        return numbers
+        cells = {}
+        for name in names:
+            value = self.get(name)
+            if value is not None:
+                cells[name] = value
+        return cells
 
 
 def parse_json(text: str) -> object:
@@ -179,8 +174,12 @@ def parse_first(text: str) -> Json:
 
 def parse_bytes(raw: bytes) -> object:
     """Return the value that bytes hold as JSON; DamagedError when they hold none."""
+    encoding = "utf-8"  # which Python decodes much faster
+    if raw.startswith(BOM_UTF8):
+        encoding = "utf-8-sig"
     try:
-        # Python decodes plain UTF-8 much faster.
-        return parse_json(raw.decode("utf-8-sig" if raw.startswith(BOM_UTF8) else "utf-8"))
+        text = raw.decode(encoding)
     except UnicodeDecodeError as error:
-        raise DamagedError(f"byte 0x{raw[error.start]:02x} is not valid UTF-8") from None
+        byte = error.object[error.start]
+        raise DamagedError(f"byte 0x{byte:02x} is not valid UTF-8") from None
+    return parse_json(text)

@@ -11,7 +11,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path, PurePosixPath
@@ -46,6 +46,9 @@ class Record:
     sample_id: str
     question: Question | None = None
     completion: Completion | None = None
+
+
+Records = Iterator[Record]
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,17 @@ MOST_JSON_LINES = 8
 #: How much of a log is looked at to tell its kind, and how many of its files.
 _HEAD_BYTES = 2**18
 _LISTED = 5_000
-_TEXT_ENDINGS = (".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".yaml", ".yml", ".gz", ".zst")
+_TEXT_ENDINGS = (
+    ".json",
+    ".jsonl",
+    ".ndjson",
+    ".csv",
+    ".tsv",
+    ".yaml",
+    ".yml",
+    ".gz",
+    ".zst",
+)
 
 
 @dataclass(frozen=True)
@@ -144,8 +157,6 @@ def iterate_files(path: Path) -> Iterator[LogFile]:
 
     Hidden files and folders are left aside.
     """
-    if not path.exists():
-        raise DataError("E201", f"there is no log `{path}`", where=Place(file=str(path)))
     if path.is_dir():
         yield from _iterate_folder(path)
     elif is_archive(path):
@@ -168,8 +179,10 @@ def _iterate_folder(folder: Path) -> Iterator[LogFile]:
                 yield LogFile(inner, str(file), content.open)
 
 
-#: Files by name, and then by the part of the log that they hold.
-FileGroups = dict[str, dict[str, LogFile]]
+#: Files by the part of the log that they hold.
+Parts = dict[str, LogFile]
+#: Such files by the name that they have in common.
+FileGroups = dict[str, Parts]
 
 
 @dataclass(frozen=True)
@@ -207,7 +220,6 @@ class LogPreview:
 # ── a log that is being read
 
 
-@dataclass
 class Log:
     """A log that is being read. Readers report here what they meet beside the records they yield.
 
@@ -215,19 +227,24 @@ class Log:
     met. `seen` counts rows, `records` what they became.
     """
 
-    path: Path
-    options: ImportOptions = field(default_factory=ImportOptions)
-    description: LogDescription = field(default_factory=LogDescription)
-    tasks: list[str] = field(default_factory=list)
-    notices: list[Notice] = field(default_factory=list)
-    seen: int = 0
-    records: int = 0
-    broken: int = 0
-    errors: RowErrors = field(init=False)
-    _seen_before: int = 0
+    def __init__(self, path: Path, options: ImportOptions | None = None) -> None:
+        self.path = path
+        self.options = options or ImportOptions()
+        #: Where errors of the log as a whole are.
+        self.where = Place(file=str(path))
+        self.description = LogDescription()
+        self.tasks: list[str] = []
+        self.notices: list[Notice] = []
+        self.errors = RowErrors(str(path))
+        self.seen = 0
+        self.records = 0
+        self.broken = 0
+        self._seen_before = 0
 
-    def __post_init__(self) -> None:
-        self.errors = RowErrors(str(self.path))
+    @property
+    def stem(self) -> str:
+        """The name of the log without its endings."""
+        return self.path.name.partition(".")[0]
 
     @property
     def present(self) -> int:
@@ -244,7 +261,11 @@ class Log:
             if takes_all or file.name.endswith(endings):
                 yield file
 
-    def group_files(self, pattern: re.Pattern[str], alone: str | None = None) -> FileGroups:
+    def group_files(
+        self,
+        pattern: re.Pattern[str],
+        alone: str | None = None,
+    ) -> FileGroups:
         """Return files by the groups `name` and `part` of a pattern of paths; its group `model`
         names the model.
 
@@ -255,7 +276,8 @@ class Log:
         for file in self.files():
             match = pattern.fullmatch(file.name)
             if match is None:
-                match = pattern.fullmatch(Path(file.file).resolve().as_posix())
+                whole_path = Path(file.file).resolve().as_posix()
+                match = pattern.fullmatch(whole_path)
             if match is not None:
                 parts = groups.setdefault(match["name"] or "", {})
                 parts.setdefault(match["part"], file)
@@ -266,10 +288,18 @@ class Log:
             groups[file.stem] = {alone: file}
         return groups
 
-    def notice(self, message: str, hint: str | None = None) -> None:
+    def notice(
+        self,
+        message: str,
+        hint: str | None = None,
+    ) -> None:
         """Remember what the user should hear once."""
-        where = Place(file=str(self.path))
-        self.notices.append(Notice(message, where=where, hint=hint))
+        notice = Notice(
+            message,
+            where=self.where,
+            hint=hint,
+        )
+        self.notices.append(notice)
 
     def make_error(
         self,
@@ -281,7 +311,7 @@ class Log:
         return DataError(
             code,
             message,
-            where=Place(file=str(self.path)),
+            where=self.where,
             hint=hint,
         )
 
@@ -291,8 +321,12 @@ class Log:
         self._seen_before = self.seen
         if self.options.task not in {None, name}:
             return False
-        before = self.description
-        self.description = LogDescription(name, before.model, last_wins=before.last_wins)
+        self.description = replace(
+            self.description,
+            task=name,
+            score=None,
+            expected=None,
+        )
         return True
 
     def name_model(self, names: Iterable[str]) -> None:
@@ -328,7 +362,8 @@ class Log:
         task = f"task `{name}`: " if name else ""
         if expected is not None and expected != present:
             message = f"{task}{source} states {expected} {what}, but the log holds {present}"
-            self.mark_broken(message, Place(file=str(self.path)), abs(expected - present))
+            missing = abs(expected - present)
+            self.mark_broken(message, self.where, missing)
         elif not present:
             self.notice(f"{task}the log holds no {what} of it: it is left out")
 
@@ -341,8 +376,18 @@ class Log:
             byte = error.object[error.start]
             self.mark_broken(f"byte 0x{byte:02x} is not valid UTF-8", file.place())
         except (AnswerkeyError, OSError, DamagedError) as error:
-            message = getattr(error, "message", None) or getattr(error, "strerror", None)
-            self.mark_broken(str(message or error), file.place())
+            reason = getattr(error, "message", None)
+            reason = reason or getattr(error, "strerror", None)
+            message = str(reason or error)
+            self.mark_broken(message, file.place())
+
+    def convert_lines(
+        self,
+        file: LogFile,
+        convert: Callable[[Json], Iterable[T]],
+    ) -> Iterator[T]:
+        """Yield what the lines of a file become."""
+        return self.convert(file, self.rows(file), convert)
 
     def convert(
         self,
@@ -412,6 +457,9 @@ def iterate_entries(values: object) -> Iterator[Json]:
 
 # ── readers
 
+#: Sets of keys of JSON, by which a log is recognised.
+KeySets = tuple[set[str], ...]
+
 
 class LogReader(ABC):
     """Reads the logs of one tool.
@@ -424,21 +472,22 @@ class LogReader(ABC):
     #: What the name of one of the files is like.
     file_name: ClassVar[re.Pattern[str]] = re.compile(r"(?!)")
     #: Sets of keys, one of which the first row of lines, or of a list, has.
-    row_keys: ClassVar[tuple[set[str], ...]] = ()
+    row_keys: ClassVar[KeySets] = ()
     #: Sets of keys, one of which stands at the beginning of an object.
-    head_keys: ClassVar[tuple[set[str], ...]] = ()
+    head_keys: ClassVar[KeySets] = ()
 
     @classmethod
     def recognises(cls, preview: LogPreview) -> bool:
         """Return whether a path looks like one of this reader's logs."""
-        if any(cls.file_name.fullmatch(name) for name in preview.names):
+        if any(map(cls.file_name.fullmatch, preview.names)):
             return True
-        if any(keys <= set(preview.first) for keys in cls.row_keys):
+        names = set(preview.first)
+        if any(map(names.issuperset, cls.row_keys)):
             return True
         if not preview.head.startswith("{"):
             return False
         return any(preview.mentions(*keys) for keys in cls.head_keys)
 
     @abstractmethod
-    def read(self, log: Log) -> Iterator[Record]:
+    def read(self, log: Log) -> Records:
         """Yield the records of a log in its order; memory must not grow with it."""

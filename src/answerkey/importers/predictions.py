@@ -6,10 +6,8 @@ The options stand in the prompts only.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
-from answerkey.importers import prompts
-from answerkey.importers import questions as ask
+from answerkey.datasets.options import take_labels, write_cell
 from answerkey.importers.json_values import DamagedError, Json
 from answerkey.importers.logs import (
     FileGroups,
@@ -17,9 +15,19 @@ from answerkey.importers.logs import (
     LogFile,
     LogPreview,
     LogReader,
+    Parts,
     Record,
+    Records,
     iterate_entries,
 )
+from answerkey.importers.prompts import (
+    Messages,
+    add_usage,
+    find_question,
+    join_parts,
+    read_messages,
+)
+from answerkey.importers.questions import find_shown
 from answerkey.models.responses import fail, read_message
 from answerkey.types import Completion
 
@@ -42,7 +50,7 @@ class EvalscopeReader(LogReader):
     )
     row_keys = ({"index", "sample_score"}, {"index", "model_output"})
 
-    def read(self, log: Log) -> Iterator[Record]:
+    def read(self, log: Log) -> Records:
         """Yield a record for each reply."""
         sets = log.group_files(self.file_name, "reviews")
         if not sets:
@@ -71,25 +79,31 @@ def _read_reports(log: Log) -> dict[str, int]:
     return counts
 
 
-def _read_set(log: Log, files: dict[str, LogFile], expected: int | None) -> Iterator[Record]:
+def _read_set(
+    log: Log,
+    files: Parts,
+    expected: int | None,
+) -> Records:
     """Yield the records of one set; `expected` is how many samples the report of the run has.
 
     Reviews wait for the predictions of the same `index`.
     """
-    reviews: dict[str, object] = {}
+    reviews: dict[str, Json] = {}
     main = files.get("predictions") or files["reviews"]
     if len(files) > 1:
         for review in log.rows(files["reviews"]):
-            reviews[review.text("index") or ""] = review.value
+            index = review.text("index") or ""
+            reviews[index] = review
     before = log.seen
 
     def read(row: Json) -> list[Record]:
         review = row
         if reviews:
-            review = Json(reviews.get(row.require("line", "index")))
+            index = row.require("line", "index")
+            review = reviews.get(index, Json(None))
         return _read_review(log, review, row)
 
-    yield from log.convert(main, log.rows(main), read)
+    yield from log.convert_lines(main, read)
     present = log.seen - before
     if expected is None and present < len(reviews):
         log.compare_count(
@@ -102,29 +116,39 @@ def _read_set(log: Log, files: dict[str, LogFile], expected: int | None) -> Iter
         log.compare_count(present, expected, "the report")
 
 
-def _read_review(log: Log, review: Json, prediction: Json) -> list[Record]:
+def _read_review(
+    log: Log,
+    review: Json,
+    prediction: Json,
+) -> list[Record]:
     """Return the record of a review and a prediction, which may be one and the same."""
     index = prediction.require("line", "index")
     log.description.model = log.description.model or prediction.text("model")
     messages = _read_prompt(review) or _read_prompt(prediction)
-    question = ask.find_shown(prompts.find_question(messages))
+    shown = find_question(messages)
+    question = find_shown(shown)
     score = review.at("sample_score")
     question.truth = question.name_truth(review.get("target"))
-    question.original = score.object("sample_metadata") or prediction.object("metadata")
+    metadata = score.object("sample_metadata")
+    question.original = metadata or prediction.object("metadata")
     group = score.text("group_id")
-    completion = _read_output(review, prediction).with_fields(
+    trial = 0
+    if group:
+        trial = score.count("generation_index") or 0
+    reply = _read_output(review, prediction)
+    completion = reply.with_fields(
         prompt=messages or None,
-        trial=score.count("generation_index") or 0 if group else 0,
+        trial=trial,
         their_score=_read_score(log, score),
         their_answer=score.text("score", "extracted_prediction"),
     )
     return [Record(group or index, question, completion)]
 
 
-def _read_prompt(row: Json) -> prompts.Messages:
+def _read_prompt(row: Json) -> Messages:
     """Return what stands before the reply; older reviews have it as `input`."""
     content = row.get("messages") or row.get("input")
-    messages = prompts.read_messages(content) or []
+    messages = read_messages(content) or []
     end = 0
     for place, message in enumerate(messages, 1):
         if message["role"] == "user":
@@ -137,9 +161,10 @@ def _read_score(log: Log, score: Json) -> float | None:
     values = score.get("score", "value")
     if not isinstance(values, dict):
         return Json(values).number()
-    names = [log.options.score or score.text("score", "main_score_name")]
-    if log.options.score is None:
-        names += values
+    main_name = score.text("score", "main_score_name")
+    names = [main_name, *values]
+    if log.options.score is not None:
+        names = [log.options.score]
     for name in names:
         if name in values:
             log.description.score = log.description.score or name
@@ -152,11 +177,13 @@ def _read_output(review: Json, prediction: Json) -> Completion:
     output = prediction.at("model_output")
     if output.value is None:
         return read_message(review.text("sample_score", "score", "prediction"))
-    content = output.element(0, "choices").get("message", "content")
+    choice = output.element(0, "choices")
+    content = choice.get("message", "content")
     error = output.text("error") or output.text("error", "message")
-    if error and not prompts.join_parts(content):
+    if error and not join_parts(content):
         return fail(error)
-    return prompts.add_usage(read_message({"content": content}), output)
+    reply = read_message({"content": content})
+    return add_usage(reply, output)
 
 
 # ── OpenCompass
@@ -185,11 +212,13 @@ class OpenCompassReader(LogReader):
         """Return whether there are folders as OpenCompass has them, or a file of its
         predictions.
         """
-        is_numbered = re.match(r'\{\s*"\d+"\s*:\s*\{', preview.head) is not None
-        has_prompts = preview.mentions("origin_prompt") or f'"{_LABEL}' in preview.head
-        return (is_numbered and has_prompts) or super().recognises(preview)
+        head = preview.head
+        has_prompts = preview.mentions("origin_prompt") or f'"{_LABEL}' in head
+        if has_prompts and re.match(r'\{\s*"\d+"\s*:\s*\{', head):
+            return True
+        return super().recognises(preview)
 
-    def read(self, log: Log) -> Iterator[Record]:
+    def read(self, log: Log) -> Records:
         """Yield a record for each question."""
         groups = log.group_files(_FILE, "predictions")
         predictions = _join_splits(groups, "predictions")
@@ -219,8 +248,9 @@ def _join_splits(groups: FileGroups, part: str) -> dict[str, list[LogFile]]:
         if dataset == name or dataset in files:
             continue
         splits: list[LogFile] = []
-        while f"{dataset}_{len(splits)}" in files:
-            splits += files.pop(f"{dataset}_{len(splits)}")
+        while name in files:
+            splits += files.pop(name)
+            name = f"{dataset}_{len(splits)}"  # noqa: PLW2901 - the next split
         files[dataset] = splits
     return dict(sorted(files.items()))
 
@@ -230,7 +260,7 @@ def _read_dataset(
     name: str,
     parts: list[LogFile],
     results: list[LogFile],
-) -> Iterator[Record]:
+) -> Records:
     """Yield the records of a dataset, and compare their number with that of the verdicts."""
     verdicts: dict[tuple[int, str], object] = {}
     for part, file in enumerate(results):
@@ -243,7 +273,11 @@ def _read_dataset(
     for part, file in enumerate(parts):
         highest = -1
 
-        def read(row: Json, part: int = part, offset: int = offset) -> list[Record]:
+        def read(
+            row: Json,
+            part: int = part,
+            offset: int = offset,
+        ) -> list[Record]:
             nonlocal highest
             sample_id = row.key
             if sample_id.isascii() and sample_id.isdigit():
@@ -253,7 +287,8 @@ def _read_dataset(
             return _read_prediction(row, sample_id, Json(detail))
 
         document = log.read_whole(file)
-        yield from log.convert(file, log.elements(document.value), read)
+        rows = log.elements(document.value)
+        yield from log.convert(file, rows, read)
         offset += highest + 1
     expected = max(log.present, len(verdicts))
     log.compare_count(log.present, expected, "the file of results")
@@ -262,7 +297,11 @@ def _read_dataset(
         log.notice(f"`{name}`: the questions go to {offset - 1}, but {missing} are missing")
 
 
-def _read_prediction(row: Json, name: str, detail: Json) -> list[Record]:
+def _read_prediction(
+    row: Json,
+    name: str,
+    detail: Json,
+) -> list[Record]:
     """Return the record of a question; `detail` is what the results say of it."""
     cells = row.object()
     if "prediction" not in cells:
@@ -273,10 +312,11 @@ def _read_prediction(row: Json, name: str, detail: Json) -> list[Record]:
         if key.startswith(_LABEL):
             labels[key.removeprefix(_LABEL)] = value
     first = Json(next(iter(labels.values()), None))
-    prompt = row.get("origin_prompt") or first.get("testing input") or first.get("prompt")
-    messages = prompts.read_messages(prompt)
-    question = ask.find_shown(prompts.find_question(messages))
-    choices = ask.take_labels(list(labels)) or question.choices
+    first_prompt = first.get("testing input") or first.get("prompt")
+    messages = read_messages(row.get("origin_prompt") or first_prompt)
+    shown = find_question(messages)
+    question = find_shown(shown)
+    choices = take_labels(list(labels)) or question.choices
     if choices != question.choices:
         question.choices = choices
         question.options = None
@@ -284,13 +324,15 @@ def _read_prediction(row: Json, name: str, detail: Json) -> list[Record]:
     truth = _unwrap(cells["gold"]) if "gold" in cells else right
     question.truth = question.name_truth(truth)
     extracted = _pick(detail, "predictions", "pred")
-    value = Json(_pick(detail, "correct", "is_correct")).number()
+    is_correct = _pick(detail, "correct", "is_correct")
+    value = Json(is_correct).number()
     if value is None and extracted is not None and right is not None:
         value = float(extracted == right)
-    completion = read_message(_unwrap(cells["prediction"])).with_fields(
+    reply = read_message(_unwrap(cells["prediction"]))
+    completion = reply.with_fields(
         prompt=messages,
         their_score=value,
-        their_answer=ask.write_cell(extracted),
+        their_answer=write_cell(extracted),
     )
     return [Record(name, question, completion)]
 
@@ -298,7 +340,9 @@ def _read_prediction(row: Json, name: str, detail: Json) -> list[Record]:
 def _pick(detail: Json, name: str, older_name: str) -> object:
     """Return what the results say under a name, or under that of older releases."""
     cells = detail.object()
-    return _unwrap(cells.get(name, cells.get(older_name)))
+    if name not in cells:
+        name = older_name
+    return _unwrap(cells.get(name))
 
 
 def _unwrap(value: object) -> object:

@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 from answerkey.datasets.content import iterate_lines
 from answerkey.errors import listing
-from answerkey.importers import prompts
-from answerkey.importers import questions as ask
 from answerkey.importers.json_values import DamagedError, Json, Row, parse_bytes, parse_first
-from answerkey.importers.logs import Log, LogFile, LogPreview, LogReader, Record
+from answerkey.importers.logs import Log, LogFile, LogPreview, LogReader, Record, Records
+from answerkey.importers.prompts import find_question, read_messages
+from answerkey.importers.questions import read_asked
 from answerkey.models.responses import fail, read_message
 from answerkey.spec.nodes import parse_plain
 from answerkey.types import Completion, CompletionStatus
@@ -32,10 +32,17 @@ _CHOSEN = ("provider", "prompt")
 _ERROR = 2
 _YAML = frozenset({".yaml", ".yml"})
 _LINES = frozenset({".jsonl", ".ndjson"})
-_ENDINGS = (".json", ".jsonl", ".ndjson", ".csv", ".gz", ".zst", *_YAML)
-#: The columns of a CSV file: what one provider said to one prompt, then how it was graded.
+_ENDINGS = (
+    ".json",
+    ".jsonl",
+    ".ndjson",
+    ".csv",
+    ".gz",
+    ".zst",
+    *_YAML,
+)
+#: A column of a CSV file: what one provider said to one prompt; then follows how it was graded.
 _REPLY = re.compile(r"\[(?P<provider>[^\]]+)\] (?P<prompt>.*)", re.DOTALL)
-_GRADES = ("Status", "Score")
 _TEST_COUNTS = ("testPassCount", "testFailCount", "testErrorCount")
 #: Provider and prompt of a row.
 Pair = tuple[str, str]
@@ -58,29 +65,38 @@ class PromptfooReader(LogReader):
         """
         if preview.path.is_dir():
             return False
-        if preview.path.suffix == ".csv":
-            names = next(csv.reader(io.StringIO(preview.head, newline="")), [])
-            return {*_GRADES} <= set(names) and any(map(_REPLY.fullmatch, names))
-        is_yaml = preview.path.suffix in _YAML
-        return (is_yaml and preview.head.startswith("evalId:")) or super().recognises(preview)
+        suffix = preview.path.suffix
+        head = preview.head
+        if suffix == ".csv":
+            text = io.StringIO(head, newline="")
+            names = next(csv.reader(text), [])
+            has_grades = {"Status", "Score"}.issubset(names)
+            return has_grades and any(map(_REPLY.fullmatch, names))
+        if suffix in _YAML and head.startswith("evalId:"):
+            return True
+        return super().recognises(preview)
 
-    def read(self, log: Log) -> Iterator[Record]:
+    def read(self, log: Log) -> Records:
         """Yield a record for each test and repeat."""
-        log.description.task = log.path.name.partition(".")[0]
+        log.description.task = log.stem
         log.description.score = log.options.score or "success"
         tests: list[_Test] = []
         listed: list[object] = []
         for file in _list_files(log):
-            tests += log.convert(file, _iterate_rows(log, file, listed), _name_test)
+            rows = _iterate_rows(log, file, listed)
+            tests += log.convert(file, rows, _name_test)
         places: dict[Pair, int] = {}
         for test in tests:
             place = test.row.count("promptIdx") or 0
-            places[test.pair] = min(place, places.get(test.pair, place))
+            lowest = places.get(test.pair, place)
+            places[test.pair] = min(place, lowest)
         pair = _choose_pair(log, places)
         log.description.model = pair[0] or None
         chosen = [test for test in tests if test.pair == pair]
-        yield from _read_tests(log, chosen, _count_repeats(tests))
-        _compare(log, chosen, Json(listed).element(places.get(pair, 0)))
+        repeats = _count_repeats(tests)
+        yield from _read_tests(log, chosen, repeats)
+        prompt = Json(listed).element(places.get(pair, 0))
+        _compare(log, chosen, prompt)
         left_out = [_PAIR_NAME(name) for name in places if name != pair]
         if left_out:
             hint = "`--column provider=NAME` and `--column prompt=LABEL` take another"
@@ -90,7 +106,7 @@ class PromptfooReader(LogReader):
 
 def _list_files(log: Log) -> list[LogFile]:
     """Return the files of a log; E201 for a folder, whose files are logs of their own."""
-    files = [file for file in log.files() if PurePosixPath(file.name).name.endswith(_ENDINGS)]
+    files = [file for file in log.files() if file.name.endswith(_ENDINGS)]
     if log.path.is_dir():
         first = shlex.quote(files[0].file) if files else "FILE"
         message = f"`{log.path}` is a folder; its files are logs of their own"
@@ -110,9 +126,10 @@ def _name_test(row: Json) -> list[_Test]:
     number = row.count("testIdx")
     if number is None:
         raise DamagedError("the row has no `testIdx`")
-    provider = row.text("provider", "label") or row.text("provider", "id") or row.text("provider")
-    label = row.text("prompt", "label") or row.text("promptId") or row.text("promptIdx")
-    return [_Test(number, (provider or "", label or ""), row)]
+    provider = row.at("provider").any_text("label", "id") or row.text("provider")
+    label = row.text("prompt", "label") or row.any_text("promptId", "promptIdx")
+    pair = (provider or "", label or "")
+    return [_Test(number, pair, row)]
 
 
 def _choose_pair(log: Log, places: Mapping[Pair, int]) -> Pair:
@@ -123,7 +140,8 @@ def _choose_pair(log: Log, places: Mapping[Pair, int]) -> Pair:
     """
     provider, prompt = map(log.options.columns.get, _CHOSEN)
     for pair in sorted(places, key=places.__getitem__):
-        if provider in {None, pair[0]} and prompt in {None, pair[1]}:
+        is_chosen = provider in {None, pair[0]}
+        if is_chosen and prompt in {None, pair[1]}:
             return pair
     if places:
         message = "no row is of the provider and the prompt that are wanted"
@@ -138,33 +156,52 @@ def _count_repeats(tests: Sequence[_Test]) -> int:
     """
     numbers: dict[str, list[int]] = {}
     for number, pair, row in tests:
-        test = repr((pair, row.object("vars"), row.get("testCase", "assert")))
+        assertions = row.get("testCase", "assert")
+        test = repr((pair, row.object("vars"), assertions))
         numbers.setdefault(test, []).append(number)
-    spans = [(min(each), max(each)) for each in numbers.values()]
-    repeats = max([high - low + 1 for low, high in spans], default=1)
-    # Otherwise the same test is there twice, in different places.
-    is_repeated = all(low // repeats == high // repeats for low, high in spans)
-    return repeats if is_repeated else 1
+    repeats = 1
+    for places in numbers.values():
+        span = max(places) - min(places) + 1
+        repeats = max(repeats, span)
+    for places in numbers.values():
+        if min(places) // repeats != max(places) // repeats:
+            return 1  # the same test is there twice, in different places
+    return repeats
 
 
-def _read_tests(log: Log, tests: Sequence[_Test], repeats: int) -> Iterator[Record]:
+def _read_tests(
+    log: Log,
+    tests: Sequence[_Test],
+    repeats: int,
+) -> Records:
     """Yield the records of one provider and prompt; E206 for tests without a truth."""
     columns = {**log.options.columns, **dict.fromkeys(_CHOSEN)}
     names: dict[str, None] = {}
     without_truth = 0
     for number, _, row in tests:
-        prompt = prompts.read_messages(row.text("prompt", "raw"))
+        prompt = read_messages(row.text("prompt", "raw"))
         variables = row.object("vars") or row.object("testCase", "vars")
         names.update(dict.fromkeys(variables))
-        chosen = tuple((role, name) for role, name in columns.items() if name in variables)
-        question = ask.read_asked(variables, prompts.find_question(prompt), chosen=chosen)
+        chosen = []
+        for role, name in columns.items():
+            if name in variables:
+                chosen.append((role, name))
+        question = read_asked(
+            variables,
+            find_question(prompt),
+            chosen=tuple(chosen),
+        )
         if question.truth is None:
-            question.truth = question.name_truth(_find_expected(row))
+            expected = _find_expected(row)
+            question.truth = question.name_truth(expected)
         without_truth += question.truth is None
         reply = _read_reply(row)
         sample, trial = divmod(number, repeats)
-        score = _read_score(row, reply, log.options.score)
-        completion = reply.with_fields(prompt=prompt, trial=trial, their_score=score)
+        completion = reply.with_fields(
+            prompt=prompt,
+            trial=trial,
+            their_score=_read_score(row, reply, log.options.score),
+        )
         yield Record(str(sample), question, completion)
     if without_truth:
         message = f"{without_truth} tests state no truth: no variable is known for it"
@@ -172,12 +209,19 @@ def _read_tests(log: Log, tests: Sequence[_Test], repeats: int) -> Iterator[Reco
         raise log.make_error("E206", f"{message}, and no assertion has one", hint)
 
 
-def _compare(log: Log, tests: Sequence[_Test], prompt: Json) -> None:
+def _compare(
+    log: Log,
+    tests: Sequence[_Test],
+    prompt: Json,
+) -> None:
     """Compare how many tests were met with what the log states of their prompt."""
     present = len(tests)
-    highest = max((test.number + 1 for test in tests), default=0)
-    counts = [prompt.count("metrics", name) for name in _TEST_COUNTS]
-    numbers = [count for count in counts if count is not None]
+    highest = max([test.number + 1 for test in tests], default=0)
+    numbers = []
+    for name in _TEST_COUNTS:
+        count = prompt.count("metrics", name)
+        if count is not None:
+            numbers.append(count)
     if numbers:
         log.compare_count(
             present + log.broken,
@@ -190,17 +234,23 @@ def _compare(log: Log, tests: Sequence[_Test], prompt: Json) -> None:
         log.notice(f"`testIdx` goes to {highest - 1}, but the log holds {tests_present}")
 
 
-def _iterate_rows(log: Log, file: LogFile, listed: list[object]) -> Iterator[Json]:
+def _iterate_rows(
+    log: Log,
+    file: LogFile,
+    listed: list[object],
+) -> Iterator[Json]:
     """Yield the rows of a file: lines, if its name or the first one says so, or a list in an
     object.
 
     The prompts of such an object are put into `listed`.
     """
     endings = PurePosixPath(file.name).suffixes
-    first = parse_first(file.read_head()).object()
+    head = file.read_head()
+    first = parse_first(head).object()
+    has_rows = bool(first) and "results" not in first
     if ".csv" in endings:
         yield from _iterate_csv(log, file)
-    elif not _LINES.isdisjoint(endings) or (first and "results" not in first):
+    elif has_rows or not _LINES.isdisjoint(endings):
         yield from log.rows(file)
     else:
         parse = parse_bytes if _YAML.isdisjoint(endings) else _parse_yaml
@@ -208,7 +258,9 @@ def _iterate_rows(log: Log, file: LogFile, listed: list[object]) -> Iterator[Jso
         for prompt in document.list("results", "prompts"):
             listed.append(prompt.value)
         # The oldest files have the rows right below.
-        yield from log.elements(document.get("results", "results") or document.get("results"))
+        oldest = document.get("results")
+        rows = document.get("results", "results") or oldest
+        yield from log.elements(rows)
 
 
 def _parse_yaml(raw: bytes) -> object:
@@ -220,8 +272,13 @@ def _iterate_csv(log: Log, file: LogFile) -> Iterator[Json]:
     provider.
     """
     with log.guard(file), file.open() as raw:
-        text = io.TextIOWrapper(raw, encoding="utf-8-sig", newline="")
-        lines = csv.reader(iterate_lines(text, file.file), strict=True)
+        text = io.TextIOWrapper(
+            raw,
+            encoding="utf-8-sig",
+            newline="",
+        )
+        texts = iterate_lines(text, file.file)
+        lines = csv.reader(texts, strict=True)
         try:
             names = next(lines, [])
             for number, cells in enumerate(lines):
@@ -233,14 +290,22 @@ def _iterate_csv(log: Log, file: LogFile) -> Iterator[Json]:
             raise DamagedError(f"line {lines.line_num}: {error}") from None
 
 
-def _split_line(names: list[str], cells: list[str]) -> Iterator[Row]:
+def _split_line(
+    names: list[str],
+    cells: list[str],
+) -> Iterator[Row]:
     """Yield a row for each reply in a line of CSV; IndexError where it lacks cells."""
-    matches = [(place, _REPLY.fullmatch(name)) for place, name in enumerate(names)]
-    replies = [(place, match) for place, match in matches if match and "Status" in names[place:]]
+    replies: list[tuple[int, re.Match[str]]] = []
+    for place, name in enumerate(names):
+        match = _REPLY.fullmatch(name)
+        if match and "Status" in names[place:]:
+            replies.append((place, match))
     for index, (place, match) in enumerate(replies):
-        variables = dict(zip(names[: replies[0][0]], cells, strict=False))
+        first_reply = replies[0][0]
+        variables = dict(zip(names[:first_reply], cells, strict=False))
         variables.pop("Description", None)
-        status = cells[names.index("Status", place)]
+        status_place = names.index("Status", place)
+        status = cells[status_place]
         is_error = status == "ERROR"
         yield {
             "promptIdx": index,
@@ -255,27 +320,40 @@ def _split_line(names: list[str], cells: list[str]) -> Iterator[Row]:
 
 def _find_expected(row: Json) -> str | None:
     """Return the value that the strictest assertion expects, if one has any."""
-    values = {part.text("type"): part.text("value") for part in row.list("testCase", "assert")}
-    return next(filter(None, map(values.get, _ASSERTIONS)), None)
+    values = {}
+    for part in row.list("testCase", "assert"):
+        name = part.text("type")
+        values[name] = part.text("value")
+    expected = filter(None, map(values.get, _ASSERTIONS))
+    return next(expected, None)
 
 
-def _read_score(row: Json, reply: Completion, score: str | None) -> float | None:
+def _read_score(
+    row: Json,
+    reply: Completion,
+    score: str | None,
+) -> float | None:
     """Return the named score of a row, or whether it succeeded; None for a call that failed."""
     if reply.status is CompletionStatus.ERROR:
         return None
-    if score is not None:
-        return row.any_number(("namedScores", score), ("gradingResult", "namedScores", score))
-    return row.any_number(("success",), ("score",))
+    if score is None:
+        return row.any_number("success", "score")
+    value = row.number("namedScores", score)
+    if value is None:
+        value = row.number("gradingResult", "namedScores", score)
+    return value
 
 
 def _read_reply(row: Json) -> Completion:
     answer = row.at("response")
     output = answer.get("output")
     error = row.text("error") or answer.text("error")
-    if error and (row.count("failureReason") == _ERROR or output is None):
+    has_failed = row.count("failureReason") == _ERROR
+    if error and (has_failed or output is None):
         return fail(error)
     latency = row.number("latencyMs")
-    return read_message(output).with_fields(
+    reply = read_message(output)
+    return reply.with_fields(
         finish_reason=answer.text("finishReason"),
         prompt_tokens=answer.count("tokenUsage", "prompt"),
         completion_tokens=answer.count("tokenUsage", "completion"),

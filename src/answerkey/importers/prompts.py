@@ -19,11 +19,9 @@ CATEGORIES = ("category", "subject", "topic", "domain", "subset")
 
 #: How tools call those who speak, where they do not say `user`.
 _SPEAKERS = {
-    "HUMAN": "user",
-    "BOT": "assistant",
-    "SYSTEM": "system",
     "human": "user",
     "bot": "assistant",
+    "system": "system",
 }
 
 
@@ -41,8 +39,13 @@ def read_messages(prompt: object) -> Messages | None:
     for message in prompt if isinstance(prompt, list) else ():
         if isinstance(message, dict):
             role = str(message.get("role"))
-            content = join_parts(message.get("content") or message.get("prompt"))
-            messages.append({"role": _SPEAKERS.get(role, role), "content": content})
+            content = message.get("content") or message.get("prompt")
+            messages.append(
+                {
+                    "role": _SPEAKERS.get(role.lower(), role),
+                    "content": join_parts(content),
+                }
+            )
     return messages or None
 
 
@@ -66,7 +69,9 @@ def join_parts(content: object) -> str | None:
         return content
     texts = []
     for part in content if isinstance(content, list) else ():
-        text = part if isinstance(part, str) else Json(part).get("text")
+        text = part
+        if not isinstance(part, str):
+            text = Json(part).get("text")
         if isinstance(text, str):
             texts.append(text)
     return "\n".join(texts) if texts else None
@@ -75,8 +80,9 @@ def join_parts(content: object) -> str | None:
 def find_question(messages: Sequence[Mapping[str, object]] | None) -> str | None:
     """Return what the user says last."""
     for message in reversed(messages or ()):
-        if message["role"] == "user" and isinstance(message["content"], str):
-            return message["content"]
+        content = message["content"]
+        if message["role"] == "user" and isinstance(content, str):
+            return content
     return None
 
 
@@ -97,12 +103,21 @@ def rank_choices(
     instead.
     """
     shares = by or logprobs
-    label = choices[max(range(len(shares)), key=shares.__getitem__)]
+    likeliest = shares.index(max(shares))
     ranking = []
     for text, logprob in zip(texts, logprobs, strict=False):
         size = len(text.encode(errors="replace"))
-        ranking.append({"continuation": text, "logprob": logprob, "bytes": size})
-    return Completion(label, prompt=prompt, logprobs={"ranking": ranking})
+        entry = {
+            "continuation": text,
+            "logprob": logprob,
+            "bytes": size,
+        }
+        ranking.append(entry)
+    return Completion(
+        choices[likeliest],
+        prompt=prompt,
+        logprobs={"ranking": ranking},
+    )
 
 
 def add_usage(completion: Completion, output: Json) -> Completion:

@@ -21,29 +21,11 @@ from answerkey.datasets.options import (
 )
 from answerkey.datasets.questions import (
     FOLDED,
-    LOG_ROLES,
     QUESTION_ROLES,
     QuestionColumns,
     find_columns,
     fold_name,
 )
-
-__all__ = [
-    "DERIVED",
-    "LABELS",
-    "LOG_ROLES",
-    "Question",
-    "QuestionColumns",
-    "Texts",
-    "find_columns",
-    "find_shown",
-    "label_options",
-    "read_asked",
-    "read_question",
-    "read_texts",
-    "take_labels",
-    "write_cell",
-]
 
 Row = Mapping[str, object]
 
@@ -85,7 +67,12 @@ class Question:
             self.choices = labels
             self.options = None
 
-    def find_label(self, value: object, *, by_index: bool = False) -> str | None:
+    def find_label(
+        self,
+        value: object,
+        *,
+        by_index: bool = False,
+    ) -> str | None:
         """Return the label that a value means: a label, also in brackets; a place; or an option's
         text.
 
@@ -183,7 +170,10 @@ def read_question(
     return question
 
 
-def _read_listed(columns: QuestionColumns, row: Row) -> tuple[Texts | None, list[str]]:
+def _read_listed(
+    columns: QuestionColumns,
+    row: Row,
+) -> tuple[Texts | None, list[str]]:
     """Return the options of a list with their labels, or those of several columns."""
     texts, labels = read_option_cell(columns.cell(row, "options"))
     if texts:
@@ -195,25 +185,6 @@ def _read_listed(columns: QuestionColumns, row: Row) -> tuple[Texts | None, list
             break
         options.append(text)
     return tuple(options) or None, labels
-
-
-def find_asked(
-    columns: Mapping[str, bool],
-    chosen: tuple[tuple[str, str], ...] = (),
-) -> QuestionColumns:
-    """Return which columns of a log's record are what; options are always a list.
-
-    `columns` says of each column whether it holds a list.
-    """
-    names = []
-    for name, is_list in columns.items():
-        if is_list or fold_name(name) not in FOLDED["options"]:
-            names.append(name)
-    return find_columns(
-        tuple(names),
-        ("passage", *QUESTION_ROLES),
-        chosen,
-    )
 
 
 #: What harnesses write before a question and after it; evalscope in English and in Chinese.
@@ -252,7 +223,7 @@ def read_asked(
     names, with their roles. Options in another order than in the prompt are taken from the prompt:
     that is what the model saw.
     """
-    question = read_question(find_asked(_find_lists(cells), chosen), cells)
+    question = read_question(_find_asked(cells, chosen), cells)
     shown = find_shown(prompt)
     text = _cut_options(question.question, question.options or shown.options)
     question.question = text or shown.question
@@ -285,23 +256,33 @@ def _unwrap(target: object) -> object:
     return target
 
 
-def _find_lists(cells: Row) -> dict[str, bool]:
-    """Return whether each column of a record holds a list; mappings are named by their fields."""
-    columns: dict[str, bool] = {}
-    fields: dict[str, bool] = {}
+def _find_asked(
+    cells: Row,
+    chosen: tuple[tuple[str, str], ...],
+) -> QuestionColumns:
+    """Return which columns of a record are what; options are always a list.
+
+    Mappings are named by their fields.
+    """
+    names: dict[str, None] = {}
+    fields: dict[str, None] = {}
     for name, cell in cells.items():
         # The text of a list begins with a bracket.
-        if isinstance(cell, str) and cell[:1].isalnum():
-            columns[name] = False
-        elif isinstance(cell, list) or read_option_cell(cell)[0] is not None:
-            columns[name] = True
-        elif isinstance(cell, Mapping):
+        is_plain = isinstance(cell, str) and cell[:1].isalnum()
+        is_list = isinstance(cell, list)
+        if not is_plain and not is_list:
+            is_list = read_option_cell(cell)[0] is not None
+        if isinstance(cell, Mapping) and not is_list:
             for inner, value in cell.items():
                 if read_mark(value) is None:
-                    fields[f"{name}.{inner}"] = True
-        else:
-            columns[name] = False
-    return columns | fields
+                    fields[f"{name}.{inner}"] = None
+        elif is_list or fold_name(name) not in FOLDED["options"]:
+            names[name] = None
+    return find_columns(
+        tuple(names | fields),
+        ("passage", *QUESTION_ROLES),
+        chosen,
+    )
 
 
 def _cut_options(

@@ -12,23 +12,43 @@ from typing import ClassVar
 
 from answerkey.datasets.content import COMPRESSIONS, require_plain
 from answerkey.datasets.formats import FORMATS
+from answerkey.datasets.options import take_labels, write_cell
+from answerkey.datasets.questions import LOG_ROLES, QuestionColumns, find_columns
 from answerkey.datasets.recognition import recognise
 from answerkey.datasets.rows import Rows, iterate_blocks
 from answerkey.datasets.tables import load_table
 from answerkey.errors import DataError, Place, SpecError, listing, suggest
-from answerkey.importers import prompts
-from answerkey.importers import questions as ask
 from answerkey.importers.json_values import DamagedError, Json, parse_first
 from answerkey.importers.logs import (
+    KeySets,
     Log,
     LogFile,
     LogPreview,
     LogReader,
     Record,
+    Records,
     iterate_files,
 )
-from answerkey.models import responses
+from answerkey.importers.prompts import CATEGORIES, list_trials, read_messages
+from answerkey.importers.questions import (
+    DERIVED,
+    Question,
+    Row,
+    find_shown,
+    read_question,
+    read_texts,
+)
 from answerkey.models.batch_lines import dig, read_line
+from answerkey.models.responses import (
+    Fields,
+    fail,
+    read_body,
+    read_message,
+    read_usage,
+    take_anthropic,
+    take_chat,
+    take_text,
+)
 from answerkey.types import Completion, CompletionStatus
 
 # ── plain tables
@@ -45,52 +65,67 @@ class PlainReader(LogReader):
     @classmethod
     def recognises(cls, preview: LogPreview) -> bool:
         """Return whether the name's ending is that of a table."""
-        endings = [ending.lower() for ending in preview.path.suffixes]
-        endings = [ending for ending in endings if ending not in COMPRESSIONS]
-        return preview.path.is_file() and bool(endings) and endings[-1] in FORMATS
+        endings = []
+        for suffix in preview.path.suffixes:
+            ending = suffix.lower()
+            if ending not in COMPRESSIONS:
+                endings.append(ending)
+        return preview.path.is_file() and not FORMATS.keys().isdisjoint(endings[-1:])
 
-    def read(self, log: Log) -> Iterator[Record]:
+    def read(self, log: Log) -> Records:
         """Yield a record for each row."""
         rows, roles = _open_table(log.path, log.options.columns)
         if "completion" not in roles.columns:
             hint = f"name the column: `--column completion=NAME`; columns: {listing(rows.columns)}"
             raise log.make_error("E209", "no column holds completions", hint)
-        log.description.task = log.path.name.partition(".")[0]
-        log.description.score = roles.columns.get("score") or roles.columns.get("predicted")
+        columns = roles.columns
+        log.description.task = log.stem
+        log.description.score = columns.get("score") or columns.get("predicted")
         for sample_id, row, question in _iterate_table(rows, roles):
             log.seen += 1
-            completion = responses.read_message(roles.cell(row, "completion"))
-            completion = completion.with_fields(
-                trial=Json(roles.cell(row, "trial")).count() or 0,
+            trial = Json(roles.cell(row, "trial"))
+            reply = read_message(roles.cell(row, "completion"))
+            completion = reply.with_fields(
+                trial=trial.count() or 0,
                 their_score=_read_score(roles, row, question),
                 their_answer=roles.text(row, "predicted"),
             )
             yield Record(sample_id, question, completion)
 
 
-def _read_score(roles: ask.QuestionColumns, row: ask.Row, question: ask.Question) -> float | None:
+def _read_score(
+    roles: QuestionColumns,
+    row: Row,
+    question: Question,
+) -> float | None:
     """Return the score of a row, or whether what was extracted is the truth."""
-    score = Json(roles.cell(row, "score")).verdict()
+    if "score" in roles.columns:
+        score = Json(roles.cell(row, "score"))
+        return score.verdict()
     label = question.find_label(roles.text(row, "predicted"))
-    if score is None and "score" not in roles.columns and label is not None:
-        score = float(label == question.truth)
-    return score
+    if label is None:
+        return None
+    return float(label == question.truth)
 
 
-def _open_table(path: Path, chosen: Mapping[str, str]) -> tuple[Rows, ask.QuestionColumns]:
+def _open_table(
+    path: Path,
+    chosen: Mapping[str, str],
+) -> tuple[Rows, QuestionColumns]:
     """Open a table.
 
     E119 when it cannot be what the caller says, E206 when a column is not there.
     """
     rows = load_table(path, by_trial=True).rows
-    for role in chosen.keys() - {"truth", *ask.LOG_ROLES}:
+    for role in chosen.keys() - {"truth", *LOG_ROLES}:
         message = f"`--column {role}={chosen[role]}`: nothing is called `{role}`"
-        hint = suggest(role, ask.LOG_ROLES) or f"what a column can be: {listing(ask.LOG_ROLES)}"
+        roles_text = listing(LOG_ROLES)
+        hint = suggest(role, LOG_ROLES) or f"what a column can be: {roles_text}"
         raise SpecError("E119", message, hint=hint)
     roles = recognise(
         rows,
         chosen,
-        ask.LOG_ROLES,
+        LOG_ROLES,
         needs_all=False,
     )
     if "truth" not in roles.columns:
@@ -104,18 +139,19 @@ def _open_table(path: Path, chosen: Mapping[str, str]) -> tuple[Rows, ask.Questi
     return rows, roles
 
 
-def _iterate_table(
-    rows: Rows, roles: ask.QuestionColumns
-) -> Iterator[tuple[str, ask.Row, ask.Question]]:
+def _iterate_table(rows: Rows, roles: QuestionColumns) -> Iterator[tuple[str, Row, Question]]:
     """Yield id and cells of each row, and what it asks."""
     id_column = roles.columns.get("id", "")
     for _, block in iterate_blocks(rows, size=_BLOCK):
         derived = roles.derive(block)
-        taken = roles.taken.union(set(derived.columns).difference(rows.columns))
-        for number, row in zip(derived.ids.to_list(), derived.rows(), strict=True):
+        added = set(derived.columns).difference(rows.columns)
+        taken = roles.taken.union(added)
+        numbers = derived.ids.to_list()
+        for number, row in zip(numbers, derived.rows(), strict=True):
             cell = row.get(id_column)
             sample_id = str(number if cell in (None, "") else cell)
-            yield sample_id, row, ask.read_question(ask.DERIVED, row, taken)
+            question = read_question(DERIVED, row, taken)
+            yield sample_id, row, question
 
 
 # ── MMLU-Pro
@@ -137,41 +173,49 @@ class MmluProReader(LogReader):
     title = "MMLU-Pro output"
     row_keys = tuple({"question", "options", "answer", "pred", name} for name in _TEXTS)
 
-    def read(self, log: Log) -> Iterator[Record]:
+    def read(self, log: Log) -> Records:
         """Yield a record for each row."""
         log.description.task = "MMLU-Pro"
         log.description.score = "pred"
         name = log.path.name.partition(".json")[0].removesuffix(".zip")
         if name.startswith(_START):  # the number of examples is no part of the model's name
-            log.description.model = _SHOTS.sub("", name.removeprefix(_START))
-        files = [file for file in log.files() if _is_list(file)]
+            model = name.removeprefix(_START)
+            log.description.model = _SHOTS.sub("", model)
+        files = list(filter(_is_list, log.files()))
         if not files:
             raise log.make_error("E201", f"`{log.path}` holds no list of rows")
         for file in files:
-            rows = log.elements(log.read_whole(file).value)
+            document = log.read_whole(file)
+            rows = log.elements(document.value)
             yield from log.convert(file, rows, _read_mmlu_pro)
 
 
 def _is_list(file: LogFile) -> bool:
     """Return whether a file holds no summary, which is an object."""
-    is_json = file.name.partition(".gz")[0].endswith(".json")
-    return is_json and not file.read_head().startswith("{")
+    name, _, _ = file.name.partition(".gz")
+    return name.endswith(".json") and not file.read_head().startswith("{")
 
 
 def _read_mmlu_pro(row: Json) -> list[Record]:
     cells = row.object()
     number = row.text("question_id")
-    if number is None or ask.read_texts(row.get("options")) is None:
+    options = read_texts(row.get("options"))
+    if number is None or options is None:
         raise DamagedError("the row has no `question_id`, or no `options`")
-    text = next((cells[name] for name in _TEXTS if name in cells), None)
+    text = None
+    for name in reversed(_TEXTS):
+        text = cells.get(name, text)
     if isinstance(text, list):
         text = text[0] if text else None
-    question = ask.read_question(ask.find_columns(tuple(cells)), cells, _LEFT_OUT)
+    columns = find_columns(tuple(cells))
+    question = read_question(columns, cells, _LEFT_OUT)
+    completion = read_message(text)
     extracted = row.text("pred")
-    completion = responses.read_message(text).with_fields(
-        their_score=None if extracted is None else float(extracted == question.truth),
-        their_answer=extracted,
-    )
+    if extracted is not None:
+        completion = completion.with_fields(
+            their_score=float(extracted == question.truth),
+            their_answer=extracted,
+        )
     return [Record(number, question, completion)]
 
 
@@ -185,44 +229,58 @@ class OpenAiBatchReader(LogReader):
 
     kind = "openai-batch"
     title = "OpenAI batch output"
-    row_keys: ClassVar[tuple[set[str], ...]] = ({"custom_id", "response"}, {"custom_id", "error"})
+    row_keys: ClassVar[KeySets] = (
+        {"custom_id", "response"},
+        {"custom_id", "error"},
+    )
     model_path: ClassVar = "response.body.model"
 
-    def read(self, log: Log) -> Iterator[Record]:
+    def read(self, log: Log) -> Records:
         """Yield the questions of the dataset, whose ids are the `custom_id`s, then the answers."""
         path = log.options.dataset
-        log.description.task = (path or log.path).name.partition(".")[0]
+        log.description.task = log.stem
         if path is None:
+            message = "the log has no questions and no truths: only completions are written"
             hint = "name the file with the questions: `--dataset FILE`"
-            log.notice("the log has no questions and no truths: only completions are written", hint)
+            log.notice(message, hint)
         else:
+            log.description.task = path.name.partition(".")[0]
             yield from _read_questions(path, log.options.columns)
+        read = partial(self._read_row, log)
         for file in log.files(*_LINES):
-            yield from log.convert(file, log.rows(file), partial(self._read_row, log))
+            yield from log.convert_lines(file, read)
 
-    def _read_row(self, log: Log, row: Json) -> list[Record]:
+    def _read_row(
+        self,
+        log: Log,
+        row: Json,
+    ) -> list[Record]:
         name = row.require("line", "custom_id")
-        model = dig(row.value, self.model_path)
-        log.description.model = log.description.model or ask.write_cell(model)
-        read = partial(responses.read_body, take=self.take)
-        return [Record(name, None, read_line(row.value, read))]
+        if not log.description.model:
+            model = dig(row.value, self.model_path)
+            log.description.model = write_cell(model)
+        read = partial(read_body, take=self.take)
+        completion = read_line(row.value, read)
+        return [Record(name, None, completion)]
 
-    def take(self, body: responses.Fields) -> Completion:
+    def take(self, body: Fields) -> Completion:
         """Return what a body says: a chat completion, a text completion, or a response."""
         kind = body.get("object")
         if kind == "text_completion":
-            return responses.take_text(body)
-        if kind == "response" or (body.get("output") is not None and not body.get("choices")):
+            return take_text(body)
+        has_output = body.get("output") is not None
+        if kind == "response" or (has_output and not body.get("choices")):
             return _take_response(Json(body))
-        return responses.take_chat(body)
+        return take_chat(body)
 
 
-def _read_questions(path: Path, columns: Mapping[str, str]) -> Iterator[Record]:
+def _read_questions(path: Path, columns: Mapping[str, str]) -> Records:
     """Yield the questions of the dataset that the caller names."""
     if not path.is_file():
         require_plain(path)
         message = f"`--dataset {path}`: there is no such file"
-        raise SpecError("E119", message, where=Place(file=str(path)))
+        where = Place(file=str(path))
+        raise SpecError("E119", message, where=where)
     rows, roles = _open_table(path, columns)
     for sample_id, _, question in _iterate_table(rows, roles):
         yield Record(sample_id, question)
@@ -232,12 +290,15 @@ def _take_response(body: Json) -> Completion:
     """Return what the Responses API answers: the texts of its messages, thoughts apart."""
     state = body.text("status")
     if state in {"failed", "cancelled"}:
-        return responses.fail(f"the response is {state}")
-    reply = responses.read_message({"output": body.get("output")})
+        return fail(f"the response is {state}")
+    reply = read_message(body.pick("output"))
     reason = body.text("incomplete_details", "reason")
     if reason == "content_filter" and not reply.text:
-        refused = CompletionStatus.REFUSED
-        return reply.with_fields(text=None, status=refused, finish_reason=reason)
+        return reply.with_fields(
+            text=None,
+            status=CompletionStatus.REFUSED,
+            finish_reason=reason,
+        )
     is_cut = reason in {"max_output_tokens", "max_tokens"}
     return reply.with_fields(finish_reason="length" if is_cut else "stop")
 
@@ -250,9 +311,9 @@ class AnthropicBatchReader(OpenAiBatchReader):
     row_keys = ({"custom_id", "result"},)
     model_path = "result.message.model"
 
-    def take(self, body: responses.Fields) -> Completion:
+    def take(self, body: Fields) -> Completion:
         """Return what a message says."""
-        return responses.take_anthropic(body)
+        return take_anthropic(body)
 
 
 # ── every_eval_ever
@@ -272,15 +333,17 @@ class EveryEvalEverReader(LogReader):
     title = "every_eval_ever rows"
     head_keys = ({"schema_version", "evaluation_id"},)
 
-    def read(self, log: Log) -> Iterator[Record]:
+    def read(self, log: Log) -> Records:
         """Yield a record for each reply; a file is a task."""
         totals = _count_stated(log)
         for file in log.files(*_LINES):
-            name = parse_first(file.read_head()).text("evaluation_name") or file.stem
+            first = parse_first(file.read_head())
+            name = first.text("evaluation_name") or file.stem
             if not log.begin_task(name):
                 continue
             log.description.score = "evaluation.is_correct"
-            yield from log.convert(file, log.rows(file), partial(_read_row, log))
+            read = partial(_read_row, log)
+            yield from log.convert_lines(file, read)
             total = totals.get(file.stem)
             log.compare_count(
                 log.present,
@@ -295,15 +358,17 @@ def _count_stated(log: Log) -> dict[str, int]:
 
     That of a single file of rows lies beside it.
     """
-    files = log.files()
-    if log.path.is_file():
-        stem = log.path.name.partition(".")[0].removesuffix("_samples")
-        numbers = log.path.with_name(f"{stem}.json")
-        files = iterate_files(numbers) if numbers.is_file() else iter(())
+    path = log.path
+    if path.is_file():
+        stem = log.stem.removesuffix("_samples")
+        path = path.with_name(f"{stem}.json")
     totals: dict[str, int] = {}
-    for file in files:
+    if not path.exists():
+        return totals
+    for file in iterate_files(path):
         if file.name.endswith(".json"):
-            total = log.read_whole(file).count("detailed_evaluation_results", "total_rows")
+            numbers = log.read_whole(file)
+            total = numbers.count("detailed_evaluation_results", "total_rows")
             if total is not None:
                 totals[f"{file.stem}_samples"] = total
     return totals
@@ -314,36 +379,40 @@ def _read_row(log: Log, row: Json) -> list[Record]:
     log.description.model = log.description.model or row.text("model_id")
     metadata = row.at("metadata")
     question = _read_shared(row, metadata)
-    trial = metadata.any_number(("trial",), ("epoch",)) or 0
+    trial = metadata.any_number("trial", "epoch") or 0
+    evaluation = row.at("evaluation")
     extracted = None
     for attribution in row.list("answer_attribution"):  # the last of them
         extracted = attribution.text("extracted_value") or None
-    return prompts.list_trials(
+    return list_trials(
         row.require("row", "sample_id"),
         question,
         _list_replies(row),
         first=int(trial) if 0 <= trial < _MOST_TRIALS else 0,
-        their_score=row.any_number(("evaluation", "is_correct"), ("evaluation", "score")),
+        their_score=evaluation.any_number("is_correct", "score"),
         their_answer=extracted,
     )
 
 
-def _read_shared(row: Json, metadata: Json) -> ask.Question:
+def _read_shared(row: Json, metadata: Json) -> Question:
     """Return what a row asks; choices that are labels leave the options to the prompt."""
     prompt = row.text("input", "raw")
-    question = ask.find_shown(prompt)
+    question = find_shown(prompt)
     question.question = prompt or row.text("input", "formatted")
-    texts = ask.read_texts(row.get("input", "choices"))
+    texts = read_texts(row.get("input", "choices"))
     if texts is not None:
         question.take_choices(texts)
-        labels = ask.read_texts(metadata.text("choice_labels")) or ()
+        labels = read_texts(metadata.text("choice_labels")) or ()
         if len(labels) == len(texts):
-            question.choices = ask.take_labels(labels)
+            question.choices = take_labels(labels)
             question.options = None if labels == texts else texts
-    question.truth = question.name_truth(row.get("input", "reference"))
-    question.category = metadata.any_text(*prompts.CATEGORIES)
-    original = metadata.object()
-    question.original = {key: original[key] for key in original if key not in _OWN_KEYS}
+    reference = row.get("input", "reference")
+    question.truth = question.name_truth(reference)
+    question.category = metadata.any_text(*CATEGORIES)
+    original = dict(metadata.object())
+    for key in _OWN_KEYS:
+        original.pop(key, None)
+    question.original = original
     return question
 
 
@@ -356,20 +425,20 @@ def _list_replies(row: Json) -> list[Completion]:
         if not isinstance(messages, list):
             return [_read_missing(row)]
         texts = [{"messages": messages}]
-    prompt = prompts.read_messages(row.text("input", "formatted"))
+    prompt = read_messages(row.text("input", "formatted"))
     latency = row.number("performance", "latency_ms")
-    usage = responses.read_usage(row.get("token_usage"))
+    usage = read_usage(row.get("token_usage"))
     replies = []
     for place, text in enumerate(texts):
-        reply = responses.read_message(text)
-        replies.append(
-            reply.with_fields(
-                **usage,
-                prompt=reply.prompt or prompt,
-                latency=None if latency is None else latency / 1000,
-                reasoning=row.element(place, "output", "reasoning_trace").text(),
-            )
+        reply = read_message(text)
+        reasoning = row.element(place, "output", "reasoning_trace")
+        reply = reply.with_fields(
+            **usage,
+            prompt=reply.prompt or prompt,
+            latency=None if latency is None else latency / 1000,
+            reasoning=reasoning.text(),
         )
+        replies.append(reply)
     return replies
 
 
@@ -378,7 +447,7 @@ def _read_missing(row: Json) -> Completion:
     error = row.text("error")
     status = row.text("metadata", "completion_status")
     if error and status in {None, CompletionStatus.ERROR}:
-        return responses.fail(error)
+        return fail(error)
     if status in set(CompletionStatus) - {CompletionStatus.OK}:
         return Completion(None, CompletionStatus(status))
     return Completion(None, CompletionStatus.NO_TEXT)

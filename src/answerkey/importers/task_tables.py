@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from answerkey.datasets.content import describe_long, find_cell_limit
-from answerkey.errors import Place, listing
+from answerkey.datasets.options import LABELS
+from answerkey.errors import listing
 from answerkey.importers.json_values import DamagedError, Row
 from answerkey.importers.logs import Log, LogDescription, Record
-from answerkey.importers.questions import LABELS, Question
-from answerkey.models.responses import mend_text, to_json_values
-from answerkey.types import Completion, CompletionStatus
+from answerkey.importers.questions import Question
+from answerkey.models.responses import fail, mend_text, to_json_values
+from answerkey.types import Completion
 
 DATASET, COMPLETIONS = "dataset.jsonl", "completions.jsonl"
 NOT_IN_LOG = "the log has no completion of this sample"
@@ -23,7 +24,11 @@ _SHOWN = 5
 _TRUTHS = 64
 #: Fewer choices than these are not taken for granted where a log does not list any.
 _FEWEST_GUESSED = 4
-_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=str)
+_ENCODER = json.JSONEncoder(
+    ensure_ascii=False,
+    allow_nan=False,
+    default=str,
+)
 _QUESTION_FIELDS = ("question", "options", "choices", "category", "passage")
 _COMPLETION_FIELDS = (
     "their_score",
@@ -55,14 +60,14 @@ class ImportedTask:
     judged: int = 0
     right: float = 0.0
     has_questions: bool = False
-    scorers: list[dict[str, object]] = field(default_factory=list, repr=False)
+    scorers: list[Row] = field(default_factory=list, repr=False)
 
     @property
     def their_mean(self) -> float | None:
         """The mean of the tool's verdicts."""
         return self.right / self.judged if self.judged else None
 
-    def describe(self) -> dict[str, object]:
+    def describe(self) -> Row:
         """Return the task as plain values."""
         description = self.description
         return {
@@ -79,7 +84,6 @@ class ImportedTask:
         }
 
 
-@dataclass
 class TaskTables:
     """Writes the records of a task as they come, and counts what they hold.
 
@@ -87,18 +91,23 @@ class TaskTables:
     number of `questions` and `completions`, and of those with `choices`, `options` or a `ranking`.
     """
 
-    folder: Path
-    task: ImportedTask
-    counts: Counter[str] = field(default_factory=Counter)
-    _samples: dict[str, None] = field(default_factory=dict)
-    _trials: list[int] = field(default_factory=list)
-    _missing: int = 0
-    _truths: set[str | None] = field(default_factory=set)
-    #: The line of each completion, by sample and trial.
-    _lines: dict[tuple[str, int], int] = field(default_factory=dict)
-    _repeated: list[str] = field(default_factory=list)
+    def __init__(self, folder: Path, task: ImportedTask) -> None:
+        self.folder = folder
+        self.task = task
+        self.counts: Counter[str] = Counter()
+        self._samples: dict[str, None] = {}
+        self._trials: list[int] = []
+        self._missing = 0
+        self._truths: set[str | None] = set()
+        #: The line of each completion, by sample and trial.
+        self._lines: dict[tuple[str, int], int] = {}
+        self._repeated: list[str] = []
 
-    def write(self, log: Log, records: Iterable[Record]) -> None:
+    def write(
+        self,
+        log: Log,
+        records: Iterable[Record],
+    ) -> None:
         """Write both tables; DataError when records do not fit together."""
         self.folder.mkdir(parents=True)
         longest = find_cell_limit()
@@ -110,7 +119,7 @@ class TaskTables:
                 try:
                     question, completion = self._encode(record, longest)
                 except DamagedError as error:
-                    where = Place(file=str(log.path), sample=record.sample_id)
+                    where = replace(log.where, sample=record.sample_id)
                     log.mark_broken(str(error), where)
                 else:
                     questions.write(question)
@@ -119,23 +128,32 @@ class TaskTables:
         self._number_trials()
         self._add_missing()
 
-    def _encode(self, record: Record, longest: int) -> tuple[bytes, bytes]:
+    def _encode(
+        self,
+        record: Record,
+        longest: int,
+    ) -> tuple[bytes, bytes]:
         """Return the lines of a record: of its question, if it is new, and of its completion.
 
         DamagedError for a line that no table would take.
         """
-        sample_id, question, completion = record.sample_id, record.question, record.completion
-        question_line = completion_line = b""
+        sample_id = record.sample_id
+        question = record.question
+        completion = record.completion
+        question_line = b""
+        completion_line = b""
         if completion is not None:
             answer = completion.their_answer
             if question is not None and answer is not None:
                 label = question.find_label(answer) or answer
                 completion = completion.with_fields(their_answer=label)
-            completion_line = _encode_row(sample_id, _list_completion(completion))
+            row = _list_completion(completion)
+            completion_line = _encode_row(sample_id, row)
         if sample_id in self._samples:
             question = None
         if question is not None:
-            question_line = _encode_row(sample_id, _list_question(question))
+            row = _list_question(question)
+            question_line = _encode_row(sample_id, row)
         if max(len(question_line), len(completion_line)) > longest:
             raise DamagedError(describe_long(f"the row of sample `{sample_id}`", longest))
         if completion is not None:
@@ -173,7 +191,10 @@ class TaskTables:
         if not self.counts["questions"]:
             (self.folder / DATASET).unlink()
             self._samples = dict.fromkeys(sample_id for sample_id, _ in self._lines)
-        unknown = [sample_id for sample_id, _ in self._lines if sample_id not in self._samples]
+        unknown = []
+        for sample_id, _ in self._lines:
+            if sample_id not in self._samples:
+                unknown.append(sample_id)
         if unknown:
             ids = listing(unknown, limit=_SHOWN)
             message = f"completions without a question: {len(unknown)} ({ids})"
@@ -182,8 +203,10 @@ class TaskTables:
 
     def _number_trials(self) -> None:
         """Give the trials numbers from 0 on, and drop completions that were written anew."""
-        self._trials = sorted({trial for _, trial in self._lines})
-        if not self._repeated and self._trials == list(range(len(self._trials))):
+        trials = sorted({trial for _, trial in self._lines})
+        self._trials = trials
+        is_numbered = trials == list(range(len(trials)))
+        if is_numbered and not self._repeated:
             return
         path = self.folder / COMPLETIONS
         draft = path.with_suffix(".draft")
@@ -192,13 +215,14 @@ class TaskTables:
             for number, line in enumerate(source):
                 if number in kept:
                     row = json.loads(line)
-                    row["trial"] = self._trials.index(row["trial"])
-                    target.write(_encode_row(row.pop("sample_id"), row))
+                    row["trial"] = trials.index(row["trial"])
+                    sample_id = row.pop("sample_id")
+                    target.write(_encode_row(sample_id, row))
         draft.replace(path)
 
     def _add_missing(self) -> None:
         """Add an ERROR for each trial of a sample that is in no record."""
-        missing = Completion(None, CompletionStatus.ERROR, error=NOT_IN_LOG)
+        missing = fail(NOT_IN_LOG)
         with (self.folder / COMPLETIONS).open("ab") as completions:
             for sample_id in self._samples:
                 for number, trial in enumerate(self._trials):
@@ -212,7 +236,8 @@ class TaskTables:
         task = self.task
         task.samples = len(self._samples)
         task.num_trials = len(self._trials)
-        task.statuses = Counter(dict(sorted(task.statuses.items())))
+        statuses = sorted(task.statuses.items())
+        task.statuses = Counter(dict(statuses))
         task.has_questions = bool(self.counts["questions"])
         guessed = self._guess_choices()
         task.scorers = self._choose_scorers(guessed)
@@ -234,28 +259,31 @@ class TaskTables:
         or D.
         """
         letters = LABELS[:26]
-        if self.counts["choices"] or not self._truths or not self._truths <= set(letters):
+        truths = self._truths
+        if self.counts["choices"] or not truths or not truths.issubset(letters):
             return None
-        last = max(map(letters.index, filter(None, self._truths)))
-        return list(letters[: max(_FEWEST_GUESSED, last + 1)])
+        last = max(filter(None, truths))
+        count = letters.index(last) + 1
+        return list(letters[: max(_FEWEST_GUESSED, count)])
 
-    def _choose_scorers(self, guessed: list[str] | None) -> list[dict[str, object]]:
+    def _choose_scorers(self, guessed: list[str] | None) -> list[Row]:
         """Return scorers that fit the replies, as a task file has them.
 
         Without labels a reply is right when it equals the truth, letter by letter.
         """
         if not self.counts["choices"] and guessed is None:
             return [{"type": "string_equals", "ground_truth": "{{ sample.answer }}"}]
-        rule = {
+        rule: Row = {
             "ground_truth_choice": "{{ sample.answer }}",
             "choices": guessed or "{{ sample.choices }}",
             "extraction": "stated_answer",
         }
-        options = {"options": "{{ sample.options }}"} if self.counts["options"] else {}
-        scorers: list[dict[str, object]] = [{"type": "string_equals_mcqa", **rule, **options}]
-        if self.counts["ranking"] == self.counts["completions"]:
-            scorers.append({"type": "choice_probabilities", **rule})
-        return scorers
+        by_text = {"type": "string_equals_mcqa", **rule}
+        if self.counts["options"]:
+            by_text["options"] = "{{ sample.options }}"
+        if self.counts["ranking"] != self.counts["completions"]:
+            return [by_text]
+        return [by_text, {"type": "choice_probabilities", **rule}]
 
 
 def _list_question(question: Question) -> Row:

@@ -73,10 +73,7 @@ from answerkey.types import Completion
 #: Where each line of a batch is sent, whatever the base URL: the APIs that have batches name it
 #: like this.
 ENDPOINT = "/v1/chat/completions"
-#: In how much time the endpoint is to be done; the only choice that there is.
-WINDOW = "24h"
 OVER = frozenset({"completed", "failed", "expired", "cancelled", "ended"})
-UNMENTIONED = "the batch says nothing of this call"
 #: Clocks may differ by so many seconds.
 CLOCK_SECONDS = 600.0
 RESUME_HINT = "the batches under way go on at the endpoint; `answerkey resume` collects them"
@@ -199,7 +196,7 @@ class BatchApi:
 
     def _order(self, file: str, _content: bytes | None) -> HttpRequest:
         """Return the request that makes a batch; its lines are in the file, or sent with it."""
-        order = {"input_file_id": file, "endpoint": ENDPOINT, "completion_window": WINDOW}
+        order = {"input_file_id": file, "endpoint": ENDPOINT, "completion_window": "24h"}
         body = json.dumps(order).encode()
         return HttpRequest(body, url=self._locate("batches"))
 
@@ -638,8 +635,8 @@ class BatchRound(Round):
             )
             await self._in_thread(self._book.end_batch, submitted)
             return
-        reason = complaint or SILENCE.get(state.status, UNMENTIONED)
-        silence = fail(reason)
+        why = SILENCE.get(state.status, "the batch says nothing of this call")
+        silence = fail(complaint or why)
         finished = []
         for key in submitted.keys:
             call = self._unanswered.get(key)

@@ -16,7 +16,6 @@ SILENCE = {
     "cancelled": "the batch was cancelled before this call was answered",
     "canceled": "the batch was cancelled before this call was answered",
 }
-_OK = 200
 
 
 def dig(value: Any, path: str) -> Any:  # noqa: ANN401 - JSON
@@ -53,5 +52,5 @@ def read_line(line: object, read: Callable[[int, bytes], Completion]) -> Complet
         return fail("the answer is nested too deeply to be read")
     status = dig(line, "response.status_code")
     if not isinstance(status, int):
-        status = _OK
+        status = 200
     return read(status, body.encode(errors="replace"))

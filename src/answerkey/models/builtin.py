@@ -18,7 +18,6 @@ UNSPACED = r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]"
 WORD = re.compile(rf"{UNSPACED}|(?:(?!{UNSPACED})[^\W_])+")
 SEED = GenerationParameter(0, minimum=0)
 
-TIE_SEED = 0
 
 #: The ways of each style; `{c}` is the choice, `{t}` its option text, `{o}` another choice.
 STYLES: dict[str, tuple[str, ...]] = {
@@ -132,7 +131,7 @@ def _pick_highest(model: BuiltinModel, question: Request, numbers: Sequence[int]
     for choice, number in zip(choices, numbers, strict=True):
         if number == highest:
             best.append(choice)
-    draws = Draws(TIE_SEED, question.sample_id)
+    draws = Draws(0, question.sample_id)
     return Completion(draws.pick(best, "tie"), finish_reason="stop")
 
 

@@ -229,8 +229,6 @@ _FOLDERS = {
     "hub": "files of dataset hubs",
     "runs": "journals of unfinished runs; never cleared",
 }
-#: Calls that were paid for, no cache: the journals of runs on object storage.
-_KEPT_FOLDER = "runs"
 
 
 @dataclass(frozen=True)
@@ -283,7 +281,7 @@ def _measure_folder(home: Path, name: str) -> CacheUse:
         folder,
         size,
         entries,
-        is_clearable=name != _KEPT_FOLDER and not is_link,
+        is_clearable=name != "runs" and not is_link,  # journals are no cache: they were paid for
     )
 
 

@@ -31,8 +31,6 @@ MEGABYTE = 1 << 20
 KEPT_FILES = 24
 #: The `source` of a completion that came in a batch.
 BATCH_SOURCE = "batch"
-#: What providers ask for a batch.
-BATCH_SHARE = 0.5
 #: Tokens that have a price; those of thoughts are among the completion's.
 PRICED_NAMES = ("prompt_tokens", "completion_tokens", *CACHE_NAMES)
 RESUME_HINT = (
@@ -218,7 +216,7 @@ def charge(price: Price | None, *tokens: float | None, is_batch: bool = False) -
     cost += write_price * written
     cost += read_price * read
     if is_batch:
-        cost *= BATCH_SHARE
+        cost /= 2
     return cost
 
 

@@ -35,8 +35,6 @@ from answerkey.models.providers import APIS, AZURE_HOSTS, AdapterApi, Api, Conne
 
 #: The key for endpoints that are named by their URL.
 URL_KEY = "ANSWERKEY_API_KEY"
-#: The key that servers on this machine are sent, as most of their users set it.
-LOCAL_KEY = "OPENAI_API_KEY"
 
 Headers = dict[str, Secret | str]
 _VERSION_END = re.compile(r"/v\d+\w*$")
@@ -156,7 +154,7 @@ def _choose_key_variable(provider: str | None, url: str, caller: Caller) -> str:
         owner = _find_provider(url)
     if owner is None:
         if is_loopback(url):
-            return LOCAL_KEY
+            return "OPENAI_API_KEY"  # as most users of such servers set it
         return ""
     variable = f"{owner.upper()}_API_KEY"
     second = PROVIDERS[owner].key

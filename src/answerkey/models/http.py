@@ -22,7 +22,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from answerkey._version import __version__
-from answerkey.models.calls import Limits
+from answerkey.models.calls import MEGABYTE, Limits
 from answerkey.models.providers import Connection
 from answerkey.models.proxy import find_proxy_for_key, open_tls_context
 from answerkey.models.responses import get_field, list_entries, parse_json
@@ -47,7 +47,6 @@ STEP = 1 << 15
 SMALL_BODY = 1 << 17
 #: So many larger ones are read at the same time: each may take all the memory that a body may.
 LARGE_BODIES = 2
-_MEGABYTE = 1 << 20
 _FINAL, _REQUEST_TIMEOUT, _SERVER_ERRORS = 200, 408, 500
 
 
@@ -69,7 +68,7 @@ class CheckedConnector(aiohttp.TCPConnector):
     sent such a reply, each request gets a connection of its own.
     """
 
-    def __init__(self, host: str, tls: ssl.SSLContext) -> None:
+    def __init__(self, host: str, *, tls: ssl.SSLContext | bool) -> None:
         super().__init__(
             limit=0,
             ssl=tls,
@@ -166,7 +165,10 @@ class HttpClient:
         self._proxy = find_proxy_for_key(
             connection.url, connection.name, has_key=connection.has_secret
         )
-        tls = open_tls_context(connection.trusted_ca)
+        self._url = URL(connection.url)
+        # A context takes a while to open, and without TLS nobody looks at it.
+        schemes = {self._url.scheme, URL(self._proxy or "").scheme}
+        tls = open_tls_context(connection.trusted_ca) if "https" in schemes else True
         # Not the session's: aiohttp tells a proxy those, the key included, before there is a
         # tunnel.
         self._headers = CIMultiDict(
@@ -178,7 +180,7 @@ class HttpClient:
             }
         )
         self._headers.update(connection.reveal_headers())
-        self._connector = CheckedConnector(self._host, tls)
+        self._connector = CheckedConnector(self._host, tls=tls)
         self._session = aiohttp.ClientSession(
             connector=self._connector,
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -191,7 +193,6 @@ class HttpClient:
         # aiohttp would send a GET once more when its connection breaks; its own test client does
         # the same.
         self._session._retry_connection = False  # noqa: SLF001
-        self._url = URL(connection.url)
 
     async def close(self) -> None:
         """Close all connections."""
@@ -232,7 +233,7 @@ class HttpClient:
             headers = headers.copy()
             headers["Content-Type"] = request.content_type
         data: bytes | io.BytesIO | None = request.body
-        if request.body is not None and len(request.body) > _MEGABYTE:
+        if request.body is not None and len(request.body) > MEGABYTE:
             data = io.BytesIO(request.body)  # a large body is written piece by piece
         return await self._session.request(
             request.method,
@@ -268,7 +269,7 @@ class HttpClient:
 async def list_models(connection: Connection, client: HttpClient, *, seconds: float) -> list[str]:
     """Return the models that an endpoint lists and that `--model` can name."""
     url = f"{connection.url.removesuffix(connection.api.path)}/models"
-    request = HttpRequest(None, "GET", url, max_bytes=_MEGABYTE)
+    request = HttpRequest(None, "GET", url, max_bytes=MEGABYTE)
     came = await client.send(request, seconds=seconds)
     if isinstance(came, NoReply) or came.status != _FINAL:
         return []

@@ -26,8 +26,6 @@ MOST_BYTES = 20_000_000
 MOST_IMAGES = 100
 #: What an image is counted as where tokens are estimated; APIs count 85 to 1,600 and more.
 IMAGE_TOKENS = 1_000
-#: The longest path that is looked for.
-LONGEST_PATH = 4_096
 #: The environment value that names further folders of images.
 FOLDERS = "ANSWERKEY_IMAGES"
 #: How an address is named among the types that an API takes.
@@ -201,7 +199,7 @@ def _read_image(value: object, folders: Sequence[Path]) -> Image:
 
 def _find_file(name: str, folders: Sequence[Path]) -> Path:
     """Return the file in one of the folders, links followed; ImageError for one outside of them."""
-    if len(name) > LONGEST_PATH:  # to follow it would take long
+    if len(name) > 4_096:  # noqa: PLR2004 - to follow it would take long
         raise ValueError("it is no path")
     is_inside = False
     for folder in folders:

@@ -14,7 +14,6 @@ from answerkey.types import Completion, CompletionStatus, Request
 
 #: Token, log-probability, alternatives with theirs, and offset, as they were sent.
 SentToken = tuple[Any, Any, Sequence[tuple[Any, Any]], Any]
-NO_ECHO = "the endpoint did not echo the log-probabilities of the text"
 
 
 @dataclass(frozen=True)
@@ -124,7 +123,8 @@ def measure_continuation(completion: Completion, prompt: str, continuation: str)
         count += 1
         is_split = is_split or token_start < start
     if token_end < end or not count:
-        return {**entry, "why": NO_ECHO}
+        why = "the endpoint did not echo the log-probabilities of the text"
+        return {**entry, "why": why}
     entry |= {"logprob": total, "tokens": count, "bytes": len(continuation.encode())}
     if is_split:
         entry["is_split"] = True

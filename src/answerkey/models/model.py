@@ -79,7 +79,6 @@ MOST_AT_ONCE = 1_000
 ENOUGH = 50
 PREFIX = "builtin"
 Outcomes = Iterable[tuple[Call, Completion]]
-PLUGIN_GROUP = "answerkey.models"
 
 
 def open_model(model: str | ModelConfig, *, caller: Caller | None = None) -> Model:
@@ -122,7 +121,7 @@ def _open_named(name: str) -> Model:
         values = read_parameters(name, texts, builtin.parameters)
         return replace(builtin, name=name, values={**defaults, **values})
     if slash and prefix != PREFIX:
-        for plugin in entry_points(group=PLUGIN_GROUP):
+        for plugin in entry_points(group="answerkey.models"):
             if plugin.name == prefix:
                 return _open_plugin(name, plugin)
     raise SpecError("E301", f"unknown model `{name}`", hint=suggest_model(name))

@@ -47,7 +47,6 @@ class Provider:
 #: OpenAI's own hosts and Azure: newer models refuse `max_tokens`; other endpoints often know no
 #: other name.
 OPENAI_NAMES = {"max_tokens": "max_completion_tokens"}
-_OPENROUTER_NAMES = {"reasoning_effort": "reasoning.effort"}
 PROVIDERS: dict[str, Provider] = {
     "openai": Provider(
         "https://api.openai.com/v1", models=r"gpt-(?!oss)|chatgpt-|o[134](-|$)", names=OPENAI_NAMES
@@ -68,7 +67,9 @@ PROVIDERS: dict[str, Provider] = {
     "mistral": Provider("https://api.mistral.ai/v1", names={"seed": "random_seed"}),
     "novita": Provider("https://api.novita.ai/openai/v1"),
     "nvidia": Provider("https://integrate.api.nvidia.com/v1"),
-    "openrouter": Provider("https://openrouter.ai/api/v1", names=_OPENROUTER_NAMES),
+    "openrouter": Provider(
+        "https://openrouter.ai/api/v1", names={"reasoning_effort": "reasoning.effort"}
+    ),
     "perplexity": Provider("https://api.perplexity.ai/chat/completions"),
     "sambanova": Provider("https://api.sambanova.ai/v1"),
     "together": Provider("https://api.together.xyz/v1"),

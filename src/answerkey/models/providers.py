@@ -53,8 +53,6 @@ AZURE_HOSTS = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.a
 #: choices.
 DEFAULT_MAX_TOKENS = 4096
 CHAT_PATH = "/chat/completions"
-#: How the path of an endpoint ends whose API has batches.
-_BATCH_PATHS = {"chat": CHAT_PATH, "anthropic": "/messages"}
 #: Tokens for which a price is asked; few enough for the price of an ordinary request.
 _PRICED_TOKENS = 1000
 
@@ -154,7 +152,8 @@ class Connection:
 
     def require_batches(self) -> None:
         """Raise SpecError E119 for a model that cannot be called in batches."""
-        end = _BATCH_PATHS.get(self.api.name)
+        # How the path of an endpoint ends whose API has batches.
+        end = {"chat": CHAT_PATH, "anthropic": "/messages"}.get(self.api.name)
         is_azure = self.host.endswith(AZURE_HOSTS)
         path = urlsplit(self.url).path
         if end is None or is_azure or not path.endswith(end):
@@ -272,7 +271,7 @@ class Api:
         """
         parameters: Body = {}
         for parameter, value in connection.generation.sent().items():
-            if parameter not in _LOGPROBS:
+            if parameter not in {"logprobs", "top_logprobs"}:
                 parameters = merge_bodies(parameters, nest(self.names[parameter], value))
         name = self.schema_name
         if connection.schema is not None:
@@ -387,7 +386,6 @@ def _list_names(left_out: str) -> dict[str, str]:
     return {name: name for name in names}
 
 
-_LOGPROBS = ("logprobs", "top_logprobs")
 APIS: dict[ApiName, Api] = {
     "chat": Api(
         "chat",

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 # What a reply means for its call.
 
-#: Statuses that may pass; every 5xx as well.
-PASSING_STATUSES = frozenset({408, 409, 425, 429})
 #: What an endpoint calls its error when the same holds for every further call, by status: in `code`
 #: or `type`, of the body or of its `error`.
 LASTING_ERRORS = {404: "model_not_found", 429: "insufficient_quota"}
@@ -145,7 +143,7 @@ def _judge_error(came: HttpReply, completion: Completion) -> CallOutcome:
         return CallOutcome(RetryVerdict.REFUSED, completion, lasting)
     if status in {401, 403}:
         return CallOutcome(RetryVerdict.REFUSED, completion, label)
-    if status in PASSING_STATUSES or status >= _SERVER_ERRORS:
+    if status in {408, 409, 425, 429} or status >= _SERVER_ERRORS:
         return CallOutcome(RetryVerdict.AGAIN, completion, label)
     return CallOutcome(RetryVerdict.FAILED, completion, label)
 
@@ -255,7 +253,6 @@ FAILURES_IN_A_ROW = 50
 REFUSALS_IN_A_ROW = 3
 #: Reasons that lie in one call, however many calls they concern; they never end the others.
 _OWN_FAULTS = frozenset({"status 400", "status 413", "status 422", "unreadable", "too_large"})
-_LONGEST = 300
 _GO_ON = "then `answerkey resume` goes on"
 
 
@@ -287,7 +284,7 @@ class Health:
             self._count = 0
         self._count += 1
         self._label = label
-        why = (outcome.completion.error or label)[:_LONGEST]
+        why = (outcome.completion.error or label)[:300]
         if outcome.verdict is RetryVerdict.REFUSED:
             return self._explain_refusal(label, why)
         if not self.is_reached:

@@ -37,7 +37,11 @@ class Style:
     write: Callable[[Body, Reply], Answer]
 
 
-def encode_reply(style: Style, body: Body, reply: Reply) -> tuple[bytes, str]:
+def encode_reply(
+    style: Style,
+    body: Body,
+    reply: Reply,
+) -> tuple[bytes, str]:
     """Return the bytes of a reply and their content type."""
     if reply.body is not None:
         return reply.body, JSON

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from answerkey.runs import Run
 
 FILES = "answerkey_files"
-_WIDTH = 100
-#: What is tested of a file without policies.
-_COMPLETE = "the run is complete"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -68,7 +65,7 @@ class RunFile(pytest.File):
         for policy in plan.policies:
             for rule in policy["rules"]:
                 names.append(f"{policy['key']}::{rule['key']}")
-        for name in names or [_COMPLETE]:
+        for name in names or ["the run is complete"]:
             yield GateItem.from_parent(self, name=name)
 
     def run_once(self) -> Run:
@@ -132,7 +129,11 @@ def _read_options(config: pytest.Config) -> dict[str, Any]:
     return options
 
 
-def _run(config: pytest.Config, path: str | Path, options: dict[str, Any]) -> Run:
+def _run(
+    config: pytest.Config,
+    path: str | Path,
+    options: dict[str, Any],
+) -> Run:
     import answerkey
 
     options = {**_read_options(config), **options}
@@ -179,7 +180,7 @@ def answerkey_gates(request: pytest.FixtureRequest) -> Callable[..., Run]:
             pytest.fail(f"the run is {run.status}; see `answerkey show {run.path}`", pytrace=False)
         verdict = judge_run(run)
         if verdict not in {None, GateStatus.PASS, GateStatus.SKIPPED}:
-            table = plain_text(draw_gates(run, _WIDTH))
+            table = plain_text(draw_gates(run, 100))
             pytest.fail(table.strip(), pytrace=False)
         return run
 

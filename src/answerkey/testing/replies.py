@@ -247,7 +247,11 @@ class Asked:
                 if name in request.headers:
                     self.keys[request.headers[name]] += 1
 
-    def count(self, counter: Counter[str], key: str) -> None:
+    def count(
+        self,
+        counter: Counter[str],
+        key: str,
+    ) -> None:
         """Count something in one of the counters."""
         with self._lock:
             counter[key] += 1

@@ -110,7 +110,11 @@ class RequestHandler:
         finally:
             counts.close(status, is_answer=is_answer)
 
-    async def _answer(self, request: BaseRequest, body: Body | None) -> tuple[StreamResponse, bool]:
+    async def _answer(
+        self,
+        request: BaseRequest,
+        body: Body | None,
+    ) -> tuple[StreamResponse, bool]:
         """Return what to send, and whether it is the answer to the prompt."""
         style = None
         if request.method == "POST":
@@ -238,7 +242,11 @@ class RequestHandler:
         self.attempts[digest] += 1
         return digest, self.attempts[digest] - 1, messages
 
-    async def answer_other(self, request: BaseRequest, body: Body | None) -> Response:
+    async def answer_other(
+        self,
+        request: BaseRequest,
+        body: Body | None,
+    ) -> Response:
         """Answer what is no question: the list of models; 404 for anything else."""
         del body
         if request.path.endswith("/models"):

@@ -101,10 +101,8 @@ def test_no_finding_rests_on_what_reads_less_than_half(
     told = read_audit(call, run)
     assert [one["kind"] for one in told["findings"]] == kinds
     readers = {one["name"]: (one["read"], one["n"]) for one in told["readers"]}
-    assert (readers["stated_answer"], readers["HELM"]) == (
-        (stated + 20, stated + 20),
-        (20, stated + 20),
-    )
+    assert readers["stated_answer"] == (stated + 20, stated + 20)
+    assert readers["HELM"] == (20, stated + 20)
     warning = "always report the extraction rule together with the accuracy"
     assert (warning in " ".join(call("show", run).out.split())) is bool(kinds)
     audit = " ".join(call("audit", run).out.split())
@@ -122,9 +120,7 @@ def test_the_short_form_says_why_as_the_audit_does(call: Call, project: Path) ->
     assert said in Path("page.html").read_text(encoding="utf-8")
 
 
-def test_a_sample_is_named_once_however_many_of_its_trials_show_it(
-    call: Call, project: Path
-) -> None:
+def test_a_sample_is_named_once_however_many_trials_show_it(call: Call, project: Path) -> None:
     """Three completions of one sample are one example."""
     said = [
         {"sample_id": name, "trial": trial, "completion": text}
@@ -145,36 +141,6 @@ def test_an_audit_of_nothing_says_so(call: Call, project: Path) -> None:
     told = call("audit", run).out
     assert told.endswith("There was nothing to audit.\n")
     assert "nothing stands out" not in told
-
-
-ROWS = [
-    {"question": "Which city?", "options": ["Sydney", "Canberra"], "answer": "B", "note": "ok"},
-    {"question": "Which town?", "options": ["Sydney", "Sydney"], "answer": "C", "note": "bad"},
-]
-
-
-@pytest.fixture
-def rows(tmp_path: Path) -> Path:
-    """Return a data file."""
-    return write_rows(tmp_path / "rows.jsonl", ROWS)
-
-
-def test_findings_of_a_dataset_have_their_lines(call: Call, rows: Path) -> None:
-    """The numbers, then each finding with rows that show it, in text and in `--json`; the exit code
-    is 0.
-    """
-    result = call("audit-dataset", rows)
-    assert result.code == 0
-    assert "1 of 2 (50.0 %) rows have a truth that is none of their choices." in result.out
-    assert "000002  line 2  'C', choices A, B" in result.out
-    assert "chance level           50.00 %" in result.out
-    (dataset,) = call("audit-dataset", rows, "--json").json["datasets"]
-    assert [one["kind"] for one in dataset["findings"]] == [
-        "TRUTH_NOT_A_CHOICE",
-        "DUPLICATE_OPTIONS",
-    ]
-    example = {"sample": "000002", "file": str(rows), "line": 2, "note": "'C', choices A, B"}
-    assert (dataset["findings"][0]["examples"], dataset["all"]["chance"]) == ([example], 0.5)
 
 
 def test_columns_are_named_by_options(call: Call, tmp_path: Path) -> None:

@@ -72,13 +72,6 @@ def resume(call: Call, lost: int, known: int) -> None:
 DAMAGES: dict[str, tuple[Callable[[], object], int]] = {
     "none": (lambda: None, 0),
     "letter": (lambda: spoil(b"B"), 1),
-    "byte": (lambda: spoil(b"\xff"), 1),
-    "letters": (
-        lambda: change(
-            "UPDATE calls SET completion = replace(completion, '\"A\"', '\"B\"') WHERE place < 4"
-        ),
-        3,
-    ),
     "status": (lambda: change("UPDATE calls SET status = 'ERROR' WHERE place = 5"), 1),
     "key": (
         lambda: change(

@@ -33,14 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     result = tmp_path_factory.mktemp("helm")
     (result / "task.yaml").write_text(TASK)
     for name in (OPUS, GPT4O):
-        words = [
-            "score",
-            str(result / "task.yaml"),
-            "--dataset",
-            str(HELM),
-            "--out",
-            str(result / name),
-        ]
+        words = f"score {result}/task.yaml --dataset {HELM} --out {result}/{name}".split()
         assert main([*words, "--completion-column", f"completions.{name}", "-q"]) == 0
     return result
 

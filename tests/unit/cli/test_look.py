@@ -16,9 +16,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from answerkey.cli import main
-
-from .conftest import Call, Terminal, start, write_rows
+from .conftest import Call, start, write_rows
 
 
 @pytest.mark.parametrize("name", ["done", "small/done", "small/done/run.json", "latest"])
@@ -30,46 +28,6 @@ def test_a_run_is_found_by_folder_or_name(call: Call, run_folder: Path, name: st
     Path("runs").symlink_to(run_folder.parent)
     assert "  Accuracy  25.00 %  [4.56, 69.94]  4\n" in call("show", name).out
     assert call("show", name, "--json").json["run"]["status"] == "complete"
-
-
-def test_the_summary_as_markdown(call: Call, run_folder: Path) -> None:
-    """One page on stdout that begins with the name of the run; nothing else is said."""
-    shown = call("show", run_folder, "--format", "markdown")
-    assert (shown.code, shown.err) == (0, "")
-    assert shown.out.startswith("## Small: complete\n")
-    assert "| Accuracy | 25.00 % | \\[4.56, 69.94\\] | 4 |" in shown.out
-
-
-SEEN = [
-    *((text, "VALID", None) for text in ("B", "B.", "B) Paris", " B")),
-    ("Answer: B", "INVALID", "PART_OF_A_WORD"),
-    ("Based on the text, B", "INVALID", "PART_OF_A_WORD"),
-    ("A or B", "INVALID", "SEVERAL_CHOICES"),
-    ("A good choice is C", "INVALID", "RUNS_INTO_TEXT"),
-    ("", "INVALID", "EMPTY"),
-    (None, "INVALID", "NO_TEXT"),
-    ("E", "INVALID", "NOT_A_CHOICE"),
-    ("b", "INVALID", "NOT_A_CHOICE"),
-]
-
-
-def test_explain_shows_verdict_and_reason_of_every_kind(call: Call, project: Path) -> None:
-    """What the rule decides, and why, is visible for each completion.
-
-    A row number stands for its id.
-    """
-    rows = write_rows(
-        project / "rows.jsonl", [{"answer": "B", "completion": text} for text, _, _ in SEEN]
-    )
-    assert call("score", project / "task.yaml", "--dataset", rows, "--out", "here").code == 0
-    for number, (text, validity, reason) in enumerate(SEEN, start=1):
-        shown = call("explain", "here", number).out
-        assert shown.startswith(f"Sample {number:06} in task small\n  --> ")
-        assert f"rows.jsonl:{number}\n" in shown
-        assert text is not None or "Completion  NO_TEXT\n  no text\n" in shown
-        assert f"  completion_validity  {validity}\n" in shown
-        assert f"  validity_reason      {reason or 'null'}\n" in shown
-        assert re.search(f"  why +{validity}: ", shown)
 
 
 def test_explain_as_json(call: Call, project: Path, run_folder: Path) -> None:
@@ -98,8 +56,7 @@ def test_runs_lists_what_there_is(call: Call, run_folder: Path) -> None:
     head, first, second = [" ".join(line.split()) for line in shown.out.splitlines()]
     assert head == "run started (UTC) status model n Accuracy"
     assert re.fullmatch(
-        rf"{run_folder} 20[-0-9]+ [:0-9]+ complete dataset.* 4 25.00 % \[4.56, 69.94\]",
-        first,
+        rf"{run_folder} 20[-0-9]+ [:0-9]+ complete dataset.* 4 25.00 % \[4.56, 69.94\]", first
     )
     assert second.startswith(f"{broken} unreadable")
     (listed,) = call("runs", run_folder, "--json").json["runs"]
@@ -140,25 +97,6 @@ def test_a_comparison_that_cannot_be_made_is_not_proposed(call: Call, project: P
     assert "  answerkey compare runs/b OTHER_RUN " in done.err
 
 
-def test_two_columns_of_one_file_are_one_dataset(call: Call) -> None:
-    """Runs of its questions are compared without a word about other datasets."""
-    rows = [
-        {
-            "question": f"q{n}",
-            "options": ["x", "y"],
-            "answer": "AB"[n % 2],
-            "gpt": "A",
-            "claude": "B",
-        }
-        for n in range(4)
-    ]
-    write_rows(Path("rows.jsonl"), rows)
-    for name in ("gpt", "claude"):
-        assert call("score", "rows.jsonl", "--completion-column", name, "--out", name).code == 0
-    compared = call("compare", "gpt", "claude")
-    assert (compared.code, compared.err) == (0, "")
-
-
 def test_a_run_of_two_tasks(call: Call, project: Path) -> None:
     """The list has the number of the first, by its name.
 
@@ -181,10 +119,8 @@ def test_a_run_of_two_tasks(call: Call, project: Path) -> None:
     assert listed in call("runs").out
     assert call("explain", "both", "1").out.count("Sample 000001 in task ") == 2
     assert call("explain", "both", "1", "--task", "other").out.count("Sample 000001 in task ") == 1
-    assert (
-        "error[E504]: the run has no task `othr`"
-        in call("explain", "both", "1", "--task", "othr").err
-    )
+    refused = call("explain", "both", "1", "--task", "othr")
+    assert "error[E504]: the run has no task `othr`" in refused.err
     assert "error[E504]: the run has 2 tasks" in call("export", "both").err
     assert len(call("export", "both", "--task", "other").out.splitlines()) == 4
 
@@ -212,50 +148,6 @@ def test_a_changed_dataset_cannot_be_exported(call: Call, project: Path, run_fol
     assert "error[E505]" in call("export", run_folder).err
 
 
-def test_numbers_that_json_lacks_become_null(call: Call, project: Path) -> None:
-    """A NaN in a Parquet dataset is null in every form."""
-    table = pl.DataFrame({"answer": ["A"], "completion": ["A"], "weight": [float("nan")]})
-    table.write_parquet("rows.parquet")
-    assert (
-        call("score", project / "task.yaml", "--dataset", "rows.parquet", "--out", "here").code == 0
-    )
-    assert json.loads(call("export", "here").out)["sample"]["weight"] is None
-    assert "NaN" not in call("export", "here", "--to", "csv").out
-
-
-def test_csv_holds_no_formula_unless_raw(call: Call, project: Path) -> None:
-    """A text that begins like a formula has an apostrophe in front, in a file too.
-
-    `--raw` has all as is.
-    """
-    formula = {"question": "=1+1", "answer": "A", "completion": '=HYPERLINK("http://x")', "a;=b": 1}
-    rows = write_rows(
-        project / "f.jsonl", [formula, {"question": "-5", "answer": "B", "completion": "- B"}]
-    )
-    assert call("score", project / "task.yaml", "--dataset", rows, "--out", "run").code == 0
-    printed = call("export", "run", "--to", "csv").out
-    guarded = list(csv.DictReader(printed.splitlines()))
-    assert [row["completion"] for row in guarded] == ['\'=HYPERLINK("http://x")', "'- B"]
-    assert [row["question"] for row in guarded] == ["'=1+1", "-5"]
-    assert call("export", "run", "--to", "csv", "-o", "rows.csv").code == 0
-    assert Path("rows.csv").read_text(encoding="utf-8") == printed
-    raw = list(csv.DictReader(call("export", "run", "--to", "csv", "--raw").out.splitlines()))
-    assert [row["completion"] for row in raw] == ['=HYPERLINK("http://x")', "- B"]
-    assert ("a;'=b" in guarded[0], "a;=b" in raw[0]) == (True, True)
-
-
-@pytest.mark.parametrize(("form", "shown"), [("csv", "\\x1b[31mB"), ("jsonl", "\\u001b[31mB")])
-def test_a_terminal_is_not_commanded_by_rows(
-    run_folder: Path, monkeypatch: pytest.MonkeyPatch, form: str, shown: str
-) -> None:
-    """On a terminal hidden characters are written out; a pipe gets them as they are."""
-    terminal = Terminal()
-    monkeypatch.setattr("sys.stdout", terminal)
-    assert main(["export", str(run_folder), "--to", form]) == 0
-    assert shown in terminal.getvalue()
-    assert "\x1b" not in terminal.getvalue()
-
-
 #: The short series reads the one that is written in the end as well.
 FORMS = ["csv", "jsonl", "parquet", "arrow"]
 
@@ -267,9 +159,8 @@ def test_a_table_may_have_thousands_of_columns(call: Call, project: Path, form: 
     plain = {"question": "q", "answer": "A", "completion": "A"}
     table = pl.DataFrame([plain | {name: f"={row}{name}" for name in names} for row in range(2)])
     getattr(table, f"write_{({'jsonl': 'ndjson', 'arrow': 'ipc'}).get(form, form)}")(f"wide.{form}")
-    assert (
-        call("score", project / "task.yaml", "--dataset", f"wide.{form}", "--out", "wide").code == 0
-    )
+    words = (project / "task.yaml", "--dataset", f"wide.{form}", "--out", "wide")
+    assert call("score", *words).code == 0
     done = call("export", "wide", "--to", "csv", "-o", "out.csv")
     assert done.code == 0, done.err
     told = pl.read_csv("out.csv", infer_schema=False).select(names)

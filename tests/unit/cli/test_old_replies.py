@@ -4,8 +4,6 @@ damaged.
 
 from __future__ import annotations
 
-import json
-import random
 import time
 from pathlib import Path
 
@@ -50,9 +48,7 @@ def read_accuracy(done: object) -> float:
     return value
 
 
-def test_without_a_policy_every_call_is_sent(
-    call: Call, server: TestServer, words: list[str]
-) -> None:
+def test_calls_are_sent_without_a_policy(call: Call, server: TestServer, words: list[str]) -> None:
     """A model that answers otherwise has another number, one that is gone has none.
 
     No cache is written.
@@ -89,28 +85,18 @@ def test_reused_replies_are_said_in_the_summary_and_the_gate(
     assert (done.code, server.asked.total) == (1, 40)
     (task,) = done.json["tasks"]
     assert task["reused"] == REUSED
-    assert (task["calls"]["solve"]["cached"], task["calls"]["solve"]["oldest_seconds"] // 3600) == (
-        40,
-        76,
-    )
+    assert task["calls"]["solve"]["cached"] == 40
+    assert task["calls"]["solve"]["oldest_seconds"] // 3600 == 76
     assert f"{REUSED}." in done.json["gates"][0]["explanation"]
     shown = call("show", "again").out
     assert f"  replies  {REUSED}\n" in shown
     assert f"        {REUSED}\n" in shown
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert f"\x1b[33m{REUSED}\x1b[0m" in call("show", "again").out
     assert REUSED in Path("summary.md").read_text()
     assert REUSED in Path("junit.xml").read_text()
     assert call("report", "again", "-o", "page.html").code == 0
     assert REUSED in Path("page.html").read_text()
-
-
-def test_reused_replies_are_yellow(
-    call: Call, words: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In a terminal that shows colours."""
-    ask_long_ago(call, words, monkeypatch)
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    shown = call("run", *words, "--cache-policy", "reuse").out
-    assert f"\x1b[33m{REUSED}\x1b[0m" in shown
 
 
 def test_a_changed_reply_is_asked_again_and_counted(
@@ -133,42 +119,6 @@ def test_a_changed_reply_is_asked_again_and_counted(
     assert done.json["notices"][0].startswith(told)
     again = call("run", *words, "--json")
     assert (again.json["notices"], server.asked.total) == ([], 7)
-
-
-def test_flipped_bits_change_no_number(call: Call, server: TestServer, words: list[str]) -> None:
-    """A damaged cache is asked past, whatever is damaged; it is cleared like any other."""
-    words = [*words, "--num-samples", "8", "--cache-policy", "reuse", "--json"]
-    assert read_accuracy(call("run", *words)) == 0.25
-    raw, told = CACHE.read_bytes(), 0
-    for seed in range(25):
-        draw = random.Random(seed)
-        damaged = bytearray(raw)
-        for _ in range(draw.choice([3, 30, 300])):
-            damaged[draw.randrange(len(raw))] ^= 1 << draw.randrange(8)
-        CACHE.write_bytes(damaged)
-        done = call("run", *words)
-        assert (done.code, read_accuracy(done)) == (0, 0.25), seed
-        told += len(done.json["notices"])
-    assert told > 10
-    assert call("cache").code == 0
-    assert call("cache", "--clear").code == 0
-    assert server.asked.total > 8
-
-
-@pytest.mark.parametrize("count", [10**30, 2**62, -5, 1.5, "many", True, [1]])
-def test_a_count_that_is_none_is_unknown(
-    call: Call, server: TestServer, words: list[str], count: object
-) -> None:
-    """The reply counts all the same; its tokens are not known."""
-    usage = {"prompt_tokens": count, "completion_tokens": 2, "total_tokens": count}
-    body = {"choices": [{"message": {"role": "assistant", "content": "A"}}], "usage": usage}
-    server.change(Reply(body=json.dumps(body).encode()))
-    done = call("run", *words, "--price", "1:2", "--out", "here", "--json")
-    assert (done.code, read_accuracy(done)) == (0, 0.25)
-    calls = done.json["tasks"][0]["calls"]["solve"]
-    assert (calls["prompt_tokens"], calls["completion_tokens"]) == (0, 80)
-    row = json.loads(call("export", "here", "--to", "jsonl").out.splitlines()[0])
-    assert (row["prompt_tokens"], row["completion_tokens"]) == (None, 2)
 
 
 def test_the_progress_of_a_resumed_run_counts_all_answers(words: list[str]) -> None:

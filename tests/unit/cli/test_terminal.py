@@ -20,11 +20,7 @@ from rich.console import Console
 from tests.forked import Forked
 
 from answerkey.cli import main
-from answerkey.cli.console import (
-    BlockDisplay,
-    wants_colour,
-    write_lines,
-)
+from answerkey.cli.console import BlockDisplay, wants_colour, write_lines
 from answerkey.errors import DataError, Problems, SolverError, SpecError
 from answerkey.evaluate import run as evaluate_run
 from answerkey.evaluate.observer import CallProgress, Observer
@@ -82,38 +78,31 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def find_runs(folder: Path) -> list[str]:
-    """Return the two runs, by their paths."""
-    return sorted(str(path.parent) for path in folder.glob("*/run.json"))
-
-
-COMMANDS: dict[str, Callable[[Path], list[str]]] = {
-    "score": lambda folder: [
-        "score",
-        str(folder / "task.yaml"),
-        "--dataset",
-        str(folder / "rows.jsonl"),
-    ],
-    "check": lambda folder: [
-        "check",
-        str(folder / "task.yaml"),
-        "--dataset",
-        str(folder / "rows.jsonl"),
-    ],
-    "show": lambda folder: ["show", find_runs(folder)[0], "-v"],
-    "markdown": lambda folder: ["show", find_runs(folder)[0], "--format", "markdown"],
-    "json": lambda folder: ["show", find_runs(folder)[0], "--json"],
-    "explain": lambda folder: ["explain", find_runs(folder)[0], f"{HOSTILE}1"],
-    "audit": lambda folder: ["audit", find_runs(folder)[0]],
-    "compare": lambda folder: ["compare", *find_runs(folder)],
-    "runs": lambda folder: ["runs", str(folder)],
-    "jsonl": lambda folder: ["export", find_runs(folder)[0]],
-    "csv": lambda folder: ["export", find_runs(folder)[0], "--to", "csv"],
-    "audit-dataset": lambda folder: ["audit-dataset", str(folder / "rows.jsonl")],
-    "no such run": lambda folder: ["show", str(folder / HOSTILE)],
-    "no such command": lambda _: [HOSTILE],
-    "no such option": lambda folder: ["show", find_runs(folder)[0], f"--{HOSTILE}"],
+COMMANDS = {
+    "score": "score TASK --dataset ROWS",
+    "check": "check TASK --dataset ROWS",
+    "show": "show ONE -v",
+    "markdown": "show ONE --format markdown",
+    "json": "show ONE --json",
+    "explain": "explain ONE HOSTILE1",
+    "audit": "audit ONE",
+    "compare": "compare ONE TWO",
+    "runs": "runs FOLDER",
+    "jsonl": "export ONE",
+    "csv": "export ONE --to csv",
+    "audit-dataset": "audit-dataset ROWS",
+    "no such run": "show FOLDER/HOSTILE",
+    "no such command": "HOSTILE",
+    "no such option": "show ONE --HOSTILE",
 }
+
+
+def name_words(folder: Path, command: str) -> list[str]:
+    """Return the words of a command, with the paths of the project and its two runs."""
+    one, two = sorted(str(path.parent) for path in folder.glob("*/run.json"))
+    names = {"TASK": f"{folder}/task.yaml", "ROWS": f"{folder}/rows.jsonl", "FOLDER": f"{folder}"}
+    names |= {"ONE": one, "TWO": two, "HOSTILE": HOSTILE}
+    return [re.sub("[A-Z]+", lambda name: names[name[0]], word) for word in command.split()]
 
 
 @pytest.mark.parametrize("colour", ["NO_COLOR", "FORCE_COLOR"])
@@ -125,11 +114,9 @@ def test_no_text_from_data_commands_a_terminal(
 
     Markup is only text.
     """
-    words = COMMANDS[name](hostile)
-    terminal, said = (
-        Terminal(),
-        io.StringIO(),
-    )  # no terminal for stderr: progress would move its cursor
+    words = name_words(hostile, COMMANDS[name])
+    terminal = Terminal()
+    said = io.StringIO()  # no terminal for stderr: progress would move its cursor
     monkeypatch.setenv(colour, "1")
     monkeypatch.setattr("sys.stdout", terminal)
     monkeypatch.setattr("sys.stderr", said)
@@ -144,7 +131,7 @@ def test_markup_is_printed_as_it_stands(hostile: Path, monkeypatch: pytest.Monke
     terminal = Terminal()
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setattr("sys.stdout", terminal)
-    main(["explain", find_runs(hostile)[0], f"{HOSTILE}1"])
+    main(name_words(hostile, COMMANDS["explain"]))
     assert MARKUP in COLOUR.sub("", terminal.getvalue())
 
 
@@ -196,25 +183,20 @@ def test_colour_changes_no_text(monkeypatch: pytest.MonkeyPatch, written: Line, 
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
-def test_a_poor_encoding_does_not_end_the_command(project: Path, encoding: str) -> None:
+def test_a_poor_encoding_does_not_end_the_command(
+    project: Path, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, encoding: str
+) -> None:
     """What the terminal cannot show is written out, and `--json` stays JSON."""
     write_rows(project / "rows.jsonl", [{"answer": "A", "completion": "😀 答え"}])
-    command = [
-        sys.executable,
-        "-m",
-        "answerkey",
-        "score",
-        "small/task.yaml",
-        "--dataset",
-        "small/rows.jsonl",
-    ]
-    environment = {"PYTHONIOENCODING": encoding}
-    plain = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert "\\U0001f600" in plain.stdout
-    told = subprocess.run(
-        [*command, "--json"], env=environment, capture_output=True, text=True, check=True
-    )
-    example = json.loads(told.stdout)["tasks"][0]["tally"]["invalid"]["NOT_A_CHOICE"]["example"]
+    printed = []
+    for more in ((), ("--json",)):
+        screen = io.BytesIO()
+        monkeypatch.setattr("sys.stdout", io.TextIOWrapper(screen, encoding=encoding))
+        assert main(["score", *words, *more]) == 0
+        sys.stdout.flush()
+        printed.append(screen.getvalue().decode(encoding))
+    assert "\\U0001f600" in printed[0]
+    example = json.loads(printed[1])["tasks"][0]["tally"]["invalid"]["NOT_A_CHOICE"]["example"]
     assert example["completion"] == "😀 答え"
 
 
@@ -280,29 +262,21 @@ def test_a_reader_that_goes_away_is_no_failure(run_folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("colour", "words", "code"),
+    ("colour", "command", "code"),
     [
-        ("NO_COLOR", ["run", "rows.jsonl", "--model", "MODEL", "--out", "made"], 3),
-        (
-            "FORCE_COLOR",
-            ["run", "rows.jsonl", "--model", "MODEL", "--out", "made", "--json", "-q"],
-            3,
-        ),
-        (
-            "FORCE_COLOR",
-            ["run", "rows.jsonl", "--model", "builtin/random", "--fail-under", "0.9"],
-            1,
-        ),
-        ("NO_COLOR", ["show", "done"], 1),
-        ("NO_COLOR", ["show", "done", "--format", "markdown"], 1),
-        ("FORCE_COLOR", ["show", "nothing"], 2),
-        ("NO_COLOR", ["nothing"], 2),
-        ("NO_COLOR", ["export", "done"], 0),
-        ("NO_COLOR", ["--help"], 0),
+        ("NO_COLOR", "run rows.jsonl --model MODEL --out made", 3),
+        ("FORCE_COLOR", "run rows.jsonl --model MODEL --out made --json -q", 3),
+        ("FORCE_COLOR", "run rows.jsonl --model builtin/random --fail-under 0.9", 1),
+        ("NO_COLOR", "show done", 1),
+        ("NO_COLOR", "show done --format markdown", 1),
+        ("FORCE_COLOR", "show nothing", 2),
+        ("NO_COLOR", "nothing", 2),
+        ("NO_COLOR", "export done", 0),
+        ("NO_COLOR", "--help", 0),
     ],
 )
 def test_the_exit_code_is_true_though_nobody_reads(
-    colour: str, words: list[str], code: int, call: Call, monkeypatch: pytest.MonkeyPatch
+    colour: str, command: str, code: int, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`answerkey run … 2>&1 | head -3` exits with 3, 1 or 2 as it would without the pipe."""
     monkeypatch.setenv(colour, "1")
@@ -310,24 +284,15 @@ def test_the_exit_code_is_true_though_nobody_reads(
         {"question": f"Which {n}?", "options": ["x", "y"], "answer": "AB"[n % 2]} for n in range(20)
     ]
     write_rows(Path("rows.jsonl"), rows)
-    if "done" in words:
-        made = (
-            "run",
-            "rows.jsonl",
-            "--model",
-            "builtin/random",
-            "--fail-under",
-            "0.9",
-            "--out",
-            "done",
-        )
-        assert call(*made).code == 1
+    if "done" in command:
+        made = "run rows.jsonl --model builtin/random --fail-under 0.9 --out done"
+        assert call(*made.split()).code == 1
     with TestServer("A", Behaviour(faults={"400": 0.5}, faulty_attempts=None)) as server:
-        named = [word.replace("MODEL", f"{server.url}#m") for word in words]
+        words = command.replace("MODEL", f"{server.url}#m").split()
         reading, writing = os.pipe()
         os.close(reading)
         try:
-            with Forked(named, stdout=writing, stderr=writing) as process:
+            with Forked(words, stdout=writing, stderr=writing) as process:
                 assert process.wait() == code
         finally:
             os.close(writing)

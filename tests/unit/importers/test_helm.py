@@ -141,11 +141,9 @@ def test_compressed_files_are_read(desk: Desk) -> None:
     (log / "scenario_state.json.gz").write_bytes(gzip.compress(states.read_bytes()))
     states.unlink()
     result = desk.bring(log)
-    assert (result.kind, result.tasks[0].their_mean, result.tasks[0].description.model) == (
-        "helm",
-        1.0,
-        "some/model",
-    )
+    assert result.kind == "helm"
+    assert result.tasks[0].their_mean == 1.0
+    assert result.tasks[0].description.model == "some/model"
 
 
 def test_states_that_cannot_be_read_are_named(desk: Desk) -> None:

@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-from pathlib import Path
 from typing import TYPE_CHECKING
-
-import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-
-from answerkey.errors import AnswerkeyError
-from answerkey.importers import import_log
 
 if TYPE_CHECKING:
     from tests.unit.importers.conftest import Desk
 
-LOG = Path(__file__).parent / "logs" / "inspect.eval"
 ROW = {
     "question_id": 1,
     "question": "?",
@@ -26,32 +15,6 @@ ROW = {
     "pred": "A",
     "model_outputs": "A",
 }
-EXAMPLES = 300 if os.environ.get("ANSWERKEY_LONG") else 10
-
-
-@settings(
-    max_examples=EXAMPLES,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-@given(
-    changes=st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), min_size=1, max_size=8),
-    cut=st.booleans(),
-)
-def test_a_damaged_archive_is_refused_in_words(
-    tmp_path: Path, changes: list[tuple[float, int]], *, cut: bool
-) -> None:
-    """Whatever byte is changed: an error of ours with a place, or an import; never a traceback."""
-    raw = bytearray(LOG.read_bytes())
-    for place, value in changes:
-        raw[int(place * (len(raw) - 1))] = value
-    path, out = tmp_path / "log.eval", tmp_path / "out"
-    path.write_bytes(raw[: int(changes[0][0] * len(raw))] if cut else raw)
-    try:
-        import_log("inspect", path, out=out, allow_failed="100%")
-    except AnswerkeyError as error:
-        assert error.exit_code == 2  # noqa: PT017 - an import that works is good, too
-    else:
-        shutil.rmtree(out)
 
 
 def test_names_of_members_lead_nowhere(desk: Desk) -> None:
@@ -63,15 +26,6 @@ def test_names_of_members_lead_nowhere(desk: Desk) -> None:
     )
     assert sorted(path.name for path in desk.folder.parent.glob("*evil*")) == []
     assert desk.asked("sample_id") == ["1", "2"]
-
-
-def test_a_bomb_is_named_and_left_out(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One member does not take the memory of all others."""
-    monkeypatch.setattr("answerkey.importers.archives.SMALL", 100_000)
-    bomb = b"[" + b" " * 50_000_000 + b"]"
-    log = desk.archive("x.zip", {"a.json": [ROW], "b.json": bomb}, method=8)
-    desk.refuse("expands to more than 400 times its size", log)
-    assert desk.bring(log, allow_failed="1").samples == 1
 
 
 def test_text_that_is_not_utf8_is_named(desk: Desk) -> None:

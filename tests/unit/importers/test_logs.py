@@ -141,9 +141,7 @@ def test_numbers_that_json_does_not_have_are_null() -> None:
     assert parse_first('{"a": NaN}\n{"b').object() == {"a": None}
 
 
-def test_a_file_of_json_that_is_too_large_is_refused(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_json_that_is_too_large_is_refused(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is read as a whole."""
     monkeypatch.setenv("ANSWERKEY_MAX_LINE", "0.0001")
     log = desk.json("log.json", [{"pred": "A", "model_outputs": "x" * 2**20}])

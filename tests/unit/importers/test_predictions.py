@@ -61,14 +61,14 @@ def test_predictions_and_reviews_are_joined_by_their_index(desk: Desk) -> None:
     assert (result.kind, told.task, told.model) == ("evalscope", "arc_easy", "some-model")
     assert (told.score, result.tasks[0].their_mean) == ("accuracy", 0.5)
     assert desk.asked()[0] == {"sample_id": "1", **WHICH, "original": {"subject": "maps"}}
-    columns = (
+    columns = [
         "completion",
         "their_score",
         "finish_reason",
         "prompt_tokens",
         "completion_tokens",
         "latency",
-    )
+    ]
     assert desk.said(*columns)[0] == ("A", 0.0, "stop", 9, 2, 0.5)
 
 
@@ -167,19 +167,16 @@ def test_labels_that_were_asked_one_by_one_are_the_choices(desk: Desk) -> None:
     """The prediction is the likeliest."""
     labels = {"label: A": {"testing input": "Which?", "PPL": 2.0}, "label: B": {"PPL": 1.0}}
     result = desk.bring(desk.json("ppl.json", {"0": {**labels, "prediction": "B", "gold": "A"}}))
-    assert (result.kind, result.tasks[0].judged, result.tasks[0].description.task) == (
-        "opencompass",
-        0,
-        "ppl",
-    )
+    assert result.kind == "opencompass"
+    assert result.tasks[0].judged == 0
+    assert result.tasks[0].description.task == "ppl"
     assert desk.asked("choices", "answer") == [(["A", "B"], "A")]
 
 
 def test_questions_without_a_prediction_and_several_models_are_refused(desk: Desk) -> None:
     """With the place; nothing is written."""
-    desk.refuse(
-        "the question has no `prediction`", desk.json("x.json", {"0": {"origin_prompt": "a"}})
-    )
+    log = desk.json("x.json", {"0": {"origin_prompt": "a"}})
+    desk.refuse("the question has no `prediction`", log)
     for model in "mn":
         desk.json(f"run/predictions/{model}/arc.json", {"0": row()})
     desk.refuse("several models: `m`, `n`", desk.folder / "run")

@@ -71,7 +71,11 @@ def test_chats_are_messages_and_errors_are_no_verdicts(desk: Desk) -> None:
     text = '[{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Q"}]'
     chat = row(prompt={"raw": text, "label": "plain"})
     failed = row(
-        1, error="HTTP 500", failureReason=2, response={"error": "HTTP 500"}, success=False
+        1,
+        error="HTTP 500",
+        failureReason=2,
+        response={"error": "HTTP 500"},
+        success=False,
     )
     desk.bring(desk.json("res.json", whole(chat, failed)))
     assert desk.said("prompt")[0][0]["role"] == "system"
@@ -109,7 +113,7 @@ def test_the_first_prompt_is_that_of_the_evaluation_and_repeats_are_trials(desk:
     result = desk.bring(desk.json("res.json", whole(*rows)))
     assert (result.samples, result.tasks[0].num_trials) == (2, 2)
     assert desk.said("sample_id", "trial", "completion") == [
-        *(("1", 0, "B"), ("1", 1, "A"), ("0", 0, "A"), ("0", 1, "B")),
+        *(("1", 0, "B"), ("1", 1, "A"), ("0", 0, "A"), ("0", 1, "B"))
     ]
     assert "the rows of openai:some-model with prompt plain are taken" in result.notices[0].message
     apart = [row(number, vars={"text": f"Which {number % 2}?"}) for number in range(4)]
@@ -144,7 +148,7 @@ def test_csv_and_yaml_say_the_same_as_json(desk: Desk) -> None:
     assert desk.said("sample_id", "completion", "their_score") == [("0", "A", 0.0), ("1", "A", 1.0)]
     desk.bring(desk.write("res.csv", CSV))
     assert desk.said("completion", "completion_status", "their_score", "error") == [
-        *(("The answer, B", "OK", 1.0, None), (None, "ERROR", None, "timeout")),
+        *(("The answer, B", "OK", 1.0, None), (None, "ERROR", None, "timeout"))
     ]
     content = whole(row(), row(1, "A", vars={"text": "Other?"}))
     assert desk.bring(desk.json("res.json", content)).samples == 2

@@ -6,17 +6,15 @@ from typing import Any
 
 import pytest
 
-from answerkey.datasets.options import read_option_cell
+from answerkey.datasets.options import label_options, read_option_cell, take_labels
+from answerkey.datasets.questions import find_columns
 from answerkey.datasets.recognition import recognise
 from answerkey.datasets.tables import load_rows
 from answerkey.importers.questions import (
     DERIVED,
     Question,
-    find_columns,
-    label_options,
     read_question,
     read_texts,
-    take_labels,
 )
 
 ABCD = ("A", "B", "C", "D")
@@ -140,12 +138,10 @@ def test_a_question_is_read_from_columns_of_any_usual_name(
     columns = recognise(samples, needs_all=False)
     derived = next(columns.derive(samples).rows())
     assert read_question(DERIVED, derived, columns.taken.union(DERIVED.taken)) == result
-    assert (result.question, result.choices, result.options, result.truth) == (
-        "q",
-        choices,
-        options,
-        truth,
-    )
+    assert result.question == "q"
+    assert result.choices == choices
+    assert result.options == options
+    assert result.truth == truth
     assert (result.category, result.original) == ("maps", {"note": 1})
 
 

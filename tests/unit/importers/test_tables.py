@@ -34,12 +34,10 @@ def test_columns_are_known_by_the_names_that_people_give_them(desk: Desk) -> Non
         "8,Other?,yes,no,,A,B,No.,maps,\n"
     )
     result = desk.bring(desk.write("mine.csv", text))
-    assert (result.kind, result.samples, result.tasks[0].judged, result.tasks[0].their_mean) == (
-        "plain",
-        2,
-        2,
-        0.5,
-    )
+    assert result.kind == "plain"
+    assert result.samples == 2
+    assert result.tasks[0].judged == 2
+    assert result.tasks[0].their_mean == 0.5
     assert desk.asked()[0] == {
         "sample_id": "7",
         "question": "Which?",
@@ -84,32 +82,16 @@ def test_the_caller_says_which_column_is_what(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("row", "columns", "message", "hint"),
     [
-        (
-            {"truth": "A", "output": "A"},
-            {"answre": "x"},
-            "E119.*nothing is called `answre`",
-            "did you mean",
-        ),
-        (
-            {"truth": "A", "output": "A"},
-            {"answer": "truht"},
-            "E206.*no column `truht`",
-            "did you mean",
-        ),
-        (
-            {"question": "?", "output": "A"},
-            {},
-            "E206.*no column holds the truth",
-            "--column answer=NAME",
-        ),
-        (
-            {"question": "?", "answer": "A"},
-            {},
-            "E209.*no column holds completions",
-            "completion=NAME",
-        ),
+        ({"truth": "A", "output": "A"}, {"answre": "x"}, "E119.*nothing is called `answre`",
+         "did you mean"),
+        ({"truth": "A", "output": "A"}, {"answer": "truht"}, "E206.*no column `truht`",
+         "did you mean"),
+        ({"question": "?", "output": "A"}, {}, "E206.*no column holds the truth",
+         "--column answer=NAME"),
+        ({"question": "?", "answer": "A"}, {}, "E209.*no column holds completions",
+         "completion=NAME"),
     ],
-)
+)  # fmt: skip
 def test_a_column_that_is_not_there_is_asked_for(
     desk: Desk, row: dict[str, str], columns: dict[str, str], message: str, hint: str
 ) -> None:
@@ -154,12 +136,10 @@ def test_a_row_is_a_question_a_reply_and_a_reading(desk: Desk) -> None:
     rows = [listed(), listed(71, pred="A"), listed(72, pred=None)]
     result = desk.bring(desk.json("model_outputs_some-model_5shots.json", rows))
     told = result.tasks[0].description
-    assert (result.kind, result.tasks[0].judged, result.tasks[0].their_mean, told.model) == (
-        "mmlu-pro",
-        2,
-        0.5,
-        "some-model",
-    )
+    assert result.kind == "mmlu-pro"
+    assert result.tasks[0].judged == 2
+    assert result.tasks[0].their_mean == 0.5
+    assert told.model == "some-model"
     original = {"question_id": 70, "answer": "C", "answer_index": 2, "cot_content": ""}
     assert desk.asked()[0] == {
         "sample_id": "70",
@@ -197,16 +177,14 @@ def test_an_archive_and_a_folder_of_subjects_are_read_whole(desk: Desk) -> None:
     for name, content in files.items():
         desk.json(f"folder/{name}", content)
     assert desk.bring(desk.folder / "folder").samples == 2
-    desk.refuse(
-        "holds no list of rows", desk.archive("out.zip", {"a_summary.json": {}}), "mmlu-pro"
-    )
+    log = desk.archive("out.zip", {"a_summary.json": {}})
+    desk.refuse("holds no list of rows", log, "mmlu-pro")
 
 
 def test_rows_that_lack_what_they_need_are_named(desk: Desk) -> None:
     """All of them."""
-    error = desk.refuse(
-        "no `question_id`", desk.json("x.json", [listed(), {"question_id": 2}, 3]), "mmlu-pro"
-    )
+    log = desk.json("x.json", [listed(), {"question_id": 2}, 3])
+    error = desk.refuse("no `question_id`", log, "mmlu-pro")
     assert isinstance(error, Problems)
     assert len(error.errors) == 2
 
@@ -239,74 +217,47 @@ def test_answers_find_their_questions_in_any_order(desk: Desk) -> None:
     log = desk.lines("output.jsonl", [chat("q-2", "B"), chat("q-1", "A", "length")])
     result = desk.bring(log, dataset=desk.lines("questions.jsonl", QUESTIONS))
     told = result.tasks[0].description
-    assert (result.kind, result.samples, result.tasks[0].judged, told.model) == (
-        "openai-batch",
-        2,
-        0,
-        "gpt-x",
-    )
+    assert result.kind == "openai-batch"
+    assert result.samples == 2
+    assert result.tasks[0].judged == 0
+    assert told.model == "gpt-x"
     asked = desk.asked("sample_id", "question", "answer")
     assert asked == [("q-1", "First?", "A"), ("q-2", "Second?", "B")]
     said = desk.said("sample_id", "completion", "finish_reason")
     assert said == [("q-1", "A", "length"), ("q-2", "B", "stop")]
 
 
-@pytest.mark.parametrize(
-    ("kind", "lines"),
-    [
-        (
-            "openai-batch",
-            [
-                (chat("", None), "NO_TEXT"),
-                (chat("", None, "content_filter"), "REFUSED"),
-                (
-                    chat("", "x", response=None, error={"code": "expired", "message": "late"}),
-                    "ERROR",
-                ),
-                (respond(429, error={"message": "slow"}), "ERROR"),
-                (chat("", "x", response=None), "ERROR"),
-                (
-                    respond(
-                        object="text_completion", choices=[{"text": " A", "finish_reason": "stop"}]
-                    ),
-                    "OK",
-                ),
-                (
-                    respond(
-                        object="response", status="completed", output=[{"type": "reasoning"}, SAID]
-                    ),
-                    "OK",
-                ),
-                (
-                    respond(object="response", status="failed", output=[], error={"message": "no"}),
-                    "ERROR",
-                ),
-                (respond(500, object="response"), "ERROR"),
-            ],
-        ),
-        (
-            "anthropic-batch",
-            [
-                ({"result": {"type": "succeeded", **result}}, status)
-                for result, status in (
-                    ({"message": {"content": [{"type": "text", "text": "A"}]}}, "OK"),
-                    ({"message": {"content": [], "stop_reason": "refusal"}}, "REFUSED"),
-                    ({"message": {"content": [], "stop_reason": "end_turn"}}, "NO_TEXT"),
-                    (
-                        {"type": "errored", "error": {"type": "invalid_request", "message": "bad"}},
-                        "ERROR",
-                    ),
-                    ({"type": "expired"}, "ERROR"),
-                    ({"type": "canceled"}, "ERROR"),
-                )
-            ],
-        ),
+OPENAI_LINES = [
+    (chat("", None), "NO_TEXT"),
+    (chat("", None, "content_filter"), "REFUSED"),
+    (chat("", "x", response=None, error={"code": "expired", "message": "late"}), "ERROR"),
+    (respond(429, error={"message": "slow"}), "ERROR"),
+    (chat("", "x", response=None), "ERROR"),
+    (respond(object="text_completion", choices=[{"text": " A", "finish_reason": "stop"}]), "OK"),
+    (respond(object="response", status="completed", output=[{"type": "reasoning"}, SAID]), "OK"),
+    (respond(object="response", status="failed", output=[], error={"message": "no"}), "ERROR"),
+    (respond(500, object="response"), "ERROR"),
+]
+ANTHROPIC_LINES: list[tuple[dict[str, Any], str]] = [
+    ({"message": {"content": [{"type": "text", "text": "A"}]}}, "OK"),
+    ({"message": {"content": [], "stop_reason": "refusal"}}, "REFUSED"),
+    ({"message": {"content": [], "stop_reason": "end_turn"}}, "NO_TEXT"),
+    ({"type": "errored", "error": {"type": "invalid_request", "message": "bad"}}, "ERROR"),
+    ({"type": "expired"}, "ERROR"),
+    ({"type": "canceled"}, "ERROR"),
+]
+BATCHES = {
+    "openai-batch": OPENAI_LINES,
+    "anthropic-batch": [
+        ({"result": {"type": "succeeded", **result}}, status) for result, status in ANTHROPIC_LINES
     ],
-)
-def test_lines_of_batches_say_what_became_of_them(
-    desk: Desk, kind: str, lines: list[tuple[dict[str, Any], str]]
-) -> None:
+}
+
+
+@pytest.mark.parametrize("kind", BATCHES)
+def test_lines_of_batches_say_what_became_of_them(desk: Desk, kind: str) -> None:
     """Chat and text completions, responses, messages, errors of the call and of the batch."""
+    lines = BATCHES[kind]
     rows = [{**row, "custom_id": str(number)} for number, (row, _) in enumerate(lines)]
     found = desk.bring(desk.lines("output.jsonl", rows))
     assert (found.kind, found.has_questions) == (kind, False)
@@ -466,8 +417,8 @@ def test_an_export_imports_again(run: ak.Run, desk: Desk) -> None:
             (["A", "B"], ["x", "y"], "A"),
             (["P", "Q"], ["x", "y"], "Q"),
             (["A", "B"], ["x", "y"], "B"),
-        ),
+        )
     ]
     assert desk.said("completion", "completion_status", "their_score") == [
-        *(("A", "OK", 1.0), ("P.", "OK", 0.0), (None, "REFUSED", 0.0)),
+        *(("A", "OK", 1.0), ("P.", "OK", 0.0), (None, "REFUSED", 0.0))
     ]

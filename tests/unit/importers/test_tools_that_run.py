@@ -280,14 +280,14 @@ def ask_inspect(tool: Tool, url: str, form: str = "eval") -> tuple[Path, float]:
 def ask_lm_eval(tool: Tool, url: str) -> tuple[Path, float]:
     """Let lm-eval ask; return its log and its number."""
     model = f"model=made,base_url={url}/chat/completions"
-    words = (
+    words = [
         "--tasks",
         "made_text",
         "--include_path",
         "tasks",
         "--apply_chat_template",
         "--log_samples",
-    )
+    ]
     start = ("-m", "lm_eval", "run", "--model", "local-chat-completions", "--model_args", model)
     tool("lm-eval", *start, *words, "--output_path", "out")
     folder = Path("out", "made").resolve()
@@ -298,16 +298,7 @@ def ask_lm_eval(tool: Tool, url: str) -> tuple[Path, float]:
 def ask_evalscope(tool: Tool, url: str) -> tuple[Path, float]:
     """Let evalscope ask; return its log and its number."""
     given = {"general_mcq": {"local_path": str(Path("csv").resolve()), "subset_list": ["made"]}}
-    endpoint = (
-        "--model",
-        "made",
-        "--api-url",
-        url,
-        "--api-key",
-        "none",
-        "--eval-type",
-        "openai_api",
-    )
+    endpoint = f"--model made --api-url {url} --api-key none --eval-type openai_api".split()
     words = ("--datasets", "general_mcq", "--dataset-args", json.dumps(given), "--no-timestamp")
     program = "from evalscope.cli.cli import run_cmd; run_cmd()"
     tool("evalscope", "-c", program, "eval", *endpoint, *words, "--work-dir", "out")
@@ -336,17 +327,10 @@ def ask_promptfoo(tool: Tool, url: str) -> tuple[Path, float]:
 def check_inspect(desk: Desk, log: Path) -> None:
     """Hold a log of Inspect against its own numbers, and its differences against its own rule."""
     result = desk.bring(log)
-    assert (
-        result.samples,
-        result.tasks[0].num_trials,
-        result.tasks[0].statuses,
-        result.tasks[0].judged,
-    ) == (
-        8,
-        2,
-        {"OK": 16},
-        16,
-    )
+    assert result.samples == 8
+    assert result.tasks[0].num_trials == 2
+    assert result.tasks[0].statuses == {"OK": 16}
+    assert result.tasks[0].judged == 16
     assert result.tasks[0].their_mean == 0.375
     task = ak.run(result.folder, out=desk.folder / "run").tasks["numbers"]
     assert task.metrics["Accuracy"].value == 0.625
@@ -358,11 +342,9 @@ def check_inspect(desk: Desk, log: Path) -> None:
 def check_lm_eval(desk: Desk, log: Path) -> None:
     """Hold a log of lm-eval against its own numbers, by text and by log-probability."""
     text = desk.bring(next(log.glob("samples_made_text_*")))
-    assert (text.samples, text.tasks[0].description.score, text.tasks[0].their_mean) == (
-        8,
-        "exact_match,strict",
-        0.25,
-    )
+    assert text.samples == 8
+    assert text.tasks[0].description.score == "exact_match,strict"
+    assert text.tasks[0].their_mean == 0.25
     ran = ak.run(text.folder, out=desk.folder / "text run").tasks["made_text"]
     assert ran.metrics["Accuracy"].value == 0.625
     assert ran.totals["theirs"]["only_theirs"] == 0

@@ -19,13 +19,7 @@ from tests.servers import BatchBehaviour, BatchServer, BatchStore
 
 from answerkey.errors import RunError, SolverError, SpecError
 from answerkey.models import calls
-from answerkey.models.batch import (
-    BatchClient,
-    BatchLimits,
-    cut_files,
-    read_lines,
-    write_line,
-)
+from answerkey.models.batch import BatchClient, BatchLimits, cut_files, read_lines, write_line
 from answerkey.models.batch_lines import read_line
 from answerkey.models.calls import BatchLeft, BatchSeen, Budget, Call, Event, Submitted, call_key
 from answerkey.models.config import Caller, Generation, Price
@@ -302,11 +296,7 @@ def test_what_is_known_is_not_handed_in_and_kept_before_it_is_told() -> None:
 @pytest.mark.parametrize(
     ("api", "refused", "expired"),
     [
-        (
-            "openai",
-            "HTTP 400: no x, please",
-            "batch_expired: this request was not served",
-        ),
+        ("openai", "HTTP 400: no x, please", "batch_expired: this request was not served"),
         (
             "anthropic",
             "errored: no x, please",
@@ -314,9 +304,7 @@ def test_what_is_known_is_not_handed_in_and_kept_before_it_is_told() -> None:
         ),
     ],
 )
-def test_calls_that_failed_or_expired_are_handed_in_again(
-    api: str, refused: str, expired: str
-) -> None:
+def test_failed_and_expired_calls_are_handed_in_again(api: str, refused: str, expired: str) -> None:
     """They are errors that say so and are kept; the next process hands in these and no others."""
     desk, kept = Desk(), Kept(api)
     assert kept.complete(desk, "a", "x") == ["A", refused]
@@ -369,10 +357,7 @@ SILENT, NEITHER = (
             b'{"custom_id": "KEY", "response": {"status_code": 500, "body": "<html>"}}',
             "HTTP 500: the body is HTML, not JSON",
         ),
-        (
-            b'{"custom_id": "KEY", "response": {"status_code": 302, "body": {}}}',
-            "HTTP 302",
-        ),
+        (b'{"custom_id": "KEY", "response": {"status_code": 302, "body": {}}}', "HTTP 302"),
     ],
 )
 def test_lines_without_sense_are_errors(line: bytes, said: str) -> None:
@@ -479,7 +464,7 @@ def test_a_batch_under_way_is_collected_by_the_next_process(api: str, looks: int
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_a_process_that_dies_before_it_knows_the_name_leaves_the_batch_to_the_next(
+def test_a_process_that_dies_without_the_name_leaves_the_batch_to_the_next(
     api: str,
 ) -> None:
     """What is handed in is written down before; the next process finds the batch in the list."""
@@ -569,42 +554,39 @@ def test_what_may_pass_is_tried_again(api: str, kind: str, problem: Came) -> Non
         assert kept.slept.count(7.5) == 2
 
 
-@pytest.mark.parametrize("problem", [show("page", 200), HttpReply(200, {}, b"<html>")])
-def test_a_look_that_cannot_be_read_is_taken_again(problem: HttpReply) -> None:
-    """A page of a proxy in place of a batch does not end the waiting."""
-    desk, kept = Desk(faults={"look": [problem]}), Kept()
-    if problem.body == b"<html>":
-        assert kept.complete(desk, "a") == ["A"]
-    else:
-        kept.fail(desk, "E306", "a")
-        assert kept.batches == ["batch_1"]
+def test_a_web_page_in_place_of_a_batch_does_not_end_the_waiting() -> None:
+    """A proxy may send one."""
+    desk = Desk(faults={"look": [HttpReply(200, {}, b"<html>")]})
+    assert Kept().complete(desk, "a") == ["A"]
+
+
+LASTING = [
+    HttpReply(302, {"Location": "http://elsewhere"}, b""),
+    HttpReply(400, {}, b'{"error": "what?"}'),
+    NoReply("certificate", "not valid"),
+    NoReply("address", "not valid"),
+]
+NO_BATCHES = [{}, {"id": 7}, {"id": "..", "name": ".."}, {"id": "batch_1", "name": "batch_1"}]
 
 
 @pytest.mark.parametrize("api", APIS)
-@pytest.mark.parametrize("kind", ["create", "look"])
-def test_a_refused_key_ends_the_asking(api: str, kind: str) -> None:
-    """E304; what is under way stays written down, and the key is in no message."""
-    desk, kept = Desk(faults={kind: [show({"error": f"bad key {KEY}"}, 401)]}), Kept(api)
-    kept.fail(desk, "E304", "a")
-    assert kept.batches == ([None] if kind == "create" else ["batch_1"])
-    assert kept.complete(desk, "a") == ["A"]
-    assert list(desk.store.batches) == ["batch_1"]
-
-
-@pytest.mark.parametrize("kind", ["look", "collect"])
 @pytest.mark.parametrize(
-    "problem",
+    ("kind", "problem", "code"),
     [
-        HttpReply(302, {"Location": "http://elsewhere"}, b""),
-        HttpReply(400, {}, b'{"error": "what?"}'),
-        NoReply("certificate", "not valid"),
-        NoReply("address", "not valid"),
+        *((kind, show({"error": f"bad key {KEY}"}, 401), "E304") for kind in ("create", "look")),
+        *((kind, problem, "E306") for kind in ("look", "collect") for problem in LASTING),
+        *((kind, show(batch), "E306") for kind in ("create", "look") for batch in NO_BATCHES),
+        ("look", show("page"), "E306"),
     ],
 )
-def test_what_is_paid_for_is_not_given_up(kind: str, problem: Came) -> None:
-    """A refusal, a redirect or a bad certificate ends the waiting; the batch is collected later."""
-    desk, kept = Desk(faults={kind: [problem]}), Kept()
-    kept.fail(desk, "E306", "a")
+def test_what_is_paid_for_is_not_given_up(api: str, kind: str, problem: Came, code: str) -> None:
+    """A refused key, a redirect, a bad certificate or what is no batch ends the waiting.
+
+    What is under way stays written down and is collected later; the key is in no message.
+    """
+    desk, kept = Desk(faults={kind: [problem]}), Kept(api)
+    kept.fail(desk, code, "a")
+    assert kept.batches == ([None] if kind == "create" else ["batch_1"])
     assert kept.complete(desk, "a") == ["A"]
     assert list(desk.store.batches) == ["batch_1"]
 
@@ -628,18 +610,6 @@ def test_an_endpoint_without_batches_says_so(api: str, kind: str) -> None:
     assert "takes no batch: HTTP 404: Not Found" in error.message
     assert "--no-batch" in (error.hint or "")
     assert kept.batches == []
-
-
-@pytest.mark.parametrize("api", APIS)
-@pytest.mark.parametrize(
-    "shown", [{}, {"id": 7}, {"id": "..", "name": ".."}, {"id": "batch_1", "name": "batch_1"}]
-)
-@pytest.mark.parametrize("kind", ["create", "look"])
-def test_what_is_no_batch_is_not_waited_for(api: str, shown: dict[str, object], kind: str) -> None:
-    """A reply without a name or a status is an error, and what was handed in stays written down."""
-    kept = Kept(api)
-    kept.fail(Desk(faults={kind: [show(shown)]}), "E306", "a")
-    assert kept.batches == ([None] if kind == "create" else ["batch_1"])
 
 
 def test_max_calls_is_not_passed() -> None:
@@ -709,36 +679,6 @@ def test_which_endpoints_take_batches() -> None:
         with pytest.raises(SpecError, match=match) as caught:
             connect(name, caller=Caller({})).require_batches()
         assert caught.value.code == "E119"
-
-
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=6,
-)
-RESULTS = st.fixed_dictionaries(
-    {"type": VALUES | st.just("succeeded"), "message": VALUES, "error": VALUES}
-)
-BODIES = st.fixed_dictionaries({"choices": st.lists(st.fixed_dictionaries({"message": VALUES}))})
-
-
-@given(st.binary())
-def test_any_bytes_can_be_read(content: bytes) -> None:
-    """Whatever is downloaded, nothing is raised."""
-    assert all(isinstance(one, Completion) for _, one in read_lines(content, reach()))
-
-
-@given(st.sampled_from(APIS), VALUES | RESULTS, VALUES | BODIES, VALUES, VALUES)
-def test_any_result_of_a_call_is_a_completion(
-    api: str, result: object, body: object, status: object, error: object
-) -> None:
-    """Whatever an endpoint says of a call, one completion comes of it and nothing is raised."""
-    response = {"status_code": status, "body": body} if api == "openai" else body
-    line = {"custom_id": "a", "result": result, "response": response, "error": error}
-    ((key, said),) = read_lines(json.dumps(line).encode(), reach(api))
-    assert key == "a"
-    assert not error or api == "anthropic" or said.status is ERROR
-    assert (said.text is None) == (said.status is not CompletionStatus.OK)
 
 
 @given(st.lists(st.integers(1, 60), max_size=20), st.integers(1, 5), st.integers(1, 400))

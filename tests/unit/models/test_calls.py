@@ -62,7 +62,11 @@ def test_cached_tokens_have_a_price_of_their_own() -> None:
     Without a price they cost what others do.
     """
     said = Completion(
-        "B", prompt_tokens=100, completion_tokens=10, cached_tokens=60, cache_write_tokens=30
+        "B",
+        prompt_tokens=100,
+        completion_tokens=10,
+        cached_tokens=60,
+        cache_write_tokens=30,
     )
     assert charge_completion(Price(2.0, 5.0), said) == 250.0
     assert charge_completion(Price(2.0, 5.0, cached=0.5, written=3.0), said) == 20 + 30 + 90 + 50
@@ -85,9 +89,7 @@ VALUES = st.recursive(
 
 
 @given(st.text(st.characters()), st.floats(), st.integers(min_value=0), VALUES)
-def test_any_completion_comes_back(
-    text: str, latency: float, tokens: int, logprobs: object
-) -> None:
+def test_completions_come_back(text: str, latency: float, tokens: int, logprobs: object) -> None:
     """Whatever is in its fields; a number that is not finite is null."""
     completion = Completion(
         text,

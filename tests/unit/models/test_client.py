@@ -231,23 +231,6 @@ def test_a_call_that_fails_for_good_is_a_completion_and_is_kept() -> None:
     assert ledger.find(calls) == {}
 
 
-def test_the_deadline_ends_a_call() -> None:
-    """However many attempts are left, a call whose time is over has failed."""
-    endpoint = FakeEndpoint()
-
-    def hang(question: str, _attempt: int) -> HttpReply | NoReply:
-        if question == "first":
-            return say("here")
-        endpoint.time += 60
-        return NoReply("timeout", "no reply")
-
-    endpoint.answer = hang
-    with endpoint.open(limits=Limits(call_seconds=150)) as client:
-        client.complete(make_calls("first"))
-        (completion,) = client.complete(make_calls("a"))
-    assert (completion.error, completion.attempts) == ("no reply", 3)
-
-
 @pytest.mark.parametrize(
     ("answer", "match", "most"),
     [
@@ -285,17 +268,6 @@ def test_a_refused_key_stops_everything() -> None:
     assert len(ledger.kept) >= 20
 
 
-def test_never_more_at_once_than_allowed() -> None:
-    """The model's own limit wins over the client's."""
-    for own, most in ((None, 5), (3, 3)):
-        endpoint = FakeEndpoint()
-        with endpoint.open(
-            Connection("m", CHAT, URL, max_concurrent=own), limits=Limits(5)
-        ) as client:
-            client.complete(number_calls(100))
-        assert endpoint.most_at_once == most
-
-
 def test_a_call_holds_its_place_until_it_is_kept() -> None:
     """No more calls are asked but not yet kept than may be under way at once."""
     sizes: list[int] = []
@@ -328,21 +300,6 @@ def test_the_pause_an_endpoint_asks_for_holds_for_all_at_one_at_a_time() -> None
         client.complete(number_calls(3))
     assert moments[0] == 0
     assert min(moments[1:]) >= 30
-
-
-def test_the_first_second_brings_no_more_than_the_rate() -> None:
-    """600 a minute are ten a second, from the first second on."""
-    endpoint, seconds = FakeEndpoint(), list[float]()
-
-    def answer(question: str, _attempt: int) -> HttpReply:
-        seconds.append(endpoint.time)
-        return say(question)
-
-    endpoint.answer = answer
-    connection = Connection("m", CHAT, URL, max_concurrent=1, requests_per_minute=600)
-    with endpoint.open(connection) as client:
-        client.complete(number_calls(30))
-    assert [int(second + 1e-6) for second in seconds] == [0] * 10 + [1] * 10 + [2] * 10
 
 
 def test_the_budget_is_not_passed() -> None:
@@ -517,6 +474,20 @@ def test_an_interrupt_before_the_round_is_known_keeps_what_was_answered(
         assert len(endpoint.asked) > 0 or not is_begun
         assert client.complete(make_calls("q0"))[0].text == "q0"
         assert len(ledger.kept) == len(endpoint.asked) < 10_000
+
+
+def test_garbage_is_looked_for_rarely_while_calls_are_made() -> None:
+    """Afterwards as often as before."""
+    before, seen = gc.get_threshold(), set[int]()
+
+    def answer(question: str, _attempt: int) -> HttpReply:
+        seen.add(gc.get_threshold()[0])
+        return say(question)
+
+    with FakeEndpoint(answer).open() as client:
+        client.complete(number_calls(300))
+    assert max(seen) == 200_000
+    assert gc.get_threshold() == before
 
 
 def test_memory_does_not_grow_with_the_number_of_calls() -> None:

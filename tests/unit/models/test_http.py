@@ -486,17 +486,6 @@ def test_an_address_is_written_as_http_wants_it() -> None:
     assert [head.split()[1] for head in seen] == [b"/v1/x%20y?a=b", b"/", b"/a%2Fb", b"/%C3%A4"]
 
 
-def test_no_request_is_redirected() -> None:
-    """What the reply says is told, and no other address is called."""
-    seen: list[bytes] = []
-    raw = make_raw(b"", "Location: /elsewhere", status="302 Found")
-    for request in (POST, HttpRequest(None, "GET", "/v1/file")):
-        came = call(answer_with(raw, seen=seen), request)
-        assert isinstance(came, HttpReply)
-        assert came.status == 302
-    assert len(seen) == 2
-
-
 @pytest.mark.parametrize("method", ["GET", "POST"])
 @pytest.mark.parametrize("is_kept", [False, True])
 def test_nothing_is_sent_twice(method: Literal["GET", "POST"], is_kept: bool) -> None:  # noqa: FBT001 - a table
@@ -520,9 +509,7 @@ def test_nothing_is_sent_twice(method: Literal["GET", "POST"], is_kept: bool) ->
     assert (last, len(seen)) == (CLOSED, 1 + is_kept)
 
 
-def test_neither_cookies_nor_a_netrc_are_sent(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_no_cookies_and_no_netrc_are_sent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """What an endpoint sets is not sent back, and a password of this machine goes nowhere."""
     (tmp_path / ".netrc").write_text(
         "default login me password canary-password\n", encoding="utf-8"
@@ -575,6 +562,30 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     proxies._announce.cache_clear()
 
 
+@pytest.mark.parametrize(
+    ("url", "proxy", "opened"),
+    [
+        (f"http://{HOST}/v1", "", 0),
+        (f"https://{HOST}/v1", "", 1),
+        (f"http://{HOST}/v1", "https://127.0.0.1:1", 1),
+    ],
+)
+def test_certificates_are_loaded_where_tls_is_spoken(
+    monkeypatch: pytest.MonkeyPatch, url: str, proxy: str, opened: int
+) -> None:
+    """By the endpoint, or by the proxy before it."""
+    loaded: list[object] = []
+
+    def load(trusted_ca: object) -> bool:
+        loaded.append(trusted_ca)
+        return True
+
+    monkeypatch.setattr("answerkey.models.http.open_tls_context", load)
+    monkeypatch.setenv("HTTP_PROXY", proxy)
+    assert isinstance(asyncio.run(send(connect(url, None), POST))[0], NoReply)
+    assert len(loaded) == opened
+
+
 def call_by_proxy(
     variable: str = "HTTPS_PROXY",
     value: str = "http://{}",
@@ -592,13 +603,6 @@ def call_by_proxy(
     told: list[bytes] = []
     asked: list[bytes] = []
     ports: list[int] = []
-
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError, asyncio.IncompleteReadError):
-            asked.append(await reader.readuntil(b"\r\n\r\n"))
-            writer.write(REPLY)
-            await writer.drain()
-        writer.close()
 
     async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError):
@@ -621,21 +625,13 @@ def call_by_proxy(
     open_authority().issue_cert(HOST).configure_cert(context)
 
     async def run() -> HttpReply | NoReply:
-        endpoint = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context)
-        ports.append(endpoint.sockets[0].getsockname()[1])
-        server = await asyncio.start_server(tunnel, "127.0.0.1", 0)
-        address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        try:
+        endpoint = serve(answer_with(REPLY, seen=asked), context)
+        async with endpoint as port, serve(tunnel) as proxy_port:
+            ports.append(port)
             with pytest.MonkeyPatch.context() as patch:
-                patch.setenv(variable, value.format(address))
+                patch.setenv(variable, value.format(f"127.0.0.1:{proxy_port}"))
                 (came,) = await send(connect(url, key), POST, seconds=30)
             return came
-        finally:
-            for one in (server, endpoint):
-                one.close()
-                await one.wait_closed()
-            if tunnels := asyncio.all_tasks() - {asyncio.current_task()}:
-                await asyncio.wait(tunnels, timeout=30)  # they notice
 
     return asyncio.run(run()), told, asked
 
@@ -692,9 +688,7 @@ def test_a_proxy_is_told_its_password_and_nobody_else_is(
 
 
 @pytest.mark.parametrize("excepted", [HOST, ".invalid", "*", f"other.example,{HOST}:443"])
-def test_a_host_in_no_proxy_is_reached_without_one(
-    excepted: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_host_in_no_proxy_needs_none(excepted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The proxy hears nothing."""
     monkeypatch.setenv("no_proxy", excepted)
     came, told, _ = call_by_proxy(url=f"https://{HOST}:443/v1")

@@ -107,10 +107,7 @@ def surround(image: object) -> list[object]:
 
 CHAT_MESSAGES = [
     {"role": "system", "content": "Be brief."},
-    {
-        "role": "user",
-        "content": surround({"type": "image_url", "image_url": {"url": DATA_URI}}),
-    },
+    {"role": "user", "content": surround({"type": "image_url", "image_url": {"url": DATA_URI}})},
 ]
 SENT: dict[str, tuple[str, Mapping[str, object]]] = {
     "chat": ("{url}#m", {"model": "m", "messages": CHAT_MESSAGES}),
@@ -151,7 +148,10 @@ def test_each_api_is_sent_the_image_in_its_own_form(api: str, folder: Path) -> N
         assert isinstance(model, LiveModel)
         with model:
             said = solver.solve(
-                load(folder / "questions.jsonl"), model=model, facts=None, examples=None
+                load(folder / "questions.jsonl"),
+                model=model,
+                facts=None,
+                examples=None,
             )
         body = server.asked.requests[-1].body
     assert body == expected
@@ -316,9 +316,7 @@ def test_the_error_names_sample_and_column(folder: Path) -> None:
     assert str(error.where).endswith("questions.jsonl:2, column `image`")
 
 
-def test_a_folder_that_the_caller_names_is_allowed(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_of_the_caller_is_allowed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`ANSWERKEY_IMAGES` is the caller's word; rows that are in no file have no other folder."""
     monkeypatch.setenv("ANSWERKEY_IMAGES", f"{folder}{os.pathsep}{folder.parent}")
     assert STORED in build_one(folder, "../secret.png")  # type: ignore[operator]
@@ -330,10 +328,8 @@ def test_a_folder_that_the_caller_names_is_allowed(
     monkeypatch.delenv("ANSWERKEY_IMAGES")
     [problem] = make_solver().build_prompts(samples, None)
     assert isinstance(problem, RowError)
-    assert (
-        problem.hint
-        == "put it there, or name its folder in the environment: `ANSWERKEY_IMAGES=FOLDER`"
-    )
+    hint = "put it there, or name its folder in the environment: `ANSWERKEY_IMAGES=FOLDER`"
+    assert problem.hint == hint
 
 
 def test_a_prompt_has_at_most_a_hundred_images(folder: Path) -> None:
@@ -400,10 +396,8 @@ def test_parts_that_make_no_sense_are_refused() -> None:
     assert caught.value.message == "`content` is empty"
     with pytest.raises(SpecError) as caught:
         ChoiceRankingSolver(ChatInput((InputMessage("user", (ImagePart("x"),)),)), "{{ ['A'] }}")
-    assert (
-        caught.value.message
-        == "`choice_ranking_solver` sends text alone, and a message has an image"
-    )
+    message = "`choice_ranking_solver` sends text alone, and a message has an image"
+    assert caught.value.message == message
 
 
 # What is kept.
@@ -465,17 +459,13 @@ def test_slips_in_parts_are_told(
     assert "must be text" not in done.out
 
 
-def test_an_api_without_images_is_an_error_at_check(
-    project: Path, call: Callable[..., Called]
-) -> None:
+def test_an_api_without_images_fails_check(project: Path, call: Callable[..., Called]) -> None:
     """The error names the API, and those that take what the prompts have."""
     model = "http://127.0.0.1:1/v1?api=completions#m"
     done = call("check", project, "--model", model)
     assert done.code == 2
-    assert (
-        f"error[E301]: model `{model}`: the API `completions` does not take images"
-        in done.out + done.err
-    )
+    message = f"error[E301]: model `{model}`: the API `completions` does not take images"
+    assert message in done.out + done.err
     assert "APIs that do: `chat`, `anthropic`, `gemini`" in done.out + done.err
     rows = [json.loads(line) for line in (project / "questions.jsonl").read_text().splitlines()]
     rows[0]["picture"] = ADDRESS
@@ -508,10 +498,8 @@ def test_a_run_keeps_references_and_every_command_works_on_it(
         assert file.is_dir() or CODED[:64].encode() not in file.read_bytes()
     again = tmp_path / "again"
     shown = call("explain", again, "shape")
-    assert (
-        "  | [image: image/png, 351 bytes, sha256 2189284913ea]\n  | Which shape is this?"
-        in shown.out
-    )
+    image = "  | [image: image/png, 351 bytes, sha256 2189284913ea]\n"
+    assert f"{image}  | Which shape is this?" in shown.out
     assert call("rescore", again, "--out", tmp_path / "rescored").code == 0
     rows = [json.loads(line) for line in call("export", again, "--to", "jsonl").out.splitlines()]
     assert [row["sample"]["picture"] for row in rows] == ["moved/circle.png", "moved/square.png"]

@@ -316,7 +316,7 @@ def open_own(monkeypatch: pytest.MonkeyPatch, name: str, load: Any = PackageOwn)
     return open_model(f"acme/{name}")
 
 
-def test_a_packages_model_is_asked_in_batches_which_are_kept(
+def test_batches_for_a_packages_model_are_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """At most 1,000 questions at a time.
@@ -330,13 +330,12 @@ def test_a_packages_model_is_asked_in_batches_which_are_kept(
     assert opened.model.sizes == [1_000, 1_000, 300]
     assert [one.text for one in said] == [f"s{number} B 2" for number in range(2_300)]
     assert {one.source for one in said} == {"live"}
-    assert (
-        opened.complete([*questions, Request("new", [], truth="A")], trial=2)[-1].text == "new A 2"
-    )
+    new = Request("new", [], truth="A")
+    assert opened.complete([*questions, new], trial=2)[-1].text == "new A 2"
     assert opened.model.sizes[3:] == [1]
 
 
-def test_what_a_packages_model_raises_is_the_error_of_its_batch(
+def test_what_a_packages_model_raises_fails_its_batch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its samples have the text of the exception.
@@ -370,9 +369,8 @@ def test_a_package_may_bring_a_function(monkeypatch: pytest.MonkeyPatch) -> None
         monkeypatch, "f", lambda name: lambda messages: f"{name}: {messages[0]['content']}"
     )
     assert (opened.name, opened.is_function) == ("acme/f", False)
-    assert (
-        opened.complete([Request("1", [{"role": "user", "content": "hi"}])])[0].text == "acme/f: hi"
-    )
+    (said,) = opened.complete([Request("1", [{"role": "user", "content": "hi"}])])
+    assert said.text == "acme/f: hi"
 
 
 def test_missing_parts_are_those_that_only_a_scorer_knows() -> None:

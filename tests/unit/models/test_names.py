@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.errors import SpecError
 from answerkey.models.config import Caller
 from answerkey.models.connections import connect
 from answerkey.models.names import PROVIDERS, complete_name
@@ -70,11 +69,3 @@ def test_a_server_of_this_machine_is_called_at_its_usual_port(name: str, port: i
     result = connect(f"{name}/x", caller=Caller(own))
     assert result.url == "http://127.0.0.1:77/v1/chat/completions"
     assert result.reveal_headers() == {"Authorization": "Bearer sk-own-2"}
-
-
-def test_a_project_cannot_send_the_key_of_a_local_server_elsewhere() -> None:
-    """A base URL in a file of the project is not the caller's word."""
-    values = {"VLLM_API_KEY": "sk-canary-1", "VLLM_BASE_URL": "https://evil.example/v1"}
-    with pytest.raises(SpecError) as caught:
-        connect("vllm/x", caller=Caller(values, frozenset({"VLLM_BASE_URL"})))
-    assert caught.value.code == "E117"

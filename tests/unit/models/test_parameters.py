@@ -10,7 +10,7 @@ import json
 import pytest
 
 from answerkey.errors import SpecError
-from answerkey.models.config import Caller, Generation, Secret
+from answerkey.models.config import Caller, Generation
 from answerkey.models.connections import connect
 from answerkey.models.model import LiveModel, open_model
 from answerkey.testing import TestServer
@@ -119,23 +119,6 @@ def test_secrets_do_not_stand_in_the_body(name: str) -> None:
     assert error.code == "E117"
     assert "hunter22" not in str(error)
     connect("openai/x?extra_body.prompt_cache_key=k", caller=Caller({}))
-
-
-def test_every_parameter_takes_part_in_the_identity() -> None:
-    """Two models that differ in one parameter share no cached call; a key changes nothing."""
-    names = [
-        "http://h/v1#m",
-        "http://h/v1?reasoning_effort=low#m",
-        "http://h/v1?reasoning_effort=high#m",
-        "http://h/v1?extra_body.x=1#m",
-        "http://h/v1?extra_body.x=2#m",
-        "http://h/v1?extra_body.x.y=2#m",
-    ]
-    results = {connect(name, caller=Caller({})).identity for name in names}
-    assert len(results) == len(names)
-    keyed = connect("http://h/v1#m", caller=Caller({"ANSWERKEY_API_KEY": "sk-123456"}))
-    assert isinstance(keyed.key, Secret)
-    assert keyed.identity in results
 
 
 def test_the_nearer_extra_body_wins_field_by_field() -> None:

@@ -310,12 +310,15 @@ def test_the_identity_is_what_decides_the_answers() -> None:
         replace(CONNECTION, api=APIS["anthropic"]),
         replace(CONNECTION, generation=Generation(temperature=0)),
         replace(CONNECTION, generation=Generation(temperature=1)),
+        replace(CONNECTION, generation=Generation(reasoning_effort="low")),
+        replace(CONNECTION, generation=Generation(extra_body={"x": 1})),
+        replace(CONNECTION, generation=Generation(extra_body={"x": {"y": 1}})),
         replace(CONNECTION, headers={"X-Tier": "silver"}),
         replace(CONNECTION, schema={"type": "object"}),
         replace(CONNECTION, api=AdapterApi(Adapter("a", "{}", "{}"))),
         replace(CONNECTION, api=AdapterApi(Adapter("a", "{}", "{ }"))),
     ]
-    assert len({one.identity for one in [CONNECTION, *others]}) == 10
+    assert len({one.identity for one in [CONNECTION, *others]}) == 13
 
 
 @pytest.mark.parametrize(
@@ -351,7 +354,7 @@ def test_short_keys_are_no_secrets() -> None:
     assert connection.read(200, body).text == "EMPTY set"
 
 
-def test_the_price_list_is_asked_for_the_model_at_its_address(
+def test_the_price_list_is_asked_for_the_model_at_its_url(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The price of one token follows from what a thousand cost.

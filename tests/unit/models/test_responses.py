@@ -11,8 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from answerkey.models.calls import charge_completion
 from answerkey.models.config import FunctionConfig, Generation, ModelConfig, Price
@@ -36,42 +34,8 @@ from answerkey.scorers import judge as score
 from answerkey.types import USAGE_NAMES, Completion, Completions, CompletionStatus, Request
 
 OK, REFUSED, NO_TEXT, ERROR = CompletionStatus
-TAKES = [take_chat, take_text, take_anthropic, take_gemini]
 Take = Callable[[Mapping[str, object]], Completion]
 CALL = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-
-
-LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
-WORDS = """
-    choices message content text type refusal reasoning_content thinking tool_calls finish_reason
-    usage prompt_tokens input_tokens logprobs error candidates parts thought promptFeedback value
-    blockReason usageMetadata role object output messages candidatesTokenCount stop_reason
-    finishReason detail
-"""
-NAMES = st.sampled_from(WORDS.split())
-KIND_WORDS = st.sampled_from(
-    ["text", "refusal", "error", "assistant", "user", "content_filter", "\ud800"]
-)
-ANY_VALUES = st.recursive(
-    LEAVES | KIND_WORDS,
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(NAMES | st.text(), inner, max_size=4)
-    ),
-    max_leaves=30,
-)
-BODIES = st.dictionaries(NAMES, ANY_VALUES, max_size=5)
-
-
-def check_laws(completion: Completion) -> None:
-    """Hold a completion against what must be true of every one."""
-    assert (completion.status is OK) == (completion.text is not None)
-    assert (completion.status is ERROR) == (completion.error is not None)
-    (again,) = Completions.build(["1"], [completion], source="live")
-    assert (again.text, again.status, again.error) == (
-        completion.text,
-        completion.status,
-        completion.error,
-    )
 
 
 def say(content: object, **more: object) -> dict[str, object]:
@@ -193,12 +157,8 @@ def test_exchange_keeps_what_was_asked() -> None:
     asked = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Which?"}]
     assert read_message([*asked, say("B")]).prompt == asked
     assert read_message({"messages": [*asked, say("B")]}).prompt == asked
-    assert (
-        read_message(
-            {"output": {"choices": [{"message": say("B")}]}, "messages": [*asked, say("B")]}
-        ).prompt
-        == asked
-    )
+    output = {"choices": [{"message": say("B")}]}
+    assert read_message({"output": output, "messages": [*asked, say("B")]}).prompt == asked
 
 
 def test_half_surrogates_are_mended() -> None:
@@ -223,13 +183,6 @@ def test_endless_wrapping_ends() -> None:
     message = say("B")
     message["self"] = message
     assert read_message(message).text == "B"
-
-
-@given(ANY_VALUES)
-def test_any_value_gives_a_completion_that_a_table_can_hold(value: object) -> None:
-    """Reading never fails; text is there exactly when the status is OK; the table takes it."""
-    check_laws(read_message(value))
-    assert is_trace(value) in {True, False}
 
 
 TRACES = """
@@ -316,11 +269,7 @@ def test_what_cannot_be_read_is_an_error_with_its_body(body: bytes, reason: str)
     ("status", "body", "reason"),
     [
         (401, b'{"error": {"message": "bad key", "type": "auth"}}', "HTTP 401: bad key"),
-        (
-            422,
-            b'{"detail": [{"loc": ["body"], "msg": "field required"}]}',
-            "HTTP 422: field required",
-        ),
+        (422, b'{"detail": [{"loc": ["body"], "msg": "no field"}]}', "HTTP 422: no field"),
         (500, b"<html>", "HTTP 500: the body is HTML, not JSON"),
         (503, b"", "HTTP 503: the body is empty"),
         (404, b'{"message": "no such model"}', "HTTP 404: no such model"),
@@ -377,11 +326,9 @@ def test_counts_that_are_none_are_left_out(count: object) -> None:
     """
     body = chat("B") | {"usage": {"prompt_tokens": count, "completion_tokens": 1}}
     for completion in (read(body), read_message(body)):
-        assert (completion.text, completion.prompt_tokens, completion.completion_tokens) == (
-            "B",
-            None,
-            1,
-        )
+        assert completion.text == "B"
+        assert completion.prompt_tokens is None
+        assert completion.completion_tokens == 1
 
 
 THOUGHT_PART = {"type": "thinking", "thinking": "A?"}
@@ -446,7 +393,7 @@ RULES = ("first_character", "first_character_literal", "leading_label", "stated_
         (chat("I cannot say", reasoning="hm"), "NOT_A_CHOICE"),
     ],
 )
-def test_a_reply_that_ends_within_its_thoughts_has_a_reason_of_its_own(
+def test_a_reply_that_ends_within_its_thoughts_has_its_own_reason(
     body: object, reason: str
 ) -> None:
     """Whatever the rule, and also where thoughts are only counted; other silence has its own."""
@@ -561,27 +508,20 @@ def test_answers_of_other_apis(
     assert (completion.text, completion.status, completion.finish_reason) == (text, status, finish)
 
 
+ODD_COUNTS: list[object] = [10**30, 2**62, -5, 1.5, "many", True, [1]]
 #: Usage as it comes: prompt, completion, reasoning, cached, written.
 COUNTS: list[tuple[Take, dict[str, object], tuple[int | None, ...]]] = [
     (  # OpenAI: the completion's tokens include those of the thoughts, the prompt's the cached ones
         take_chat,
-        {
-            "prompt_tokens": 1200,
-            "completion_tokens": 50,
-            "total_tokens": 1250,
-            "prompt_tokens_details": {"cached_tokens": 1024, "audio_tokens": 0},
-            "completion_tokens_details": {"reasoning_tokens": 40},
-        },
+        {"prompt_tokens": 1200, "completion_tokens": 50, "total_tokens": 1250,
+         "prompt_tokens_details": {"cached_tokens": 1024, "audio_tokens": 0},
+         "completion_tokens_details": {"reasoning_tokens": 40}},
         (1200, 50, 40, 1024, None),
     ),
     (  # xAI: thoughts apart from the completion
         take_chat,
-        {
-            "prompt_tokens": 100,
-            "completion_tokens": 10,
-            "total_tokens": 150,
-            "completion_tokens_details": {"reasoning_tokens": 40},
-        },
+        {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 150,
+         "completion_tokens_details": {"reasoning_tokens": 40}},
         (100, 50, 40, None, None),
     ),
     (  # DeepSeek
@@ -591,38 +531,32 @@ COUNTS: list[tuple[Take, dict[str, object], tuple[int | None, ...]]] = [
     ),
     (  # OpenRouter, for a model whose cache is written to
         take_chat,
-        {
-            "prompt_tokens": 9,
-            "prompt_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 8},
-        },
+        {"prompt_tokens": 9,
+         "prompt_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 8}},
         (9, None, None, 0, 8),
     ),
     (take_text, {"prompt_tokens": 100, "completion_tokens": 5}, (100, 5, None, None, None)),
     (  # cached tokens apart from `input_tokens`; thoughts are output
         take_anthropic,
-        {
-            "input_tokens": 40,
-            "cache_creation_input_tokens": 100,
-            "cache_read_input_tokens": 1000,
-            "output_tokens": 50,
-        },
+        {"input_tokens": 40, "cache_creation_input_tokens": 100,
+         "cache_read_input_tokens": 1000, "output_tokens": 50},
         (1140, 50, None, 1000, 100),
     ),
     (  # thoughts apart from the candidates
         take_gemini,
-        {
-            "promptTokenCount": 1200,
-            "cachedContentTokenCount": 1024,
-            "candidatesTokenCount": 10,
-            "thoughtsTokenCount": 40,
-        },
+        {"promptTokenCount": 1200, "cachedContentTokenCount": 1024,
+         "candidatesTokenCount": 10, "thoughtsTokenCount": 40},
         (1200, 50, 40, 1024, None),
     ),
     (take_gemini, {"promptTokenCount": 12, "thoughtsTokenCount": 40}, (12, 40, 40, None, None)),
     (take_chat, {"prompt_tokens_details": {"cached_tokens": "many"}}, (None,) * 5),
+    *(
+        (take_chat, {"prompt_tokens": count, "completion_tokens": 2}, (None, 2, None, None, None))
+        for count in ODD_COUNTS
+    ),
     (take_chat, {"completion_tokens": 9, "reasoning_tokens": "x"}, (None, 9, None, None, None)),
     (take_chat, {"completion_tokens": 9, "reasoning_tokens": 6}, (None, 9, 6, None, None)),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("take", "usage", "tokens"), COUNTS)
@@ -644,38 +578,6 @@ def test_tokens_are_counted_once(
     assert tuple(getattr(said, usage_name) for usage_name in USAGE_NAMES) == tokens
     cost = (tokens[0] or 0) + 1000.0 * (tokens[1] or 0)
     assert charge_completion(Price(1.0, 1000.0), said) == cost
-
-
-@pytest.mark.parametrize("take", TAKES)
-@given(body=BODIES | ANY_VALUES, status=st.sampled_from([200, 201, 404, 500]))
-def test_any_json_is_read(take: Take, body: Any, status: int) -> None:  # noqa: ANN401  # any JSON
-    """Whatever JSON comes, there is a completion, and it is OK only with a text."""
-    check_laws(read_body(status, json.dumps(body).encode(), take))
-
-
-@pytest.mark.parametrize("take", TAKES)
-@given(inner=ANY_VALUES)
-def test_any_json_inside_an_answer_is_read(take: Take, inner: Any) -> None:  # noqa: ANN401  # any JSON
-    """Whatever stands where the message should be, there is a completion, and it is OK only with a
-    text.
-    """
-    shells = [
-        {"choices": [inner]},
-        {"choices": [{"message": inner}]},
-        {"choices": [{"message": {"content": inner}}]},
-        {"content": inner},
-        {"candidates": [{"content": inner}]},
-        {"candidates": [{"content": {"parts": inner}}]},
-    ]
-    for shell in shells:
-        check_laws(read_body(200, json.dumps(shell).encode(), take))
-
-
-@pytest.mark.parametrize("take", TAKES)
-@given(body=st.binary(max_size=200), status=st.integers(min_value=0, max_value=999))
-def test_any_bytes_are_read(take: Take, body: bytes, status: int) -> None:
-    """Whatever bytes come, there is a completion, and it is OK only with a text."""
-    check_laws(read_body(status, body, take))
 
 
 CHAT = {
@@ -768,11 +670,7 @@ def test_a_token_on_the_border_belongs_to_the_continuation() -> None:
 
 def test_an_endpoint_that_echoes_nothing_says_nothing_about_a_continuation() -> None:
     """Neither does one that leaves out a log-probability."""
-    for completion in (
-        Completion("x"),
-        echo(["Q:"], [None]),
-        echo(["Q:", " blue"], [None, None]),
-    ):
+    for completion in (Completion("x"), echo(["Q:"], [None]), echo(["Q:", " blue"], [None, None])):
         assert "why" in measure_continuation(completion, "Q:", " blue")
 
 

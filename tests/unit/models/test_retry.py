@@ -106,15 +106,6 @@ def test_what_becomes_of_a_call(
     assert label in {None, outcome.label}
 
 
-def test_a_redirect_is_a_failure() -> None:
-    """Nothing is sent to another address, and no answer is taken from a redirect."""
-    for status in (301, 302, 303, 307, 308):
-        outcome = judge(HttpReply(status, {"Location": "http://evil.example"}, b"B"), read_well)
-        why = "the endpoint redirects to another address; redirects are not followed"
-        assert (outcome.verdict, outcome.completion.text) == (RetryVerdict.FAILED, None)
-        assert outcome.completion.error == f"status {status}: {why}"
-
-
 def test_an_answer_is_an_answer_and_an_error_status_is_never_one() -> None:
     """Text in the body of an error status is not what the model said."""
     assert judge(HttpReply(200, {}, b"B"), read_well) == CallOutcome(
@@ -296,9 +287,7 @@ def test_when_an_endpoint_is_given_up(outcomes: list[CallOutcome], codes: list[s
 @pytest.mark.parametrize(
     ("label", "words"), [("connect", "cannot be reached"), ("timeout", "never answers")]
 )
-def test_an_endpoint_that_was_never_reached_is_given_up_with_the_first_call(
-    label: str, words: str
-) -> None:
+def test_an_endpoint_never_reached_is_given_up_with_the_first_call(label: str, words: str) -> None:
     """The first call that failed for good without a word of the endpoint says: E306."""
     health = Health(CONNECTION)
     assert health.note(fail(label, RetryVerdict.AGAIN), is_final=False) is None

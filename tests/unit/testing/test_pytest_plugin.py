@@ -58,16 +58,12 @@ def run_pytest(folder: Path, *words: str, is_new: bool = False) -> tuple[int, st
         "temporary",
     ]
     given = ["-q", "-rs", "-W", "ignore::pytest.PytestAssertRewriteWarning", *plugin, *words]
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")
-    }
+    names = [name for name in os.environ if not name.startswith("PYTEST_")]
+    environment = {name: os.environ[name] for name in names}
+    environment |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "XDG_CACHE_HOME": str(folder / "cache")}
     settings: dict[str, Any] = {
         "cwd": folder,
-        "env": {
-            **environment,
-            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-            "XDG_CACHE_HOME": str(folder / "cache"),
-        },
+        "env": environment,
         "stdout": subprocess.PIPE,
         "stderr": subprocess.STDOUT,
         "text": True,
@@ -144,14 +140,8 @@ def test_the_plugin_is_an_entry_point() -> None:
     """Whoever installs answerkey has it."""
     from importlib.metadata import distribution
 
-    points = [
-        entry_point
-        for entry_point in distribution("answerkey").entry_points
-        if entry_point.group == "pytest11"
-    ]
-    assert [(point.name, point.value) for point in points] == [
-        ("answerkey", "answerkey.testing.pytest_plugin")
-    ]
+    (point,) = distribution("answerkey").entry_points.select(group="pytest11")
+    assert (point.name, point.value) == ("answerkey", "answerkey.testing.pytest_plugin")
 
 
 @pytest.mark.parametrize("name", ["Behaviour", "TestServer", "Reply"])

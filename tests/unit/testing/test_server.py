@@ -19,15 +19,7 @@ from typing import Any
 import pytest
 
 from answerkey.models.responses import read_message
-from answerkey.testing import (
-    FAULTS,
-    KINDS,
-    Asked,
-    Behaviour,
-    Reply,
-    TestServer,
-    answer_by_hash,
-)
+from answerkey.testing import FAULTS, KINDS, Asked, Behaviour, Reply, TestServer, answer_by_hash
 from answerkey.testing.replies import Messages, read_prompt
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "testing.md"

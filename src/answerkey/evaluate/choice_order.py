@@ -60,7 +60,12 @@ def read_order(cell: object, labels: Sequence[str], place: Place) -> Places:
     if sorted(names) != sorted(labels):
         message = f"`{ORDER_COLUMN}` is {cell!r}, which is no order of the choices {list(labels)!r}"
         hint = "name every choice once: at each place the one that its option has in the dataset"
-        raise DataError("E209", message, where=place, hint=hint)
+        raise DataError(
+            "E209",
+            message,
+            where=place,
+            hint=hint,
+        )
     return tuple(list(labels).index(name) for name in names)
 
 
@@ -147,7 +152,12 @@ class OrderedRows(RowsOver):
         can_arrange = self.setting.columns <= set(base.columns)
         plan = self.plan.select("order", "left_in_place", "labels").iter_rows()
         items: list[Sample] = []
-        for sample, row_id, (order, reason, code) in zip(base, ids, plan, strict=True):
+        for sample, row_id, (order, reason, code) in zip(
+            base,
+            ids,
+            plan,
+            strict=True,
+        ):
             fields = sample.fields
             can_move = can_arrange and reason is None and code is not None
             if can_move and list(order) != sorted(order):
@@ -220,16 +230,36 @@ def order_dataset(task: Task, dataset: Dataset, completions: Rows | None = None)
         )
         where = task.place("definition", "choice_order", "options")
         hint = f"columns: {listing(dataset.columns)}"
-        raise DataError("E206", message, where=where, hint=hint)
-    plan, label_sets = _plan_orders(task, setting, dataset, completions)
-    rows = OrderedRows(dataset.rows, plan, label_sets, setting)
+        raise DataError(
+            "E206",
+            message,
+            where=where,
+            hint=hint,
+        )
+    plan, label_sets = _plan_orders(
+        task,
+        setting,
+        dataset,
+        completions,
+    )
+    rows = OrderedRows(
+        dataset.rows,
+        plan,
+        label_sets,
+        setting,
+    )
     if dataset.rows.ids.str.contains(SEPARATOR, literal=True).any():
         ids = rows.ids
         for repeated_id in ids.filter(ids.is_duplicated()).head(1):
             message = f"sample id `{repeated_id}` is also the name of an order of another sample"
             where = Place(file=rows.file, field="sample_id")
             hint = f"ids that end in `{SEPARATOR}` and a number are those of orders"
-            raise DataError("E208", message, where=where, hint=hint)
+            raise DataError(
+                "E208",
+                message,
+                where=where,
+                hint=hint,
+            )
     positions = range(len(rows))
     return OrderedDataset(
         dataset.name,
@@ -261,7 +291,12 @@ def _plan_orders(
             if labels is not None:
                 code = label_sets.setdefault(labels, len(label_sets))
                 if recorded is not None and planned.left_in_place != UNSUITABLE:
-                    planned = _follow_recorded(planned, recorded, sample.id, labels)
+                    planned = _follow_recorded(
+                        planned,
+                        recorded,
+                        sample.id,
+                        labels,
+                    )
             for line in _list_lines(planned, code):
                 lines.append((offset + position, *line))
         parts.append(pl.DataFrame(lines, schema=PLAN_SCHEMA, orient="row"))
@@ -349,7 +384,12 @@ def find_order_problems(task: Task, samples: Samples) -> Iterator[RowProblem]:
     positions = is_unsuitable.fill_null(value=False).arg_true()
     written = samples.take(positions).as_written()
     label_lists = list_labels(task, written)
-    for position, row, labels in zip(positions, written.rows(), label_lists, strict=True):
+    for position, row, labels in zip(
+        positions,
+        written.rows(),
+        label_lists,
+        strict=True,
+    ):
         problem = plan_row(setting, row, labels).problem
         if problem is None:
             continue
@@ -359,7 +399,12 @@ def find_order_problems(task: Task, samples: Samples) -> Iterator[RowProblem]:
         hint = "fix the row"
         if " orders" in problem:
             hint = "fix the row, or use `orders: rotations`"
-        error = DataError("E213", message, where=where, hint=hint)
+        error = DataError(
+            "E213",
+            message,
+            where=where,
+            hint=hint,
+        )
         yield RowProblem(position, error, "BAD_OPTIONS")
 
 
@@ -380,7 +425,12 @@ def name_completions(task: Task, completions: Rows, dataset: Dataset) -> Rows:
     label_sets: dict[str, Sequence[str]] = {}
     orders = samples.orders.select("base_sample_id", "order").iter_rows()
     label_lists = list_labels(task, samples.as_written())
-    for sample, (base, order), labels in zip(samples, orders, label_lists, strict=True):
+    for sample, (base, order), labels in zip(
+        samples,
+        orders,
+        label_lists,
+        strict=True,
+    ):
         row_ids[base, tuple(order)] = sample.id
         label_sets[base] = labels or ()
     table = completions.load()
@@ -409,4 +459,9 @@ def refuse_unordered(setting: ChoiceOrder, file: str | None = None) -> None:
         f"bring a file with the columns `sample_id` and `{ORDER_COLUMN}` by "
         "`--completions FILE`, or write `orders: original`"
     )
-    raise DataError("E209", message, where=Place(file=file), hint=hint)
+    raise DataError(
+        "E209",
+        message,
+        where=Place(file=file),
+        hint=hint,
+    )

@@ -101,7 +101,13 @@ class Reopened:
         if not isinstance(samples, range):
             rows = rows.take(samples - first)
             recorded = recorded.take(samples - first)
-        return RunPart(self.task, self.task_run, samples, rows, recorded)
+        return RunPart(
+            self.task,
+            self.task_run,
+            samples,
+            rows,
+            recorded,
+        )
 
     def iterate(self) -> Iterator[RunExcerpt]:
         """Yield all rows, some samples at a time."""
@@ -122,7 +128,12 @@ def reopen(run: Run, task_key: str | None = None) -> Reopened:
     recorded: Recorded | None = find_kept(task_run, dataset)
     if recorded is None:
         recorded = _reopen_completions(task, task_run.manifest["completions"], dataset)
-    return Reopened(task, task_run, dataset, recorded)
+    return Reopened(
+        task,
+        task_run,
+        dataset,
+        recorded,
+    )
 
 
 def _reopen_completions(
@@ -134,7 +145,13 @@ def _reopen_completions(
     recorded: RecordedCompletions | None = None
     if entry["source"] == "recorded":
         table = _reload_completions(entry)
-        recorded = find_completions(task, dataset, table, entry["column"], calls_model=False)
+        recorded = find_completions(
+            task,
+            dataset,
+            table,
+            entry["column"],
+            calls_model=False,
+        )
     elif entry["source"] == "trace":
         recorded = find_traced(task)
     if recorded is None:
@@ -306,7 +323,12 @@ def refuse_gone(part: str, file: str | None, reason: str) -> RunError:
         "put the file back as it was, or run again with `--copy` so that the run keeps the "
         "completions"
     )
-    return RunError("E505", message, where=Place(file=file), hint=hint)
+    return RunError(
+        "E505",
+        message,
+        where=Place(file=file),
+        hint=hint,
+    )
 
 
 # The metrics of a finished run, measured by other groups or clusters; nothing is scored or written.
@@ -359,4 +381,9 @@ def require_column(name: str, columns: Sequence[str], task_run: TaskRun) -> None
     if name not in columns:
         entry = task_run.manifest["dataset"]
         message = f"dataset `{entry['key']}` has no column `{name}`"
-        raise refuse_column(message, name, columns, Place(file=entry.get("file")))
+        raise refuse_column(
+            message,
+            name,
+            columns,
+            Place(file=entry.get("file")),
+        )

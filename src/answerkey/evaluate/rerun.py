@@ -128,12 +128,25 @@ def rescore(
     policies: Sequence[Mapping[str, Any]] = ()
     if chosen.states_gates or stored:
         take_policies = features.load_gates().take_policies
-        policies, more = take_policies(tasks, old.key, chosen, stored=stored)
+        policies, more = take_policies(
+            tasks,
+            old.key,
+            chosen,
+            stored=stored,
+        )
         notices += more
     file = old.manifest.get("file")
     jobs = []
     for key, chosen_task in tasks.items():
-        jobs.append(_open_rescored(old, key, chosen_task, file, chosen))
+        jobs.append(
+            _open_rescored(
+                old,
+                key,
+                chosen_task,
+                file,
+                chosen,
+            )
+        )
     require_trusted(jobs, chosen)
     manifest = describe_run(
         old.key,
@@ -153,7 +166,14 @@ def rescore(
         entry |= {"dataset": before["dataset"], "model": before["model"]}
     engine = open_engine(chosen.engine, chosen.ray_address)
     display = display or Display(progress)
-    return Evaluation(old.key, jobs, manifest, engine, chosen, display).run(place)
+    return Evaluation(
+        old.key,
+        jobs,
+        manifest,
+        engine,
+        chosen,
+        display,
+    ).run(place)
 
 
 def _require_finished(run: Run) -> None:
@@ -161,7 +181,12 @@ def _require_finished(run: Run) -> None:
         where = Place(file=str(run.path)) if run.path else None
         hint = f"finish it first: `answerkey resume {run.path}`"
         message = "a run that is not finished cannot be scored again"
-        raise RunError("E507", message, where=where, hint=hint)
+        raise RunError(
+            "E507",
+            message,
+            where=where,
+            hint=hint,
+        )
 
 
 def _refuse_fixed(options: Entry, fixed: Collection[str]) -> None:
@@ -249,12 +274,22 @@ def _open_rescored(
             message = f"task `{task.key}` has {task.num_trials} trials; {before}"
             where = task.place("definition", "trials")
             hint = f"set `num_trials` to {num_calls}, or use `answerkey run`"
-            raise RunError("E507", message, where=where, hint=hint)
+            raise RunError(
+                "E507",
+                message,
+                where=where,
+                hint=hint,
+            )
     if task.choice_order != reopened.task.choice_order:
         message = f"task `{task.key}` has another `choice_order` than the old run"
         where = task.place("definition", "choice_order")
         hint = "leave `choice_order` as it was, or use `answerkey run`"
-        raise RunError("E507", message, where=where, hint=hint)
+        raise RunError(
+            "E507",
+            message,
+            where=where,
+            hint=hint,
+        )
     job = _plan_again(
         entry,
         task_run.source,
@@ -326,7 +361,12 @@ def resume_matrix(
                 name = next(map(name_answerer, manifest["tasks"]), name)
                 for sibling in manifest.get("matrix") or ():
                     siblings[find_place(place.parent) / sibling] = None
-                result = reopen_stopped(place, options, display, shared)
+                result = reopen_stopped(
+                    place,
+                    options,
+                    display,
+                    shared,
+                )
             except AnswerkeyError as error:
                 result = error
             if isinstance(result, Evaluation):
@@ -361,7 +401,14 @@ def reopen_stopped(
         engine.connect()  # there may be no work left that would notice a missing cluster
         jobs = _open_again(writer, chosen, shared)
         manifest = dict(writer.manifest)
-        pending = Evaluation(place.name, jobs, manifest, engine, chosen, display)
+        pending = Evaluation(
+            place.name,
+            jobs,
+            manifest,
+            engine,
+            chosen,
+            display,
+        )
         pending.writer = writer
         pending.check()
         writer.restart({**SYSTEM, "options": kept.stored()})
@@ -416,7 +463,14 @@ def _open_again(writer: RunWriter, options: Options, shared: Shared | None) -> l
         stopped = []
         for entry in manifest["tasks"]:
             source = sources[entry["key"]]
-            stopped.append(_plan_stopped(entry, source, writer, options))
+            stopped.append(
+                _plan_stopped(
+                    entry,
+                    source,
+                    writer,
+                    options,
+                )
+            )
         require_trusted(stopped, options)
         try:
             jobs = open_jobs(stopped, options, shared)
@@ -426,7 +480,12 @@ def _open_again(writer: RunWriter, options: Options, shared: Shared | None) -> l
     for entry, job in zip(manifest["tasks"], jobs, strict=True):
         described = describe_job(job)
         if "rescored_from" not in manifest:
-            _require_unchanged(job, described, entry, sources[entry["key"]])
+            _require_unchanged(
+                job,
+                described,
+                entry,
+                sources[entry["key"]],
+            )
         for before, now in zip(entry["scorers"], described["scorers"], strict=True):
             if now.get("model") != before.get("model"):
                 raise _refuse(f"the model of its scorer `{before['key']}` is not the same any more")
@@ -452,7 +511,15 @@ def _open_rescored_again(
     jobs = []
     for key, source in sources.items():
         task = task_from_source(source["task"])
-        jobs.append(_open_rescored(old, key, task, manifest.get("file"), options))
+        jobs.append(
+            _open_rescored(
+                old,
+                key,
+                task,
+                manifest.get("file"),
+                options,
+            )
+        )
     require_trusted(jobs, options)
     return jobs
 
@@ -514,7 +581,14 @@ def _plan_stopped(
     completions = entry["completions"]
     samples = StoredTable(writer.store, f"tasks/{entry['key']}/samples")
     task = task_from_source(source["task"])
-    job = _plan_again(entry, source, task, samples, file, options)
+    job = _plan_again(
+        entry,
+        source,
+        task,
+        samples,
+        file,
+        options,
+    )
     examples = None
     if source["examples"]:
         examples = DatasetSpec("examples", source_from(source["examples"]))
@@ -523,7 +597,12 @@ def _plan_stopped(
         recorded_file = str(completions["file"])
     model = None
     if entry["model"]:
-        model = _find_model(entry["model"], source, file, options)
+        model = _find_model(
+            entry["model"],
+            source,
+            file,
+            options,
+        )
     return replace(
         job,
         model_choice=model,
@@ -553,7 +632,12 @@ def _find_model(
     stored = dict(source["generation"] or {})
     if "stop" in stored:
         stored["stop"] = tuple(stored["stop"])
-    return load_model(name, file or "", generation=Generation(**stored), options=options)
+    return load_model(
+        name,
+        file or "",
+        generation=Generation(**stored),
+        options=options,
+    )
 
 
 def _refuse(reason: str, hint: str = "start again with `answerkey run`") -> RunError:

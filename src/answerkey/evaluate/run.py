@@ -71,7 +71,12 @@ def run(
 
     Options as in `Options`.
     """
-    return run_matrix(path, out=out, display=Display(progress), **options).runs[0]
+    return run_matrix(
+        path,
+        out=out,
+        display=Display(progress),
+        **options,
+    ).runs[0]
 
 
 @show_options(RunOptions)
@@ -133,7 +138,12 @@ def read_plan(path: TaskSource, options: Options, *, is_callers: bool | None = N
         hint = (
             "a run file needs an `evaluation` with `task_specifications`, or `tasks` and a dataset"
         )
-        raise SpecError("E119", message, where=Place(file=name), hint=hint)
+        raise SpecError(
+            "E119",
+            message,
+            where=Place(file=name),
+            hint=hint,
+        )
     require_trusted(plan.jobs, options)
     if plan.policies:
         raise_all(plan.find_baseline_errors())
@@ -178,7 +188,14 @@ def open_run(
         file=file,
         options=options.stored(),
     )
-    return Evaluation(name, jobs, manifest, engine, options, display)
+    return Evaluation(
+        name,
+        jobs,
+        manifest,
+        engine,
+        options,
+        display,
+    )
 
 
 # `run_matrix`: several runs at once.
@@ -223,18 +240,11 @@ def run_matrix(
     if len(models) > 1 and len(completion_columns) > 1:
         message = "`--model` and `--completion-column` are both given several times"
         raise SpecError("E119", message, hint="name several models, or several columns")
-    values = dict[str, Any](options)
-    first = read_options("run", values)
-    values["dataset"] = first.dataset  # a table is read once
-    models = models or (values.get("model"),)
-    completion_columns = completion_columns or (first.completion_column,)
-    plans = []
-    for model, column in product(models, completion_columns):
-        chosen = read_options("run", {**values, "model": model, "completion_column": column})
-        plan = read_plan(path, chosen)
-        if not calls_model:
+    plans = _read_plans(path, models, completion_columns, options)
+    if not calls_model:
+        for plan, _ in plans:
             _refuse_calls(plan.jobs)
-        plans.append((plan, chosen))
+    first = plans[0][1]
     engine = open_engine(first.engine, first.ray_address)
     place = choose_place(out, plans[0][0].key)
     display = display or Display()
@@ -259,6 +269,26 @@ def run_matrix(
         return Matrix(finished.path or Path(), (finished,), {})
     parent, members = _begin_together(runs, place)
     return finish_together(parent, members, display)
+
+
+def _read_plans(
+    path: TaskSource,
+    models: Sequence[object],
+    completion_columns: Sequence[str | None],
+    options: Mapping[str, Any],
+) -> list[tuple[Plan, Options]]:
+    """Return the plan of each run, for every model and completion column, with its options."""
+    first = read_options("run", options)
+    values = {**options, "dataset": first.dataset}  # a table is read once
+    choices = product(
+        models or (options.get("model"),),
+        completion_columns or (first.completion_column,),
+    )
+    plans = []
+    for model, column in choices:
+        chosen = read_options("run", {**values, "model": model, "completion_column": column})
+        plans.append((read_plan(path, chosen), chosen))
+    return plans
 
 
 def _refuse_calls(jobs: Iterable[Job]) -> None:
@@ -422,5 +452,18 @@ def score(
     # In memory, there is no file of completions that the run could refer to.
     kept = replace(chosen, copy=True)
     jobs = open_jobs(planned, kept, can_use_own=True)
-    manifest = describe_run(plan.key, plan.display_name, jobs, plan.notices, plan.policies)
-    return Evaluation(plan.key, jobs, manifest, engine, chosen, Display()).run(None)
+    manifest = describe_run(
+        plan.key,
+        plan.display_name,
+        jobs,
+        plan.notices,
+        plan.policies,
+    )
+    return Evaluation(
+        plan.key,
+        jobs,
+        manifest,
+        engine,
+        chosen,
+        Display(),
+    ).run(None)

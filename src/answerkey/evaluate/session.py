@@ -73,7 +73,12 @@ class Session:
         models = self._models[job.key]
         for purpose, model in job.models.items():
             if purpose not in models:
-                models[purpose] = self._bind_model(model, job.key, purpose, observer)
+                models[purpose] = self._bind_model(
+                    model,
+                    job.key,
+                    purpose,
+                    observer,
+                )
         if job.key not in self._tasks:
             self._tasks[job.key] = self._bind_scorers(job)
         return replace(job, model=models.get(SOLVE), task=self._tasks[job.key])
@@ -190,7 +195,12 @@ class Session:
         for purpose, model in self._models[key].items():
             if calls_endpoint(model):
                 prices[purpose] = model.price
-        calls = count_calls(self._journal, key, prices, observer.retried)
+        calls = count_calls(
+            self._journal,
+            key,
+            prices,
+            observer.retried,
+        )
         return {"calls": calls}
 
     @property
@@ -216,7 +226,12 @@ def open_session(
         cache = stack.enter_context(closing(CallCache(options.cache_policy or "no-cache")))
         budget = Budget(max_calls=options.max_calls, max_cost=options.max_cost)
         if journal is not None:
-            _charge_earlier_calls(budget, journal, jobs, options)
+            _charge_earlier_calls(
+                budget,
+                journal,
+                jobs,
+                options,
+            )
             if writer.is_resumed:
                 _report_known_calls(jobs, writer, display)
         _announce_fallbacks(jobs, display)

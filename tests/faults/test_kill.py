@@ -11,9 +11,7 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
-import polars as pl
 import pytest
 from tests.forked import Forked
 
@@ -21,7 +19,7 @@ import answerkey as ak
 from answerkey.spec import job
 from answerkey.testing import Behaviour, TestServer, answer_by_hash
 
-from .projects import SCORER, describe_solver, describe_task, write_rows
+from .projects import SCORER, describe_solver, describe_task, read_results, write_rows
 
 IS_LONG = bool(os.environ.get("ANSWERKEY_LONG"))
 KILLS = 50 if IS_LONG else 4
@@ -116,31 +114,6 @@ def end(process: subprocess.Popen[bytes], timeout: float = LONG_WAIT) -> int:
     return process.returncode
 
 
-def drop_times(value: Any) -> Any:  # noqa: ANN401  # whatever stands in a JSON file
-    """Return JSON without what a clock says, and without the folder's name."""
-    if isinstance(value, dict):
-        clock = {"started_at", "ended_at", "latency"}
-        return {name: drop_times(item) for name, item in value.items() if name not in clock}
-    return [drop_times(item) for item in value] if isinstance(value, list) else value
-
-
-def read_results(folder: Path) -> dict[str, object]:
-    """Return every file of a run: scores as bytes, the others without times."""
-    results: dict[str, object] = {}
-    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-        name = path.relative_to(folder).as_posix()
-        if "/completions/" in name:
-            results[name] = pl.read_parquet(path).drop("latency").to_dicts()
-        elif path.suffix == ".json":
-            results[name] = drop_times(json.loads(path.read_text()))
-        else:
-            results[name] = path.read_bytes()
-    listed = results["run.json"]["files"]  # type: ignore[index]  # a JSON object
-    for name in [path for path in listed if "/completions/" in path]:
-        listed[name] = None  # latencies are in the bytes
-    return results
-
-
 @pytest.fixture
 def killer() -> Killer:
     """Return what answers, and kills."""
@@ -194,7 +167,7 @@ def test_a_run_killed_at_random_moments_ends_as_if_it_had_not_been(
     assert len(server.asked.by_prompt) == SAMPLES
     expected = read_results(project / "whole")
     result = read_results(project / "killed")
-    expected["run.json"]["options"]["cache_policy"] = policy  # type: ignore[index]  # a JSON object
+    expected["run.json"]["options"]["cache_policy"] = policy
     assert result == expected
 
 

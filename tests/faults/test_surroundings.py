@@ -12,30 +12,15 @@ from typing import Any
 import pytest
 from tests.forked import Forked
 
-SOLVER = {
-    "type": "single_turn_solver",
-    "input_builder": {
-        "type": "chat_completion",
-        "input_messages": [{"role": "user", "content": "{{ sample.category }}"}],
-    },
-}
-TASK = """
-key: quiz
-display_name: Quiz
-description: One question.
-definition:
-  dataset: {key: rows}
-  scorers:
-    - type: string_equals_mcqa
-      ground_truth_choice: "{{ sample.answer }}"
-      choices: ["A", "B"]
-"""
+from .projects import SCORER, describe_live_task, describe_solver, describe_task, write_run
+
+TASK = describe_task(dataset={"key": "rows"}, scorers=[SCORER])
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """Return a folder with a task and one row."""
-    (tmp_path / "task.yaml").write_text(TASK)
+    (tmp_path / "task.yaml").write_text(json.dumps(TASK))
     (tmp_path / "rows.jsonl").write_text('{"answer": "A", "completion": "A", "category": "x"}\n')
     return tmp_path
 
@@ -125,8 +110,9 @@ def test_a_file_without_room_is_an_error_and_is_not_left_behind(
 ) -> None:
     """E502 names the file, and nothing of it is there."""
     monkeypatch.chdir(project)
-    task = TASK.replace("scorers:", f"solver: {json.dumps(SOLVER)}\n  scorers:")
-    Path("asked.yaml").write_text(task)
+    Path("asked.yaml").write_text(
+        json.dumps(describe_live_task(solver=describe_solver("{{ sample.category }}")))
+    )
     assert call(*words(project, "--out", "done")).code == 0
     before = sorted(path.name for path in project.iterdir())
     arguments = command.replace("FILE", file).split()
@@ -143,18 +129,8 @@ def test_a_column_to_stratify_by_that_is_not_there_is_found_by_check(
     project: Path, call: Callable[..., Any]
 ) -> None:
     """`check` finds what selecting rows would refuse."""
-    run = {
-        "datasets": [
-            {
-                "key": "rows",
-                "display_name": "R",
-                "source": {"type": "local", "file_path": "rows.jsonl"},
-            }
-        ],
-        "tasks": [{"$ref": "task.yaml"}],
-        "run_config": {"num_samples": 1, "subsampling": "random", "stratify_by": "categry"},
-    }
-    (project / "run.yaml").write_text(json.dumps(run))
+    selection = {"num_samples": 1, "subsampling": "random", "stratify_by": "categry"}
+    write_run(project, [], task=TASK, run_config=selection)
     called = call("check", project)
     assert called.code == 2
     assert "`stratify_by` names the column `categry`" in called.out

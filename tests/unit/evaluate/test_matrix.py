@@ -15,6 +15,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from tests.faults.projects import read_results
 
 import answerkey as ak
 from answerkey.datasets.dataset import open_dataset
@@ -127,30 +128,6 @@ def test_a_specification_whose_endpoint_is_down_does_not_stop_the_one_beside_it(
     assert server.asked.total == 6
 
 
-def drop_times(value: Any) -> Any:  # noqa: ANN401 - whatever stands in a JSON file
-    """Return JSON without what a clock says, and without the list of runs beside."""
-    if isinstance(value, dict):
-        left = {"started_at", "ended_at", "latency", "files", "matrix"}
-        return {key: drop_times(one) for key, one in value.items() if key not in left}
-    return [drop_times(one) for one in value] if isinstance(value, list) else value
-
-
-def read_results(folder: Path) -> dict[str, object]:
-    """Return every file of a run: scores as bytes, the others without times."""
-    results: dict[str, object] = {}
-    for path in sorted(one for one in folder.rglob("*") if one.is_file()):
-        key = path.relative_to(folder).as_posix()
-        if "/completions/" in key:
-            results[key] = pl.read_parquet(path).drop("latency").to_dicts()
-        else:
-            results[key] = (
-                drop_times(json.loads(path.read_text()))
-                if path.suffix == ".json"
-                else path.read_bytes()
-            )
-    return results
-
-
 def test_runs_at_once_are_those_of_one_after_the_other(
     project: Project, serve: Callable[..., TestServer]
 ) -> None:
@@ -165,12 +142,9 @@ def test_runs_at_once_are_those_of_one_after_the_other(
         str(run.path).rpartition("/")[2] for run in made.runs
     ]
     for number, model in enumerate(models):
-        alone = project.run(f"alone-{number}", model=model, cache_policy="no-cache")
-        assert alone.path is not None
-        assert made.runs[number].path is not None
-        assert read_results(Path(str(made.runs[number].path))) == read_results(
-            Path(str(alone.path))
-        )
+        project.run(f"alone-{number}", model=model, cache_policy="no-cache")
+        results = read_results(Path(str(made.runs[number].path)))
+        assert results == read_results(project.folder / f"alone-{number}")
 
 
 def test_models_of_one_endpoint_share_its_limits(

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.projects import write_rows
 
 from answerkey.testing import TestServer
 
-from .projects import write_rows
 from .second_models import SecondModel, make_fallback, make_judge
 
 MAKERS = {"fallback": make_fallback, "judge": make_judge}

@@ -9,11 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import answerkey as ak
-from answerkey.testing import Reply, TestServer
-from answerkey.testing.replies import Messages
-
-from .projects import (
+from tests.projects import (
     SCORER,
     Fields,
     describe_live_task,
@@ -22,6 +18,10 @@ from .projects import (
     write_rows,
     write_run,
 )
+
+import answerkey as ak
+from answerkey.testing import Reply, TestServer
+from answerkey.testing.replies import Messages
 
 
 @dataclass

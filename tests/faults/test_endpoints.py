@@ -30,15 +30,8 @@ from answerkey.types import Completion, CompletionStatus
 
 KEY = "sk-canary-0123456789abcdef"
 QUICK = Limits(first_wait=0.002, wait_seconds=0.02, call_seconds=600, max_bytes=1 << 20)
-MIX = {
-    "429_seconds": 0.03,
-    "429_date": 0.02,
-    "500": 0.04,
-    "503": 0.02,
-    "reset": 0.03,
-    "cut": 0.02,
-    "bad_json": 0.04,
-}
+MIX = {"429_seconds": 0.03, "429_date": 0.02, "500": 0.04, "503": 0.02}
+MIX |= {"reset": 0.03, "cut": 0.02, "bad_json": 0.04}
 #: Seconds: an hour would pass, or more, if nobody looked at the clock; it takes half of one.
 HANGS = 300
 COUNT = 10_000 if os.environ.get("ANSWERKEY_LONG") else 1_000
@@ -46,10 +39,8 @@ COUNT = 10_000 if os.environ.get("ANSWERKEY_LONG") else 1_000
 
 def connect(server: TestServer) -> Connection:
     """Return a connection to the server, with a key."""
-    headers = {"Authorization": Secret(f"Bearer {KEY}")}
-    return Connection(
-        "test", APIS["chat"], f"{server.url}/chat/completions", "test", headers, Secret(KEY)
-    )
+    headers, url = {"Authorization": Secret(f"Bearer {KEY}")}, f"{server.url}/chat/completions"
+    return Connection("test", APIS["chat"], url, "test", headers, Secret(KEY))
 
 
 def make_calls(connection: Connection, count: int) -> list[Call]:
@@ -84,9 +75,9 @@ def test_a_fifth_of_faults_changes_nothing_in_the_answers() -> None:
     with TestServer(echo, behaviour) as server:
         completions = complete(server, COUNT, limits=QUICK)
         requests = server.asked
-    assert [completion.text for completion in completions] == [
-        f"question {number}" for number in range(COUNT)
-    ]
+    for number, completion in enumerate(completions):
+        assert completion.text == f"question {number}"
+    assert len(completions) == COUNT
     assert requests.answered == COUNT
     assert requests.total == COUNT + sum(requests.faults.values())
     assert sum(completion.attempts or 0 for completion in completions) == requests.total
@@ -103,9 +94,8 @@ def test_a_fault_without_end_is_an_error_of_the_call(fault: str) -> None:
     with always(fault) as server:
         completions = complete(server, 20, limits=limits)
         total = server.asked.total
-    assert [(completion.status, completion.attempts) for completion in completions] == [
-        (CompletionStatus.ERROR, 3)
-    ] * 20
+    ends = [(completion.status, completion.attempts) for completion in completions]
+    assert ends == [(CompletionStatus.ERROR, 3)] * 20
     assert all(completion.error for completion in completions)
     assert total == 60
 
@@ -155,10 +145,8 @@ def test_the_deadline_holds() -> None:
             server.change(faults={"hang": 1.0})
             completions = client.complete(make_calls(connection, 6)[1:])
         assert time.monotonic() - begun < HANGS
-    assert all(
-        (completion.error or "").startswith("no whole reply from `127.0.0.1`")
-        for completion in completions
-    )
+    for completion in completions:
+        assert (completion.error or "").startswith("no whole reply from `127.0.0.1`")
 
 
 def test_the_size_is_capped() -> None:
@@ -255,9 +243,8 @@ def test_the_key_is_seen_in_its_header_and_nowhere_else(caplog: pytest.LogCaptur
     caplog.set_level(logging.DEBUG)
     echoed = Reply(body=f'{{"error": "bad key {KEY}", "k": "{KEY}"}}'.encode(), status=200)
     answers = {"question 0": echoed, "question 1": Reply(body=f"<html>{KEY}".encode())}
-    faults = dict.fromkeys(
-        ["500", "429_seconds", "reset", "cut", "bad_json", "html", "400", "302"], 0.1
-    )
+    names = ["500", "429_seconds", "reset", "cut", "bad_json", "html", "400", "302"]
+    faults = dict.fromkeys(names, 0.1)
     seen: list[object] = []
     with TestServer(lambda messages: answers.get(echo(messages), "A")) as server:
         connection = connect(server)

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from tests.forked import Forked
+from tests.projects import describe_task, write_rows
 from tests.servers import find_places
 
 import answerkey as ak
@@ -23,7 +24,6 @@ from answerkey.spec import job, load_plan
 from answerkey.testing import Reply
 from answerkey.testing.replies import Messages
 
-from .projects import describe_task, write_rows
 from .second_models import (
     FOUND,
     SecondModel,

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.projects import describe_task, write_rows
 
 import answerkey as ak
 
-from .projects import describe_task, write_rows
 from .second_models import EXACT, JUDGE, SecondModel, write_verdict
 
 #: What the judge gives; it is off the scale for one row.

@@ -14,12 +14,11 @@ from pathlib import Path
 
 import pytest
 from tests.forked import Forked
+from tests.projects import SCORER, describe_solver, describe_task, read_results, write_rows
 
 import answerkey as ak
 from answerkey.spec import job
 from answerkey.testing import Behaviour, TestServer, answer_by_hash
-
-from .projects import SCORER, describe_solver, describe_task, read_results, write_rows
 
 IS_LONG = bool(os.environ.get("ANSWERKEY_LONG"))
 KILLS = 50 if IS_LONG else 4
@@ -176,9 +175,8 @@ def test_a_run_killed_at_any_write_can_be_finished(project: Path) -> None:
     folder.
     """
     model = "builtin/simulated?accuracy=0.7&style=mixed&seed=1"
-    whole = ak.run(
-        project / "task.yaml", dataset=str(project / "rows.jsonl"), model=model, out=project / "0"
-    )
+    rows = project / "rows.jsonl"
+    whole = ak.run(project / "task.yaml", dataset=rows, model=model, out=project / "0")
     outcomes = []
     for number in range(1, 10):
         words = list_words(project, model, str(number))
@@ -257,10 +255,8 @@ def test_a_recorded_run_that_is_killed_is_finished_by_resume(
     resumed = ak.resume(project / "half")
     assert resumed.status == "complete"
     assert resumed.metrics == whole.metrics
-    assert (
-        len(list((project / "half" / "tasks" / "quiz" / "scores").iterdir()))
-        == SAMPLES // CHUNK_ROWS
-    )
+    parts = list((project / "half" / "tasks" / "quiz" / "scores").iterdir())
+    assert len(parts) == SAMPLES // CHUNK_ROWS
     assert read_results(project / "half") == read_results(project / "whole")
 
 
@@ -272,9 +268,8 @@ def test_a_second_process_on_the_same_run_is_refused(
 
     def resume_too(messages: Sequence[Mapping[str, object]]) -> str:
         if not refusals:
-            with Forked(
-                ["resume", str(project / "shared"), "--json"], stdout=subprocess.PIPE
-            ) as process:
+            words = ["resume", str(project / "shared"), "--json"]
+            with Forked(words, stdout=subprocess.PIPE) as process:
                 printed, _ = process.communicate()
             refusals.append(process.returncode)
             refusals.append(int(json.loads(printed)["errors"][0]["code"][1:]))

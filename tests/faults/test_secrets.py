@@ -12,13 +12,12 @@ from typing import Any, NoReturn
 
 import polars as pl
 import pytest
+from tests.projects import describe_live_task, describe_model, write_rows, write_run
 from tests.servers import find_places
 
 from answerkey.models.model import LiveModel
 from answerkey.testing import Reply, TestServer
 from answerkey.testing.replies import Messages
-
-from .projects import describe_live_task, describe_model, write_rows, write_run
 
 KEY = "sk-canary-0123456789abcdef"
 HEADER = "hdr-canary-fedcba9876543210"

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 from tests.forked import Forked
-
-from .projects import SCORER, describe_live_task, describe_solver, describe_task, write_run
+from tests.projects import SCORER, describe_live_task, describe_solver, describe_task, write_run
 
 TASK = describe_task(dataset={"key": "rows"}, scorers=[SCORER])
 

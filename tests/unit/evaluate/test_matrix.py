@@ -15,7 +15,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from tests.faults.projects import read_results
+from tests.projects import SCORER, read_results
 
 import answerkey as ak
 from answerkey.datasets.dataset import open_dataset
@@ -23,7 +23,7 @@ from answerkey.evaluate import evaluate, job
 from answerkey.evaluate.evaluate import Evaluation
 from answerkey.testing import Behaviour, TestServer, answer_by_hash
 
-from .conftest import SCORER, Project
+from .conftest import Project
 
 Messages = Sequence[Mapping[str, object]]
 LETTERS = answer_by_hash(["A", "B"])
@@ -50,10 +50,9 @@ def run_matrix(
     **options: Any,  # noqa: ANN401
 ) -> ak.Matrix:
     """Run the task file of a project with several models."""
-    given = {"dataset": str(project.folder / "rows.jsonl"), "cache_policy": "no-cache", **options}
-    return ak.run_matrix(
-        project.folder / "task.yaml", models=models, out=project.folder / out, **given
-    )
+    task, rows = project.folder / "task.yaml", project.folder / "rows.jsonl"
+    options = {"dataset": rows, "cache_policy": "no-cache", **options}
+    return ak.run_matrix(task, models=models, out=project.folder / out, **options)
 
 
 def find_accuracy(run: ak.Run) -> float | None:
@@ -83,16 +82,18 @@ def test_four_endpoints_are_asked_at_the_same_time(
     assert [find_accuracy(run) for run in made.runs] == [1.0] * 4
 
 
+def list_models(urls: Mapping[str, str]) -> list[dict[str, object]]:
+    """Return the models of a run file, by their keys."""
+    return [{"key": key, "config": {"url": url, "model_key": key}} for key, url in urls.items()]
+
+
 def plan_two_endpoints(project: Project, urls: Sequence[str]) -> Path:
     """Write a run file with a task for each endpoint, named `one`, `two`; return the folder."""
     keys = ["one", "two"]
     specifications = [{"key": key, "model_key": key} for key in keys]
     folder = project.plan(*specifications)
     plan = json.loads((folder / "run.yaml").read_text())
-    plan["models"] = [
-        {"key": key, "config": {"url": url, "model_key": key}}
-        for key, url in zip(keys, urls, strict=True)
-    ]
+    plan["models"] = list_models(dict(zip(keys, urls, strict=True)))
     (folder / "run.yaml").write_text(json.dumps(plan))
     return folder
 
@@ -133,14 +134,11 @@ def test_runs_at_once_are_those_of_one_after_the_other(
 ) -> None:
     """Every file is the same, byte for byte but for times, whatever else runs."""
     project.write_rows([{"question": f"q{n}", "answer": "AB"[n % 2]} for n in range(120)])
-    models = [
-        name(serve(answer_by_hash(["A", "B", "x"]), Behaviour(seed=seed)), f"m{seed}")
-        for seed in range(3)
-    ]
+    answers = answer_by_hash(["A", "B", "x"])
+    models = [name(serve(answers, Behaviour(seed=seed)), f"m{seed}") for seed in range(3)]
     made = run_matrix(project, models)
-    assert [path.name for path in sorted((project.folder / "all").iterdir())] == [
-        str(run.path).rpartition("/")[2] for run in made.runs
-    ]
+    folders = sorted((project.folder / "all").iterdir())
+    assert folders == [run.path for run in made.runs]
     for number, model in enumerate(models):
         project.run(f"alone-{number}", model=model, cache_policy="no-cache")
         results = read_results(Path(str(made.runs[number].path)))
@@ -173,12 +171,9 @@ def test_each_dataset_is_opened_once(
     plan = json.loads((folder / "run.yaml").read_text())
     tasks = [{"task_key": "quiz"}, {"task_key": "quiz", "key": "b"}]
     plan["evaluation"] = {"key": "e", "task_specifications": tasks}
-    plan["models"] = [
-        {"key": key, "config": {"url": serve(LETTERS).url, "model_key": key}}
-        for key in ("one", "two", "three")
-    ]
-    (folder / "run.yaml").write_text(json.dumps(plan))
     models = ["one", "two", "three"]
+    plan["models"] = list_models({key: serve(LETTERS).url for key in models})
+    (folder / "run.yaml").write_text(json.dumps(plan))
     made = ak.run_matrix(folder, models=models, out=folder / "all", cache_policy="no-cache")
     assert [list(run.tasks) for run in made.runs] == [["quiz", "b"]] * 3
     assert opened == ["rows"]
@@ -194,22 +189,16 @@ def test_a_run_that_fails_does_not_stop_the_others(
     good, locked = serve(LETTERS), serve(LETTERS, Behaviour(api_key="right"))
     models = [name(locked, "locked"), name(good, "good"), "http://127.0.0.1:9/v1#down"]
     made = run_matrix(project, models)
-    assert (made.status, [run.status for run in made.runs]) == (
-        "incomplete",
-        ["incomplete", "complete", "incomplete"],
-    )
-    assert {key: error.code for key, error in made.errors.items()} == {
-        models[0]: "E304",
-        models[2]: "E306",
-    }
-    assert (read_status(project), good.asked.total) == (["incomplete", "complete", "incomplete"], 6)
+    statuses = ["incomplete", "complete", "incomplete"]
+    assert (made.status, [run.status for run in made.runs]) == ("incomplete", statuses)
+    codes = {key: error.code for key, error in made.errors.items()}
+    assert codes == {models[0]: "E304", models[2]: "E306"}
+    assert (read_status(project), good.asked.total) == (statuses, 6)
     locked.change(api_key=None)
     locked.forget()
     again = ak.resume_matrix(project.folder / "all")
-    assert ([run.status for run in again.runs], list(again.errors)) == (
-        ["complete", "complete", "incomplete"],
-        models[2:],
-    )
+    assert [run.status for run in again.runs] == ["complete", "complete", "incomplete"]
+    assert list(again.errors) == models[2:]
     assert (good.asked.total, locked.asked.total) == (6, 6)
 
 
@@ -222,16 +211,13 @@ def test_a_model_that_is_down_ends_only_the_tasks_that_need_it(
     server = serve("hmm")
     other = {"task_key": "other", "model_key": "mine"}
     own = {"model_key": "mine"}
-    folder = project.plan(
-        {"key": "before", **own}, {"key": "asks", **other}, {"key": "again", **other}, own
-    )
+    keys = {"before": own, "asks": other, "again": other}
+    folder = project.plan(*({"key": key, **entry} for key, entry in keys.items()), own)
     plan = json.loads((folder / "run.yaml").read_text())
     fallback = {**SCORER, "extraction": {"rule": "stated_answer", "fallback": "down"}}
     plan["tasks"].append({**project.task(scorers=[fallback]), "key": "other"})
     urls = {"mine": server.url, "down": "http://127.0.0.1:9/v1"}
-    plan["models"] = [
-        {"key": key, "config": {"url": url, "model_key": "m"}} for key, url in urls.items()
-    ]
+    plan["models"] = list_models(urls)
     (folder / "run.yaml").write_text(json.dumps(plan))
     with pytest.raises(ak.SolverError) as raised:
         ak.run(folder, out=folder / "run", cache_policy="no-cache")
@@ -296,10 +282,9 @@ def test_an_error_of_ours_stops_all_runs(
         return evaluate_rows(run, prepared, *given, **more)
 
     monkeypatch.setattr(Evaluation, "evaluate_rows", break_one)
+    models = [name(serve(LETTERS), "broken"), name(serve(LETTERS, Behaviour(delay=0.2)))]
     with pytest.raises(ZeroDivisionError) as stopped:
-        run_matrix(
-            project, [name(serve(LETTERS), "broken"), name(serve(LETTERS, Behaviour(delay=0.2)))]
-        )
+        run_matrix(project, models)
     assert stopped.value.__notes__ == [f"answerkey resume {project.folder / 'all'}"]
 
 
@@ -323,10 +308,8 @@ def test_a_run_that_is_gone_is_told_of(project: Project) -> None:
     for path in sorted(Path(str(made.runs[0].path)).rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() else path.unlink()
     again = ak.resume_matrix(project.folder / "all")
-    assert ([run.path for run in again.runs], list(again.errors)) == (
-        [made.runs[1].path],
-        ["1-builtin-random"],
-    )
+    assert [run.path for run in again.runs] == [made.runs[1].path]
+    assert list(again.errors) == ["1-builtin-random"]
     assert again.errors["1-builtin-random"].code == "E507"
     (project.folder / "none").mkdir()
     with pytest.raises(ak.RunError) as raised:
@@ -342,13 +325,8 @@ def test_a_run_that_cannot_go_on_does_not_keep_the_others_from_it(
     (broken,) = (project.folder / "all").glob("1-*/run.json")
     broken.write_text("{")
     again = ak.resume_matrix(project.folder / "all")
-    assert (
-        [run.status for run in again.runs],
-        [error.code for error in again.errors.values()],
-    ) == (
-        ["complete"],
-        ["E503"],
-    )
+    assert [run.status for run in again.runs] == ["complete"]
+    assert [error.code for error in again.errors.values()] == ["E503"]
 
 
 def test_models_may_be_functions_and_a_table_is_read_once(project: Project) -> None:
@@ -371,7 +349,6 @@ def test_one_model_has_the_folder_itself_and_raises(project: Project) -> None:
     assert run_matrix(project, ["builtin/constant?choice=A"]).runs[0].path == project.folder / "all"
     with pytest.raises(ak.SolverError):
         run_matrix(project, ["http://127.0.0.1:9/v1#down"], out="down")
+    models = ["builtin/constant?choice=A", "builtin/random"]
     with pytest.raises(ak.SpecError, match="both given several times"):
-        run_matrix(
-            project, ["builtin/constant?choice=A", "builtin/random"], completion_columns=["a", "b"]
-        )
+        run_matrix(project, models, completion_columns=["a", "b"])

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.projects import describe_solver, describe_task
 
 import answerkey as ak
 from answerkey.errors import AnswerkeyError
@@ -19,13 +20,7 @@ from answerkey.testing import TestServer
 if TYPE_CHECKING:
     from tests.unit.evaluate.conftest import Project
 
-MESSAGES = [
-    {"role": "user", "content": "{{ sample.question }}\n{{ sample.options | join('\\n') }}"}
-]
-SOLVER = {
-    "type": "single_turn_solver",
-    "input_builder": {"type": "chat_completion", "input_messages": MESSAGES},
-}
+SOLVER = describe_solver("{{ sample.question }}\n{{ sample.options | join('\\n') }}")
 SCORER = {
     "type": "string_equals_mcqa",
     "ground_truth_choice": "{{ sample.answer }}",
@@ -47,8 +42,9 @@ SAYS_A = "builtin/constant?choice=A"
 def make_task(orders: str = "rotations", **changes: object) -> dict[str, Any]:
     """Return the task, with changes to its definition."""
     order = {"options": "{{ sample.options }}", "orders": orders}
-    definition = {"choice_order": order, "solver": SOLVER, "scorers": [SCORER], **changes}
-    return {"key": "quiz", "display_name": "Quiz", "description": "", "definition": definition}
+    return describe_task(
+        **{"choice_order": order, "solver": SOLVER, "scorers": [SCORER], **changes}
+    )
 
 
 @pytest.fixture
@@ -129,14 +125,14 @@ def test_a_model_that_reads_the_options_is_right_in_all_orders(
     """Whatever the order, the prompt shows the options as they stand in it, and the truth is
     there.
     """
+    numbers = []
     with TestServer(find_right) as server:
-        runs = [
-            write().run(name, model=f"{server.url}#m", cache_policy="reuse")
-            for name in ("one", "two")
-        ]
+        for name in ("one", "two"):
+            run = write().run(name, model=f"{server.url}#m", cache_policy="reuse")
+            numbers.append(read_numbers(run))
         assert server.asked.total == 8
-    one, two = map(read_numbers, runs)
-    assert (one["order_all_right"], one["order_consistency"], one == two) == (1.0, 1.0, True)
+    assert numbers[0] == numbers[1]
+    assert (numbers[0]["order_all_right"], numbers[0]["order_consistency"]) == (1.0, 1.0)
 
 
 def test_a_run_that_stopped_goes_on_with_the_same_orders(write: Callable[..., Project]) -> None:
@@ -213,12 +209,8 @@ def test_recorded_completions_say_in_which_order_they_were_asked() -> None:
     assert numbers["Accuracy"] == pytest.approx(2 / 3)
     assert numbers["order_all_right"] == 1.0
     assert numbers["order_consistency"] == 1.0
-    assert run.tasks["quiz"].scores["sample_id"].to_list() == [
-        "000001~1",
-        "000001",
-        "000002",
-        "000003",
-    ]
+    ids = run.tasks["quiz"].scores["sample_id"].to_list()
+    assert ids == ["000001~1", "000001", "000002", "000003"]
 
 
 @pytest.mark.parametrize("order", ["ABD", ["A", "A", "B"], "AB"])
@@ -249,13 +241,11 @@ def test_what_a_run_exports_can_be_scored_again(
     for form in ("jsonl", "csv", "parquet"):
         file = folder / f"said.{form}"
         assert call("export", folder / "run", "--to", form, "-o", file).code == 0
-        assert (
-            ak.run(task, dataset=rows, completions=file, out=folder / form).metrics == run.metrics
-        )
+        again = ak.run(task, dataset=rows, completions=file, out=folder / form)
+        assert again.metrics == run.metrics
     assert ak.rescore(run, out=folder / "again").metrics == run.metrics
-    with pytest.raises(
-        AnswerkeyError, match="E507"
-    ):  # completions belong to the order of their prompts
+    # Completions belong to the order of their prompts.
+    with pytest.raises(AnswerkeyError, match="E507"):
         ak.rescore(run, make_task("original"), out=folder / "other")
 
 
@@ -299,35 +289,24 @@ def test_all_orders_of_too_many_options_and_ids_that_look_like_orders_are_refuse
         always_first([{**ROWS[0], "sample_id": "a"}, {**ROWS[0], "sample_id": "a~1"}])
 
 
+EQUALS = {"type": "string_equals", "ground_truth": "A"}
+TRACE = {"type": "pass_through_solver", "trace_column": "topic"}
+
+
+def order_by(options: str, **orders: str) -> dict[str, Any]:
+    """Return a change of the setting."""
+    return {"choice_order": {"options": f"{{{{ sample.{options} }}}}", **orders}}
+
+
 @pytest.mark.parametrize(
     ("changes", "code", "said"),
     [
-        (
-            {"scorers": [{"type": "string_equals", "ground_truth": "A"}]},
-            "E108",
-            "moves the options",
-        ),
-        (
-            {"choice_order": {"options": "{{ sample.options }}", "orders": "some"}},
-            "E108",
-            "`orders` is",
-        ),
-        ({"choice_order": {"options": "{{ sample.options }}"}}, "E108", "`orders` is missing"),
-        (
-            {"choice_order": {"options": "{{ sample.options[:2] }}", "orders": "all"}},
-            "E108",
-            "simply read",
-        ),
-        (
-            {"choice_order": {"options": "{{ sample.x }}", "orders": "all"}},
-            "E206",
-            "reads the column `x`",
-        ),
-        (
-            {"solver": {"type": "pass_through_solver", "trace_column": "topic"}},
-            "E108",
-            "as they stand",
-        ),
+        ({"scorers": [EQUALS]}, "E108", "moves the options"),
+        (order_by("options", orders="some"), "E108", "`orders` is"),
+        (order_by("options"), "E108", "`orders` is missing"),
+        (order_by("options[:2]", orders="all"), "E108", "simply read"),
+        (order_by("x", orders="all"), "E206", "reads the column `x`"),
+        ({"solver": TRACE}, "E108", "as they stand"),
     ],
 )
 def test_what_does_not_follow_the_order_is_refused(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -125,48 +124,6 @@ def test_an_endpoint_of_web_pages_or_server_errors_is_given_up(
     assert {completion.error for completion in completions} == {error}
 
 
-@pytest.mark.parametrize("fault", ["400", "405", "422"])
-def test_a_bad_request_is_sent_once(fault: str) -> None:
-    """What cannot pass is not asked again."""
-    with always(fault) as server:
-        completions = complete(server, 20, limits=QUICK)
-        assert server.asked.total == 20
-    assert all((completion.error or "").startswith(f"HTTP {fault}") for completion in completions)
-
-
-def test_the_deadline_holds() -> None:
-    """A server that says nothing is left when the time of the call is over."""
-    limits = Limits(attempt_seconds=1.0, call_seconds=2.5, first_wait=0.01)
-    with TestServer("A", Behaviour(faulty_attempts=None)) as server:
-        connection = connect(server)
-        begun = time.monotonic()
-        with ModelClient(connection, CallSettings(limits=limits)) as client:
-            client.complete(make_calls(connection, 1))
-            server.change(faults={"hang": 1.0})
-            completions = client.complete(make_calls(connection, 6)[1:])
-        assert time.monotonic() - begun < HANGS
-    for completion in completions:
-        assert (completion.error or "").startswith("no whole reply from `127.0.0.1`")
-
-
-def test_the_size_is_capped() -> None:
-    """A body without end is not read beyond the cap, and asked for once."""
-    with always("endless") as server:
-        (completion,) = complete(server, 1, limits=Limits(max_bytes=1 << 20))
-        assert server.asked.total == 1
-    assert completion.error == "the reply of `127.0.0.1` is larger than 1048576 bytes"
-
-
-@pytest.mark.parametrize("status", ["301", "302", "303", "307", "308"])
-def test_redirects_are_not_followed(status: str) -> None:
-    """The key goes to the address that was named, and to no other."""
-    with always(status, redirect_to="/elsewhere") as server:
-        (completion,) = complete(server, 1)
-        assert list(server.asked.by_path) == ["/v1/chat/completions"]
-    assert completion.status is CompletionStatus.ERROR
-    assert "redirects are not followed" in (completion.error or "")
-
-
 def test_a_wrong_key_costs_at_most_one_request_per_connection() -> None:
     """E304 after the first refusals; the rest is never sent."""
     with TestServer("A", Behaviour(api_key="another")) as server:
@@ -190,18 +147,6 @@ def test_a_key_that_expires_stops_and_keeps_the_rest(monkeypatch: pytest.MonkeyP
         # Calls in flight end in any order, so some before the watched one may still be open.
         assert len(ledger.kept) == server.asked.answered >= 100
         assert server.asked.statuses[401] <= len(server.asked.connections)
-
-
-def test_connections_are_used_again() -> None:
-    """A thousand calls in two askings need no more connections than may be under way at once."""
-    with TestServer("A") as server:
-        connection = connect(server)
-        calls = make_calls(connection, 1000)
-        with ModelClient(connection, CallSettings(limits=Limits(max_concurrent=16))) as client:
-            client.complete(calls[:500])
-            client.complete(calls[500:])
-        assert len(server.asked.connections) <= 16
-        assert server.asked.most_at_once <= 16
 
 
 @pytest.mark.parametrize(

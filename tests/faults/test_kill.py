@@ -17,7 +17,6 @@ from tests.forked import Forked
 from tests.projects import SCORER, describe_solver, describe_task, read_results, write_rows
 
 import answerkey as ak
-from answerkey.spec import job
 from answerkey.testing import Behaviour, TestServer, answer_by_hash
 
 IS_LONG = bool(os.environ.get("ANSWERKEY_LONG"))
@@ -29,8 +28,6 @@ SEED = 20_260_102
 LONG_WAIT = 600.0
 SCORERS = [{**SCORER, "choices": ["A", "B", "C", "D"]}]
 TASK = describe_task(solver=describe_solver(), scorers=SCORERS)
-#: A recorded run is several chunks.
-CHUNK_ROWS = SAMPLES // 6
 #: A process that begins so kills itself instead of giving the file with a number its name.
 DIE_WRITING = """
 import os
@@ -233,31 +230,6 @@ writing.datetime = Clock
     names = sorted(path.name for path in (project / "runs").iterdir())
     stem = "20260102-030405-quiz"
     assert names == [stem, f"{stem}-2", f"{stem}-3", f"{stem}-4"]
-
-
-@pytest.mark.parametrize("number", [3, 5, 8, 9, 10])
-def test_a_recorded_run_that_is_killed_is_finished_by_resume(
-    project: Path, monkeypatch: pytest.MonkeyPatch, number: int
-) -> None:
-    """Whichever part is cut off, the resumed run has the tables and numbers of one that never
-    stopped.
-    """
-    task, rows = project / "scored.yaml", project / "rows.jsonl"
-    task.write_text(json.dumps(describe_task(scorers=SCORERS)))
-    replies = project / "said.jsonl"
-    write_rows(replies, [{"completion": "ABCDX"[n % 5]} for n in range(SAMPLES)])
-    words = ["score", str(task), "--dataset", str(rows), "--completions", str(replies), "--out"]
-    monkeypatch.setattr(job, "CHUNK_ROWS", CHUNK_ROWS)
-    whole = ak.run(task, dataset=str(rows), completions=str(replies), out=project / "whole")
-    assert die_writing(project, CHUNK_ROWS, number, *words, str(project / "half")) == -9
-    cut_off = ak.load_run(project / "half")
-    assert cut_off.status == "running"
-    resumed = ak.resume(project / "half")
-    assert resumed.status == "complete"
-    assert resumed.metrics == whole.metrics
-    parts = list((project / "half" / "tasks" / "quiz" / "scores").iterdir())
-    assert len(parts) == SAMPLES // CHUNK_ROWS
-    assert read_results(project / "half") == read_results(project / "whole")
 
 
 def test_a_second_process_on_the_same_run_is_refused(

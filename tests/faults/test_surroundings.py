@@ -14,6 +14,7 @@ from tests.forked import Forked
 from tests.projects import SCORER, describe_live_task, describe_solver, describe_task, write_run
 
 TASK = describe_task(dataset={"key": "rows"}, scorers=[SCORER])
+Call = Callable[..., Any]
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ def test_a_full_standard_output_is_an_error_and_no_bug(project: Path) -> None:
 
 @pytest.mark.parametrize("out", ["x" * 300, "rows.jsonl", "rows.jsonl/run"])
 def test_a_folder_that_cannot_be_created_is_an_error(
-    project: Path, out: str, call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    project: Path, out: str, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A name that is too long, a file in the way: E502, exit 2, and the file is as it was."""
     monkeypatch.chdir(project)
@@ -59,7 +60,7 @@ def test_a_folder_that_cannot_be_created_is_an_error(
 
 @pytest.mark.parametrize("more", [(), ("--copy",)])
 def test_a_full_disk_leaves_no_half_written_file(
-    project: Path, call: Callable[..., Any], more: tuple[str, ...]
+    project: Path, call: Call, more: tuple[str, ...]
 ) -> None:
     """When scores cannot be written the command ends with E502, and no part stands under its name.
 
@@ -102,7 +103,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 )
 def test_a_file_without_room_is_an_error_and_is_not_left_behind(
     project: Path,
-    call: Callable[..., Any],
+    call: Call,
     command: str,
     file: str,
     monkeypatch: pytest.MonkeyPatch,
@@ -125,7 +126,7 @@ def test_a_file_without_room_is_an_error_and_is_not_left_behind(
 
 
 def test_a_column_to_stratify_by_that_is_not_there_is_found_by_check(
-    project: Path, call: Callable[..., Any]
+    project: Path, call: Call
 ) -> None:
     """`check` finds what selecting rows would refuse."""
     selection = {"num_samples": 1, "subsampling": "random", "stratify_by": "categry"}

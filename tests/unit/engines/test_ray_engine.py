@@ -23,6 +23,7 @@ from answerkey.testing import TestServer, answer_by_hash
 
 if importlib.util.find_spec("ray") is None:
     pytest.skip("needs `answerkey[ray]`", allow_module_level=True)
+Call = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +134,7 @@ def _list_listeners(processes: Sequence[int]) -> list[str]:
 
 @pytest.mark.usefixtures("engine")
 def test_a_run_that_scores_nothing_stops_here_too(
-    call: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Code that fails on the first 50 samples alike is run on no others, as on this machine
     alone.
@@ -153,7 +154,7 @@ def test_a_run_that_scores_nothing_stops_here_too(
 
 @pytest.mark.usefixtures("engine")
 def test_a_live_run_calls_the_model_once_for_each_sample(
-    call: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The process of the run makes the calls; numbers are those of a run without Ray."""
     task = describe_task(solver=describe_solver(), scorers=[SCORER])

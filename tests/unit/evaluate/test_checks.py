@@ -44,10 +44,6 @@ source:
   file_path: questions.jsonl
 """
 RUN = "datasets: [{$ref: dataset.yaml}]\ntasks: [{$ref: task.yaml}]\n"
-FILTERS = """
-  filters:
-    - {op: exists, expression: sample.answer}
-    - {op: is_true, expression: sample.hard}"""
 SOLVER = TASK[TASK.index("    type: single") : TASK.index("  scorers")]
 TRACE_SOLVER = "    type: pass_through_solver\n    trace_column: said\n"
 EXAMPLES = "    examples:\n      dataset: questions\n      num_examples: 1\n      by: level\n"

@@ -26,13 +26,14 @@ from answerkey.testing import Behaviour, TestServer, answer_by_hash
 from .conftest import Project
 
 Messages = Sequence[Mapping[str, object]]
+Serve = Callable[..., TestServer]
 LETTERS = answer_by_hash(["A", "B"])
 #: No test waits so long, unless it fails.
 LONG = 20.0
 
 
 @pytest.fixture
-def serve() -> Iterator[Callable[..., TestServer]]:
+def serve() -> Iterator[Serve]:
     """Return what starts an endpoint."""
     with ExitStack() as stack:
         yield lambda *given: stack.enter_context(TestServer(*given))
@@ -66,9 +67,7 @@ def read_status(project: Project, out: str = "all") -> list[str]:
     return [json.loads(file.read_text())["status"] for file in files]
 
 
-def test_four_endpoints_are_asked_at_the_same_time(
-    project: Project, serve: Callable[..., TestServer]
-) -> None:
+def test_four_endpoints_are_asked_at_the_same_time(project: Project, serve: Serve) -> None:
     """Each answers only once all of them have been asked."""
     barrier = threading.Barrier(4)
 
@@ -99,7 +98,7 @@ def plan_two_endpoints(project: Project, urls: Sequence[str]) -> Path:
 
 
 def test_two_specifications_of_one_run_are_asked_at_the_same_time(
-    project: Project, serve: Callable[..., TestServer]
+    project: Project, serve: Serve
 ) -> None:
     """Where their endpoints differ: each answers only once both have been asked."""
     barrier = threading.Barrier(2)
@@ -116,7 +115,7 @@ def test_two_specifications_of_one_run_are_asked_at_the_same_time(
 
 
 def test_a_specification_whose_endpoint_is_down_does_not_stop_the_one_beside_it(
-    project: Project, serve: Callable[..., TestServer]
+    project: Project, serve: Serve
 ) -> None:
     """The run says so, keeps what was answered, and `resume` asks only what is left."""
     server = serve(LETTERS)
@@ -129,9 +128,7 @@ def test_a_specification_whose_endpoint_is_down_does_not_stop_the_one_beside_it(
     assert server.asked.total == 6
 
 
-def test_runs_at_once_are_those_of_one_after_the_other(
-    project: Project, serve: Callable[..., TestServer]
-) -> None:
+def test_runs_at_once_are_those_of_one_after_the_other(project: Project, serve: Serve) -> None:
     """Every file is the same, byte for byte but for times, whatever else runs."""
     project.write_rows([{"question": f"q{n}", "answer": "AB"[n % 2]} for n in range(120)])
     answers = answer_by_hash(["A", "B", "x"])
@@ -145,9 +142,7 @@ def test_runs_at_once_are_those_of_one_after_the_other(
         assert results == read_results(project.folder / f"alone-{number}")
 
 
-def test_models_of_one_endpoint_share_its_limits(
-    project: Project, serve: Callable[..., TestServer]
-) -> None:
+def test_models_of_one_endpoint_share_its_limits(project: Project, serve: Serve) -> None:
     """An endpoint that takes three requests at a time never gets a fourth, whoever asks."""
     project.write_rows([{"question": f"q{n}", "answer": "A"} for n in range(12)])
     server = serve("A", Behaviour(delay=0.003, max_concurrent=3))
@@ -156,7 +151,7 @@ def test_models_of_one_endpoint_share_its_limits(
 
 
 def test_each_dataset_is_opened_once(
-    project: Project, serve: Callable[..., TestServer], monkeypatch: pytest.MonkeyPatch
+    project: Project, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For two tasks with the same prompt and three models, rows are read once."""
     opened = list[str]()
@@ -179,9 +174,7 @@ def test_each_dataset_is_opened_once(
     assert opened == ["rows"]
 
 
-def test_a_run_that_fails_does_not_stop_the_others(
-    project: Project, serve: Callable[..., TestServer]
-) -> None:
+def test_a_run_that_fails_does_not_stop_the_others(project: Project, serve: Serve) -> None:
     """A refused key and a closed port end their own runs.
 
     `resume_matrix` asks only what is left.
@@ -203,7 +196,7 @@ def test_a_run_that_fails_does_not_stop_the_others(
 
 
 def test_a_model_that_is_down_ends_only_the_tasks_that_need_it(
-    project: Project, serve: Callable[..., TestServer]
+    project: Project, serve: Serve
 ) -> None:
     """The fallback of one task cannot be reached: the tasks without it are finished, before and
     after.
@@ -252,7 +245,7 @@ def heeded() -> Iterator[None]:
 
 @pytest.mark.usefixtures("heeded")
 def test_ctrl_c_stops_all_runs_and_says_how_to_go_on(
-    project: Project, serve: Callable[..., TestServer], monkeypatch: pytest.MonkeyPatch
+    project: Project, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those that run, and one that was to begin later; going on, each sample is asked once."""
     monkeypatch.setattr(evaluate, "MAX_THREADS", 2)
@@ -271,7 +264,7 @@ def test_ctrl_c_stops_all_runs_and_says_how_to_go_on(
 
 
 def test_an_error_of_ours_stops_all_runs(
-    project: Project, serve: Callable[..., TestServer], monkeypatch: pytest.MonkeyPatch
+    project: Project, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What nobody foresaw comes out, after the others were stopped in order."""
     evaluate_rows = Evaluation.evaluate_rows
@@ -288,9 +281,7 @@ def test_an_error_of_ours_stops_all_runs(
     assert stopped.value.__notes__ == [f"answerkey resume {project.folder / 'all'}"]
 
 
-def test_nothing_is_begun_unless_every_run_can_be(
-    project: Project, serve: Callable[..., TestServer]
-) -> None:
+def test_nothing_is_begun_unless_every_run_can_be(project: Project, serve: Serve) -> None:
     """A folder that is taken is found before the first call; what was made meanwhile is removed."""
     server = serve(LETTERS)
     taken = project.folder / "all" / "2-builtin-constant-choice-A"
@@ -318,7 +309,7 @@ def test_a_run_that_is_gone_is_told_of(project: Project) -> None:
 
 
 def test_a_run_that_cannot_go_on_does_not_keep_the_others_from_it(
-    project: Project, serve: Callable[..., TestServer]
+    project: Project, serve: Serve
 ) -> None:
     """One whose folder is damaged is among the errors."""
     run_matrix(project, ["http://127.0.0.1:9/v1#down", name(serve(LETTERS))])

@@ -36,6 +36,7 @@ ROWS = [
     {"question": "q3", "options": ["no", "right", "Both A and B"], "answer": "B", "topic": "y"},
 ]
 Called = Callable[..., Any]
+Write = Callable[..., Any]
 SAYS_A = "builtin/constant?choice=A"
 
 
@@ -48,7 +49,7 @@ def make_task(orders: str = "rotations", **changes: object) -> dict[str, Any]:
 
 
 @pytest.fixture
-def write(project: Project) -> Callable[..., Project]:
+def write(project: Project) -> Write:
     """Return what writes a task file and its rows."""
 
     def write(
@@ -120,7 +121,7 @@ def test_every_sample_is_shown_in_every_rotation() -> None:
 
 
 def test_a_model_that_reads_the_options_is_right_in_all_orders(
-    write: Callable[..., Project],
+    write: Write,
 ) -> None:
     """Whatever the order, the prompt shows the options as they stand in it, and the truth is
     there.
@@ -135,7 +136,7 @@ def test_a_model_that_reads_the_options_is_right_in_all_orders(
     assert (numbers[0]["order_all_right"], numbers[0]["order_consistency"]) == (1.0, 1.0)
 
 
-def test_a_run_that_stopped_goes_on_with_the_same_orders(write: Callable[..., Project]) -> None:
+def test_a_run_that_stopped_goes_on_with_the_same_orders(write: Write) -> None:
     """After a limit, `resume` asks the rows that are left, and nothing twice."""
     project = write("shuffled", trials={"num_trials": 2})
     with TestServer(find_right) as server:
@@ -161,7 +162,7 @@ def test_dropping_a_row_changes_no_other() -> None:
     assert len({tuple(order) for order in orders}) == 6
 
 
-def test_every_file_format_has_the_same_shuffles(write: Callable[..., Project]) -> None:
+def test_every_file_format_has_the_same_shuffles(write: Write) -> None:
     """The same rows in CSV and in JSONL are shown in the same orders."""
     rows = [{**ROWS[1], "question": f"q{number}", "year": 1990 + number} for number in range(20)]
     project = write("shuffled", rows)
@@ -231,9 +232,7 @@ def test_completions_without_an_order_are_refused() -> None:
     assert read_numbers(ak.score(make_task("original"), ROWS, ["A", "B", "B"]))["order_mean"] == 1.0
 
 
-def test_what_a_run_exports_can_be_scored_again(
-    write: Callable[..., Project], call: Called
-) -> None:
+def test_what_a_run_exports_can_be_scored_again(write: Write, call: Called) -> None:
     """The exported rows have the order in which each was asked."""
     project = write("shuffled")
     folder, task, rows = project.folder, project.folder / "task.yaml", project.folder / "rows.jsonl"
@@ -249,7 +248,7 @@ def test_what_a_run_exports_can_be_scored_again(
         ak.rescore(run, make_task("original"), out=folder / "other")
 
 
-def test_runs_in_other_orders_are_compared_by_sample(write: Callable[..., Project]) -> None:
+def test_runs_in_other_orders_are_compared_by_sample(write: Write) -> None:
     """The means over the orders are paired, and truths are compared by their option."""
     runs = [write(orders).run(orders, model=SAYS_A) for orders in ("rotations", "original")]
     pair = ak.compare(*runs).tasks[0].pairs[0]
@@ -257,14 +256,14 @@ def test_runs_in_other_orders_are_compared_by_sample(write: Callable[..., Projec
     assert pair.difference.value == pytest.approx((1 / 3 + 1 / 4) / 3 - 1 / 3)
 
 
-def test_the_dry_run_counts_every_order(write: Callable[..., Project]) -> None:
+def test_the_dry_run_counts_every_order(write: Write) -> None:
     """Calls are those of all orders and trials; samples those of the dataset."""
     folder = write(trials={"num_trials": 2}).folder
     planned = plan_calls(folder / "task.yaml", dataset=folder / "rows.jsonl", model=SAYS_A).tasks[0]
     assert (planned.samples, planned.prompts, planned.calls) == (3, 16, 16)
 
 
-def test_rows_whose_options_cannot_be_moved_are_errors(write: Callable[..., Project]) -> None:
+def test_rows_whose_options_cannot_be_moved_are_errors(write: Write) -> None:
     """They are told before anything is asked, once each, and may be FAILED."""
     odd = {"question": "q4", "options": ["x", None], "answer": "A", "topic": "x"}
     project = write(rows=[*ROWS, odd])
@@ -310,7 +309,7 @@ def order_by(options: str, **orders: str) -> dict[str, Any]:
     ],
 )
 def test_what_does_not_follow_the_order_is_refused(
-    write: Callable[..., Project], changes: dict[str, Any], code: str, said: str
+    write: Write, changes: dict[str, Any], code: str, said: str
 ) -> None:
     """A scorer that would read the wrong truth, and a setting that cannot be carried out, are
     errors.

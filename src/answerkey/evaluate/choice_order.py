@@ -60,12 +60,7 @@ def read_order(cell: object, labels: Sequence[str], place: Place) -> Places:
     if sorted(names) != sorted(labels):
         message = f"`{ORDER_COLUMN}` is {cell!r}, which is no order of the choices {list(labels)!r}"
         hint = "name every choice once: at each place the one that its option has in the dataset"
-        raise DataError(
-            "E209",
-            message,
-            where=place,
-            hint=hint,
-        )
+        raise DataError("E209", message, where=place, hint=hint)
     return tuple(list(labels).index(name) for name in names)
 
 
@@ -215,7 +210,11 @@ class OrderedDataset(Dataset):
         return replace(super().without_rows(), base=None)
 
 
-def order_dataset(task: Task, dataset: Dataset, completions: Rows | None = None) -> Dataset:
+def order_dataset(
+    task: Task,
+    dataset: Dataset,
+    completions: Rows | None = None,
+) -> Dataset:
     """Return the dataset with a row for each order in which a task shows a sample.
 
     The orders are those of recorded completions, where these say in which one their question was
@@ -230,12 +229,7 @@ def order_dataset(task: Task, dataset: Dataset, completions: Rows | None = None)
         )
         where = task.place("definition", "choice_order", "options")
         hint = f"columns: {listing(dataset.columns)}"
-        raise DataError(
-            "E206",
-            message,
-            where=where,
-            hint=hint,
-        )
+        raise DataError("E206", message, where=where, hint=hint)
     plan, label_sets = _plan_orders(
         task,
         setting,
@@ -254,12 +248,7 @@ def order_dataset(task: Task, dataset: Dataset, completions: Rows | None = None)
             message = f"sample id `{repeated_id}` is also the name of an order of another sample"
             where = Place(file=rows.file, field="sample_id")
             hint = f"ids that end in `{SEPARATOR}` and a number are those of orders"
-            raise DataError(
-                "E208",
-                message,
-                where=where,
-                hint=hint,
-            )
+            raise DataError("E208", message, where=where, hint=hint)
     positions = range(len(rows))
     return OrderedDataset(
         dataset.name,
@@ -399,12 +388,7 @@ def find_order_problems(task: Task, samples: Samples) -> Iterator[RowProblem]:
         hint = "fix the row"
         if " orders" in problem:
             hint = "fix the row, or use `orders: rotations`"
-        error = DataError(
-            "E213",
-            message,
-            where=where,
-            hint=hint,
-        )
+        error = DataError("E213", message, where=where, hint=hint)
         yield RowProblem(position, error, "BAD_OPTIONS")
 
 
@@ -459,9 +443,4 @@ def refuse_unordered(setting: ChoiceOrder, file: str | None = None) -> None:
         f"bring a file with the columns `sample_id` and `{ORDER_COLUMN}` by "
         "`--completions FILE`, or write `orders: original`"
     )
-    raise DataError(
-        "E209",
-        message,
-        where=Place(file=file),
-        hint=hint,
-    )
+    raise DataError("E209", message, where=Place(file=file), hint=hint)

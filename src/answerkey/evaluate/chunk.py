@@ -187,12 +187,7 @@ def _allow(error: AnswerkeyError, count: int) -> DataError:
         f"{error.hint or 'fix the row'}, or run with `--allow-failed {count}` to score the rest "
         f"and report {samples} as FAILED"
     )
-    return DataError(
-        error.code,
-        error.message,
-        where=error.where,
-        hint=hint,
-    )
+    return DataError(error.code, error.message, where=error.where, hint=hint)
 
 
 def _list_own_columns(job: Job) -> dict[str | None, str]:
@@ -219,12 +214,7 @@ def _name_own_column(error: AnswerkeyError, names: Mapping[str | None, str]) -> 
         message = f"sample `{error.where.sample}`: the question has no options"
         hint = "list them"
     where = replace(error.where, field=names[error.where.field])
-    return DataError(
-        error.code,
-        message,
-        where=where,
-        hint=hint,
-    )
+    return DataError(error.code, message, where=where, hint=hint)
 
 
 def check_chunk(job: Job, chunk: Chunk) -> RowProblems:
@@ -289,7 +279,11 @@ def _check_rows(
         problems.fatal.append(stopped.at(task.places.of_template(stopped.source)))
 
 
-def _place_scorer_error(job: Job, step: ScoringStep, problem: RowProblem) -> AnswerkeyError:
+def _place_scorer_error(
+    job: Job,
+    step: ScoringStep,
+    problem: RowProblem,
+) -> AnswerkeyError:
     """Return the error of a row; it names its scorer if there are several."""
     error = problem.error
     message = error.message
@@ -304,12 +298,7 @@ def _place_scorer_error(job: Job, step: ScoringStep, problem: RowProblem) -> Ans
         )
     elif error.code != "E206" and len(job.task.scoring) > 1:
         message = f"{message} (scorer `{step.key}`)"
-    return DataError(
-        error.code,
-        message,
-        where=where,
-        hint=error.hint,
-    )
+    return DataError(error.code, message, where=where, hint=error.hint)
 
 
 def _check_prompts(
@@ -341,12 +330,7 @@ def _check_prompts(
                 "examples",
                 "num_examples",
             )
-        placed = DataError(
-            error.code,
-            message,
-            where=where,
-            hint=error.hint,
-        )
+        placed = DataError(error.code, message, where=where, hint=error.hint)
         problems.add_row("solver", position, placed)
 
 
@@ -396,14 +380,7 @@ def find_unreadable(job: Job) -> list[AnswerkeyError]:
             match = _LINE.search(problem.message)
             where = task.places.of_line(path, int(match["line"]) if match else None)
             message = f"`{path[-1]}`: {_LINE.sub('', problem.message)}"
-            errors.append(
-                SpecError(
-                    "E112",
-                    message,
-                    where=where,
-                    hint=problem.hint,
-                )
-            )
+            errors.append(SpecError("E112", message, where=where, hint=problem.hint))
     return errors
 
 
@@ -413,7 +390,11 @@ def _try_field(step: ScoringStep, name: str) -> Attempt:
     )
 
 
-def _try_rows(attempt: Attempt, task: Task, samples: Samples) -> RowError | None:
+def _try_rows(
+    attempt: Attempt,
+    task: Task,
+    samples: Samples,
+) -> RowError | None:
     """Return the error of the last row; None as soon as one has none.
 
     A name that one of the rows has is no mistake of the template.
@@ -607,7 +588,11 @@ def _complete(job: Job, chunk: Chunk, samples: Samples) -> Completions:
     return completions.number(job.trials)
 
 
-def _mark_unasked(completions: Completions, failed: Sequence[int], size: int) -> Completions:
+def _mark_unasked(
+    completions: Completions,
+    failed: Sequence[int],
+    size: int,
+) -> Completions:
     """Return an old run's completions; a row that was wrong then and is right now is an error."""
     error = "the old run did not call its model for this row"
     items = []

@@ -175,7 +175,13 @@ class Evaluation:
         session = self.session
         try:
             if session is not None and session.is_parallel:
-                self._evaluate_together(session)
+                from answerkey.evaluate.session import share_turns
+
+                jobs = share_turns(self.jobs, {}, self.options)
+                works = {job.key: partial(self._attempt, job) for job in jobs}
+                results = call_together(works)
+                for job in jobs:
+                    self._note(job, results[job.key])
             else:
                 for job in self.jobs:
                     if session is None or not session.has_given_up(job):
@@ -187,15 +193,6 @@ class Evaluation:
         if errors:
             self._save_stopped(errors[0])
             raise_all(distinct(errors))
-
-    def _evaluate_together(self, session: Session) -> None:
-        attempts = {}
-        jobs = session.take_turns(self.jobs)
-        for job in jobs:
-            attempts[job.key] = partial(self._attempt, job)
-        results = call_together(attempts)
-        for job in jobs:
-            self._note(job, results[job.key])
 
     def _attempt(self, job: Job) -> list[Outcome] | AnswerkeyError:
         """Return the outcomes of a job, one for each repetition, or what ended it early."""
@@ -552,7 +549,11 @@ def check_rows(job: Job, engine: Engine, progress: Progress) -> RowProblems:
 # Repeatability: a task run several times, and how far its numbers stay the same.
 
 
-def write_repeatability(task: Task, tables: TaskWriter, outcomes: Sequence[Outcome]) -> None:
+def write_repeatability(
+    task: Task,
+    tables: TaskWriter,
+    outcomes: Sequence[Outcome],
+) -> None:
     """Write the spread of each metric over the repetitions, and how far they agree by sample."""
     repetitions = map(tables.repetition, range(len(outcomes)))
     stored = [repetition.scores.read_all() for repetition in repetitions]
@@ -585,7 +586,11 @@ def write_repeatability(task: Task, tables: TaskWriter, outcomes: Sequence[Outco
     tables.write_repeatability(summary, pl.DataFrame([ids, *structs]))
 
 
-def _find_main_value(task: Task, name: str | None, scores: Scores) -> pl.Series | None:
+def _find_main_value(
+    task: Task,
+    name: str | None,
+    scores: Scores,
+) -> pl.Series | None:
     """Return the main value of each sample, null where it is not SCORED; None without one."""
     if task.trials is not None:
         scores = aggregate_scores(scores, task.trials)

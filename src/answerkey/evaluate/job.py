@@ -258,7 +258,12 @@ def collecting(problems: ProblemList, dataset: DatasetSpec | None = None) -> Ite
             problems.report(single if dataset is None else dataset.locate(single))
 
 
-def _open_model(job: Job, problems: ProblemList, *, is_required: bool) -> Model | None:
+def _open_model(
+    job: Job,
+    problems: ProblemList,
+    *,
+    is_required: bool,
+) -> Model | None:
     """Return the model that the task calls; E119 when one is required and none is named."""
     if job.model_choice is not None:
         from answerkey.models.model import open_model
@@ -274,14 +279,7 @@ def _open_model(job: Job, problems: ProblemList, *, is_required: bool) -> Model 
         hint = (
             "add `--model builtin/random`, or bring recorded completions with `--completions FILE`"
         )
-        problems.report(
-            NoModelError(
-                "E119",
-                message,
-                where=where,
-                hint=hint,
-            )
-        )
+        problems.report(NoModelError("E119", message, where=where, hint=hint))
     return None
 
 
@@ -426,7 +424,11 @@ def find_completions(
     return _find_own_completions(task, dataset, column)
 
 
-def _find_own_completions(task: Task, dataset: Dataset, column: str | None) -> RecordedCompletions:
+def _find_own_completions(
+    task: Task,
+    dataset: Dataset,
+    column: str | None,
+) -> RecordedCompletions:
     """Return the completions beside the questions."""
     recorded = find_own_completions(dataset.rows, column=column)
     if recorded is not None:
@@ -450,12 +452,7 @@ def _refuse_missing(step: ScoringStep, dataset: Dataset) -> DataError:
         "name the column with `--completion-column NAME`, or bring a file with "
         f"`--completions FILE`; columns: {listing(dataset.columns)}"
     )
-    return DataError(
-        "E209",
-        message,
-        where=Place(file=dataset.rows.file),
-        hint=hint,
-    )
+    return DataError("E209", message, where=Place(file=dataset.rows.file), hint=hint)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -530,7 +527,11 @@ def open_judges(job: Job, problems: ProblemList) -> dict[str, Model]:
     return models
 
 
-def _report_missing_logprobs(task: Task, model: Model, problems: ProblemList) -> None:
+def _report_missing_logprobs(
+    task: Task,
+    model: Model,
+    problems: ProblemList,
+) -> None:
     """Report each scorer that reads log-probabilities which the model does not send."""
     if task.solver is not None and task.solver.ranks_continuations:
         require_echo(model)

@@ -243,12 +243,7 @@ def label_runs(
             message = f"`{label}` is {run.status}: a share of the rest says nothing about the whole"
             hint = f"`answerkey show {run.path}` says what is missing, and how to go on"
             where = Place(file=str(run.path)) if run.path else None
-            raise RunError(
-                "E508",
-                message,
-                where=where,
-                hint=hint,
-            )
+            raise RunError("E508", message, where=where, hint=hint)
     return labelled
 
 
@@ -339,7 +334,12 @@ def require_alike(
             notices.append(Notice(text))
 
 
-def _require_same_samples(first: PairedOutcomes, second: PairedOutcomes, *, common: bool) -> None:
+def _require_same_samples(
+    first: PairedOutcomes,
+    second: PairedOutcomes,
+    *,
+    common: bool,
+) -> None:
     """Raise E508 unless two runs have the same samples; with `common`, unless they share some."""
     differences = []
     for owner, lacking in ((first, second), (second, first)):

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import polars as pl
 
@@ -47,14 +47,6 @@ class RunExcerpt:
     samples: Samples
     completions: Completions
     scores: pl.DataFrame
-
-    def slice(self, offset: int, length: int) -> Self:
-        """Return the rows from `offset` on, at most `length` of them."""
-        return type(self)(
-            self.samples.slice(offset, length),
-            self.completions.slice(offset, length),
-            self.scores.slice(offset, length),
-        )
 
 
 @dataclass(frozen=True)
@@ -280,7 +272,11 @@ class CheckedFile(LocalSource):
         return DataTable(rows, digest_files(self, [[table.digest, None]]))
 
 
-def find_source(stored: Mapping[str, Any], samples: StoredTable, name: str) -> Source:
+def find_source(
+    stored: Mapping[str, Any],
+    samples: StoredTable,
+    name: str,
+) -> Source:
     """Return where the rows of a run come from; those that were in memory are among its files."""
     if stored["type"] != MemorySource.type:
         return source_from(stored)
@@ -323,18 +319,18 @@ def refuse_gone(part: str, file: str | None, reason: str) -> RunError:
         "put the file back as it was, or run again with `--copy` so that the run keeps the "
         "completions"
     )
-    return RunError(
-        "E505",
-        message,
-        where=Place(file=file),
-        hint=hint,
-    )
+    return RunError("E505", message, where=Place(file=file), hint=hint)
 
 
 # The metrics of a finished run, measured by other groups or clusters; nothing is scored or written.
 
 
-def regroup(run: Run, *, group_by: Sequence[str] = (), cluster_by: str | None = None) -> Run:
+def regroup(
+    run: Run,
+    *,
+    group_by: Sequence[str] = (),
+    cluster_by: str | None = None,
+) -> Run:
     """Return the run with its metrics by these groups and clusters, in place of its own.
 
     The dataset must still be there (E505). Metrics of the user's functions stay as they are:
@@ -376,7 +372,11 @@ def _remeasure(task_run: TaskRun, task: Task) -> list[MetricValue]:
     return measure_task(task, scores, facts)
 
 
-def require_column(name: str, columns: Sequence[str], task_run: TaskRun) -> None:
+def require_column(
+    name: str,
+    columns: Sequence[str],
+    task_run: TaskRun,
+) -> None:
     """Raise E206 when the dataset of a task has no such column."""
     if name not in columns:
         entry = task_run.manifest["dataset"]

@@ -35,7 +35,14 @@ from answerkey.evaluate.manifest import (
     describe_sources,
 )
 from answerkey.evaluate.options import RunOptions, read_options, show_options
-from answerkey.evaluate.reopen import CHANGED, find_kept, find_source, refuse_gone, reopen
+from answerkey.evaluate.reopen import (
+    CHANGED,
+    Reopened,
+    find_kept,
+    find_source,
+    refuse_gone,
+    reopen,
+)
 from answerkey.evaluate.run import (
     Matrix,
     MatrixMember,
@@ -128,26 +135,10 @@ def rescore(
     policies: Sequence[Mapping[str, Any]] = ()
     if chosen.states_gates or stored:
         take_policies = features.load_gates().take_policies
-        policies, more = take_policies(
-            tasks,
-            old.key,
-            chosen,
-            stored=stored,
-        )
+        policies, more = take_policies(tasks, old.key, chosen, stored=stored)
         notices += more
     file = old.manifest.get("file")
-    jobs = []
-    for key, chosen_task in tasks.items():
-        jobs.append(
-            _open_rescored(
-                old,
-                key,
-                chosen_task,
-                file,
-                chosen,
-            )
-        )
-    require_trusted(jobs, chosen)
+    jobs = _open_rescored(old, tasks, file, chosen)
     manifest = describe_run(
         old.key,
         old.manifest["display_name"],
@@ -166,14 +157,7 @@ def rescore(
         entry |= {"dataset": before["dataset"], "model": before["model"]}
     engine = open_engine(chosen.engine, chosen.ray_address)
     display = display or Display(progress)
-    return Evaluation(
-        old.key,
-        jobs,
-        manifest,
-        engine,
-        chosen,
-        display,
-    ).run(place)
+    return Evaluation(old.key, jobs, manifest, engine, chosen, display).run(place)
 
 
 def _require_finished(run: Run) -> None:
@@ -181,12 +165,7 @@ def _require_finished(run: Run) -> None:
         where = Place(file=str(run.path)) if run.path else None
         hint = f"finish it first: `answerkey resume {run.path}`"
         message = "a run that is not finished cannot be scored again"
-        raise RunError(
-            "E507",
-            message,
-            where=where,
-            hint=hint,
-        )
+        raise RunError("E507", message, where=where, hint=hint)
 
 
 def _refuse_fixed(options: Entry, fixed: Collection[str]) -> None:
@@ -220,7 +199,11 @@ def _load_new_task(
     return load_task(task, replace(options, config=config), problems), problems.notices
 
 
-def _choose_tasks(run: Run, new: Task | None, notices: list[Notice]) -> dict[str, Task]:
+def _choose_tasks(
+    run: Run,
+    new: Task | None,
+    notices: list[Notice],
+) -> dict[str, Task]:
     """Return the task to score with for each task of the run; the old ones without a new one."""
     old = {}
     for key, task_run in run.tasks.items():
@@ -253,13 +236,24 @@ def _find_solver(task: Task) -> object:
 
 def _open_rescored(
     run: Run,
-    key: str,
+    tasks: Mapping[str, Task],
+    run_file: str | None,
+    options: Options,
+) -> list[Job]:
+    """Return the jobs of tasks, by key, on the samples and completions of an old run."""
+    jobs = []
+    for key, task in tasks.items():
+        jobs.append(_open_rescored_task(reopen(run, key), task, run_file, options))
+    require_trusted(jobs, options)
+    return jobs
+
+
+def _open_rescored_task(
+    reopened: Reopened,
     task: Task,
     run_file: str | None,
     options: Options,
 ) -> Job:
-    """Return the job of a task on the samples and completions of an old run."""
-    reopened = reopen(run, key)
     task_run = reopened.task_run
     entry = task_run.manifest
     repeated = []
@@ -274,22 +268,12 @@ def _open_rescored(
             message = f"task `{task.key}` has {task.num_trials} trials; {before}"
             where = task.place("definition", "trials")
             hint = f"set `num_trials` to {num_calls}, or use `answerkey run`"
-            raise RunError(
-                "E507",
-                message,
-                where=where,
-                hint=hint,
-            )
+            raise RunError("E507", message, where=where, hint=hint)
     if task.choice_order != reopened.task.choice_order:
         message = f"task `{task.key}` has another `choice_order` than the old run"
         where = task.place("definition", "choice_order")
         hint = "leave `choice_order` as it was, or use `answerkey run`"
-        raise RunError(
-            "E507",
-            message,
-            where=where,
-            hint=hint,
-        )
+        raise RunError("E507", message, where=where, hint=hint)
     job = _plan_again(
         entry,
         task_run.source,
@@ -448,7 +432,11 @@ def _choose_options(manifest: Entry, options: Entry) -> tuple[Options, Options]:
     return read_options("resume", {**held, **chosen}), kept
 
 
-def _open_again(writer: RunWriter, options: Options, shared: Shared | None) -> list[Job]:
+def _open_again(
+    writer: RunWriter,
+    options: Options,
+    shared: Shared | None,
+) -> list[Job]:
     """Return the jobs of a run that stopped.
 
     E505 or E507 when what decides the numbers is not as it was.
@@ -508,20 +496,8 @@ def _open_rescored_again(
             f"the run cannot be resumed: `{path}` is not the run any more that it scores again"
         )
         raise RunError("E507", message, hint="start again with `answerkey rescore`")
-    jobs = []
-    for key, source in sources.items():
-        task = task_from_source(source["task"])
-        jobs.append(
-            _open_rescored(
-                old,
-                key,
-                task,
-                manifest.get("file"),
-                options,
-            )
-        )
-    require_trusted(jobs, options)
-    return jobs
+    tasks = {key: task_from_source(source["task"]) for key, source in sources.items()}
+    return _open_rescored(old, tasks, manifest.get("file"), options)
 
 
 def _require_unchanged(

@@ -123,7 +123,12 @@ async def arun(
         pool.shutdown(wait=False)
 
 
-def read_plan(path: TaskSource, options: Options, *, is_callers: bool | None = None) -> Plan:
+def read_plan(
+    path: TaskSource,
+    options: Options,
+    *,
+    is_callers: bool | None = None,
+) -> Plan:
     """Load a run or task file; raise all its errors at once, and E118 for untrusted code."""
     source: object = path
     if not isinstance(source, Task | Mapping | str | Path):
@@ -138,12 +143,7 @@ def read_plan(path: TaskSource, options: Options, *, is_callers: bool | None = N
         hint = (
             "a run file needs an `evaluation` with `task_specifications`, or `tasks` and a dataset"
         )
-        raise SpecError(
-            "E119",
-            message,
-            where=Place(file=name),
-            hint=hint,
-        )
+        raise SpecError("E119", message, where=Place(file=name), hint=hint)
     require_trusted(plan.jobs, options)
     if plan.policies:
         raise_all(plan.find_baseline_errors())
@@ -188,14 +188,7 @@ def open_run(
         file=file,
         options=options.stored(),
     )
-    return Evaluation(
-        name,
-        jobs,
-        manifest,
-        engine,
-        options,
-        display,
-    )
+    return Evaluation(name, jobs, manifest, engine, options, display)
 
 
 # `run_matrix`: several runs at once.
@@ -337,7 +330,11 @@ def _begin_together(
     return parent, members
 
 
-def finish_together(parent: RunPlace, members: Sequence[MatrixMember], display: Display) -> Matrix:
+def finish_together(
+    parent: RunPlace,
+    members: Sequence[MatrixMember],
+    display: Display,
+) -> Matrix:
     """Evaluate all runs, at the same time where models are called, and return them.
 
     Models of one endpoint take turns, so that its limits hold for them together. What ends one run
@@ -346,25 +343,21 @@ def finish_together(parent: RunPlace, members: Sequence[MatrixMember], display: 
     from answerkey.evaluate.session import calls_live, count_questions, share_turns
 
     turns: dict[object, threading.Lock] = {}
-    works: dict[int, Callable[[int], Run | AnswerkeyError]] = {}
-    is_live = False
+    pending: dict[int, Evaluation] = {}
     for number, member in enumerate(members):
-        pending = member.result
-        if isinstance(pending, Evaluation):
-            pending.jobs = share_turns(pending.jobs, turns, pending.options)
-            pending.display = display.open_run(member.name, count_questions(pending.jobs))
-            works[number] = partial(_finish, pending)
-            is_live |= calls_live(pending.jobs)
-    outcomes: dict[int, Run | AnswerkeyError] = {}
+        if isinstance(member.result, Evaluation):
+            run = pending[number] = member.result
+            run.jobs = share_turns(run.jobs, turns, run.options)
+            run.display = display.open_run(member.name, count_questions(run.jobs))
+    num_beside = 0
+    if any(calls_live(run.jobs) for run in pending.values()):
+        num_beside = len(pending) - 1
+    works = {number: partial(_finish, run, num_beside) for number, run in pending.items()}
     try:
-        if is_live:
-            num_beside = len(works) - 1
-            outcomes = call_together(
-                {number: partial(work, num_beside) for number, work in works.items()}
-            )
+        if num_beside:
+            outcomes = call_together(works)
         else:
-            for number, work in works.items():
-                outcomes[number] = work(0)
+            outcomes = {number: work() for number, work in works.items()}
     except BaseException as error:
         error.__notes__ = [f"answerkey resume {shlex.quote(str(parent))}"]
         for member in members:  # some had not begun; those that have ended stay as is
@@ -432,17 +425,7 @@ def score(
         chosen = replace(chosen, dataset=samples)
     elif samples is not None:
         chosen = replace(chosen, dataset=MemorySource(load_rows(samples, name="samples")))
-    recorded: Location | Rows | None = None
-    if isinstance(completions, str | Path):
-        recorded = completions
-    elif completions is not None:
-        table = load_rows(
-            completions,
-            name="completions",
-            by_trial=True,
-            lone="completion",
-        )
-        recorded = table.rows
+    recorded = _read_completions(completions)
     plan_options = chosen
     if recorded is not None or (samples is not None and chosen.model is None):
         plan_options = replace(chosen, completions="given")
@@ -467,3 +450,18 @@ def score(
         chosen,
         Display(),
     ).run(None)
+
+
+def _read_completions(
+    completions: Tabular | Iterable[str | None] | str | Path | None,
+) -> Location | Rows | None:
+    """Return the file of completions, or the rows of a table or of texts."""
+    if completions is None or isinstance(completions, str | Path):
+        return completions
+    table = load_rows(
+        completions,
+        name="completions",
+        by_trial=True,
+        lone="completion",
+    )
+    return table.rows

@@ -60,10 +60,6 @@ class Session:
     _tasks: dict[str, Task] = field(default_factory=dict)
     _given_up: set[object] = field(default_factory=set)
 
-    def take_turns(self, jobs: Sequence[Job]) -> list[Job]:
-        """Return jobs that can be evaluated at the same time: those of one account take turns."""
-        return share_turns(jobs, {}, self.options)
-
     def bind(self, job: Job) -> Job:
         """Return the job with its live models bound to the run, its scorers to theirs.
 
@@ -235,14 +231,13 @@ def open_session(
             if writer.is_resumed:
                 _report_known_calls(jobs, writer, display)
         _announce_fallbacks(jobs, display)
-        is_parallel = not num_beside and len(_list_accounts(jobs)) > 1
-        displays = {}
-        for job in jobs:
-            displays[job.key] = display
-            if is_parallel:
-                displays[job.key] = display.open_run(job.key, count_questions([job]))
+        accounts = {find_account(job.model) for job in jobs if calls_endpoint(job.model)}
+        is_parallel = not num_beside and len(accounts) > 1
+        displays = {job.key: display for job in jobs}
         if is_parallel:
             num_beside = len(jobs) - 1
+            for job in jobs:
+                displays[job.key] = display.open_run(job.key, count_questions([job]))
         max_open, notices = _fit_connections(jobs, num_beside, options.max_concurrent)
         for notice in notices:
             display.warn(notice)
@@ -261,11 +256,6 @@ def open_session(
         if journal is not None and journal.damaged:
             notices.append(_describe_loss(len(journal.damaged)))
         writer.add_notices(notices)
-
-
-def _list_accounts(jobs: Sequence[Job]) -> set[object]:
-    """Return the accounts, each a host and a key, that solvers of jobs call."""
-    return {find_account(job.model) for job in jobs if calls_endpoint(job.model)}
 
 
 def _charge_earlier_calls(
@@ -335,7 +325,11 @@ def _describe_loss(count: int) -> Notice:
     return Notice(f"damaged or missing records of the journal: {count:,}", hint=hint)
 
 
-def _report_known_calls(jobs: Sequence[Job], writer: RunWriter, display: Display) -> None:
+def _report_known_calls(
+    jobs: Sequence[Job],
+    writer: RunWriter,
+    display: Display,
+) -> None:
     """Say how many calls the journal of a resumed run knows, and how many are lost."""
     journal = writer.journal()
     entries = writer.manifest["tasks"]
@@ -432,7 +426,12 @@ def require_callable(jobs: Sequence[Job], options: Options) -> None:
     raise_all(distinct(errors))
 
 
-def _check_function(model: Model, options: Options, *, is_batch: bool) -> Iterator[SpecError]:
+def _check_function(
+    model: Model,
+    options: Options,
+    *,
+    is_batch: bool,
+) -> Iterator[SpecError]:
     if is_batch:
         message = f"`batch` cannot be used with `{model.name}`: it is code, and no endpoint"
         yield SpecError("E119", message)
@@ -441,7 +440,12 @@ def _check_function(model: Model, options: Options, *, is_batch: bool) -> Iterat
         yield SpecError("E119", message, hint="use `max_calls`")
 
 
-def _check_endpoint(model: LiveModel, options: Options, *, is_batch: bool) -> Iterator[SpecError]:
+def _check_endpoint(
+    model: LiveModel,
+    options: Options,
+    *,
+    is_batch: bool,
+) -> Iterator[SpecError]:
     try:
         model.require_ready()
         if is_batch:

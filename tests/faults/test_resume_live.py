@@ -43,7 +43,7 @@ def run_task(project: Path, url: str, out: str = "run", **options: Any) -> ak.Ru
     return ak.run(project / "task.yaml", out=project / out, **options)
 
 
-def find_model(name: str, file: str | Path) -> ModelConfig:
+def find_model(name: str, file: str | Path) -> str | ModelConfig:
     """Return the model of this name, as a run file or its project says."""
     return load_model(name, file, generation=Generation(), options=Options())
 

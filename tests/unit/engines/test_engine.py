@@ -181,8 +181,8 @@ def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     """Nobody is left to tell them."""
     (tmp_path / "script.py").write_text(SCRIPT, encoding="utf-8")
     command = [sys.executable, str(tmp_path / "script.py"), "stay"]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(command, text=True, **pipes) as parent:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, text=True, stdin=pipe, stdout=pipe) as parent:
         assert parent.stdout is not None
         parent.stdout.readline()
         worker = int(parent.stdout.readline())

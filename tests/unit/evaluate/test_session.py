@@ -165,7 +165,7 @@ def test_failures_are_grouped_by_purpose_and_reason_with_an_example_each() -> No
     retried = Reasons()
     retried.add("judge:quality", "HTTP 429: slow down", "s0")
     failures = ["HTTP 400: prompt too long", "HTTP 500: oops", "HTTP 500: oops again"]
-    failed = {"text": None, "status": CompletionStatus.ERROR}
+    failed: dict[str, Any] = {"text": None, "status": CompletionStatus.ERROR}
     calls = [call(number, error=why, **failed) for number, why in enumerate(failures)]
     result = count([*calls, call(3), call(0, purpose="judge:quality")], {}, retried)
     assert list(result) == ["solve", "judge:quality"]

@@ -94,8 +94,8 @@ def test_a_run_on_storage_is_the_run_in_a_folder(
         repeated = {"model_key": "builtin/random", "repeatability": {"num_runs": num_runs}}
         pairs = [{"task_key": "quiz", **repeated}]
         evaluation = {"key": "again", "display_name": "Again", "task_specifications": pairs}
-        task = describe_live_task(scorers=SCORERS)
-        run = partial(ak.run, write_run(project, [], task=task, evaluation=evaluation))
+        asking = describe_live_task(scorers=SCORERS)
+        run = partial(ak.run, write_run(project, [], task=asking, evaluation=evaluation))
     here, there = run(out=project / "run"), run(out=f"{bucket.url}/runs/one/")
     found, files = bucket.read_all("runs/one"), read_folder(project / "run")
     assert read_manifest(found.pop("run.json")) == read_manifest(files.pop("run.json"))

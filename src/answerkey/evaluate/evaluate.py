@@ -252,10 +252,11 @@ class Evaluation:
         problems = RowProblems(job.num_rows)
         results: list[ChunkResult] = []
         work = partial(evaluate_chunk, job.without_rows())
-        for chunks in job.stages(first):
+        for stage in job.stages(first):
+            chunks = stage
             is_stopped |= any(result.is_failing for result in results)
             if is_stopped:
-                chunks = (chunk.leave_out(STOPPED_EARLY) for chunk in chunks)  # noqa: PLW2901
+                chunks = (chunk.leave_out(STOPPED_EARLY) for chunk in stage)
             for result in self.engine.map(work, chunks, spread=job.spread):
                 tables.write_part("completions", len(results), result.completions)
                 tables.write_part("scores", len(results), result.scores)

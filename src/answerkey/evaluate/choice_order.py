@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import polars as pl
@@ -166,26 +166,22 @@ class OrderedRows(RowsOver):
 class OrderedDataset(Dataset):
     """A dataset in several orders; `base` is the one that it is made of."""
 
-    base: Dataset | None = None
+    base: Dataset = field(kw_only=True)
 
     @property
     def rows_read(self) -> int:
         """How many rows the source has."""
-        if self.base is None:
-            return super().rows_read
         return self.base.rows_read
 
     @property
     def rows_filtered(self) -> int:
         """How many rows the filters leave out."""
-        if self.base is None:
-            return super().rows_filtered
         return self.base.rows_filtered
 
     @property
     def num_samples(self) -> int:
         """How many samples there are."""
-        return len(self) if self.base is None else len(self.base)
+        return len(self.base)
 
     def cut(self, rows: int) -> Iterator[range]:
         """Yield positions in parts of about `rows` rows; the rows of a sample are never parted."""
@@ -207,7 +203,7 @@ class OrderedDataset(Dataset):
 
     def without_rows(self) -> Self:
         """Return what is known of the dataset, without its rows."""
-        return replace(super().without_rows(), base=None)
+        return replace(super().without_rows(), base=self.base.without_rows())
 
 
 def order_dataset(

@@ -174,7 +174,7 @@ class Evaluation:
         """
         session = self.session
         try:
-            if session is not None and session.is_parallel:
+            if session is not None and session.displays:
                 from answerkey.evaluate.session import share_turns
 
                 jobs = share_turns(self.jobs, {}, self.options)
@@ -204,7 +204,7 @@ class Evaluation:
             raise  # a run folder that cannot be written cannot say so either
         except AnswerkeyError as error:
             result = ended_by = error
-        if self.session is not None and self.session.is_parallel:
+        if self.session is not None and self.session.displays:
             self._find_display(job).close(ended_by)
         return result
 
@@ -212,7 +212,7 @@ class Evaluation:
         """Return the display of a job: its own where jobs are evaluated at the same time."""
         if self.session is None:
             return self.display
-        return self.session.displays[job.key]
+        return self.session.displays.get(job.key, self.display)
 
     def _evaluate_job(self, job: Job) -> list[Outcome]:
         """Return the outcomes of the repetitions of a job, up to the first without values."""

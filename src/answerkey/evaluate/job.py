@@ -71,18 +71,8 @@ def open_jobs(
     """Return the jobs with everything opened; raise all errors at once."""
     problems = ProblemList()
     shared = shared or Shared()
-    opened = [
-        open_job(
-            job,
-            options,
-            problems,
-            shared,
-            **how,
-        )
-        for job in jobs
-    ]
-    if problems.errors:
-        raise_all(problems.errors)
+    opened = [open_job(job, options, problems, shared, **how) for job in jobs]
+    raise_all(problems.errors)
     return list(filter(None, opened))
 
 
@@ -142,15 +132,10 @@ def open_job(
     if len(problems.errors) > earlier:
         return job
     completions = describe_completions(job, options, origin)
-    keep_completions = options.copy or _has_no_file(job, origin)
+    # What is in no file cannot be referred to.
+    is_in_file = job.model is None and isinstance(origin, Location | None)
+    keep_completions = options.copy or not is_in_file
     return plan_work(replace(job, completions=completions, keep_completions=keep_completions))
-
-
-def _has_no_file(job: Job, origin: Location | DataTable | Rows | None) -> bool:
-    """Return whether the completions are in no file that the run could refer to."""
-    if job.model is not None:
-        return True
-    return origin is not None and not isinstance(origin, Location)
 
 
 def _open_samples(

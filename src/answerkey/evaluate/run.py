@@ -145,8 +145,7 @@ def read_plan(
         )
         raise SpecError("E119", message, where=Place(file=name), hint=hint)
     require_trusted(plan.jobs, options)
-    if plan.policies:
-        raise_all(plan.find_baseline_errors())
+    raise_all(plan.find_baseline_errors())
     return plan
 
 

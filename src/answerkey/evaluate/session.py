@@ -42,7 +42,7 @@ UNREAD_SHARE = 0.8
 class Session:
     """The time in which a run calls its models.
 
-    Where it `is_parallel`, jobs are evaluated at the same time, and each has a display of its own.
+    Where jobs are evaluated at the same time, each has one of the `displays`.
     """
 
     writer: RunWriter
@@ -52,7 +52,6 @@ class Session:
     stack: ExitStack
     budget: Budget
     displays: Mapping[str, Display]
-    is_parallel: bool = False
     max_open: int | None = None
     _observers: dict[str, Observer] = field(default_factory=dict)
     #: The bound models of each job by the purpose of their calls.
@@ -85,7 +84,7 @@ class Session:
             return None
         observer = self._observers.get(job.key)
         if observer is None:
-            display = self.displays[job.key]
+            display = self.displays.get(job.key, self.display)
             observer = Observer(job.key, total=0, warn=display.warn)
             self._observers[job.key] = observer
             display.follow(observer)
@@ -231,13 +230,11 @@ def open_session(
             if writer.is_resumed:
                 _report_known_calls(jobs, writer, display)
         _announce_fallbacks(jobs, display)
-        accounts = {find_account(job.model) for job in jobs if calls_endpoint(job.model)}
-        is_parallel = not num_beside and len(accounts) > 1
-        displays = {job.key: display for job in jobs}
-        if is_parallel:
+        displays: dict[str, Display] = {}
+        if not num_beside:
+            displays = _open_displays(jobs, display)
+        if displays:
             num_beside = len(jobs) - 1
-            for job in jobs:
-                displays[job.key] = display.open_run(job.key, count_questions([job]))
         max_open, notices = _fit_connections(jobs, num_beside, options.max_concurrent)
         for notice in notices:
             display.warn(notice)
@@ -249,13 +246,20 @@ def open_session(
             stack,
             budget,
             displays,
-            is_parallel,
             max_open,
         )
         notices += cache.notices
         if journal is not None and journal.damaged:
             notices.append(_describe_loss(len(journal.damaged)))
         writer.add_notices(notices)
+
+
+def _open_displays(jobs: Sequence[Job], display: Display) -> dict[str, Display]:
+    """Return a display for each job where several accounts are called at the same time."""
+    accounts = {find_account(job.model) for job in jobs if calls_endpoint(job.model)}
+    if len(accounts) <= 1:
+        return {}
+    return {job.key: display.open_run(job.key, count_questions([job])) for job in jobs}
 
 
 def _charge_earlier_calls(

@@ -518,7 +518,7 @@ def read_run(
             digests = store.map(store.digest, tables)
             for file, digest in zip(tables, digests, strict=True):
                 require_digest(store.show(file.name), digest, file.sha256)
-    reader = _TaskReader(store, files, values, is_ended=listed is not None)
+    reader = _TaskReader(store, files, values or {})
     finished = []
     for entry in manifest["tasks"]:
         if f"tasks/{entry['key']}/metrics.json" in files:
@@ -530,21 +530,17 @@ def read_run(
 
 @dataclass(frozen=True)
 class _TaskReader:
-    """Reads the tasks of a run; `values` are those that were just written.
-
-    Unless a run `is_ended`, the counts in `run.json` are not there yet.
-    """
+    """Reads the tasks of a run; `values` are those that were just written."""
 
     store: RunStore
     files: Mapping[str, FolderFile]
-    values: Values | None
-    is_ended: bool
+    values: Values
 
     def read(self, entry: Json) -> TaskRun:
         """Return a task with its repetitions, as far as they are finished."""
         base = f"tasks/{entry['key']}"
         task = self._read_folder(entry, base, base)
-        if self.is_ended and entry["counts"] is not None:
+        if entry["counts"] is not None:
             self._require_counts(entry, task.counts)
         repetitions: list[TaskRun] = []
         folder = f"{base}/{REPETITIONS}/2"  # the first one is the task itself
@@ -561,7 +557,7 @@ class _TaskReader:
     def _read_folder(self, entry: Json, folder: str, base: str) -> TaskRun:
         name = f"{folder}/metrics.json"
         stored = self._read_json(name)
-        metrics = (self.values or {}).get(folder)
+        metrics = self.values.get(folder)
         if metrics is None:
             from answerkey.runs.manifest import Metrics, require_shape
 

@@ -5,15 +5,11 @@ counted.
 from __future__ import annotations
 
 import json
-import os
 import re
-import signal
-import subprocess
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.forked import Forked
 from tests.projects import describe_task, write_rows
 from tests.servers import find_places
 
@@ -155,48 +151,6 @@ def test_live_recorded_and_in_memory_give_the_same(fallback: SecondModel) -> Non
     memory = ak.score(task, fallback.rows, replies)
     first, *others = map(fallback.list_scores, (live, recorded, memory))
     assert others == [first, first]
-
-
-class Killer:
-    """Answers and reads.
-
-    At a completion with this number, counted from now on, a process is killed.
-    """
-
-    def __init__(self) -> None:
-        self.pid, self.left = 0, 0
-
-    def __call__(self, messages: Messages) -> str | Reply:
-        """Kill before the reply is sent, so that the call is not paid for."""
-        if not str(messages[0]["content"]).startswith("ASKED") and self.pid:
-            self.left -= 1
-            if self.left == 0:
-                os.kill(self.pid, signal.SIGKILL)
-        return answer_or_read(messages)
-
-
-def test_a_run_killed_during_fallback_calls_can_be_resumed(fallback: SecondModel) -> None:
-    """After three kills the tables are those of a run that was never killed.
-
-    Calls are made one at a time: what is asked twice is the one call that each kill cut off.
-    """
-    killer = Killer()
-    fallback.server.change(killer, delay=(0.01, 0.02))
-    whole = fallback.run("whole", cache_policy="no-cache")
-    fallback.server.forget()
-    out = str(fallback.folder / "killed")
-    words = ["run", str(fallback.folder), "--out", out, "--cache-policy", "no-cache"]
-    for left in (2, 2, 3):
-        with Forked(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
-            killer.pid, killer.left = process.pid, left
-            _, err = process.communicate(timeout=300)
-        assert process.returncode == -signal.SIGKILL, err
-        words = ["resume", out]
-    killer.pid = 0
-    resumed = ak.resume(out)
-    assert fallback.count_asked() == (16, ASKED + 3)
-    assert max(fallback.server.asked.by_prompt.values()) == 2
-    assert read_numbers(resumed) == read_numbers(whole)
 
 
 def test_the_prompt_of_a_later_release_is_not_that_of_the_run(

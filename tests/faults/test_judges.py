@@ -90,14 +90,6 @@ def test_each_trial_is_judged_for_itself(judge: SecondModel) -> None:
     assert [score["status"] for score in scores].count("FAILED") == 2
 
 
-def test_recorded_completions_are_judged(judge: SecondModel) -> None:
-    """`score` asks the judge, and no other model."""
-    said = judge.folder / "said.jsonl"
-    write_rows(said, [{"completion": "x"}] * 6)
-    assert judge.run(allow_failed=1, completions=said).status == "complete"
-    assert judge.count_asked() == (0, 6)
-
-
 def test_dry_run_counts_the_judges(judge: SecondModel) -> None:
     """Samples times judges, and nothing is asked."""
     file = judge.write([EXACT, JUDGE, JUDGE | {"key": "other", "user_prompt": "RATE"}])
@@ -151,15 +143,6 @@ def test_judge_in_memory(judge: SecondModel) -> None:
         score("judge")
     with pytest.raises(ak.SpecError, match="cannot judge"):
         score("builtin/longest")
-
-
-def test_explained_sample_has_the_words_of_its_judge(judge: SecondModel, call: Call) -> None:
-    """`explain` shows what the judge said, and why it could not be used."""
-    judge.run()
-    (sample,) = call("explain", judge.folder / "run", "000004", "--json").json["samples"]
-    result = sample["scores"]["quality"]
-    assert result["why"] == "the score is 11, and the scale goes from 0 to 10"
-    assert result["metadata"]["judge_text"] == write_verdict(11)
 
 
 def test_commands_name_the_judge(judge: SecondModel, call: Call) -> None:

@@ -134,27 +134,6 @@ def test_keys_are_in_no_error_message(
     require_absent(CANARIES, (*refused, *bugs), project.parent)
 
 
-@pytest.mark.parametrize(
-    "url", [f"http://me:{KEY}@127.0.0.1:9/v1", f"http://127.0.0.1:9/v1?api_key={KEY}"]
-)
-def test_an_address_with_a_key_is_refused_and_not_shown(
-    project: Path, call: Call, url: str
-) -> None:
-    """User info and a key in the query are E117, wherever the address is written."""
-    config = json.loads((project / "run.yaml").read_text())
-    config["models"][0]["config"]["url"] = url
-    (project / "run.yaml").write_text(json.dumps(config))
-    done = [
-        call("-v", "run", project, "--out", project / "run", "--json"),
-        call("check", project, "--json"),
-    ]
-    done += [call("-v", "run", project, "--model", f"{url}#m", "--out", project / "run", "--json")]
-    assert "E117" in done[0].out
-    assert all(command.code == 2 for command in done)
-    require_absent(CANARIES, done)
-    assert not (project / "run").exists()
-
-
 @pytest.mark.parametrize("status", ["301", "302", "303", "307", "308"])
 def test_a_redirect_to_another_host_carries_no_key(
     project: Path, server: TestServer, call: Call, status: str

@@ -315,22 +315,6 @@ def test_a_record_that_is_damaged_while_a_run_is_under_way_is_told(
     assert "damaged or missing records of the journal: 1" in run.manifest["notices"][-1]
 
 
-def test_failed_calls_are_made_again(tmp_path: Path) -> None:
-    """A function that was mended under the same name finishes the run.
-
-    Only the errors are asked again.
-    """
-    ak.run(TASK, dataset=make_rows(8), model=fail_on_three, out=tmp_path / "run")
-    asked = Asked()
-
-    def mended(messages: Messages) -> str:
-        return asked.say(messages)
-
-    mended.__qualname__ = "fail_on_three"
-    run = ak.resume(tmp_path / "run", model=mended)
-    assert (run.status, asked.questions) == ("complete", ["Question 3?"])
-
-
 def test_a_run_goes_on_with_the_function_it_was_started_with(tmp_path: Path, call: Any) -> None:  # noqa: ANN401 - the command line
     """Without it, with another, and on the command line: E507, which says what to do."""
     ak.run(TASK, dataset=make_rows(8), model=fail_on_three, out=tmp_path / "run")

@@ -63,13 +63,6 @@ def test_a_task_in_python_has_the_fingerprint_of_the_file(tmp_path: Path) -> Non
     assert TASK.fingerprint != other.fingerprint
 
 
-def test_five_lines_to_a_number() -> None:
-    """A task, samples and completions; a model is not needed for that."""
-    run = ak.score(TASK, ROWS, ["The answer is B."])
-    assert run.metrics["Accuracy"].value == 1.0
-    assert run.key == "mcqa"
-
-
 def test_options_are_listed_with_their_letters() -> None:
     """A list of the row, or one expression for each option.
 

@@ -611,7 +611,11 @@ def require_listed(
     return chosen
 
 
-def require_file(store: RunStore, files: Mapping[str, FolderFile], name: str) -> FolderFile:
+def require_file(
+    store: RunStore,
+    files: Mapping[str, FolderFile],
+    name: str,
+) -> FolderFile:
     """Return a file; E503 when it is not there."""
     if name not in files:
         hint = "copy the run folder again from an intact copy, or run again"

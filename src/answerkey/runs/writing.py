@@ -378,7 +378,12 @@ class TaskWriter:
     base: str
     values: dict[str, Sequence[MetricValue]] = field(default_factory=dict)
 
-    def write_part(self, table: str, index: int, frame: pl.DataFrame | None) -> None:
+    def write_part(
+        self,
+        table: str,
+        index: int,
+        frame: pl.DataFrame | None,
+    ) -> None:
         """Write the `scores` or `completions` of one chunk, if there are any."""
         if frame is not None:
             self.store.write_frame(f"{self.base}/{table}/part-{index:05d}.parquet", frame)

@@ -16,6 +16,14 @@ from typing import Any
 
 import polars as pl
 import pytest
+from tests.projects import (
+    SCORER,
+    describe_live_task,
+    describe_model,
+    describe_task,
+    write_rows,
+    write_run,
+)
 
 from answerkey.testing import TestServer, answer_by_hash
 
@@ -28,14 +36,6 @@ from .fault_layer import (
     FaultyProcess,
     can_build,
     start_process,
-)
-from .projects import (
-    SCORER,
-    describe_live_task,
-    describe_model,
-    describe_task,
-    write_rows,
-    write_run,
 )
 
 pytestmark = pytest.mark.skipif(not can_build(), reason="needs Linux and a C compiler")
@@ -82,11 +82,10 @@ def make_place(folder: Path, url: str | None) -> Place:
     """
     place = Place(folder)
     (place.disk / "tmp").mkdir(parents=True)
-    rows: list[dict[str, Any]] = [
-        {"question": f"q{n}", "answer": "AB"[n % 2]} for n in range(SAMPLES)
-    ]
+    rows: list[dict[str, Any]] = []
+    for n in range(SAMPLES):
+        rows.append({"question": f"q{n}", "answer": "AB"[n % 2], "completion": "ABAA"[n % 4]})
     if url is None:
-        rows = [{**row, "completion": "ABAA"[n % 4]} for n, row in enumerate(rows)]
         write_run(folder, [], task=describe_task(dataset={"key": "rows"}, scorers=[SCORER]))
     else:
         model = describe_model("mine", url)
@@ -166,9 +165,7 @@ def finish(process: FaultyProcess, place: Place, cache: str) -> None:
     done = call(process, place, "resume", place.run, cache=cache)
     if done.code and not has_begun:
         done = call(process, place, *place.words, cache=cache)
-        if (
-            "already exists and is not empty" in done.err
-        ):  # what had been begun could not be removed
+        if "already exists and is not empty" in done.err:  # it could not be removed
             words = ("run", place.folder, "--out", place.disk / "again")
             done = call(process, place, *words, cache=cache)
             (place.disk / "again").rename(place.run.with_name("whole"))
@@ -194,12 +191,9 @@ def list_cases() -> list[tuple[str, str, int]]:
     cases = []
     for source, last in (("live", FIRST), ("recorded", FIRST_RECORDED)):
         for kind in KINDS:
-            numbers = range(1, last + 1)
-            drawn = (
-                numbers
-                if IS_LONG
-                else random.Random(f"{SEED} {source} {kind}").sample(numbers, DRAWN)
-            )
+            draws = random.Random(f"{SEED} {source} {kind}")
+            count = last if IS_LONG else DRAWN
+            drawn = draws.sample(range(1, last + 1), count)
             cases += [(source, kind, number) for number in sorted(drawn)]
     return cases
 

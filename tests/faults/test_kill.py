@@ -11,17 +11,13 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
-import polars as pl
 import pytest
 from tests.forked import Forked
+from tests.projects import SCORER, describe_solver, describe_task, read_results, write_rows
 
 import answerkey as ak
-from answerkey.spec import job
 from answerkey.testing import Behaviour, TestServer, answer_by_hash
-
-from .projects import SCORER, describe_solver, describe_task, write_rows
 
 IS_LONG = bool(os.environ.get("ANSWERKEY_LONG"))
 KILLS = 50 if IS_LONG else 4
@@ -32,8 +28,6 @@ SEED = 20_260_102
 LONG_WAIT = 600.0
 SCORERS = [{**SCORER, "choices": ["A", "B", "C", "D"]}]
 TASK = describe_task(solver=describe_solver(), scorers=SCORERS)
-#: A recorded run is several chunks.
-CHUNK_ROWS = SAMPLES // 6
 #: A process that begins so kills itself instead of giving the file with a number its name.
 DIE_WRITING = """
 import os
@@ -116,31 +110,6 @@ def end(process: subprocess.Popen[bytes], timeout: float = LONG_WAIT) -> int:
     return process.returncode
 
 
-def drop_times(value: Any) -> Any:  # noqa: ANN401  # whatever stands in a JSON file
-    """Return JSON without what a clock says, and without the folder's name."""
-    if isinstance(value, dict):
-        clock = {"started_at", "ended_at", "latency"}
-        return {name: drop_times(item) for name, item in value.items() if name not in clock}
-    return [drop_times(item) for item in value] if isinstance(value, list) else value
-
-
-def read_results(folder: Path) -> dict[str, object]:
-    """Return every file of a run: scores as bytes, the others without times."""
-    results: dict[str, object] = {}
-    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-        name = path.relative_to(folder).as_posix()
-        if "/completions/" in name:
-            results[name] = pl.read_parquet(path).drop("latency").to_dicts()
-        elif path.suffix == ".json":
-            results[name] = drop_times(json.loads(path.read_text()))
-        else:
-            results[name] = path.read_bytes()
-    listed = results["run.json"]["files"]  # type: ignore[index]  # a JSON object
-    for name in [path for path in listed if "/completions/" in path]:
-        listed[name] = None  # latencies are in the bytes
-    return results
-
-
 @pytest.fixture
 def killer() -> Killer:
     """Return what answers, and kills."""
@@ -194,7 +163,7 @@ def test_a_run_killed_at_random_moments_ends_as_if_it_had_not_been(
     assert len(server.asked.by_prompt) == SAMPLES
     expected = read_results(project / "whole")
     result = read_results(project / "killed")
-    expected["run.json"]["options"]["cache_policy"] = policy  # type: ignore[index]  # a JSON object
+    expected["run.json"]["options"]["cache_policy"] = policy
     assert result == expected
 
 
@@ -203,9 +172,8 @@ def test_a_run_killed_at_any_write_can_be_finished(project: Path) -> None:
     folder.
     """
     model = "builtin/simulated?accuracy=0.7&style=mixed&seed=1"
-    whole = ak.run(
-        project / "task.yaml", dataset=str(project / "rows.jsonl"), model=model, out=project / "0"
-    )
+    rows = project / "rows.jsonl"
+    whole = ak.run(project / "task.yaml", dataset=rows, model=model, out=project / "0")
     outcomes = []
     for number in range(1, 10):
         words = list_words(project, model, str(number))
@@ -262,79 +230,3 @@ writing.datetime = Clock
     names = sorted(path.name for path in (project / "runs").iterdir())
     stem = "20260102-030405-quiz"
     assert names == [stem, f"{stem}-2", f"{stem}-3", f"{stem}-4"]
-
-
-@pytest.mark.parametrize("number", [3, 5, 8, 9, 10])
-def test_a_recorded_run_that_is_killed_is_finished_by_resume(
-    project: Path, monkeypatch: pytest.MonkeyPatch, number: int
-) -> None:
-    """Whichever part is cut off, the resumed run has the tables and numbers of one that never
-    stopped.
-    """
-    task, rows = project / "scored.yaml", project / "rows.jsonl"
-    task.write_text(json.dumps(describe_task(scorers=SCORERS)))
-    replies = project / "said.jsonl"
-    write_rows(replies, [{"completion": "ABCDX"[n % 5]} for n in range(SAMPLES)])
-    words = ["score", str(task), "--dataset", str(rows), "--completions", str(replies), "--out"]
-    monkeypatch.setattr(job, "CHUNK_ROWS", CHUNK_ROWS)
-    whole = ak.run(task, dataset=str(rows), completions=str(replies), out=project / "whole")
-    assert die_writing(project, CHUNK_ROWS, number, *words, str(project / "half")) == -9
-    cut_off = ak.load_run(project / "half")
-    assert cut_off.status == "running"
-    resumed = ak.resume(project / "half")
-    assert resumed.status == "complete"
-    assert resumed.metrics == whole.metrics
-    assert (
-        len(list((project / "half" / "tasks" / "quiz" / "scores").iterdir()))
-        == SAMPLES // CHUNK_ROWS
-    )
-    assert read_results(project / "half") == read_results(project / "whole")
-
-
-def test_a_second_process_on_the_same_run_is_refused(
-    project: Path, server: TestServer, killer: Killer
-) -> None:
-    """While one process asks, another that resumes the run ends with E506 and asks nothing."""
-    refusals: list[int] = []
-
-    def resume_too(messages: Sequence[Mapping[str, object]]) -> str:
-        if not refusals:
-            with Forked(
-                ["resume", str(project / "shared"), "--json"], stdout=subprocess.PIPE
-            ) as process:
-                printed, _ = process.communicate()
-            refusals.append(process.returncode)
-            refusals.append(int(json.loads(printed)["errors"][0]["code"][1:]))
-        return killer(messages)
-
-    server.change(answers=resume_too)
-    assert end(start(*list_words(project, f"{server.url}#tested", "shared"))) == 0
-    assert refusals == [2, 506]
-    assert server.asked.total == SAMPLES
-
-
-def test_ctrl_c_stops_gracefully_and_says_how_to_go_on(
-    project: Path, server: TestServer, killer: Killer
-) -> None:
-    """What was answered is kept, the exit code is 130, and the command it names finishes the
-    run.
-    """
-    process = start(*list_words(project, f"{server.url}#tested", "stopped"))
-    sent: list[int] = []
-
-    def interrupt(messages: Sequence[Mapping[str, object]]) -> str:
-        if not sent and server.asked.total > SAMPLES // 3:
-            sent.append(process.pid)
-            os.kill(process.pid, signal.SIGINT)
-        return killer(messages)
-
-    server.change(answers=interrupt)
-    _, console = process.communicate(timeout=LONG_WAIT)
-    assert process.returncode == 130
-    command = f"answerkey resume {project / 'stopped'}"
-    assert console.decode().endswith(f"to go on where it stopped: {command}\n")
-    before, under_way = server.asked.total, len(server.asked.connections)
-    assert end(start(*command.split()[1:])) == 0
-    assert server.asked.total <= SAMPLES + under_way
-    assert server.asked.total - before < SAMPLES
-    assert ak.load_run(project / "stopped").status == "complete"

@@ -17,13 +17,7 @@ from typing import Any
 
 import pytest
 from tests.forked import Forked
-from tests.servers import BatchBehaviour, BatchHandler, BatchServer
-
-import answerkey as ak
-from answerkey.testing import answer_by_hash
-from answerkey.testing.replies import Messages
-
-from .projects import (
+from tests.projects import (
     SCORER,
     describe_live_task,
     describe_solver,
@@ -31,6 +25,11 @@ from .projects import (
     write_rows,
     write_run,
 )
+from tests.servers import BatchBehaviour, BatchHandler, BatchServer
+
+import answerkey as ak
+from answerkey.testing import answer_by_hash
+from answerkey.testing.replies import Messages
 
 IS_LONG = bool(os.environ.get("ANSWERKEY_LONG"))
 KILLS = 20 if IS_LONG else 2
@@ -83,20 +82,13 @@ class Stage:
     @property
     def rows(self) -> list[dict[str, Any]]:
         """The questions."""
-        return [
-            {"question": f"question {number}", "answer": "AB"[number % 2]}
-            for number in range(SAMPLES)
-        ]
+        return [{"question": f"question {n}", "answer": "AB"[n % 2]} for n in range(SAMPLES)]
 
     def describe_model(self, key: str, number: int) -> dict[str, Any]:
         """Return a model at the endpoint with this number."""
         config = {"url": self.servers[number].url, "model_key": "tested"}
-        return {
-            "key": key,
-            "display_name": key,
-            "max_concurrent_requests": IN_FLIGHT,
-            "config": config,
-        }
+        limits = {"max_concurrent_requests": IN_FLIGHT}
+        return {"key": key, "display_name": key, "config": config, **limits}
 
     def count_asked(self) -> int:
         """Return how many calls were answered, and how many were submitted in batches."""

@@ -53,11 +53,12 @@ print(json.dumps({"megabytes": measure("VmHWM") - before, "errors": sorted(error
 
 @pytest.mark.parametrize("count", [1, MANY])
 def test_a_body_made_to_fill_memory_does_not(count: int) -> None:
-    """A body without end is given up; so are many at once."""
+    """A body without end is given up, and asked for once; so are many at once."""
     behaviour = Behaviour(faults={"endless": 1.0}, faulty_attempts=None)
     with TestServer("A", behaviour) as server:
         command = [sys.executable, "-c", ASK, server.url, str(count)]
         done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=1200)
+        assert server.asked.total == count
     result = json.loads(done.stdout)
     assert result["errors"] == ["the reply of `127.0.0.1` is larger than 16777216 bytes"]
     assert result["megabytes"] < MEGABYTES

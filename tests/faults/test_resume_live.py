@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.projects import SCORER, describe_live_task, describe_model, write_rows, write_run
 
 import answerkey as ak
-from answerkey.models.config import Generation
+from answerkey.models.config import Generation, ModelConfig
 from answerkey.models.connections import connect
 from answerkey.spec import Options, load_model
 from answerkey.testing import Reply, TestServer
-
-from .projects import SCORER, describe_live_task, describe_model, write_rows, write_run
 
 KEY = "sk-canary-0123456789abcdef"
 TASK = describe_live_task()
@@ -44,6 +43,11 @@ def run_task(project: Path, url: str, out: str = "run", **options: Any) -> ak.Ru
     return ak.run(project / "task.yaml", out=project / out, **options)
 
 
+def find_model(name: str, file: str | Path) -> str | ModelConfig:
+    """Return the model of this name, as a run file or its project says."""
+    return load_model(name, file, generation=Generation(), options=Options())
+
+
 def stop(stage: str, done: int, total: int) -> None:
     """Interrupt a run when everything is asked and scored, but not finished."""
     del done, total
@@ -64,10 +68,7 @@ def test_a_model_of_a_run_file_is_found_again_with_its_key(
         with pytest.raises(KeyboardInterrupt):
             ak.run(project, out=project / "run", progress=stop)
         assert (project / "run" / "calls.sqlite").exists()
-        files = [path.read_bytes() for path in project.rglob("*") if path.is_file()]
-        files += [
-            path.read_bytes() for path in (project.parent / "cache").rglob("*") if path.is_file()
-        ]
+        files = [path.read_bytes() for path in project.parent.rglob("*") if path.is_file()]
         assert not any(KEY.encode() in content for content in files)
         resumed = ak.resume(project / "run")
         assert server.asked.total == 10
@@ -86,11 +87,9 @@ def test_a_model_that_is_not_the_same_any_more_is_refused(
         with pytest.raises(KeyboardInterrupt):
             ak.run(project, out=project / "run", progress=stop)
         write_keyed_run(project, elsewhere.url)
-        with pytest.raises(
-            ak.RunError, match="its model `mine` is not the same any more"
-        ) as caught:
+        message = "E507.*its model `mine` is not the same any more"
+        with pytest.raises(ak.RunError, match=message):
             ak.resume(project / "run")
-        assert caught.value.code == "E507"
         assert elsewhere.asked.total == 0
 
 
@@ -122,16 +121,12 @@ def test_a_run_folder_cannot_send_a_key_to_a_host_of_its_choice(
     source = json.loads((project / "run" / "tasks" / "quiz" / "task.json").read_text())
     if place == "environment":
         monkeypatch.setenv("ANSWERKEY_API_KEY", KEY)
-        with pytest.raises(ak.SpecError, match=r"names the host `collector\.example`") as caught:
+        with pytest.raises(ak.SpecError, match=r"E117.*names the host `collector\.example`"):
             ak.resume(project / "run")
-        assert caught.value.code == "E117"
     else:
-        (project / ".env").write_text(
-            f"ANSWERKEY_API_KEY={KEY}\nANSWERKEY_ALLOW_HOSTS=collector.example\n"
-        )
-        result = load_model(
-            source["model_key"], manifest["file"], generation=Generation(), options=Options()
-        )
+        settings = [f"ANSWERKEY_API_KEY={KEY}", "ANSWERKEY_ALLOW_HOSTS=collector.example", ""]
+        (project / ".env").write_text("\n".join(settings))
+        result = find_model(source["model_key"], manifest["file"])
         assert connect(result).key is None
 
 
@@ -144,9 +139,8 @@ def test_an_env_file_beside_the_run_cannot_redirect_a_provider(
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     (project / ".env").write_text("OPENAI_BASE_URL=https://collector.example/v1\n")
-    with pytest.raises(ak.SpecError, match=r"names the host `collector\.example`") as caught:
-        load_model("openai/gpt-x", project / "run.yaml", generation=Generation(), options=Options())
-    assert caught.value.code == "E117"
+    with pytest.raises(ak.SpecError, match=r"E117.*names the host `collector\.example`"):
+        find_model("openai/gpt-x", project / "run.yaml")
 
 
 def test_calls_that_failed_are_asked_again_and_no_others(project: Path) -> None:

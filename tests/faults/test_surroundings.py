@@ -11,31 +11,16 @@ from typing import Any
 
 import pytest
 from tests.forked import Forked
+from tests.projects import SCORER, describe_live_task, describe_solver, describe_task, write_run
 
-SOLVER = {
-    "type": "single_turn_solver",
-    "input_builder": {
-        "type": "chat_completion",
-        "input_messages": [{"role": "user", "content": "{{ sample.category }}"}],
-    },
-}
-TASK = """
-key: quiz
-display_name: Quiz
-description: One question.
-definition:
-  dataset: {key: rows}
-  scorers:
-    - type: string_equals_mcqa
-      ground_truth_choice: "{{ sample.answer }}"
-      choices: ["A", "B"]
-"""
+TASK = describe_task(dataset={"key": "rows"}, scorers=[SCORER])
+Call = Callable[..., Any]
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """Return a folder with a task and one row."""
-    (tmp_path / "task.yaml").write_text(TASK)
+    (tmp_path / "task.yaml").write_text(json.dumps(TASK))
     (tmp_path / "rows.jsonl").write_text('{"answer": "A", "completion": "A", "category": "x"}\n')
     return tmp_path
 
@@ -62,7 +47,7 @@ def test_a_full_standard_output_is_an_error_and_no_bug(project: Path) -> None:
 
 @pytest.mark.parametrize("out", ["x" * 300, "rows.jsonl", "rows.jsonl/run"])
 def test_a_folder_that_cannot_be_created_is_an_error(
-    project: Path, out: str, call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    project: Path, out: str, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A name that is too long, a file in the way: E502, exit 2, and the file is as it was."""
     monkeypatch.chdir(project)
@@ -75,7 +60,7 @@ def test_a_folder_that_cannot_be_created_is_an_error(
 
 @pytest.mark.parametrize("more", [(), ("--copy",)])
 def test_a_full_disk_leaves_no_half_written_file(
-    project: Path, call: Callable[..., Any], more: tuple[str, ...]
+    project: Path, call: Call, more: tuple[str, ...]
 ) -> None:
     """When scores cannot be written the command ends with E502, and no part stands under its name.
 
@@ -118,15 +103,16 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 )
 def test_a_file_without_room_is_an_error_and_is_not_left_behind(
     project: Path,
-    call: Callable[..., Any],
+    call: Call,
     command: str,
     file: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """E502 names the file, and nothing of it is there."""
     monkeypatch.chdir(project)
-    task = TASK.replace("scorers:", f"solver: {json.dumps(SOLVER)}\n  scorers:")
-    Path("asked.yaml").write_text(task)
+    Path("asked.yaml").write_text(
+        json.dumps(describe_live_task(solver=describe_solver("{{ sample.category }}")))
+    )
     assert call(*words(project, "--out", "done")).code == 0
     before = sorted(path.name for path in project.iterdir())
     arguments = command.replace("FILE", file).split()
@@ -140,21 +126,11 @@ def test_a_file_without_room_is_an_error_and_is_not_left_behind(
 
 
 def test_a_column_to_stratify_by_that_is_not_there_is_found_by_check(
-    project: Path, call: Callable[..., Any]
+    project: Path, call: Call
 ) -> None:
     """`check` finds what selecting rows would refuse."""
-    run = {
-        "datasets": [
-            {
-                "key": "rows",
-                "display_name": "R",
-                "source": {"type": "local", "file_path": "rows.jsonl"},
-            }
-        ],
-        "tasks": [{"$ref": "task.yaml"}],
-        "run_config": {"num_samples": 1, "subsampling": "random", "stratify_by": "categry"},
-    }
-    (project / "run.yaml").write_text(json.dumps(run))
+    selection = {"num_samples": 1, "subsampling": "random", "stratify_by": "categry"}
+    write_run(project, [], task=TASK, run_config=selection)
     called = call("check", project)
     assert called.code == 2
     assert "`stratify_by` names the column `categry`" in called.out

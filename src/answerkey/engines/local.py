@@ -16,6 +16,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import lru_cache
 from itertools import chain, islice
 from types import ModuleType
@@ -107,6 +108,8 @@ def map_processes(
         return result
 
     try:
+        for _ in first:  # the processes start while the first chunks are loaded
+            _submit(pool, prepare_worker, payload)
         for chunk in chain(first, waiting):
             handed.append((chunk, _submit(pool, apply_function, payload, pickle.dumps(chunk))))
             if len(handed) >= AHEAD * len(first):
@@ -244,6 +247,13 @@ def load_function(payload: bytes) -> Callable[[Any], object]:
     """Return the function that was sent; what it needs is imported the first time."""
     function: Callable[[Any], object] = pickle.loads(payload)  # noqa: S301 - from our own process
     return function
+
+
+def prepare_worker(payload: bytes) -> None:
+    """Import what the function needs; an error comes back with the first chunk."""
+    with suppress(AttributeError, ImportError, pickle.UnpicklingError):
+        load_function(payload)
+    gc.freeze()  # no search for cycles goes through what was imported
 
 
 class UnknownFunctionError(Exception):

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import polars as pl
@@ -147,7 +147,12 @@ class OrderedRows(RowsOver):
         can_arrange = self.setting.columns <= set(base.columns)
         plan = self.plan.select("order", "left_in_place", "labels").iter_rows()
         items: list[Sample] = []
-        for sample, row_id, (order, reason, code) in zip(base, ids, plan, strict=True):
+        for sample, row_id, (order, reason, code) in zip(
+            base,
+            ids,
+            plan,
+            strict=True,
+        ):
             fields = sample.fields
             can_move = can_arrange and reason is None and code is not None
             if can_move and list(order) != sorted(order):
@@ -161,26 +166,22 @@ class OrderedRows(RowsOver):
 class OrderedDataset(Dataset):
     """A dataset in several orders; `base` is the one that it is made of."""
 
-    base: Dataset | None = None
+    base: Dataset = field(kw_only=True)
 
     @property
     def rows_read(self) -> int:
         """How many rows the source has."""
-        if self.base is None:
-            return super().rows_read
         return self.base.rows_read
 
     @property
     def rows_filtered(self) -> int:
         """How many rows the filters leave out."""
-        if self.base is None:
-            return super().rows_filtered
         return self.base.rows_filtered
 
     @property
     def num_samples(self) -> int:
         """How many samples there are."""
-        return len(self) if self.base is None else len(self.base)
+        return len(self.base)
 
     def cut(self, rows: int) -> Iterator[range]:
         """Yield positions in parts of about `rows` rows; the rows of a sample are never parted."""
@@ -202,10 +203,14 @@ class OrderedDataset(Dataset):
 
     def without_rows(self) -> Self:
         """Return what is known of the dataset, without its rows."""
-        return replace(super().without_rows(), base=None)
+        return replace(super().without_rows(), base=self.base.without_rows())
 
 
-def order_dataset(task: Task, dataset: Dataset, completions: Rows | None = None) -> Dataset:
+def order_dataset(
+    task: Task,
+    dataset: Dataset,
+    completions: Rows | None = None,
+) -> Dataset:
     """Return the dataset with a row for each order in which a task shows a sample.
 
     The orders are those of recorded completions, where these say in which one their question was
@@ -221,8 +226,18 @@ def order_dataset(task: Task, dataset: Dataset, completions: Rows | None = None)
         where = task.place("definition", "choice_order", "options")
         hint = f"columns: {listing(dataset.columns)}"
         raise DataError("E206", message, where=where, hint=hint)
-    plan, label_sets = _plan_orders(task, setting, dataset, completions)
-    rows = OrderedRows(dataset.rows, plan, label_sets, setting)
+    plan, label_sets = _plan_orders(
+        task,
+        setting,
+        dataset,
+        completions,
+    )
+    rows = OrderedRows(
+        dataset.rows,
+        plan,
+        label_sets,
+        setting,
+    )
     if dataset.rows.ids.str.contains(SEPARATOR, literal=True).any():
         ids = rows.ids
         for repeated_id in ids.filter(ids.is_duplicated()).head(1):
@@ -261,7 +276,12 @@ def _plan_orders(
             if labels is not None:
                 code = label_sets.setdefault(labels, len(label_sets))
                 if recorded is not None and planned.left_in_place != UNSUITABLE:
-                    planned = _follow_recorded(planned, recorded, sample.id, labels)
+                    planned = _follow_recorded(
+                        planned,
+                        recorded,
+                        sample.id,
+                        labels,
+                    )
             for line in _list_lines(planned, code):
                 lines.append((offset + position, *line))
         parts.append(pl.DataFrame(lines, schema=PLAN_SCHEMA, orient="row"))
@@ -349,7 +369,12 @@ def find_order_problems(task: Task, samples: Samples) -> Iterator[RowProblem]:
     positions = is_unsuitable.fill_null(value=False).arg_true()
     written = samples.take(positions).as_written()
     label_lists = list_labels(task, written)
-    for position, row, labels in zip(positions, written.rows(), label_lists, strict=True):
+    for position, row, labels in zip(
+        positions,
+        written.rows(),
+        label_lists,
+        strict=True,
+    ):
         problem = plan_row(setting, row, labels).problem
         if problem is None:
             continue
@@ -380,7 +405,12 @@ def name_completions(task: Task, completions: Rows, dataset: Dataset) -> Rows:
     label_sets: dict[str, Sequence[str]] = {}
     orders = samples.orders.select("base_sample_id", "order").iter_rows()
     label_lists = list_labels(task, samples.as_written())
-    for sample, (base, order), labels in zip(samples, orders, label_lists, strict=True):
+    for sample, (base, order), labels in zip(
+        samples,
+        orders,
+        label_lists,
+        strict=True,
+    ):
         row_ids[base, tuple(order)] = sample.id
         label_sets[base] = labels or ()
     table = completions.load()

@@ -49,6 +49,7 @@ from answerkey.scorers import (
     try_action,
 )
 from answerkey.solvers import Solver, find_column_field, require_known
+from answerkey.solvers.solver import Prompt
 from answerkey.spec import Job, ScoringStep, Task
 from answerkey.spec.job import CHUNK_ROWS
 from answerkey.templates import RowError, TemplateStopped
@@ -116,13 +117,25 @@ class RowProblems:
         if not is_cut:
             self.shown.append((kind, error))
 
-    def add_row(self, kind: str, position: int, error: AnswerkeyError) -> None:
+    def add_row(
+        self,
+        kind: str,
+        position: int,
+        error: AnswerkeyError,
+    ) -> None:
         """Add what is wrong with a row; a column that does not exist is no fault of a row."""
         if error.code == "E206":
             self.fatal.append(error)
         else:
             self.failed.append(position)
             self.add(kind, error)
+
+    def add_images(self, prompt: Prompt) -> None:
+        """Note the images in a prompt."""
+        for image in list_images(prompt):
+            self.images.add(image.kind)
+            if isinstance(image.held, Path):
+                self.image_files[str(image.held)] = str(image["sha256"])
 
     def merge(self, chunk: RowProblems) -> None:
         """Add what is wrong with the next chunk."""
@@ -138,6 +151,10 @@ class RowProblems:
         self.image_files |= chunk.image_files
         self.notices = list(dict.fromkeys((*self.notices, *chunk.notices)))
         self.merged += chunk.rows
+
+    def exceed(self, limit: int) -> bool:
+        """Whether they are more than a run may have."""
+        return bool(self.fatal) or len(self.failed) > limit
 
     def errors(self, job: Job) -> list[AnswerkeyError]:
         """Return the errors to show: the first rows of each kind, and how many more there are."""
@@ -211,11 +228,34 @@ def check_samples(job: Job, chunk: Chunk, samples: Samples) -> RowProblems:
     Prompts do not matter where completions are recorded. A problem of the whole, such as a missing
     column, is placed where the task asks for it.
     """
-    task = job.task
     problems = RowProblems(len(samples))
-    is_cut = bool(chunk.skipped) and chunk.reason != STOPPED_EARLY
-    if is_cut:
-        samples = samples.take(chunk.left)
+    if not chunk.skipped or chunk.reason == STOPPED_EARLY:
+        _check_rows(
+            job,
+            chunk,
+            samples,
+            problems,
+        )
+        return problems
+    left = chunk.left
+    _check_rows(
+        job,
+        chunk,
+        samples.take(left),
+        problems,
+    )
+    problems.failed = array("q", [left[position] for position in problems.failed])
+    return problems
+
+
+def _check_rows(
+    job: Job,
+    chunk: Chunk,
+    samples: Samples,
+    problems: RowProblems,
+) -> None:
+    """Add what is wrong with samples, for the scorers and the solver."""
+    task = job.task
     try:
         for step in task.scoring:
             row_problems, notices = step.scorer.check_rows(samples)
@@ -229,23 +269,33 @@ def check_samples(job: Job, chunk: Chunk, samples: Samples) -> RowProblems:
             for problem in find_order_problems(task, samples):
                 problems.add_row("`choice_order`", problem.position, problem.error)
         if chunk.recorded is None and task.solver is not None:
-            _check_prompts(job, task.solver, samples, problems)
+            _check_prompts(
+                job,
+                task.solver,
+                samples,
+                problems,
+            )
     except TemplateStopped as stopped:
         problems.fatal.append(stopped.at(task.places.of_template(stopped.source)))
-    if is_cut:
-        left = chunk.left
-        problems.failed = array("q", [left[position] for position in problems.failed])
-    return problems
 
 
-def _place_scorer_error(job: Job, step: ScoringStep, problem: RowProblem) -> AnswerkeyError:
+def _place_scorer_error(
+    job: Job,
+    step: ScoringStep,
+    problem: RowProblem,
+) -> AnswerkeyError:
     """Return the error of a row; it names its scorer if there are several."""
     error = problem.error
     message = error.message
     where = error.where
     if error.code == "E206" and problem.field is not None:
         message = f"{message} of dataset `{job.dataset.name}`"
-        where = job.task.place("definition", "scorers", step.index, problem.field)
+        where = job.task.place(
+            "definition",
+            "scorers",
+            step.index,
+            problem.field,
+        )
     elif error.code != "E206" and len(job.task.scoring) > 1:
         message = f"{message} (scorer `{step.key}`)"
     return DataError(error.code, message, where=where, hint=error.hint)
@@ -261,12 +311,8 @@ def _check_prompts(
     task = job.task
     prompts, errors = solver.check_prompts(samples, job.examples)
     for prompt in prompts:
-        if isinstance(prompt, RowError):
-            continue
-        for image in list_images(prompt):
-            problems.images.add(image.kind)
-            if isinstance(image.held, Path):
-                problems.image_files[str(image.held)] = str(image["sha256"])
+        if not isinstance(prompt, RowError):
+            problems.add_images(prompt)
     failed = set(problems.failed)
     for position, error in errors:
         if position in failed:  # its prompt fails for the same reason
@@ -278,7 +324,12 @@ def _check_prompts(
         elif error.code == "E206":
             where = task.place("definition", "solver", *find_column_field(solver, error))
         elif where is None and error.code == "E302":
-            where = task.place("definition", "solver", "examples", "num_examples")
+            where = task.place(
+                "definition",
+                "solver",
+                "examples",
+                "num_examples",
+            )
         placed = DataError(error.code, message, where=where, hint=error.hint)
         problems.add_row("solver", position, placed)
 
@@ -339,7 +390,11 @@ def _try_field(step: ScoringStep, name: str) -> Attempt:
     )
 
 
-def _try_rows(attempt: Attempt, task: Task, samples: Samples) -> RowError | None:
+def _try_rows(
+    attempt: Attempt,
+    task: Task,
+    samples: Samples,
+) -> RowError | None:
     """Return the error of the last row; None as soon as one has none.
 
     A name that one of the rows has is no mistake of the template.
@@ -387,8 +442,18 @@ def _make_completion(names: Iterable[str], *, is_in_parts: bool) -> Completion:
     fields = dict.fromkeys(names, "A")
     content: object = "A"
     if is_in_parts:
-        content = [{"type": "text", "text": "A", **fields}]
-    reply = {**fields, "role": "assistant", "content": content}
+        content = [
+            {
+                "type": "text",
+                "text": "A",
+                **fields,
+            }
+        ]
+    reply = {
+        **fields,
+        "role": "assistant",
+        "content": content,
+    }
     completion = Completion(
         "A",
         prompt=_PROMPT,
@@ -438,13 +503,23 @@ def evaluate_chunk(job: Job, chunk: Chunk) -> ChunkResult:
     """Take a chunk from its samples to its scores."""
     samples = chunk.samples.load()
     if job.is_checked:
-        return _score_chunk(job, chunk, samples, RowProblems(len(samples)))
+        return _score_chunk(
+            job,
+            chunk,
+            samples,
+            RowProblems(len(samples)),
+        )
     problems = check_samples(job, chunk, samples)
     if problems.fatal:
         return ChunkResult(problems)
     chunk = replace(chunk, failed=tuple(sorted(set(problems.failed))))
     try:
-        return _score_chunk(job, chunk, samples, problems)
+        return _score_chunk(
+            job,
+            chunk,
+            samples,
+            problems,
+        )
     except RunError:
         raise
     except AnswerkeyError as error:
@@ -462,7 +537,12 @@ def _score_chunk(
     size = task.num_trials
     repeated = samples.repeat(size)
     completions = _complete(job, chunk, samples)
-    scores = _judge(task, chunk, samples, completions)
+    scores = _judge(
+        task,
+        chunk,
+        samples,
+        completions,
+    )
     main = task.main_step
     main_scores = scores[main.key]
     audited = find_audited_rows(job.audited, chunk.places, size)
@@ -483,7 +563,13 @@ def _score_chunk(
         scores=join_scores(completions, scores),
         completions=completions.frame if job.keep_completions else None,
         facts=facts,
-        readings=count_readings(main.scorer, repeated, completions, main_scores, audited),
+        readings=count_readings(
+            main.scorer,
+            repeated,
+            completions,
+            main_scores,
+            audited,
+        ),
         encoded={key: table.encoded for key, table in scores.items()},
         errors=sum(table.count(ScoreStatus.ERROR) for table in scores.values()),
         invalid=int(is_invalid.sum()),
@@ -502,7 +588,11 @@ def _complete(job: Job, chunk: Chunk, samples: Samples) -> Completions:
     return completions.number(job.trials)
 
 
-def _mark_unasked(completions: Completions, failed: Sequence[int], size: int) -> Completions:
+def _mark_unasked(
+    completions: Completions,
+    failed: Sequence[int],
+    size: int,
+) -> Completions:
     """Return an old run's completions; a row that was wrong then and is right now is an error."""
     error = "the old run did not call its model for this row"
     items = []
@@ -560,9 +650,21 @@ def _judge(
             failed.extend(range(position * size, (position + 1) * size))
     repeated = samples.repeat(size)
     scores = {
-        step.key: score_rows(step.scorer, repeated, completions, failed) for step in task.scoring
+        step.key: score_rows(
+            step.scorer,
+            repeated,
+            completions,
+            failed,
+        )
+        for step in task.scoring
     }
-    scores = apply_actions(task.actions, repeated, completions, scores, num_trials=size)
+    scores = apply_actions(
+        task.actions,
+        repeated,
+        completions,
+        scores,
+        num_trials=size,
+    )
     if not chunk.skipped:
         return scores
     length = len(chunk.samples) * size

@@ -155,7 +155,11 @@ def examine(
     questions are.
     """
     source = task
-    values = {**options, "model": model, "num_samples": len(QUESTIONS)}
+    values = {
+        **options,
+        "model": model,
+        "num_samples": len(QUESTIONS),
+    }
     if source is None:
         source = mcqa(
             question="{{ sample.question }}",
@@ -175,7 +179,12 @@ def examine(
     require_callable([job], chosen)
     price = choose_price(endpoint, chosen)
     begun = time.monotonic()
-    examination = Examination(job, price, seconds, is_own=task is not None)
+    examination = Examination(
+        job,
+        price,
+        seconds,
+        is_own=task is not None,
+    )
     checks = asyncio.run(examination.run())
     tokens = examination.tokens
     cost = None
@@ -303,11 +312,26 @@ class Examination:
             return report("failed", "request: refused", why)
         advice = (failure.hint or "").partition(";")[0].removesuffix(", and start a new run")
         if failure.code == "E304":
-            return report("failed", "key: refused", failure.message, advice)
+            return report(
+                "failed",
+                "key: refused",
+                failure.message,
+                advice,
+            )
         if label in {"model_not_found", "status 404"}:
             advice = self._suggest_model(models) or advice
-            return report("failed", "model: unknown", failure.message, advice)
-        return report("failed", "reachable: not", failure.message, advice)
+            return report(
+                "failed",
+                "model: unknown",
+                failure.message,
+                advice,
+            )
+        return report(
+            "failed",
+            "reachable: not",
+            failure.message,
+            advice,
+        )
 
     def _suggest_model(self, models: Sequence[str]) -> str:
         if not models:
@@ -327,7 +351,15 @@ class Examination:
         if names and name.partition(":")[0] not in names:
             seen = f"`{name}` answers, and the endpoint does not list it"
             advice = self._suggest_model(models)
-            return [reached, report("warning", "model: not listed", seen, advice)]
+            return [
+                reached,
+                report(
+                    "warning",
+                    "model: not listed",
+                    seen,
+                    advice,
+                ),
+            ]
         return [reached, report("good", "model", f"`{name}` answers")]
 
     def check_letters(self, replies: Sequence[Trial]) -> Finding:
@@ -349,16 +381,20 @@ class Examination:
         if "completion_validity" not in (scorer.metadata_types or ()):
             return report("note", check, f"scorer `{rule}`: {right} of {count} right{example}")
         reasons = _list_invalid(scores)
-        if not reasons:
-            seen = f"`{rule}` reads {count} of {count} replies, {right} right{example}"
-            return self._compare_letters(answered, right, seen)
-        reason = max(reasons, key=reasons.count)
-        seen = f"`{rule}` cannot read {len(reasons)} of {count} replies ({reason}){example}"
-        is_cut_here = self.is_own_limit and any(reply.is_cut for reply in answered)
-        status = "warning"
-        if 2 * len(reasons) > count and not is_cut_here:
-            status = "failed"
-        return report(status, f"{check}: {_UNREAD.get(reason, 'unread')}", seen)
+        if reasons:
+            reason = max(reasons, key=reasons.count)
+            seen = f"`{rule}` cannot read {len(reasons)} of {count} replies ({reason}){example}"
+            status = self._judge_unread(answered, len(reasons))
+            return report(status, f"{check}: {_UNREAD.get(reason, 'unread')}", seen)
+        seen = f"`{rule}` reads {count} of {count} replies, {right} right{example}"
+        return self._compare_letters(answered, right, seen)
+
+    def _judge_unread(self, replies: Sequence[Trial], num_unread: int) -> str:
+        """Return how bad it is that so many replies cannot be read."""
+        is_cut_here = self.is_own_limit and any(reply.is_cut for reply in replies)
+        if 2 * num_unread > len(replies) and not is_cut_here:
+            return "failed"
+        return "warning"
 
     def _compare_letters(
         self,
@@ -422,7 +458,12 @@ class Examination:
     async def check_logprobs(self) -> Finding:
         """Say whether log-probabilities come, and of how many tokens for each place."""
         check = "log-probabilities"
-        reply = await self.ask(self.prompts[0], self.few, logprobs=True, top_logprobs=ALTERNATIVES)
+        reply = await self.ask(
+            self.prompts[0],
+            self.few,
+            logprobs=True,
+            top_logprobs=ALTERNATIVES,
+        )
         positions = read_positions(reply.completion.logprobs)
         most = max((len(position.top) for position in positions), default=0)
         if most >= FEWEST_ALTERNATIVES:

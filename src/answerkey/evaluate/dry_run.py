@@ -86,7 +86,13 @@ def check(
     shared = Shared()
     for planned in plan.jobs:
         problems = ProblemList()
-        job = open_job(planned, chosen, problems, shared, is_check=True)
+        job = open_job(
+            planned,
+            chosen,
+            problems,
+            shared,
+            is_check=True,
+        )
         for error in problems.errors:
             # Completions are missing where a mistake in the file leaves a task without its solver.
             if error.code != "E209" or not plan.errors or planned.completions_from:
@@ -185,7 +191,12 @@ def plan_calls(path: TaskSource, **options: Unpack[RunOptions]) -> DryRun:
     policy = chosen.cache_policy or cast("CachePolicy | None", plan.cache_policy)
     engine = open_engine(chosen.engine, chosen.ray_address)
     jobs = open_jobs(plan.jobs, chosen)
-    jobs, _ = check_jobs(jobs, chosen, engine, ignore_progress)
+    jobs, _ = check_jobs(
+        jobs,
+        chosen,
+        engine,
+        ignore_progress,
+    )
     with closing(CallCache(policy or "no-cache")) as cache:
         return DryRun(tuple(_plan_job(job, chosen, cache) for job in jobs))
 
@@ -197,7 +208,12 @@ def _plan_job(job: Job, options: Options, cache: CallCache) -> PlannedTask:
             count.add(job.model, samples, prompts)
     count.close()
     prompt_tokens = -(-count.characters // CHARACTERS_PER_TOKEN)
-    limit, cost = _estimate_cost(job.model, options, count.calls, prompt_tokens)
+    limit, cost = _estimate_cost(
+        job.model,
+        options,
+        count.calls,
+        prompt_tokens,
+    )
     num_runs = job.num_runs
     roles = [find_role(step.scorer) for step in job.task.scoring if asks_model(step.scorer)]
     return PlannedTask(
@@ -253,7 +269,12 @@ class _CallCount:
         for number in range(self._job.num_runs):
             for trial in self._job.repeat(number).trials:
                 if is_identified(model):
-                    self._add_identified(model, requests, sizes, trial)
+                    self._add_identified(
+                        model,
+                        requests,
+                        sizes,
+                        trial,
+                    )
                 else:  # each trial is a call of its own
                     self.calls += len(requests)
                     self.characters += sum(sizes)
@@ -312,7 +333,12 @@ def _estimate_cost(
     price = choose_price(model, options)
     if price is None:
         return limit * calls, None
-    cost = charge(price, prompt_tokens, limit * calls, is_batch=bool(options.batch))
+    cost = charge(
+        price,
+        prompt_tokens,
+        limit * calls,
+        is_batch=bool(options.batch),
+    )
     return limit * calls, cost
 
 
@@ -357,7 +383,12 @@ def build_prompts(
         raise SpecError("E119", message, hint=f"name one with `--task`: {keys}")
     bare = replace(matching[0], model_choice=None, judge_choices={})
     jobs = open_jobs([bare], chosen, needs_model=False)
-    jobs, _ = check_jobs(jobs, chosen, open_engine(), progress)
+    jobs, _ = check_jobs(
+        jobs,
+        chosen,
+        open_engine(),
+        progress,
+    )
     num_trials = jobs[0].task.num_trials
 
     def build_frame(samples: Samples, prompts: Sequence[Sequence[Messages]]) -> pl.DataFrame:

@@ -117,7 +117,12 @@ class Evaluation:
             return
         from answerkey.evaluate.session import require_callable
 
-        jobs, notices = check_jobs(self.jobs, self.options, self.engine, self.display.report)
+        jobs, notices = check_jobs(
+            self.jobs,
+            self.options,
+            self.engine,
+            self.display.report,
+        )
         require_callable(jobs, self.options)
         self.jobs = jobs
         self.manifest["notices"] = [*self.manifest["notices"], *map(str, notices)]
@@ -130,7 +135,12 @@ class Evaluation:
             sources[job.key] = describe_sources(job)
             if isinstance(job.dataset_spec.source, MemorySource):
                 samples[job.key] = tabulate_samples(job.dataset_spec.source)
-        self.writer = start_run(place, self.manifest, sources, samples)
+        self.writer = start_run(
+            place,
+            self.manifest,
+            sources,
+            samples,
+        )
 
     def evaluate(self, num_beside: int = 0) -> Run:
         """Take every job to its metric values, close the run, and return it.
@@ -164,15 +174,18 @@ class Evaluation:
         """
         session = self.session
         try:
-            if session is not None and session.is_parallel:
-                jobs = session.take_turns(self.jobs)
-                attempts = call_together({job.key: partial(self._attempt, job) for job in jobs})
+            if session is not None and session.displays:
+                from answerkey.evaluate.session import share_turns
+
+                jobs = share_turns(self.jobs, {}, self.options)
+                works = {job.key: partial(self._attempt, job) for job in jobs}
+                results = call_together(works)
                 for job in jobs:
-                    self._note(job, *attempts[job.key])
+                    self._note(job, results[job.key])
             else:
                 for job in self.jobs:
                     if session is None or not session.has_given_up(job):
-                        self._note(job, *self._attempt(job))
+                        self._note(job, self._attempt(job))
         except KeyboardInterrupt as interrupt:
             self._save_interrupted(interrupt)
             raise
@@ -181,35 +194,53 @@ class Evaluation:
             self._save_stopped(errors[0])
             raise_all(distinct(errors))
 
-    def _attempt(self, job: Job) -> tuple[list[Outcome], AnswerkeyError | None]:
-        """Return the outcomes of a job, one for each repetition, and what ended it early."""
-        tables = self.writer.task(job.key)
-        outcomes: list[Outcome] = []
-        ended_by: AnswerkeyError | None = None
-        is_stopped = self.is_stopped
+    def _attempt(self, job: Job) -> list[Outcome] | AnswerkeyError:
+        """Return the outcomes of a job, one for each repetition, or what ended it early."""
+        result: list[Outcome] | AnswerkeyError
+        ended_by = None
         try:
-            for number in range(job.num_runs):
-                repetition = job.repeat(number) if number else job
-                if self.session is not None:
-                    repetition = self.session.bind(repetition)
-                part = tables.repetition(number)
-                outcome = self.evaluate_rows(repetition, part, is_stopped=is_stopped)
-                outcomes.append(outcome)
-                is_stopped |= outcome.is_stopped
-                if outcome.refused or outcome.failure:
-                    break
-            else:
-                if len(outcomes) > 1:
-                    write_repeatability(job.task, tables, outcomes)
+            result = self._evaluate_job(job)
         except RunError:
             raise  # a run folder that cannot be written cannot say so either
         except AnswerkeyError as error:
-            ended_by = error
-        if self.session is not None and self.session.is_parallel:
-            self.session.displays[job.key].close(ended_by)
-        return outcomes, ended_by
+            result = ended_by = error
+        if self.session is not None and self.session.displays:
+            self._find_display(job).close(ended_by)
+        return result
 
-    def evaluate_rows(self, job: Job, tables: TaskWriter, *, is_stopped: bool) -> Outcome:
+    def _find_display(self, job: Job) -> Display:
+        """Return the display of a job: its own where jobs are evaluated at the same time."""
+        if self.session is None:
+            return self.display
+        return self.session.displays.get(job.key, self.display)
+
+    def _evaluate_job(self, job: Job) -> list[Outcome]:
+        """Return the outcomes of the repetitions of a job, up to the first without values."""
+        tables = self.writer.task(job.key)
+        outcomes: list[Outcome] = []
+        is_stopped = self.is_stopped
+        for number in range(job.num_runs):
+            repetition = job.repeat(number)
+            if self.session is not None:
+                repetition = self.session.bind(repetition)
+            outcome = self.evaluate_rows(
+                repetition, tables.repetition(number), is_stopped=is_stopped
+            )
+            outcomes.append(outcome)
+            if outcome.refused or outcome.failure:
+                return outcomes
+            is_stopped |= outcome.is_stopped
+        if len(outcomes) > 1:
+            write_repeatability(job.task, tables, outcomes)
+        return outcomes
+
+    def evaluate_rows(
+        self,
+        job: Job,
+        tables: TaskWriter,
+        *,
+        is_stopped: bool,
+    ) -> Outcome:
         """Complete and score a job's rows chunk by chunk, write them, and compute its metrics.
 
         When the first samples all fail for the same reason, the others are left out; all are when
@@ -217,14 +248,13 @@ class Evaluation:
         cannot be read.
         """
         first = self._count_first(job)
-        display = self.display if self.session is None else self.session.displays[job.key]
+        display = self._find_display(job)
         problems = RowProblems(job.num_rows)
         results: list[ChunkResult] = []
         work = partial(evaluate_chunk, job.without_rows())
         for stage in job.stages(first):
             chunks = stage
-            if results and results[0].is_failing:
-                is_stopped = True
+            is_stopped |= any(result.is_failing for result in results)
             if is_stopped:
                 chunks = (chunk.leave_out(STOPPED_EARLY) for chunk in stage)
             for result in self.engine.map(work, chunks, spread=job.spread):
@@ -239,12 +269,14 @@ class Evaluation:
         if not job.is_checked:
             check_whole(problems, job)
         outcome = Outcome(notices=problems.notices, is_stopped=is_stopped)
-        if problems.fatal or len(problems.failed) > self.options.failed_limit(job.num_rows):
+        if problems.exceed(self.options.failed_limit(job.num_rows)):
             return replace(outcome, refused=problems.errors(job))
-        for result in results:
-            if result.failure is not None:
-                return replace(outcome, failure=result.failure)
-        return _conclude(job, tables, results, outcome)
+        return _conclude(
+            job,
+            tables,
+            results,
+            outcome,
+        )
 
     def _count_first(self, job: Job) -> int:
         """Return how many samples are tried before the others, where these cost something.
@@ -256,22 +288,17 @@ class Evaluation:
         limit = self.options.failed_limit(job.dataset.num_samples)
         return FIRST_SAMPLES if limit < FIRST_SAMPLES else 0
 
-    def _note(
-        self,
-        job: Job,
-        outcomes: Sequence[Outcome],
-        ended_by: AnswerkeyError | None,
-    ) -> None:
+    def _note(self, job: Job, result: list[Outcome] | AnswerkeyError) -> None:
         """Keep what came of a job; a model that cannot be called ends the jobs that need it."""
-        if ended_by is None:
-            self._note_outcomes(job, outcomes)
-        elif self.session is not None and ended_by.code in UNREACHABLE:
-            self.failures.append(ended_by)
+        if isinstance(result, list):
+            self._note_outcomes(job, result)
+        elif self.session is not None and result.code in UNREACHABLE:
+            self.failures.append(result)
             self.entries[job.key] = self.session.describe(job.key)
             self.session.give_up(job.key)
         else:
-            self._save_stopped(ended_by)
-            raise ended_by
+            self._save_stopped(result)
+            raise result
 
     def _note_outcomes(self, job: Job, outcomes: Sequence[Outcome]) -> None:
         first = outcomes[0]
@@ -388,7 +415,13 @@ def _conclude(
     results: Sequence[ChunkResult],
     outcome: Outcome,
 ) -> Outcome:
-    """Compute and write the metrics and counts of a job from its stored scores."""
+    """Compute and write the metrics and counts of a job from its stored scores.
+
+    There are none where a chunk could not be scored.
+    """
+    for result in results:
+        if result.failure is not None:
+            return replace(outcome, failure=result.failure)
     task = job.task
     encoded: dict[str, list[str]] = {}
     for step in task.scoring:
@@ -453,7 +486,12 @@ def measure_task(
     """Return every metric value of a task under its final name."""
     groups = []
     for step in task.scoring:
-        computed = compute_metrics(step.metrics, scores[step.key], facts, task.trials)
+        computed = compute_metrics(
+            step.metrics,
+            scores[step.key],
+            facts,
+            task.trials,
+        )
         for metric, values in zip(step.metrics, computed, strict=True):
             groups.append((step.key, metric.key, step.purpose, metric.metric.type, values))
     return name_values(groups)
@@ -483,7 +521,7 @@ def check_jobs(
         problems = check_rows(job, engine, progress)
         notices += [*job.dataset.notices, *problems.notices]
         limit = options.failed_limit(job.num_rows)
-        if problems.fatal or len(problems.failed) > limit:
+        if problems.exceed(limit):
             errors += problems.errors(job)
         checked_job = replace(
             job,
@@ -512,7 +550,11 @@ def check_rows(job: Job, engine: Engine, progress: Progress) -> RowProblems:
 # Repeatability: a task run several times, and how far its numbers stay the same.
 
 
-def write_repeatability(task: Task, tables: TaskWriter, outcomes: Sequence[Outcome]) -> None:
+def write_repeatability(
+    task: Task,
+    tables: TaskWriter,
+    outcomes: Sequence[Outcome],
+) -> None:
     """Write the spread of each metric over the repetitions, and how far they agree by sample."""
     repetitions = map(tables.repetition, range(len(outcomes)))
     stored = [repetition.scores.read_all() for repetition in repetitions]
@@ -545,7 +587,11 @@ def write_repeatability(task: Task, tables: TaskWriter, outcomes: Sequence[Outco
     tables.write_repeatability(summary, pl.DataFrame([ids, *structs]))
 
 
-def _find_main_value(task: Task, name: str | None, scores: Scores) -> pl.Series | None:
+def _find_main_value(
+    task: Task,
+    name: str | None,
+    scores: Scores,
+) -> pl.Series | None:
     """Return the main value of each sample, null where it is not SCORED; None without one."""
     if task.trials is not None:
         scores = aggregate_scores(scores, task.trials)

@@ -72,8 +72,7 @@ def open_jobs(
     problems = ProblemList()
     shared = shared or Shared()
     opened = [open_job(job, options, problems, shared, **how) for job in jobs]
-    if problems.errors:
-        raise_all(problems.errors)
+    raise_all(problems.errors)
     return list(filter(None, opened))
 
 
@@ -94,7 +93,12 @@ def open_job(
     """
     earlier = len(problems.errors)
     selection = Selection() if is_check else job.selection
-    job = _open_samples(job, selection, shared, problems)
+    job = _open_samples(
+        job,
+        selection,
+        shared,
+        problems,
+    )
     if job.opened is None:
         return None
     origin = job.completions_from
@@ -103,32 +107,35 @@ def open_job(
     table = None
     with collecting(problems):
         table = _load_completions(origin)
-    if job.task.choice_order is not None:
-        job = _order_samples(job, table, problems)
-    for error in find_missing_columns(job):
-        problems.report(error)
-    calls_model = _calls_model(job, options, origin, can_use_own=can_use_own)
+    job = _order_samples(job, table, problems)
+    with collecting(problems):
+        raise_all(find_missing_columns(job))
+    calls_model = _calls_model(
+        job,
+        options,
+        origin,
+        can_use_own=can_use_own,
+    )
     if origin is None or table is not None:
         with collecting(problems):
-            recorded = _open_completions(job, table, options, calls_model=calls_model)
+            recorded = _open_completions(
+                job,
+                table,
+                options,
+                calls_model=calls_model,
+            )
             job = replace(job, recorded=recorded)
     if calls_model:
         is_required = needs_model and not is_check
         job = replace(job, model=_open_model(job, problems, is_required=is_required))
-    if job.judge_choices:
-        job = replace(job, judges=open_judges(job, problems))
+    job = replace(job, judges=open_judges(job, problems))
     if len(problems.errors) > earlier:
         return job
     completions = describe_completions(job, options, origin)
-    keep_completions = options.copy or _has_no_file(job, origin)
+    # What is in no file cannot be referred to.
+    is_in_file = job.model is None and isinstance(origin, Location | None)
+    keep_completions = options.copy or not is_in_file
     return plan_work(replace(job, completions=completions, keep_completions=keep_completions))
-
-
-def _has_no_file(job: Job, origin: Location | DataTable | Rows | None) -> bool:
-    """Return whether the completions are in no file that the run could refer to."""
-    if job.model is not None:
-        return True
-    return origin is not None and not isinstance(origin, Location)
 
 
 def _open_samples(
@@ -143,7 +150,12 @@ def _open_samples(
     with collecting(problems, job.dataset_spec):
         source = shared.get(pin_source, job.dataset_spec.source)
         name = job.dataset_spec.key
-        dataset = shared.get(open_dataset, source, selection=selection, name=name)
+        dataset = shared.get(
+            open_dataset,
+            source,
+            selection=selection,
+            name=name,
+        )
         job = replace(job, dataset_spec=replace(job.dataset_spec, source=source), opened=dataset)
     if job.examples_spec is not None:
         with collecting(problems, job.examples_spec):
@@ -163,6 +175,8 @@ def _load_completions(origin: Location | DataTable | Rows | None) -> Rows | None
 
 def _order_samples(job: Job, table: Rows | None, problems: ProblemList) -> Job:
     """Return the job with a row for each order in which its task shows a sample."""
+    if job.task.choice_order is None:
+        return job
     from answerkey.evaluate.choice_order import order_dataset
 
     dataset = job.dataset
@@ -199,7 +213,13 @@ def _open_completions(
         message = f"`repeatability` of `{job.key}`: recorded completions are the same in every run"
         raise SpecError("E119", message, hint="leave `repeatability` out, or name a model")
     column = options.completion_column
-    recorded = find_completions(job.task, job.dataset, table, column, calls_model=calls_model)
+    recorded = find_completions(
+        job.task,
+        job.dataset,
+        table,
+        column,
+        calls_model=calls_model,
+    )
     if options.split_thinking:
         return split_recorded(job.task, recorded, calls_model=calls_model)
     return recorded
@@ -223,7 +243,12 @@ def collecting(problems: ProblemList, dataset: DatasetSpec | None = None) -> Ite
             problems.report(single if dataset is None else dataset.locate(single))
 
 
-def _open_model(job: Job, problems: ProblemList, *, is_required: bool) -> Model | None:
+def _open_model(
+    job: Job,
+    problems: ProblemList,
+    *,
+    is_required: bool,
+) -> Model | None:
     """Return the model that the task calls; E119 when one is required and none is named."""
     if job.model_choice is not None:
         from answerkey.models.model import open_model
@@ -249,19 +274,19 @@ def describe_completions(
     origin: Location | DataTable | Rows | None,
 ) -> dict[str, object]:
     """Return what `run.json` says about where the completions come from."""
-    described: dict[str, object] = {"source": "trace", "file": None, "sha256": None}
+    file = None
+    digest = None
     if isinstance(origin, DataTable):
         file = name_lasting(origin.rows.file or "")
-        described = {"source": "recorded", "file": file, "sha256": origin.digest}
+        digest = origin.digest
     elif isinstance(origin, Location):
         file = name_lasting(origin)
-        described = {"source": "recorded", "file": file, "sha256": digest_file(file)}
-    elif origin is not None:
-        described["source"] = "recorded"
-    elif job.recorded is not None and not isinstance(job.recorded, TracedCompletions):
-        described["source"] = "dataset"
-    elif job.model is not None:
-        described["source"] = "builtin" if job.model.name.startswith("builtin/") else "live"
+        digest = digest_file(file)
+    described: dict[str, object] = {
+        "source": "recorded" if origin is not None else _name_source(job),
+        "file": file,
+        "sha256": digest,
+    }
     described["column"] = options.completion_column
     if options.split_thinking:
         described["split_thinking"] = True
@@ -269,6 +294,15 @@ def describe_completions(
     if job.completions_from is not None and job.model_name and not is_callers:
         described["model"] = job.model_name
     return described
+
+
+def _name_source(job: Job) -> str:
+    """Return where completions come from that the caller brings no file or table of."""
+    if job.recorded is not None and not isinstance(job.recorded, TracedCompletions):
+        return "dataset"
+    if job.model is None:
+        return "trace"
+    return "builtin" if job.model.name.startswith("builtin/") else "live"
 
 
 # Columns that the task names.
@@ -282,7 +316,14 @@ def find_missing_columns(job: Job) -> Errors:
     for name, column in task.dataset_columns.items():
         if column not in dataset.columns:
             place = task.place("config_spec", name)
-            errors.append(_refuse_column(f"config value `{name}`", column, dataset, place))
+            errors.append(
+                _refuse_column(
+                    f"config value `{name}`",
+                    column,
+                    dataset,
+                    place,
+                )
+            )
     stratify_by = job.selection.stratify_by
     # A check opens all rows and selects none.
     if stratify_by is not None and stratify_by not in dataset.columns:
@@ -307,7 +348,14 @@ def find_missing_design(task: Task, dataset: Dataset) -> Errors:
                 place = task.place(*above, field_name)
                 if place == task.place(*above):  # the task says it, for all of its metrics
                     place = task.place("definition", field_name)
-                errors.append(_refuse_column(f"`{field_name}`", column, dataset, place))
+                errors.append(
+                    _refuse_column(
+                        f"`{field_name}`",
+                        column,
+                        dataset,
+                        place,
+                    )
+                )
     return distinct(errors)
 
 
@@ -318,7 +366,12 @@ def _refuse_column(
     where: Place | None = None,
 ) -> AnswerkeyError:
     message = f"{owner} names the column `{column}`: dataset `{dataset.name}` has none such"
-    return refuse_column(message, column, dataset.columns, where)
+    return refuse_column(
+        message,
+        column,
+        dataset.columns,
+        where,
+    )
 
 
 # Completions that are there already.
@@ -341,7 +394,12 @@ def find_completions(
             from answerkey.evaluate.choice_order import name_completions
 
             table = name_completions(task, table, dataset)
-        return match_completions(table, dataset, column=column, num_trials=task.num_trials)
+        return match_completions(
+            table,
+            dataset,
+            column=column,
+            num_trials=task.num_trials,
+        )
     if task.num_trials > 1 and not calls_model:
         raise refuse_single(task.num_trials)
     if task.solver is not None and column is None:
@@ -351,7 +409,11 @@ def find_completions(
     return _find_own_completions(task, dataset, column)
 
 
-def _find_own_completions(task: Task, dataset: Dataset, column: str | None) -> RecordedCompletions:
+def _find_own_completions(
+    task: Task,
+    dataset: Dataset,
+    column: str | None,
+) -> RecordedCompletions:
     """Return the completions beside the questions."""
     recorded = find_own_completions(dataset.rows, column=column)
     if recorded is not None:
@@ -439,13 +501,22 @@ def open_judges(job: Job, problems: ProblemList) -> dict[str, Model]:
             step.scorer.bind(model, key=step.key)
         except SpecError as error:
             where = error.where or job.task.place(*step.model_path)
-            problems.add(error.code, error.message, where, error.hint)
+            problems.add(
+                error.code,
+                error.message,
+                where,
+                error.hint,
+            )
         else:
             models[step.key] = model
     return models
 
 
-def _report_missing_logprobs(task: Task, model: Model, problems: ProblemList) -> None:
+def _report_missing_logprobs(
+    task: Task,
+    model: Model,
+    problems: ProblemList,
+) -> None:
     """Report each scorer that reads log-probabilities which the model does not send."""
     if task.solver is not None and task.solver.ranks_continuations:
         require_echo(model)
@@ -460,4 +531,9 @@ def _report_missing_logprobs(task: Task, model: Model, problems: ProblemList) ->
             hint = "add `generation: {logprobs: true, top_logprobs: 10}` to the model"
             hint += ", or `?top_logprobs=10` to its name"
             where = task.place("definition", "scorers", step.index)
-            problems.add("E108", message, where, hint)
+            problems.add(
+                "E108",
+                message,
+                where,
+                hint,
+            )

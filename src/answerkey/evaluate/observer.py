@@ -51,11 +51,20 @@ class Reasons:
     def __init__(self) -> None:
         self._groups: dict[tuple[str, str], dict[str, Any]] = {}
 
-    def add(self, purpose: str, message: str, sample_id: str) -> None:
+    def add(
+        self,
+        purpose: str,
+        message: str,
+        sample_id: str,
+    ) -> None:
         """Count one error."""
         reason = message.partition(":")[0][:_LONGEST_REASON] or "unknown"
         example = {"sample_id": sample_id, "error": message[:_LONGEST_EXAMPLE]}
-        new_group = {"reason": reason, "count": 0, "example": example}
+        new_group = {
+            "reason": reason,
+            "count": 0,
+            "example": example,
+        }
         self._groups.setdefault((purpose, reason), new_group)["count"] += 1
 
     def describe(self, purpose: str) -> list[dict[str, Any]]:

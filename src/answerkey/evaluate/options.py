@@ -107,7 +107,12 @@ def read_options(function: str, options: Mapping[str, object], kind: Any = RunOp
     """
     if not options.keys() <= kind.__optional_keys__:
         names = [field.name for field in fields(Options) if field.name in kind.__optional_keys__]
-        refuse_unknown(function, options, names, "completions")
+        refuse_unknown(
+            function,
+            options,
+            names,
+            "completions",
+        )
     values: dict[str, Any] = dict(options)
     model = values.get("model")
     if callable(model) or hasattr(model, "complete"):

@@ -150,11 +150,21 @@ def pair_samples(
     if cluster_by is not None:
         labels = label_samples(outcomes[0], cluster_by, as_clusters=True)
         clusters = labels.rename({"label": "cluster"})
-        table = table.join(clusters, "sample_id", "left", maintain_order="left")
+        table = table.join(
+            clusters,
+            "sample_id",
+            "left",
+            maintain_order="left",
+        )
     for run_outcomes in outcomes:
         names = {name: f"{name} {run_outcomes.label}" for name in ("value", "reason")}
         columns = run_outcomes.table.select("sample_id", "value", "reason").rename(names)
-        table = table.join(columns, "sample_id", "inner", maintain_order="left")
+        table = table.join(
+            columns,
+            "sample_id",
+            "inner",
+            maintain_order="left",
+        )
     return Pairing(tuple(outcomes), table, cluster_by)
 
 
@@ -324,11 +334,21 @@ def require_alike(
             notices.append(Notice(text))
 
 
-def _require_same_samples(first: PairedOutcomes, second: PairedOutcomes, *, common: bool) -> None:
+def _require_same_samples(
+    first: PairedOutcomes,
+    second: PairedOutcomes,
+    *,
+    common: bool,
+) -> None:
     """Raise E508 unless two runs have the same samples; with `common`, unless they share some."""
     differences = []
     for owner, lacking in ((first, second), (second, first)):
-        missing = owner.table.join(lacking.table, "sample_id", "anti", maintain_order="left")
+        missing = owner.table.join(
+            lacking.table,
+            "sample_id",
+            "anti",
+            maintain_order="left",
+        )
         if missing.height:
             ids = listing(missing["sample_id"].head(SHOWN).to_list())
             samples = f"{missing.height} samples of `{owner.label}`"
@@ -368,7 +388,11 @@ def _describe_task(outcomes: PairedOutcomes) -> object:
     rules = []
     for scorer in definition["scorers"]:
         if scorer.get("key") == outcomes.scorer:
-            shown = {"metrics": None, "display_name": None, "key": None}
+            shown = {
+                "metrics": None,
+                "display_name": None,
+                "key": None,
+            }
             rules.append({**scorer, **shown})
     return definition.get("solver"), definition.get("trials"), rules
 
@@ -395,7 +419,12 @@ def read_outcomes(
     parts = []
     for part in task_run.stored_scores:
         frame = part[step.key].struct.unnest()
-        table = _read_part(part["sample_id"], frame, name, is_encoded=is_encoded)
+        table = _read_part(
+            part["sample_id"],
+            frame,
+            name,
+            is_encoded=is_encoded,
+        )
         if table is not None:
             parts.append(table)
     if not parts:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import polars as pl
 
@@ -47,14 +47,6 @@ class RunExcerpt:
     samples: Samples
     completions: Completions
     scores: pl.DataFrame
-
-    def slice(self, offset: int, length: int) -> Self:
-        """Return the rows from `offset` on, at most `length` of them."""
-        return type(self)(
-            self.samples.slice(offset, length),
-            self.completions.slice(offset, length),
-            self.scores.slice(offset, length),
-        )
 
 
 @dataclass(frozen=True)
@@ -101,7 +93,13 @@ class Reopened:
         if not isinstance(samples, range):
             rows = rows.take(samples - first)
             recorded = recorded.take(samples - first)
-        return RunPart(self.task, self.task_run, samples, rows, recorded)
+        return RunPart(
+            self.task,
+            self.task_run,
+            samples,
+            rows,
+            recorded,
+        )
 
     def iterate(self) -> Iterator[RunExcerpt]:
         """Yield all rows, some samples at a time."""
@@ -122,7 +120,12 @@ def reopen(run: Run, task_key: str | None = None) -> Reopened:
     recorded: Recorded | None = find_kept(task_run, dataset)
     if recorded is None:
         recorded = _reopen_completions(task, task_run.manifest["completions"], dataset)
-    return Reopened(task, task_run, dataset, recorded)
+    return Reopened(
+        task,
+        task_run,
+        dataset,
+        recorded,
+    )
 
 
 def _reopen_completions(
@@ -134,7 +137,13 @@ def _reopen_completions(
     recorded: RecordedCompletions | None = None
     if entry["source"] == "recorded":
         table = _reload_completions(entry)
-        recorded = find_completions(task, dataset, table, entry["column"], calls_model=False)
+        recorded = find_completions(
+            task,
+            dataset,
+            table,
+            entry["column"],
+            calls_model=False,
+        )
     elif entry["source"] == "trace":
         recorded = find_traced(task)
     if recorded is None:
@@ -263,7 +272,11 @@ class CheckedFile(LocalSource):
         return DataTable(rows, digest_files(self, [[table.digest, None]]))
 
 
-def find_source(stored: Mapping[str, Any], samples: StoredTable, name: str) -> Source:
+def find_source(
+    stored: Mapping[str, Any],
+    samples: StoredTable,
+    name: str,
+) -> Source:
     """Return where the rows of a run come from; those that were in memory are among its files."""
     if stored["type"] != MemorySource.type:
         return source_from(stored)
@@ -312,7 +325,12 @@ def refuse_gone(part: str, file: str | None, reason: str) -> RunError:
 # The metrics of a finished run, measured by other groups or clusters; nothing is scored or written.
 
 
-def regroup(run: Run, *, group_by: Sequence[str] = (), cluster_by: str | None = None) -> Run:
+def regroup(
+    run: Run,
+    *,
+    group_by: Sequence[str] = (),
+    cluster_by: str | None = None,
+) -> Run:
     """Return the run with its metrics by these groups and clusters, in place of its own.
 
     The dataset must still be there (E505). Metrics of the user's functions stay as they are:
@@ -354,9 +372,18 @@ def _remeasure(task_run: TaskRun, task: Task) -> list[MetricValue]:
     return measure_task(task, scores, facts)
 
 
-def require_column(name: str, columns: Sequence[str], task_run: TaskRun) -> None:
+def require_column(
+    name: str,
+    columns: Sequence[str],
+    task_run: TaskRun,
+) -> None:
     """Raise E206 when the dataset of a task has no such column."""
     if name not in columns:
         entry = task_run.manifest["dataset"]
         message = f"dataset `{entry['key']}` has no column `{name}`"
-        raise refuse_column(message, name, columns, Place(file=entry.get("file")))
+        raise refuse_column(
+            message,
+            name,
+            columns,
+            Place(file=entry.get("file")),
+        )

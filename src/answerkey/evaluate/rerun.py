@@ -35,7 +35,14 @@ from answerkey.evaluate.manifest import (
     describe_sources,
 )
 from answerkey.evaluate.options import RunOptions, read_options, show_options
-from answerkey.evaluate.reopen import CHANGED, find_kept, find_source, refuse_gone, reopen
+from answerkey.evaluate.reopen import (
+    CHANGED,
+    Reopened,
+    find_kept,
+    find_source,
+    refuse_gone,
+    reopen,
+)
 from answerkey.evaluate.run import (
     Matrix,
     MatrixMember,
@@ -131,10 +138,7 @@ def rescore(
         policies, more = take_policies(tasks, old.key, chosen, stored=stored)
         notices += more
     file = old.manifest.get("file")
-    jobs = []
-    for key, chosen_task in tasks.items():
-        jobs.append(_open_rescored(old, key, chosen_task, file, chosen))
-    require_trusted(jobs, chosen)
+    jobs = _open_rescored(old, tasks, file, chosen)
     manifest = describe_run(
         old.key,
         old.manifest["display_name"],
@@ -195,7 +199,11 @@ def _load_new_task(
     return load_task(task, replace(options, config=config), problems), problems.notices
 
 
-def _choose_tasks(run: Run, new: Task | None, notices: list[Notice]) -> dict[str, Task]:
+def _choose_tasks(
+    run: Run,
+    new: Task | None,
+    notices: list[Notice],
+) -> dict[str, Task]:
     """Return the task to score with for each task of the run; the old ones without a new one."""
     old = {}
     for key, task_run in run.tasks.items():
@@ -228,13 +236,24 @@ def _find_solver(task: Task) -> object:
 
 def _open_rescored(
     run: Run,
-    key: str,
+    tasks: Mapping[str, Task],
+    run_file: str | None,
+    options: Options,
+) -> list[Job]:
+    """Return the jobs of tasks, by key, on the samples and completions of an old run."""
+    jobs = []
+    for key, task in tasks.items():
+        jobs.append(_open_rescored_task(reopen(run, key), task, run_file, options))
+    require_trusted(jobs, options)
+    return jobs
+
+
+def _open_rescored_task(
+    reopened: Reopened,
     task: Task,
     run_file: str | None,
     options: Options,
 ) -> Job:
-    """Return the job of a task on the samples and completions of an old run."""
-    reopened = reopen(run, key)
     task_run = reopened.task_run
     entry = task_run.manifest
     repeated = []
@@ -326,7 +345,12 @@ def resume_matrix(
                 name = next(map(name_answerer, manifest["tasks"]), name)
                 for sibling in manifest.get("matrix") or ():
                     siblings[find_place(place.parent) / sibling] = None
-                result = reopen_stopped(place, options, display, shared)
+                result = reopen_stopped(
+                    place,
+                    options,
+                    display,
+                    shared,
+                )
             except AnswerkeyError as error:
                 result = error
             if isinstance(result, Evaluation):
@@ -361,7 +385,14 @@ def reopen_stopped(
         engine.connect()  # there may be no work left that would notice a missing cluster
         jobs = _open_again(writer, chosen, shared)
         manifest = dict(writer.manifest)
-        pending = Evaluation(place.name, jobs, manifest, engine, chosen, display)
+        pending = Evaluation(
+            place.name,
+            jobs,
+            manifest,
+            engine,
+            chosen,
+            display,
+        )
         pending.writer = writer
         pending.check()
         writer.restart({**SYSTEM, "options": kept.stored()})
@@ -401,7 +432,11 @@ def _choose_options(manifest: Entry, options: Entry) -> tuple[Options, Options]:
     return read_options("resume", {**held, **chosen}), kept
 
 
-def _open_again(writer: RunWriter, options: Options, shared: Shared | None) -> list[Job]:
+def _open_again(
+    writer: RunWriter,
+    options: Options,
+    shared: Shared | None,
+) -> list[Job]:
     """Return the jobs of a run that stopped.
 
     E505 or E507 when what decides the numbers is not as it was.
@@ -416,7 +451,14 @@ def _open_again(writer: RunWriter, options: Options, shared: Shared | None) -> l
         stopped = []
         for entry in manifest["tasks"]:
             source = sources[entry["key"]]
-            stopped.append(_plan_stopped(entry, source, writer, options))
+            stopped.append(
+                _plan_stopped(
+                    entry,
+                    source,
+                    writer,
+                    options,
+                )
+            )
         require_trusted(stopped, options)
         try:
             jobs = open_jobs(stopped, options, shared)
@@ -426,7 +468,12 @@ def _open_again(writer: RunWriter, options: Options, shared: Shared | None) -> l
     for entry, job in zip(manifest["tasks"], jobs, strict=True):
         described = describe_job(job)
         if "rescored_from" not in manifest:
-            _require_unchanged(job, described, entry, sources[entry["key"]])
+            _require_unchanged(
+                job,
+                described,
+                entry,
+                sources[entry["key"]],
+            )
         for before, now in zip(entry["scorers"], described["scorers"], strict=True):
             if now.get("model") != before.get("model"):
                 raise _refuse(f"the model of its scorer `{before['key']}` is not the same any more")
@@ -449,12 +496,8 @@ def _open_rescored_again(
             f"the run cannot be resumed: `{path}` is not the run any more that it scores again"
         )
         raise RunError("E507", message, hint="start again with `answerkey rescore`")
-    jobs = []
-    for key, source in sources.items():
-        task = task_from_source(source["task"])
-        jobs.append(_open_rescored(old, key, task, manifest.get("file"), options))
-    require_trusted(jobs, options)
-    return jobs
+    tasks = {key: task_from_source(source["task"]) for key, source in sources.items()}
+    return _open_rescored(old, tasks, manifest.get("file"), options)
 
 
 def _require_unchanged(
@@ -514,7 +557,14 @@ def _plan_stopped(
     completions = entry["completions"]
     samples = StoredTable(writer.store, f"tasks/{entry['key']}/samples")
     task = task_from_source(source["task"])
-    job = _plan_again(entry, source, task, samples, file, options)
+    job = _plan_again(
+        entry,
+        source,
+        task,
+        samples,
+        file,
+        options,
+    )
     examples = None
     if source["examples"]:
         examples = DatasetSpec("examples", source_from(source["examples"]))
@@ -523,7 +573,12 @@ def _plan_stopped(
         recorded_file = str(completions["file"])
     model = None
     if entry["model"]:
-        model = _find_model(entry["model"], source, file, options)
+        model = _find_model(
+            entry["model"],
+            source,
+            file,
+            options,
+        )
     return replace(
         job,
         model_choice=model,
@@ -553,7 +608,12 @@ def _find_model(
     stored = dict(source["generation"] or {})
     if "stop" in stored:
         stored["stop"] = tuple(stored["stop"])
-    return load_model(name, file or "", generation=Generation(**stored), options=options)
+    return load_model(
+        name,
+        file or "",
+        generation=Generation(**stored),
+        options=options,
+    )
 
 
 def _refuse(reason: str, hint: str = "start again with `answerkey run`") -> RunError:

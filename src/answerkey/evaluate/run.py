@@ -71,7 +71,12 @@ def run(
 
     Options as in `Options`.
     """
-    return run_matrix(path, out=out, display=Display(progress), **options).runs[0]
+    return run_matrix(
+        path,
+        out=out,
+        display=Display(progress),
+        **options,
+    ).runs[0]
 
 
 @show_options(RunOptions)
@@ -118,7 +123,12 @@ async def arun(
         pool.shutdown(wait=False)
 
 
-def read_plan(path: TaskSource, options: Options, *, is_callers: bool | None = None) -> Plan:
+def read_plan(
+    path: TaskSource,
+    options: Options,
+    *,
+    is_callers: bool | None = None,
+) -> Plan:
     """Load a run or task file; raise all its errors at once, and E118 for untrusted code."""
     source: object = path
     if not isinstance(source, Task | Mapping | str | Path):
@@ -135,8 +145,7 @@ def read_plan(path: TaskSource, options: Options, *, is_callers: bool | None = N
         )
         raise SpecError("E119", message, where=Place(file=name), hint=hint)
     require_trusted(plan.jobs, options)
-    if plan.policies:
-        raise_all(plan.find_baseline_errors())
+    raise_all(plan.find_baseline_errors())
     return plan
 
 
@@ -223,18 +232,11 @@ def run_matrix(
     if len(models) > 1 and len(completion_columns) > 1:
         message = "`--model` and `--completion-column` are both given several times"
         raise SpecError("E119", message, hint="name several models, or several columns")
-    values = dict[str, Any](options)
-    first = read_options("run", values)
-    values["dataset"] = first.dataset  # a table is read once
-    models = models or (values.get("model"),)
-    completion_columns = completion_columns or (first.completion_column,)
-    plans = []
-    for model, column in product(models, completion_columns):
-        chosen = read_options("run", {**values, "model": model, "completion_column": column})
-        plan = read_plan(path, chosen)
-        if not calls_model:
+    plans = _read_plans(path, models, completion_columns, options)
+    if not calls_model:
+        for plan, _ in plans:
             _refuse_calls(plan.jobs)
-        plans.append((plan, chosen))
+    first = plans[0][1]
     engine = open_engine(first.engine, first.ray_address)
     place = choose_place(out, plans[0][0].key)
     display = display or Display()
@@ -259,6 +261,26 @@ def run_matrix(
         return Matrix(finished.path or Path(), (finished,), {})
     parent, members = _begin_together(runs, place)
     return finish_together(parent, members, display)
+
+
+def _read_plans(
+    path: TaskSource,
+    models: Sequence[object],
+    completion_columns: Sequence[str | None],
+    options: Mapping[str, Any],
+) -> list[tuple[Plan, Options]]:
+    """Return the plan of each run, for every model and completion column, with its options."""
+    first = read_options("run", options)
+    values = {**options, "dataset": first.dataset}  # a table is read once
+    choices = product(
+        models or (options.get("model"),),
+        completion_columns or (first.completion_column,),
+    )
+    plans = []
+    for model, column in choices:
+        chosen = read_options("run", {**values, "model": model, "completion_column": column})
+        plans.append((read_plan(path, chosen), chosen))
+    return plans
 
 
 def _refuse_calls(jobs: Iterable[Job]) -> None:
@@ -307,7 +329,11 @@ def _begin_together(
     return parent, members
 
 
-def finish_together(parent: RunPlace, members: Sequence[MatrixMember], display: Display) -> Matrix:
+def finish_together(
+    parent: RunPlace,
+    members: Sequence[MatrixMember],
+    display: Display,
+) -> Matrix:
     """Evaluate all runs, at the same time where models are called, and return them.
 
     Models of one endpoint take turns, so that its limits hold for them together. What ends one run
@@ -316,25 +342,21 @@ def finish_together(parent: RunPlace, members: Sequence[MatrixMember], display: 
     from answerkey.evaluate.session import calls_live, count_questions, share_turns
 
     turns: dict[object, threading.Lock] = {}
-    works: dict[int, Callable[[int], Run | AnswerkeyError]] = {}
-    is_live = False
+    pending: dict[int, Evaluation] = {}
     for number, member in enumerate(members):
-        pending = member.result
-        if isinstance(pending, Evaluation):
-            pending.jobs = share_turns(pending.jobs, turns, pending.options)
-            pending.display = display.open_run(member.name, count_questions(pending.jobs))
-            works[number] = partial(_finish, pending)
-            is_live |= calls_live(pending.jobs)
-    outcomes: dict[int, Run | AnswerkeyError] = {}
+        if isinstance(member.result, Evaluation):
+            run = pending[number] = member.result
+            run.jobs = share_turns(run.jobs, turns, run.options)
+            run.display = display.open_run(member.name, count_questions(run.jobs))
+    num_beside = 0
+    if any(calls_live(run.jobs) for run in pending.values()):
+        num_beside = len(pending) - 1
+    works = {number: partial(_finish, run, num_beside) for number, run in pending.items()}
     try:
-        if is_live:
-            num_beside = len(works) - 1
-            outcomes = call_together(
-                {number: partial(work, num_beside) for number, work in works.items()}
-            )
+        if num_beside:
+            outcomes = call_together(works)
         else:
-            for number, work in works.items():
-                outcomes[number] = work(0)
+            outcomes = {number: work() for number, work in works.items()}
     except BaseException as error:
         error.__notes__ = [f"answerkey resume {shlex.quote(str(parent))}"]
         for member in members:  # some had not begun; those that have ended stay as is
@@ -402,17 +424,7 @@ def score(
         chosen = replace(chosen, dataset=samples)
     elif samples is not None:
         chosen = replace(chosen, dataset=MemorySource(load_rows(samples, name="samples")))
-    recorded: Location | Rows | None = None
-    if isinstance(completions, str | Path):
-        recorded = completions
-    elif completions is not None:
-        table = load_rows(
-            completions,
-            name="completions",
-            by_trial=True,
-            lone="completion",
-        )
-        recorded = table.rows
+    recorded = _read_completions(completions)
     plan_options = chosen
     if recorded is not None or (samples is not None and chosen.model is None):
         plan_options = replace(chosen, completions="given")
@@ -422,5 +434,33 @@ def score(
     # In memory, there is no file of completions that the run could refer to.
     kept = replace(chosen, copy=True)
     jobs = open_jobs(planned, kept, can_use_own=True)
-    manifest = describe_run(plan.key, plan.display_name, jobs, plan.notices, plan.policies)
-    return Evaluation(plan.key, jobs, manifest, engine, chosen, Display()).run(None)
+    manifest = describe_run(
+        plan.key,
+        plan.display_name,
+        jobs,
+        plan.notices,
+        plan.policies,
+    )
+    return Evaluation(
+        plan.key,
+        jobs,
+        manifest,
+        engine,
+        chosen,
+        Display(),
+    ).run(None)
+
+
+def _read_completions(
+    completions: Tabular | Iterable[str | None] | str | Path | None,
+) -> Location | Rows | None:
+    """Return the file of completions, or the rows of a table or of texts."""
+    if completions is None or isinstance(completions, str | Path):
+        return completions
+    table = load_rows(
+        completions,
+        name="completions",
+        by_trial=True,
+        lone="completion",
+    )
+    return table.rows

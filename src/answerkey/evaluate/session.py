@@ -42,7 +42,7 @@ UNREAD_SHARE = 0.8
 class Session:
     """The time in which a run calls its models.
 
-    Where it `is_parallel`, jobs are evaluated at the same time, and each has a display of its own.
+    Where jobs are evaluated at the same time, each has one of the `displays`.
     """
 
     writer: RunWriter
@@ -52,17 +52,12 @@ class Session:
     stack: ExitStack
     budget: Budget
     displays: Mapping[str, Display]
-    is_parallel: bool = False
     max_open: int | None = None
     _observers: dict[str, Observer] = field(default_factory=dict)
     #: The bound models of each job by the purpose of their calls.
     _models: defaultdict[str, dict[str, Model]] = field(default_factory=lambda: defaultdict(dict))
     _tasks: dict[str, Task] = field(default_factory=dict)
     _given_up: set[object] = field(default_factory=set)
-
-    def take_turns(self, jobs: Sequence[Job]) -> list[Job]:
-        """Return jobs that can be evaluated at the same time: those of one account take turns."""
-        return share_turns(jobs, {}, self.options)
 
     def bind(self, job: Job) -> Job:
         """Return the job with its live models bound to the run, its scorers to theirs.
@@ -73,7 +68,12 @@ class Session:
         models = self._models[job.key]
         for purpose, model in job.models.items():
             if purpose not in models:
-                models[purpose] = self._bind_model(model, job.key, purpose, observer)
+                models[purpose] = self._bind_model(
+                    model,
+                    job.key,
+                    purpose,
+                    observer,
+                )
         if job.key not in self._tasks:
             self._tasks[job.key] = self._bind_scorers(job)
         return replace(job, model=models.get(SOLVE), task=self._tasks[job.key])
@@ -84,7 +84,7 @@ class Session:
             return None
         observer = self._observers.get(job.key)
         if observer is None:
-            display = self.displays[job.key]
+            display = self.displays.get(job.key, self.display)
             observer = Observer(job.key, total=0, warn=display.warn)
             self._observers[job.key] = observer
             display.follow(observer)
@@ -190,7 +190,12 @@ class Session:
         for purpose, model in self._models[key].items():
             if calls_endpoint(model):
                 prices[purpose] = model.price
-        calls = count_calls(self._journal, key, prices, observer.retried)
+        calls = count_calls(
+            self._journal,
+            key,
+            prices,
+            observer.retried,
+        )
         return {"calls": calls}
 
     @property
@@ -216,17 +221,19 @@ def open_session(
         cache = stack.enter_context(closing(CallCache(options.cache_policy or "no-cache")))
         budget = Budget(max_calls=options.max_calls, max_cost=options.max_cost)
         if journal is not None:
-            _charge_earlier_calls(budget, journal, jobs, options)
+            _charge_earlier_calls(
+                budget,
+                journal,
+                jobs,
+                options,
+            )
             if writer.is_resumed:
                 _report_known_calls(jobs, writer, display)
         _announce_fallbacks(jobs, display)
-        is_parallel = not num_beside and len(_list_accounts(jobs)) > 1
-        displays = {}
-        for job in jobs:
-            displays[job.key] = display
-            if is_parallel:
-                displays[job.key] = display.open_run(job.key, count_questions([job]))
-        if is_parallel:
+        displays: dict[str, Display] = {}
+        if not num_beside:
+            displays = _open_displays(jobs, display)
+        if displays:
             num_beside = len(jobs) - 1
         max_open, notices = _fit_connections(jobs, num_beside, options.max_concurrent)
         for notice in notices:
@@ -239,7 +246,6 @@ def open_session(
             stack,
             budget,
             displays,
-            is_parallel,
             max_open,
         )
         notices += cache.notices
@@ -248,9 +254,12 @@ def open_session(
         writer.add_notices(notices)
 
 
-def _list_accounts(jobs: Sequence[Job]) -> set[object]:
-    """Return the accounts, each a host and a key, that solvers of jobs call."""
-    return {find_account(job.model) for job in jobs if calls_endpoint(job.model)}
+def _open_displays(jobs: Sequence[Job], display: Display) -> dict[str, Display]:
+    """Return a display for each job where several accounts are called at the same time."""
+    accounts = {find_account(job.model) for job in jobs if calls_endpoint(job.model)}
+    if len(accounts) <= 1:
+        return {}
+    return {job.key: display.open_run(job.key, count_questions([job])) for job in jobs}
 
 
 def _charge_earlier_calls(
@@ -320,7 +329,11 @@ def _describe_loss(count: int) -> Notice:
     return Notice(f"damaged or missing records of the journal: {count:,}", hint=hint)
 
 
-def _report_known_calls(jobs: Sequence[Job], writer: RunWriter, display: Display) -> None:
+def _report_known_calls(
+    jobs: Sequence[Job],
+    writer: RunWriter,
+    display: Display,
+) -> None:
     """Say how many calls the journal of a resumed run knows, and how many are lost."""
     journal = writer.journal()
     entries = writer.manifest["tasks"]
@@ -417,7 +430,12 @@ def require_callable(jobs: Sequence[Job], options: Options) -> None:
     raise_all(distinct(errors))
 
 
-def _check_function(model: Model, options: Options, *, is_batch: bool) -> Iterator[SpecError]:
+def _check_function(
+    model: Model,
+    options: Options,
+    *,
+    is_batch: bool,
+) -> Iterator[SpecError]:
     if is_batch:
         message = f"`batch` cannot be used with `{model.name}`: it is code, and no endpoint"
         yield SpecError("E119", message)
@@ -426,7 +444,12 @@ def _check_function(model: Model, options: Options, *, is_batch: bool) -> Iterat
         yield SpecError("E119", message, hint="use `max_calls`")
 
 
-def _check_endpoint(model: LiveModel, options: Options, *, is_batch: bool) -> Iterator[SpecError]:
+def _check_endpoint(
+    model: LiveModel,
+    options: Options,
+    *,
+    is_batch: bool,
+) -> Iterator[SpecError]:
     try:
         model.require_ready()
         if is_batch:

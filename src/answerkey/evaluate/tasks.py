@@ -66,7 +66,14 @@ def mcqa(
         "scorers": [scorer],
         **definition,
     }
-    return load_task({"key": key, "display_name": key, "description": key, "definition": fields})
+    return load_task(
+        {
+            "key": key,
+            "display_name": key,
+            "description": key,
+            "definition": fields,
+        }
+    )
 
 
 def _write_expression(value: str | Sequence[str]) -> str:

@@ -380,7 +380,11 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _GATES = TypeAdapter(tuple[Gate, ...])
 
 
-def require_shape(model: type[Model], content: Mapping[str, Any], file: str) -> Model:
+def require_shape(
+    model: type[Model],
+    content: Mapping[str, Any],
+    file: str,
+) -> Model:
     """Return what a JSON file holds; E503 names the first field that is wrong, and why."""
     try:
         return model.model_validate_json(_encode(content))

@@ -17,12 +17,6 @@ from answerkey._version import __version__
 from answerkey.datasets.rows import Positions, join_positions, repeat_positions
 from answerkey.datasets.storage import list_objects
 from answerkey.errors import RunError, listing
-from answerkey.runs.manifest import (
-    Manifest,
-    Metrics,
-    require_shape,
-    restore_gates,
-)
 from answerkey.runs.store import (
     PART,
     FolderFile,
@@ -44,6 +38,8 @@ from answerkey.types import Completions, Gate, GateStatus, MetricValue, Samples
 FORMAT_VERSION = 3
 #: `bytes` and `sha256` of each file by its path below the run folder.
 Listed = Mapping[str, Json]
+#: Metric values by the folder of their task, or of a repetition of it.
+Values = Mapping[str, Sequence[MetricValue]]
 NOT_COMPLETE = "the run is not complete"
 #: The value of a scorer that says whether an answer is right.
 RIGHT = "is_correct"
@@ -317,6 +313,8 @@ class Run(Drawn):
         No rule is decided in a run that never came to its end.
         """
         if "gates" in self.manifest:
+            from answerkey.runs.manifest import restore_gates
+
             return restore_gates(self.manifest["gates"])
         gates = []
         for policy in self.manifest.get("policies") or ():
@@ -490,6 +488,8 @@ def read_manifest(store: RunStore) -> JsonObject:
         message = f"`{store.place}` was written by answerkey {writer}, in run format {version!r}"
         hint = f"this is answerkey {__version__}, which reads format {FORMAT_VERSION}: run it again"
         raise RunError("E503", message, hint=hint)
+    from answerkey.runs.manifest import Manifest, require_shape  # a run that is new needs no model
+
     require_shape(Manifest, manifest, store.show("run.json"))
     return manifest
 
@@ -498,16 +498,16 @@ def read_run(
     store: RunStore,
     manifest: Json,
     *,
-    is_own: bool = False,
+    values: Values | None = None,
     is_compared: bool = True,
 ) -> Run:
     """Return a run as its files and a manifest say, which may not be written yet.
 
-    A run that `is_own` was written by this process just now, and is not checked. Unless it
+    With `values` it was written by this process just now, and is not checked. Unless it
     `is_compared`, tables may have changed since the run ended. E503 for a run that is damaged.
     """
     files = store.list_files("tasks")
-    listed: Listed | None = None if is_own else manifest.get("files")
+    listed: Listed | None = manifest.get("files") if values is None else None
     if listed is not None:
         files = require_listed(store, listed, files)
         if is_compared:
@@ -518,7 +518,7 @@ def read_run(
             digests = store.map(store.digest, tables)
             for file, digest in zip(tables, digests, strict=True):
                 require_digest(store.show(file.name), digest, file.sha256)
-    reader = _TaskReader(store, files, is_own=listed is None)
+    reader = _TaskReader(store, files, values or {})
     finished = []
     for entry in manifest["tasks"]:
         if f"tasks/{entry['key']}/metrics.json" in files:
@@ -530,17 +530,17 @@ def read_run(
 
 @dataclass(frozen=True)
 class _TaskReader:
-    """Reads the tasks of a run; the counts in `run.json` of one that `is_own` are not there yet."""
+    """Reads the tasks of a run; `values` are those that were just written."""
 
     store: RunStore
     files: Mapping[str, FolderFile]
-    is_own: bool
+    values: Values
 
     def read(self, entry: Json) -> TaskRun:
         """Return a task with its repetitions, as far as they are finished."""
         base = f"tasks/{entry['key']}"
         task = self._read_folder(entry, base, base)
-        if not self.is_own and entry["counts"] is not None:
+        if entry["counts"] is not None:
             self._require_counts(entry, task.counts)
         repetitions: list[TaskRun] = []
         folder = f"{base}/{REPETITIONS}/2"  # the first one is the task itself
@@ -557,7 +557,11 @@ class _TaskReader:
     def _read_folder(self, entry: Json, folder: str, base: str) -> TaskRun:
         name = f"{folder}/metrics.json"
         stored = self._read_json(name)
-        metrics = require_shape(Metrics, stored, self.store.show(name)).metrics
+        metrics = self.values.get(folder)
+        if metrics is None:
+            from answerkey.runs.manifest import Metrics, require_shape
+
+            metrics = require_shape(Metrics, stored, self.store.show(name)).metrics
         return TaskRun(
             key=entry["key"],
             manifest=entry,
@@ -607,7 +611,11 @@ def require_listed(
     return chosen
 
 
-def require_file(store: RunStore, files: Mapping[str, FolderFile], name: str) -> FolderFile:
+def require_file(
+    store: RunStore,
+    files: Mapping[str, FolderFile],
+    name: str,
+) -> FolderFile:
     """Return a file; E503 when it is not there."""
     if name not in files:
         hint = "copy the run folder again from an intact copy, or run again"

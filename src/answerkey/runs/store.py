@@ -125,7 +125,12 @@ def reaching_storage() -> Iterator[None]:
         raise RunError("E509", error.message, where=error.where, hint=hint) from None
 
 
-def write_whole(path: Path, write: Callable[[Path], object], *, ending: str = "draft") -> None:
+def write_whole(
+    path: Path,
+    write: Callable[[Path], object],
+    *,
+    ending: str = "draft",
+) -> None:
     """Write a file under another name, flush it to disk, then give it its own.
 
     A run folder has one writer: what a killed one left, or a link that a stranger put there, is

@@ -218,6 +218,7 @@ class RunWriter:
     lost_records: int = 0
     made: Sequence[Path] = ()
     is_resumed: bool = False
+    _values: dict[str, Sequence[MetricValue]] = field(default_factory=dict)
     _journal: CallStore | None = None
     _copies: JournalCopies | None = None
 
@@ -283,7 +284,7 @@ class RunWriter:
 
     def task(self, key: str) -> TaskWriter:
         """Return the writer of one task."""
-        return TaskWriter(self.store, f"tasks/{key}")
+        return TaskWriter(self.store, f"tasks/{key}", self._values)
 
     def add_notices(self, notices: Iterable[Notice]) -> None:
         """Add notices to `run.json`, each text once."""
@@ -334,7 +335,7 @@ class RunWriter:
         """
         self._end(status, changes)
         self.manifest = json.loads(json.dumps(self.manifest))  # as a reader has it
-        run = read_run(self.store, self.manifest, is_own=True)
+        run = read_run(self.store, self.manifest, values=self._values)
         if conclude is not None:
             self.manifest |= json.loads(json.dumps(conclude(run)))
         self.write_manifest()
@@ -369,12 +370,20 @@ class RunWriter:
 class TaskWriter:
     """Writes the tables and numbers of one task, or of a repetition of it, below a folder of a
     run.
+
+    `values` are the metric values that were written, by folder.
     """
 
     store: RunStore
     base: str
+    values: dict[str, Sequence[MetricValue]] = field(default_factory=dict)
 
-    def write_part(self, table: str, index: int, frame: pl.DataFrame | None) -> None:
+    def write_part(
+        self,
+        table: str,
+        index: int,
+        frame: pl.DataFrame | None,
+    ) -> None:
         """Write the `scores` or `completions` of one chunk, if there are any."""
         if frame is not None:
             self.store.write_frame(f"{self.base}/{table}/part-{index:05d}.parquet", frame)
@@ -386,9 +395,9 @@ class TaskWriter:
 
     def write_metrics(self, metrics: Sequence[MetricValue], totals: Json) -> None:
         """Take the numbers; the task is finished with that."""
-        values = [asdict(metric) for metric in metrics]
-        numbers = {"metrics": values, "tally": totals}
-        self.store.write_json(f"{self.base}/metrics.json", numbers)
+        described = [asdict(metric) for metric in metrics]
+        self.store.write_json(f"{self.base}/metrics.json", {"metrics": described, "tally": totals})
+        self.values[self.base] = metrics
 
     def clear(self) -> None:
         """Remove the parts of the tables; the next ones may have other rows in each."""
@@ -401,7 +410,7 @@ class TaskWriter:
         if number == 0:
             return self
         base = f"{self.base}/{REPETITIONS}/{number + 1}"
-        return TaskWriter(self.store, base)
+        return TaskWriter(self.store, base, self.values)
 
     def write_repeatability(self, summary: Json, agreement: pl.DataFrame) -> None:
         """Take what all repetitions say together, and sample by sample."""

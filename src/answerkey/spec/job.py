@@ -38,6 +38,8 @@ SOLVE = "solve"
 CHUNK_ROWS = 32_768
 CHUNK_BYTES = 20 * 2**20
 FEWEST_ROWS = 1_000
+#: The size of a row is judged by so many rows at each of two places.
+SIZED_ROWS = 200
 #: Rows that are slow go to workers in smaller chunks, so that no core waits long for another.
 WORKER_CHUNK_ROWS = 16_384
 WORKER_CHUNKS = 24
@@ -302,7 +304,7 @@ def choose_chunk_rows(job: Job, spread: Spread) -> int:
     rows = fit_rows(job.dataset.rows, job.recorded)
     if spread != "processes":
         return rows
-    share = max(FEWEST_ROWS, job.num_rows // WORKER_CHUNKS)
+    share = max(FEWEST_ROWS, -(-job.num_rows // WORKER_CHUNKS))
     return min(rows, share, WORKER_CHUNK_ROWS)
 
 
@@ -313,7 +315,7 @@ def fit_rows(rows: Rows, recorded: Recorded | None) -> int:
     size = 0
     seen = 0
     for offset in (0, len(rows) // 2):
-        samples = rows.slice(offset, FEWEST_ROWS).load()
+        samples = rows.slice(offset, SIZED_ROWS).load()
         size += sum(map(measure_fields, samples.rows()))
         seen += len(samples)
         if recorded is not None:

@@ -15,7 +15,7 @@ from typing import get_args
 import pytest
 
 from answerkey.engines import Spread, local, open_engine
-from answerkey.engines.local import count_cores, find_deadly_rows, map_processes
+from answerkey.engines.local import find_deadly_rows, map_processes
 from answerkey.errors import DataError, EngineError, Place, raise_all
 
 SPREADS: tuple[Spread, ...] = get_args(Spread)
@@ -172,9 +172,8 @@ for pid in map_processes(eval, ["__import__('os').getpid()"] * 4, 2):
 def test_a_script_is_not_run_again(tmp_path: Path) -> None:
     """A program without the usual `if __name__ == "__main__"` can call answerkey."""
     (tmp_path / "script.py").write_text(SCRIPT, encoding="utf-8")
-    said = subprocess.check_output(
-        [sys.executable, str(tmp_path / "script.py")], text=True, timeout=120
-    )
+    command = [sys.executable, str(tmp_path / "script.py")]
+    said = subprocess.check_output(command, text=True, timeout=120)
     assert (said.count("begun"), len(said.splitlines())) == (1, 5)
 
 
@@ -182,9 +181,8 @@ def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     """Nobody is left to tell them."""
     (tmp_path / "script.py").write_text(SCRIPT, encoding="utf-8")
     command = [sys.executable, str(tmp_path / "script.py"), "stay"]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as parent:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, text=True, stdin=pipe, stdout=pipe) as parent:
         assert parent.stdout is not None
         parent.stdout.readline()
         worker = int(parent.stdout.readline())
@@ -233,15 +231,8 @@ def test_an_engine_that_is_not_there_is_refused(
         open_engine(name, address)
 
 
-def test_cores_are_counted() -> None:
-    """A process that may use one core counts one."""
-    assert 1 <= count_cores() <= (os.cpu_count() or 1)
-
-
-def test_starting_work_on_threads_loads_no_multiprocessing() -> None:
+def test_work_in_this_process_loads_no_multiprocessing() -> None:
     """It is loaded when processes are."""
-    script = (
-        "import sys, answerkey.engines as e; list(e.open_engine().map(abs, [1], spread='threads'));"
-    )
+    script = "import sys, answerkey.engines as e; list(e.open_engine().map(abs, [1]));"
     command = [sys.executable, "-c", f"{script} print('multiprocessing' in sys.modules)"]
     assert subprocess.check_output(command, text=True, timeout=120) == "False\n"

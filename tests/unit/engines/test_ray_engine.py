@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.projects import SCORER, describe_solver, describe_task, write_rows
 
 from answerkey.engines import Engine, open_engine
 from answerkey.engines.ray_engine import RayEngine
@@ -22,6 +23,7 @@ from answerkey.testing import TestServer, answer_by_hash
 
 if importlib.util.find_spec("ray") is None:
     pytest.skip("needs `answerkey[ray]`", allow_module_level=True)
+Call = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
@@ -37,9 +39,7 @@ def engine() -> Iterator[RayEngine]:
     del opened
     import_module("ray").shutdown()
     processes = [one for one in gc.get_objects() if isinstance(one, subprocess.Popen)]
-    for (
-        process
-    ) in processes:  # Ray ends its own and does not wait for them; other tests have theirs
+    for process in processes:  # Ray ends its own and does not wait for them
         if "/ray/" in str(process.args)[:200] and "answerkey" not in str(process.args):
             process.wait(300)
 
@@ -53,9 +53,7 @@ def test_our_cluster_keeps_to_loopback(engine: Engine) -> None:
 
 
 def test_chunks_come_in_order_without_rows_that_end_workers(
-    engine: RayEngine,
-    tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
+    engine: RayEngine, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """All other rows of their chunk, and all other chunks, are done.
 
@@ -136,7 +134,7 @@ def _list_listeners(processes: Sequence[int]) -> list[str]:
 
 @pytest.mark.usefixtures("engine")
 def test_a_run_that_scores_nothing_stops_here_too(
-    call: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Code that fails on the first 50 samples alike is run on no others, as on this machine
     alone.
@@ -144,14 +142,8 @@ def test_a_run_that_scores_nothing_stops_here_too(
     snippet = "def compute_scores(sample, output):\n    return {'x': sample['nope']}\n"
     metrics = [{"type": "mean", "field": "x"}]
     scorer = {"type": "python", "compute_scores_snippet": snippet, "metrics": metrics}
-    task = {
-        "key": "t",
-        "display_name": "T",
-        "description": "D",
-        "definition": {"scorers": [scorer]},
-    }
-    (tmp_path / "task.yaml").write_text(json.dumps(task))
-    (tmp_path / "rows.jsonl").write_text('{"completion": "A"}\n' * 80)
+    (tmp_path / "task.yaml").write_text(json.dumps(describe_task(scorers=[scorer])))
+    write_rows(tmp_path / "rows.jsonl", [{"completion": "A"}] * 80)
     monkeypatch.chdir(tmp_path)
     words = ("score", "task.yaml", "--dataset", "rows.jsonl", "--trust-code", "--json")
     far, here = call(*words, "--engine", "ray", "--out", "far"), call(*words, "--out", "here")
@@ -160,33 +152,15 @@ def test_a_run_that_scores_nothing_stops_here_too(
     assert far.json["tasks"][0]["tally"]["failed"]["STOPPED_EARLY"]["count"] == 30
 
 
-LIVE_TASK: dict[str, Any] = {
-    "key": "t",
-    "display_name": "T",
-    "description": "D",
-    "definition": {
-        "solver": {
-            "type": "single_turn_solver",
-            "input_builder": {
-                "type": "chat_completion",
-                "input_messages": [{"role": "user", "content": "{{ sample.question }}"}],
-            },
-        },
-        "scorers": [
-            {"type": "string_equals_mcqa", "ground_truth_choice": "A", "choices": ["A", "B"]}
-        ],
-    },
-}
-
-
 @pytest.mark.usefixtures("engine")
 def test_a_live_run_calls_the_model_once_for_each_sample(
-    call: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The process of the run makes the calls; numbers are those of a run without Ray."""
-    (tmp_path / "task.yaml").write_text(json.dumps(LIVE_TASK))
-    rows = [json.dumps({"question": f"question {number}"}) for number in range(40)]
-    (tmp_path / "rows.jsonl").write_text("\n".join(rows))
+    task = describe_task(solver=describe_solver(), scorers=[SCORER])
+    (tmp_path / "task.yaml").write_text(json.dumps(task))
+    rows = [{"question": f"question {number}", "answer": "A"} for number in range(40)]
+    write_rows(tmp_path / "rows.jsonl", rows)
     monkeypatch.chdir(tmp_path)
     with TestServer(answer_by_hash(["A", "B"])) as server:
         words = ["run", "task.yaml", "--dataset", "rows.jsonl", "--model", f"{server.url}#m"]

@@ -14,11 +14,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
 from ruamel.yaml import YAML
+from tests.projects import SCORER, describe_task
 
 import answerkey as ak
 
@@ -33,20 +34,7 @@ pytestmark = pytest.mark.skipif(
 NODES = Path(__file__).parents[3] / "scripts" / "ray_nodes.py"
 EXAMPLES = Path(__file__).parents[3] / "examples"
 ROWS = 600_000
-TASK: dict[str, Any] = {
-    "key": "quiz",
-    "display_name": "Quiz",
-    "description": "Many questions.",
-    "definition": {
-        "scorers": [
-            {
-                "type": "string_equals_mcqa",
-                "ground_truth_choice": "{{ sample.answer }}",
-                "choices": ["A", "B", "C", "D"],
-            }
-        ]
-    },
-}
+TASK = describe_task(scorers=[{**SCORER, "choices": ["A", "B", "C", "D"]}])
 
 
 @pytest.fixture
@@ -91,44 +79,31 @@ def read_parts(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
+def require_same_run(bucket: Bucket, name: str, folder: Path) -> None:
+    """Hold that only the objects that name the address differ from a run on this machine."""
+    rows = str(folder / "rows.parquet")
+    here = ak.run(folder / "task.yaml", dataset=rows, out=folder / "here")
+    assert ak.load_run(f"{bucket.url}/{name}").metrics == here.metrics
+    result, parts = bucket.read_all(name), read_parts(folder / "here")
+    differing = {part for part in parts if result[part] != parts[part]}
+    assert differing == {"run.json", "tasks/quiz/task.json"}
+
+
 def test_nodes_read_ranges_and_write_parts(cluster: str, bucket: Bucket, tmp_path: Path) -> None:
     """Every object but the two that name the address is the file of the same run on this
     machine.
     """
     write_rows(tmp_path)
     rows = bucket.put("rows.parquet", (tmp_path / "rows.parquet").read_bytes())
-    words = [
-        "--dataset",
-        rows,
-        "--out",
-        f"{bucket.url}/runs/far",
-        "--engine",
-        "ray",
-        "--ray-address",
-        cluster,
-    ]
-    command = [
-        sys.executable,
-        "-m",
-        "answerkey",
-        "score",
-        str(tmp_path / "task.yaml"),
-        *words,
-        "-q",
-    ]
+    words = ["--dataset", rows, "--out", f"{bucket.url}/runs/far", "-q"]
+    words += ["--engine", "ray", "--ray-address", cluster]
+    task = str(tmp_path / "task.yaml")
+    command = [sys.executable, "-m", "answerkey", "score", task, *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=1200, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    here = ak.run(
-        tmp_path / "task.yaml", dataset=str(tmp_path / "rows.parquet"), out=tmp_path / "here"
-    )
-    assert ak.load_run(f"{bucket.url}/runs/far").metrics == here.metrics
+    require_same_run(bucket, "runs/far", tmp_path)
     result = bucket.read_all("runs/far")
-    wanted = read_parts(tmp_path / "here")
-    assert result.keys() == wanted.keys()
-    assert {name for name in result if result[name] != wanted[name]} == {
-        "run.json",
-        "tasks/quiz/task.json",
-    }
+    assert result.keys() == read_parts(tmp_path / "here").keys()
     assert {key.split("/")[0] for key in bucket.list()} == {"rows.parquet", "runs"}
     assert len([name for name in result if "/scores/" in name]) == 5
 
@@ -146,11 +121,8 @@ def test_the_ray_job_of_the_examples_continues_its_run(
     (tmp_path / "answerkey").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m answerkey "$@"\n')
     (tmp_path / "answerkey").chmod(0o755)
     manifest = YAML(typ="safe").load((EXAMPLES / "kubernetes" / "rayjob.yaml").read_text())
-    entrypoint = (
-        manifest["spec"]["entrypoint"]
-        .replace("/project/", f"{tmp_path}/")
-        .replace("s3://evals", bucket.url)
-    )
+    entrypoint = manifest["spec"]["entrypoint"].replace("/project/", f"{tmp_path}/")
+    entrypoint = entrypoint.replace("s3://evals", bucket.url)
     # The submitter of KubeRay takes it apart, Ray puts it together again, and a shell runs it.
     command = ["bash", "-c", subprocess.list2cmdline(shlex.split(entrypoint))]
     bucket.put("rows.parquet", (tmp_path / "rows.parquet").read_bytes())
@@ -162,12 +134,4 @@ def test_the_ray_job_of_the_examples_continues_its_run(
         assert process.wait(600) == 128 + signal.SIGTERM
     assert json.loads(bucket.get("runs/ray-1/run.json"))["status"] == "incomplete"
     subprocess.run(command, check=True, timeout=1200)
-    here = ak.run(
-        tmp_path / "task.yaml", dataset=str(tmp_path / "rows.parquet"), out=tmp_path / "here"
-    )
-    assert ak.load_run(f"{bucket.url}/runs/ray-1").metrics == here.metrics
-    found, wanted = bucket.read_all("runs/ray-1"), read_parts(tmp_path / "here")
-    assert {name for name in wanted if found[name] != wanted[name]} == {
-        "run.json",
-        "tasks/quiz/task.json",
-    }
+    require_same_run(bucket, "runs/ray-1", tmp_path)

@@ -9,22 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.projects import SCORER, describe_solver, describe_task, write_rows
 
 import answerkey as ak
 
-SCORER = {
-    "type": "string_equals_mcqa",
-    "ground_truth_choice": "{{ sample.answer }}",
-    "choices": ["A", "B"],
-}
 Rows = Sequence[Mapping[str, Any]]
-
-
-def make_solver(content: str = "{{ sample.question }}", **more: object) -> dict[str, Any]:
-    """Return a solver that sends one message."""
-    messages = [{"role": "user", "content": content}]
-    builder = {"type": "chat_completion", "input_messages": messages}
-    return {"type": "single_turn_solver", "input_builder": builder, **more}
 
 
 @dataclass
@@ -35,9 +24,8 @@ class Project:
 
     def task(self, **definition: object) -> dict[str, Any]:
         """Return a task of one letter; what is None is left out of its definition."""
-        stated = {"solver": make_solver(), "scorers": [SCORER], **definition}
-        stated = {name: value for name, value in stated.items() if value is not None}
-        return {"key": "quiz", "display_name": "Quiz", "description": "", "definition": stated}
+        fields = {"solver": describe_solver(), "scorers": [SCORER], **definition}
+        return describe_task(**{name: part for name, part in fields.items() if part is not None})
 
     def write_task(self, task: Mapping[str, Any]) -> Path:
         """Write the task file; JSON is YAML, too."""
@@ -46,7 +34,7 @@ class Project:
 
     def write_rows(self, rows: Rows, name: str = "rows") -> str:
         """Write rows as JSON lines; return the file."""
-        (self.folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        write_rows(self.folder / f"{name}.jsonl", rows)
         return str(self.folder / f"{name}.jsonl")
 
     def plan(
@@ -56,21 +44,14 @@ class Project:
         **definition: Any,  # noqa: ANN401 - parts of a definition
     ) -> Path:
         """Write a run file that runs the task as these say; return the folder."""
-        sources = [{"type": "local", "file_path": f"{name}.jsonl"} for name in datasets]
-        named = zip(datasets, sources, strict=True)
-        plan = {
-            "datasets": [
-                {"key": key, "display_name": key, "source": source} for key, source in named
-            ],
-            "tasks": [self.task(**definition)],
-            "evaluation": {
-                "key": "all",
-                "display_name": "All",
-                "task_specifications": [
-                    {"task_key": "quiz", **specification} for specification in specifications
-                ],
-            },
-        }
+        described = []
+        for key in datasets:
+            source = {"type": "local", "file_path": f"{key}.jsonl"}
+            described.append({"key": key, "display_name": key, "source": source})
+        pairs = [{"task_key": "quiz", **specification} for specification in specifications]
+        evaluation = {"key": "all", "display_name": "All", "task_specifications": pairs}
+        tasks = [self.task(**definition)]
+        plan = {"datasets": described, "tasks": tasks, "evaluation": evaluation}
         (self.folder / "run.yaml").write_text(json.dumps(plan))
         return self.folder
 

@@ -217,9 +217,8 @@ def test_a_function_that_always_fails_is_not_asked_on_and_on(tmp_path: Path) -> 
         asked.enter(messages)
         raise RuntimeError("no memory")
 
-    with pytest.raises(
-        ak.SolverError, match=r"E306.*the first 50 calls of `ask` all failed; RuntimeError: no mem"
-    ):
+    reason = r"E306.*the first 50 calls of `ask` all failed; RuntimeError: no mem"
+    with pytest.raises(ak.SolverError, match=reason):
         ak.run(TASK, dataset=make_rows(200), model=ask, out=tmp_path / "run")
     assert (ak.load_run(tmp_path / "run").status, len(asked.questions)) == ("incomplete", 50)
 
@@ -235,12 +234,25 @@ def test_secrets_in_what_is_raised_are_hidden() -> None:
     assert run.to_frame()["completion_error"].to_list() == ["RuntimeError: 401 for ***"]
 
 
-def stop_in_the_second_chunk(place: Path) -> None:
+def stop_in_the_second_chunk(place: Path, rows: Any = None, **options: Any) -> None:  # noqa: ANN401 - of a run
     """Stop a run after its first 50 samples, which are a chunk, and 5 more."""
+    options |= {"dataset": rows or make_rows(80), "model": Asked().say, "max_calls": 55}
     with pytest.raises(ak.SolverError, match="stopped at the limit of 55 calls"):
-        ak.run(TASK, dataset=make_rows(80), model=Asked().say, out=place, max_calls=55)
+        ak.run(TASK, out=place, **options)
     with closing(CallStore(place / "calls.sqlite")) as journal:
         assert journal.count() == (55, 0)
+
+
+def require_stopped(place: Path, asked: Asked, *, lost: int, **options: Any) -> None:  # noqa: ANN401 - of a run
+    """Hold that a run was interrupted, has all answers but a few, and asks for the others alone."""
+    stopped = ak.load_run(place)
+    assert (stopped.status, stopped.manifest["stopped"]["message"]) == ("incomplete", "interrupted")
+    known, begun = read_calls(stopped)["calls"], len(asked.questions)
+    assert begun - lost <= known <= begun < 2_000
+    asked.questions.clear()
+    asked.seconds = 0
+    assert ak.resume(place, **options).status == "complete"
+    assert len(asked.questions) == 2_000 - known
 
 
 def read_tables(run: ak.Run) -> tuple[pl.DataFrame, ...]:
@@ -279,15 +291,7 @@ def test_rows_are_checked_again_where_some_were_wrong(tmp_path: Path) -> None:
     """They are known as wrong when the run goes on, and stay FAILED."""
     rows = make_rows(80)
     rows[70]["answer"] = "Z"
-    with pytest.raises(ak.SolverError, match="stopped at the limit of 55 calls"):
-        ak.run(
-            TASK,
-            dataset=rows,
-            model=Asked().say,
-            out=tmp_path / "run",
-            max_calls=55,
-            allow_failed=1,
-        )
+    stop_in_the_second_chunk(tmp_path / "run", rows, allow_failed=1)
     asked = Asked()
     run = ak.resume(tmp_path / "run", model=asked.say)
     assert (run.status, len(asked.questions)) == ("complete", 24)
@@ -311,29 +315,12 @@ def test_a_record_that_is_damaged_while_a_run_is_under_way_is_told(
     assert "damaged or missing records of the journal: 1" in run.manifest["notices"][-1]
 
 
-def test_failed_calls_are_made_again(tmp_path: Path) -> None:
-    """A function that was mended under the same name finishes the run.
-
-    Only the errors are asked again.
-    """
-    ak.run(TASK, dataset=make_rows(8), model=fail_on_three, out=tmp_path / "run")
-    asked = Asked()
-
-    def mended(messages: Messages) -> str:
-        return asked.say(messages)
-
-    mended.__qualname__ = "fail_on_three"
-    run = ak.resume(tmp_path / "run", model=mended)
-    assert (run.status, asked.questions) == ("complete", ["Question 3?"])
-
-
 def test_a_run_goes_on_with_the_function_it_was_started_with(tmp_path: Path, call: Any) -> None:  # noqa: ANN401 - the command line
     """Without it, with another, and on the command line: E507, which says what to do."""
     ak.run(TASK, dataset=make_rows(8), model=fail_on_three, out=tmp_path / "run")
     hint = r"give the same function again: `ak.resume\(run, model=FUNCTION\)`"
-    with pytest.raises(
-        ak.RunError, match=f"its model is the Python function `fail_on_three`(.|\n)*{hint}"
-    ):
+    message = f"its model is the Python function `fail_on_three`(.|\n)*{hint}"
+    with pytest.raises(ak.RunError, match=message):
         ak.resume(tmp_path / "run")
     with pytest.raises(ak.RunError, match="its model `fail_on_three` is not the same any more"):
         ak.resume(tmp_path / "run", model=Asked().say)
@@ -360,51 +347,39 @@ def test_an_interrupt_ends_the_run_in_order(tmp_path: Path, kind: str, limit: in
     try:
         thread = threading.Thread(target=strike)
         thread.start()
+        options: dict[str, Any] = {"model": say, "max_concurrent": limit}
         with pytest.raises(KeyboardInterrupt):
-            ak.run(
-                TASK,
-                dataset=make_rows(2_000),
-                model=say,
-                out=tmp_path / "run",
-                max_concurrent=limit,
-            )
+            ak.run(TASK, dataset=make_rows(2_000), out=tmp_path / "run", **options)
         thread.join()
     finally:
         signal.signal(signal.SIGINT, before)
-    stopped = ak.load_run(tmp_path / "run")
-    assert (stopped.status, stopped.manifest["stopped"]["message"]) == ("incomplete", "interrupted")
-    known, begun = read_calls(stopped)["calls"], len(asked.questions)
-    assert begun - 1 <= known <= begun < 2_000
-    asked.questions.clear()
-    asked.seconds = 0
-    assert ak.resume(tmp_path / "run", model=say, max_concurrent=limit and 64).status == "complete"
-    assert len(asked.questions) == 2_000 - known
+    more = {"model": say, "max_concurrent": limit and 64}
+    require_stopped(tmp_path / "run", asked, lost=1, **more)
 
 
-def test_limits_that_need_an_endpoint_are_refused() -> None:
+@pytest.mark.parametrize(
+    ("error", "options", "message"),
+    [
+        (ak.SpecError, {"batch": True}, r"`batch` cannot be used with `Asked\.say`"),
+        (ak.SpecError, {"max_cost": 1.0}, r"what `Asked\.say` costs is not known"),
+        (ak.SpecError, {"max_concurrent": 0}, "`max_concurrent` is 0; it must be"),
+        (TypeError, {"model": 3}, "`model` is a int: give a name, or a function"),
+    ],
+)
+def test_limits_that_need_an_endpoint_are_refused(
+    error: type[Exception], options: dict[str, Any], message: str
+) -> None:
     """A batch cannot be handed in to a function, and nobody knows what it costs."""
-    with pytest.raises(ak.SpecError, match=r"`batch` cannot be used with `Asked\.say`"):
-        ak.score(TASK, make_rows(2), model=Asked().say, batch=True)
-    with pytest.raises(
-        ak.SpecError, match=r"`max_cost` cannot hold: what `Asked\.say` costs is not known"
-    ):
-        ak.score(TASK, make_rows(2), model=Asked().say, max_cost=1.0)
-    with pytest.raises(ak.SpecError, match="`max_concurrent` is 0; it must be at least 1"):
-        ak.score(TASK, make_rows(2), model=Asked().say, max_concurrent=0)
-    with pytest.raises(TypeError, match="`model` is a int: give a name, or a function"):
-        ak.score(TASK, make_rows(2), model=3)  # type: ignore[arg-type]  # what is tested
+    with pytest.raises(error, match=message):
+        ak.score(TASK, make_rows(2), **{"model": Asked().say, **options})
 
 
 def test_a_dry_run_asks_nothing_and_knows_no_price() -> None:
     """The prompts are counted; a function may cost anything."""
     asked = Asked()
     planned = ak.plan_calls(TASK, dataset=make_rows(3), model=asked.say).tasks[0]
-    assert (planned.model, planned.calls, planned.cost, asked.questions) == (
-        "Asked.say",
-        3,
-        None,
-        [],
-    )
+    assert (planned.model, planned.calls, planned.cost) == ("Asked.say", 3, None)
+    assert asked.questions == []
 
 
 def test_a_run_may_be_started_inside_a_running_loop(tmp_path: Path) -> None:
@@ -449,11 +424,9 @@ def test_cancelling_arun_ends_the_run_in_order(tmp_path: Path, kind: str) -> Non
     say: Any = getattr(asked, kind)
 
     async def cell() -> None:
-        task = asyncio.create_task(
-            ak.arun(
-                TASK, dataset=make_rows(2_000), model=say, out=tmp_path / "run", max_concurrent=4
-            )
-        )
+        options: dict[str, Any] = {"model": say, "max_concurrent": 4}
+        running = ak.arun(TASK, dataset=make_rows(2_000), out=tmp_path / "run", **options)
+        task = asyncio.create_task(running)
         while len(asked.questions) < 20:  # noqa: ASYNC110 - another thread asks
             await asyncio.sleep(0.005)
         task.cancel()
@@ -461,14 +434,7 @@ def test_cancelling_arun_ends_the_run_in_order(tmp_path: Path, kind: str) -> Non
             await task
 
     asyncio.run(cell())
-    stopped = ak.load_run(tmp_path / "run")
-    assert (stopped.status, stopped.manifest["stopped"]["message"]) == ("incomplete", "interrupted")
-    known = read_calls(stopped)["calls"]
-    assert len(asked.questions) - 4 <= known < 2_000
-    asked.questions.clear()
-    asked.seconds = 0
-    assert ak.resume(tmp_path / "run", model=say, max_concurrent=64).status == "complete"
-    assert len(asked.questions) == 2_000 - known
+    require_stopped(tmp_path / "run", asked, lost=4, model=say, max_concurrent=64)
 
 
 def test_what_is_wrong_with_a_run_is_raised_where_it_is_awaited(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from tests.projects import SCORER, describe_solver
 
 import answerkey as ak
 from answerkey.errors import AnswerkeyError
@@ -26,29 +27,26 @@ ROWS = [
     {"question": "q2", "options": ["red", "dark blue"], "answer": "A"},
     {"question": "q3", "options": ["red", "blue"], "answer": "A"},
 ]
-CHAT = {
-    "type": "chat_completion",
-    "input_messages": [{"role": "user", "content": "{{ sample.question }}"}],
-}
-LINES = [{"role": "user", "content": "{{ sample.question }}\n{{ sample.options | join('\n') }}"}]
-ASKING = {"type": "single_turn_solver", "input_builder": {**CHAT, "input_messages": LINES}}
+QUESTION = "{{ sample.question }}"
+ASKING = describe_solver(f"{QUESTION}\n{{{{ sample.options | join('\\n') }}}}")
 RANKING = {
+    **describe_solver(QUESTION),
     "type": "choice_ranking_solver",
-    "input_builder": CHAT,
     "continuations": "{{ sample.options | map('regex_replace', '^', ' ') | list }}",
 }
-PROBABILITIES = {
-    "type": "choice_probabilities",
-    "ground_truth_choice": "{{ sample.answer }}",
-    "choices": ["A", "B"],
-}
-TEXT = {**PROBABILITIES, "type": "string_equals_mcqa"}
+TEXT = SCORER
+PROBABILITIES = {**SCORER, "type": "choice_probabilities"}
 ECHO = "?api=completions&echo=true#m"
 
 
 def order(orders: str, **more: object) -> dict[str, object]:
     """Return a setting of `choice_order`."""
     return {"options": "{{ sample.options }}", "orders": orders, **more}
+
+
+def debias(share: float) -> dict[str, object]:
+    """Return a definition with PriDe."""
+    return {"choice_order": order("original", pride={"share": share})}
 
 
 def write(project: Project, *scorers: Mapping[str, Any], **definition: object) -> Project:
@@ -116,19 +114,9 @@ def test_a_model_that_sends_no_logprobs_or_echo_is_refused_before_it_is_asked(
     ("scorer", "definition", "code", "said"),
     [
         (TEXT, {"solver": RANKING}, "E108", "no text"),
-        (
-            PROBABILITIES,
-            {"solver": {**RANKING, "continuations": "{{ sample.question }}"}},
-            "E302",
-            "",
-        ),
-        (TEXT, {"choice_order": order("original", pride={"share": 2})}, "E108", "`share` is 2.0"),
-        (
-            TEXT,
-            {"choice_order": order("original", pride={"share": 0.5})},
-            "E108",
-            "no scorer of the task",
-        ),
+        (PROBABILITIES, {"solver": {**RANKING, "continuations": QUESTION}}, "E302", ""),
+        (TEXT, debias(2), "E108", "`share` is 2.0"),
+        (TEXT, debias(0.5), "E108", "no scorer of the task"),
     ],
 )
 def test_what_has_nothing_to_read_is_found_by_check(
@@ -138,11 +126,10 @@ def test_what_has_nothing_to_read_is_found_by_check(
     probabilities.
     """
     write(project, scorer, **definition)
-    found = ak.check(
-        project.folder / "task.yaml", dataset=str(project.folder / "rows.jsonl")
-    ).errors
-    assert {one.code for one in found} == {code}
-    assert said in found[0].message
+    rows = project.folder / "rows.jsonl"
+    errors = ak.check(project.folder / "task.yaml", dataset=rows).errors
+    assert {error.code for error in errors} == {code}
+    assert said in errors[0].message
 
 
 def test_recorded_completions_may_bring_logprobs(project: Project) -> None:
@@ -179,10 +166,8 @@ def test_base_models_rank_continuations(project: Project, normalise: str, accura
         planned = plan_calls(project.folder / "task.yaml", dataset=rows, **options).tasks[0]
         assert (planned.calls, planned.completion_tokens) == (6, 6)
         run = project.run(**options)
-        assert server.asked.total == 6
-        assert {
-            request.body and request.body["max_tokens"] for request in server.asked.requests
-        } == {1}
+        bodies = [request.body or {} for request in server.asked.requests]
+        assert [body["max_tokens"] for body in bodies] == [1] * 6
     assert read_values(run)["Accuracy by Probability"] == pytest.approx(accuracy)
     stored = json.loads(run.tasks["quiz"].completions["logprobs"][1])["ranking"]
     assert stored[1] == {"continuation": " dark blue", "logprob": -1.5, "tokens": 2, "bytes": 10}
@@ -253,6 +238,11 @@ def give_text(_context: str, _continuations: Sequence[str]) -> object:
     return ["likely", math.nan]
 
 
+def give_one(_context: str, _continuations: Sequence[str]) -> object:
+    """Return too few numbers."""
+    return [-1.0]
+
+
 def raise_error(_context: str, _continuations: Sequence[str]) -> object:
     """Fail."""
     raise RuntimeError("out of memory")
@@ -262,11 +252,7 @@ def raise_error(_context: str, _continuations: Sequence[str]) -> object:
     ("loglikelihoods", "counts", "error"),
     [
         (give_text, (3, 0), None),
-        (
-            lambda _context, _continuations: [-1.0],
-            (0, 3),
-            "ValueError: `loglikelihoods` gave 1 numbers for 2 continuations",
-        ),
+        (give_one, (0, 3), "ValueError: `loglikelihoods` gave 1 numbers for 2 continuations"),
         (raise_error, (0, 3), "RuntimeError: out of memory"),
     ],
 )
@@ -320,11 +306,8 @@ def test_orders_and_probabilities_go_together(project: Project) -> None:
     logprobs = {"A": math.log(0.9), "B": math.log(0.1)}
     with TestServer(Reply("B", logprobs=logprobs)) as server:
         values = read_values(project.run(model=f"{server.url}?top_logprobs=2#m"))
-    assert (values["order_recall_A"], values["order_recall_B"], values["order_rstd"]) == (
-        1.0,
-        0.0,
-        50.0,
-    )
+    assert (values["order_recall_A"], values["order_recall_B"]) == (1.0, 0.0)
+    assert values["order_rstd"] == 50.0
     assert values["Accuracy by Probability"] == 0.5
 
 
@@ -337,9 +320,9 @@ def like_places(messages: Sequence[Mapping[str, Any]]) -> Reply:
     """Find an option as likely as its place and its content together make it."""
     lines = str(messages[-1]["content"]).split("\n")[1:]
     weights = [share * SURE[word] for share, word in zip(PLACES, lines, strict=True)]
-    logprobs = {
-        label: math.log(one / sum(weights)) for label, one in zip("ABCD", weights, strict=True)
-    }
+    logprobs = {}
+    for label, weight in zip("ABCD", weights, strict=True):
+        logprobs[label] = math.log(weight / sum(weights))
     return Reply(max(logprobs, key=lambda label: logprobs[label]), logprobs=logprobs)
 
 
@@ -349,16 +332,11 @@ def test_pride_asks_the_rotations_of_some_samples_and_debiases_the_others(projec
     for number in range(60):
         turn = number % 4
         options = [*WORDS[turn:], *WORDS[:turn]]
-        rows.append(
-            {"question": f"q{number}", "options": options, "answer": "ABCD"[options.index("right")]}
-        )
+        truth = "ABCD"[options.index("right")]
+        rows.append({"question": f"q{number}", "options": options, "answer": truth})
     pride = order("original", pride={"share": 0.3, "seed": 2})
-    write(
-        project,
-        {**PROBABILITIES, "choices": ["A", "B", "C", "D"]},
-        choice_order=pride,
-        solver=ASKING,
-    )
+    scorer = {**PROBABILITIES, "choices": ["A", "B", "C", "D"]}
+    write(project, scorer, choice_order=pride, solver=ASKING)
     project.write_rows(rows)
     with TestServer(like_places) as server:
         run = project.run(model=f"{server.url}?top_logprobs=4#m")

@@ -15,6 +15,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from tests.projects import SCORER, read_results
 
 import answerkey as ak
 from answerkey.datasets.dataset import open_dataset
@@ -22,16 +23,17 @@ from answerkey.evaluate import evaluate, job
 from answerkey.evaluate.evaluate import Evaluation
 from answerkey.testing import Behaviour, TestServer, answer_by_hash
 
-from .conftest import SCORER, Project
+from .conftest import Project
 
 Messages = Sequence[Mapping[str, object]]
+Serve = Callable[..., TestServer]
 LETTERS = answer_by_hash(["A", "B"])
 #: No test waits so long, unless it fails.
 LONG = 20.0
 
 
 @pytest.fixture
-def serve() -> Iterator[Callable[..., TestServer]]:
+def serve() -> Iterator[Serve]:
     """Return what starts an endpoint."""
     with ExitStack() as stack:
         yield lambda *given: stack.enter_context(TestServer(*given))
@@ -49,10 +51,9 @@ def run_matrix(
     **options: Any,  # noqa: ANN401
 ) -> ak.Matrix:
     """Run the task file of a project with several models."""
-    given = {"dataset": str(project.folder / "rows.jsonl"), "cache_policy": "no-cache", **options}
-    return ak.run_matrix(
-        project.folder / "task.yaml", models=models, out=project.folder / out, **given
-    )
+    task, rows = project.folder / "task.yaml", project.folder / "rows.jsonl"
+    options = {"dataset": rows, "cache_policy": "no-cache", **options}
+    return ak.run_matrix(task, models=models, out=project.folder / out, **options)
 
 
 def find_accuracy(run: ak.Run) -> float | None:
@@ -66,9 +67,7 @@ def read_status(project: Project, out: str = "all") -> list[str]:
     return [json.loads(file.read_text())["status"] for file in files]
 
 
-def test_four_endpoints_are_asked_at_the_same_time(
-    project: Project, serve: Callable[..., TestServer]
-) -> None:
+def test_four_endpoints_are_asked_at_the_same_time(project: Project, serve: Serve) -> None:
     """Each answers only once all of them have been asked."""
     barrier = threading.Barrier(4)
 
@@ -82,22 +81,24 @@ def test_four_endpoints_are_asked_at_the_same_time(
     assert [find_accuracy(run) for run in made.runs] == [1.0] * 4
 
 
+def list_models(urls: Mapping[str, str]) -> list[dict[str, object]]:
+    """Return the models of a run file, by their keys."""
+    return [{"key": key, "config": {"url": url, "model_key": key}} for key, url in urls.items()]
+
+
 def plan_two_endpoints(project: Project, urls: Sequence[str]) -> Path:
     """Write a run file with a task for each endpoint, named `one`, `two`; return the folder."""
     keys = ["one", "two"]
     specifications = [{"key": key, "model_key": key} for key in keys]
     folder = project.plan(*specifications)
     plan = json.loads((folder / "run.yaml").read_text())
-    plan["models"] = [
-        {"key": key, "config": {"url": url, "model_key": key}}
-        for key, url in zip(keys, urls, strict=True)
-    ]
+    plan["models"] = list_models(dict(zip(keys, urls, strict=True)))
     (folder / "run.yaml").write_text(json.dumps(plan))
     return folder
 
 
 def test_two_specifications_of_one_run_are_asked_at_the_same_time(
-    project: Project, serve: Callable[..., TestServer]
+    project: Project, serve: Serve
 ) -> None:
     """Where their endpoints differ: each answers only once both have been asked."""
     barrier = threading.Barrier(2)
@@ -114,7 +115,7 @@ def test_two_specifications_of_one_run_are_asked_at_the_same_time(
 
 
 def test_a_specification_whose_endpoint_is_down_does_not_stop_the_one_beside_it(
-    project: Project, serve: Callable[..., TestServer]
+    project: Project, serve: Serve
 ) -> None:
     """The run says so, keeps what was answered, and `resume` asks only what is left."""
     server = serve(LETTERS)
@@ -127,55 +128,21 @@ def test_a_specification_whose_endpoint_is_down_does_not_stop_the_one_beside_it(
     assert server.asked.total == 6
 
 
-def drop_times(value: Any) -> Any:  # noqa: ANN401 - whatever stands in a JSON file
-    """Return JSON without what a clock says, and without the list of runs beside."""
-    if isinstance(value, dict):
-        left = {"started_at", "ended_at", "latency", "files", "matrix"}
-        return {key: drop_times(one) for key, one in value.items() if key not in left}
-    return [drop_times(one) for one in value] if isinstance(value, list) else value
-
-
-def read_results(folder: Path) -> dict[str, object]:
-    """Return every file of a run: scores as bytes, the others without times."""
-    results: dict[str, object] = {}
-    for path in sorted(one for one in folder.rglob("*") if one.is_file()):
-        key = path.relative_to(folder).as_posix()
-        if "/completions/" in key:
-            results[key] = pl.read_parquet(path).drop("latency").to_dicts()
-        else:
-            results[key] = (
-                drop_times(json.loads(path.read_text()))
-                if path.suffix == ".json"
-                else path.read_bytes()
-            )
-    return results
-
-
-def test_runs_at_once_are_those_of_one_after_the_other(
-    project: Project, serve: Callable[..., TestServer]
-) -> None:
+def test_runs_at_once_are_those_of_one_after_the_other(project: Project, serve: Serve) -> None:
     """Every file is the same, byte for byte but for times, whatever else runs."""
     project.write_rows([{"question": f"q{n}", "answer": "AB"[n % 2]} for n in range(120)])
-    models = [
-        name(serve(answer_by_hash(["A", "B", "x"]), Behaviour(seed=seed)), f"m{seed}")
-        for seed in range(3)
-    ]
+    answers = answer_by_hash(["A", "B", "x"])
+    models = [name(serve(answers, Behaviour(seed=seed)), f"m{seed}") for seed in range(3)]
     made = run_matrix(project, models)
-    assert [path.name for path in sorted((project.folder / "all").iterdir())] == [
-        str(run.path).rpartition("/")[2] for run in made.runs
-    ]
+    folders = sorted((project.folder / "all").iterdir())
+    assert folders == [run.path for run in made.runs]
     for number, model in enumerate(models):
-        alone = project.run(f"alone-{number}", model=model, cache_policy="no-cache")
-        assert alone.path is not None
-        assert made.runs[number].path is not None
-        assert read_results(Path(str(made.runs[number].path))) == read_results(
-            Path(str(alone.path))
-        )
+        project.run(f"alone-{number}", model=model, cache_policy="no-cache")
+        results = read_results(Path(str(made.runs[number].path)))
+        assert results == read_results(project.folder / f"alone-{number}")
 
 
-def test_models_of_one_endpoint_share_its_limits(
-    project: Project, serve: Callable[..., TestServer]
-) -> None:
+def test_models_of_one_endpoint_share_its_limits(project: Project, serve: Serve) -> None:
     """An endpoint that takes three requests at a time never gets a fourth, whoever asks."""
     project.write_rows([{"question": f"q{n}", "answer": "A"} for n in range(12)])
     server = serve("A", Behaviour(delay=0.003, max_concurrent=3))
@@ -184,7 +151,7 @@ def test_models_of_one_endpoint_share_its_limits(
 
 
 def test_each_dataset_is_opened_once(
-    project: Project, serve: Callable[..., TestServer], monkeypatch: pytest.MonkeyPatch
+    project: Project, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For two tasks with the same prompt and three models, rows are read once."""
     opened = list[str]()
@@ -199,20 +166,15 @@ def test_each_dataset_is_opened_once(
     plan = json.loads((folder / "run.yaml").read_text())
     tasks = [{"task_key": "quiz"}, {"task_key": "quiz", "key": "b"}]
     plan["evaluation"] = {"key": "e", "task_specifications": tasks}
-    plan["models"] = [
-        {"key": key, "config": {"url": serve(LETTERS).url, "model_key": key}}
-        for key in ("one", "two", "three")
-    ]
-    (folder / "run.yaml").write_text(json.dumps(plan))
     models = ["one", "two", "three"]
+    plan["models"] = list_models({key: serve(LETTERS).url for key in models})
+    (folder / "run.yaml").write_text(json.dumps(plan))
     made = ak.run_matrix(folder, models=models, out=folder / "all", cache_policy="no-cache")
     assert [list(run.tasks) for run in made.runs] == [["quiz", "b"]] * 3
     assert opened == ["rows"]
 
 
-def test_a_run_that_fails_does_not_stop_the_others(
-    project: Project, serve: Callable[..., TestServer]
-) -> None:
+def test_a_run_that_fails_does_not_stop_the_others(project: Project, serve: Serve) -> None:
     """A refused key and a closed port end their own runs.
 
     `resume_matrix` asks only what is left.
@@ -220,27 +182,21 @@ def test_a_run_that_fails_does_not_stop_the_others(
     good, locked = serve(LETTERS), serve(LETTERS, Behaviour(api_key="right"))
     models = [name(locked, "locked"), name(good, "good"), "http://127.0.0.1:9/v1#down"]
     made = run_matrix(project, models)
-    assert (made.status, [run.status for run in made.runs]) == (
-        "incomplete",
-        ["incomplete", "complete", "incomplete"],
-    )
-    assert {key: error.code for key, error in made.errors.items()} == {
-        models[0]: "E304",
-        models[2]: "E306",
-    }
-    assert (read_status(project), good.asked.total) == (["incomplete", "complete", "incomplete"], 6)
+    statuses = ["incomplete", "complete", "incomplete"]
+    assert (made.status, [run.status for run in made.runs]) == ("incomplete", statuses)
+    codes = {key: error.code for key, error in made.errors.items()}
+    assert codes == {models[0]: "E304", models[2]: "E306"}
+    assert (read_status(project), good.asked.total) == (statuses, 6)
     locked.change(api_key=None)
     locked.forget()
     again = ak.resume_matrix(project.folder / "all")
-    assert ([run.status for run in again.runs], list(again.errors)) == (
-        ["complete", "complete", "incomplete"],
-        models[2:],
-    )
+    assert [run.status for run in again.runs] == ["complete", "complete", "incomplete"]
+    assert list(again.errors) == models[2:]
     assert (good.asked.total, locked.asked.total) == (6, 6)
 
 
 def test_a_model_that_is_down_ends_only_the_tasks_that_need_it(
-    project: Project, serve: Callable[..., TestServer]
+    project: Project, serve: Serve
 ) -> None:
     """The fallback of one task cannot be reached: the tasks without it are finished, before and
     after.
@@ -248,16 +204,13 @@ def test_a_model_that_is_down_ends_only_the_tasks_that_need_it(
     server = serve("hmm")
     other = {"task_key": "other", "model_key": "mine"}
     own = {"model_key": "mine"}
-    folder = project.plan(
-        {"key": "before", **own}, {"key": "asks", **other}, {"key": "again", **other}, own
-    )
+    keys = {"before": own, "asks": other, "again": other}
+    folder = project.plan(*({"key": key, **entry} for key, entry in keys.items()), own)
     plan = json.loads((folder / "run.yaml").read_text())
     fallback = {**SCORER, "extraction": {"rule": "stated_answer", "fallback": "down"}}
     plan["tasks"].append({**project.task(scorers=[fallback]), "key": "other"})
     urls = {"mine": server.url, "down": "http://127.0.0.1:9/v1"}
-    plan["models"] = [
-        {"key": key, "config": {"url": url, "model_key": "m"}} for key, url in urls.items()
-    ]
+    plan["models"] = list_models(urls)
     (folder / "run.yaml").write_text(json.dumps(plan))
     with pytest.raises(ak.SolverError) as raised:
         ak.run(folder, out=folder / "run", cache_policy="no-cache")
@@ -292,7 +245,7 @@ def heeded() -> Iterator[None]:
 
 @pytest.mark.usefixtures("heeded")
 def test_ctrl_c_stops_all_runs_and_says_how_to_go_on(
-    project: Project, serve: Callable[..., TestServer], monkeypatch: pytest.MonkeyPatch
+    project: Project, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those that run, and one that was to begin later; going on, each sample is asked once."""
     monkeypatch.setattr(evaluate, "MAX_THREADS", 2)
@@ -311,7 +264,7 @@ def test_ctrl_c_stops_all_runs_and_says_how_to_go_on(
 
 
 def test_an_error_of_ours_stops_all_runs(
-    project: Project, serve: Callable[..., TestServer], monkeypatch: pytest.MonkeyPatch
+    project: Project, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What nobody foresaw comes out, after the others were stopped in order."""
     evaluate_rows = Evaluation.evaluate_rows
@@ -322,16 +275,13 @@ def test_an_error_of_ours_stops_all_runs(
         return evaluate_rows(run, prepared, *given, **more)
 
     monkeypatch.setattr(Evaluation, "evaluate_rows", break_one)
+    models = [name(serve(LETTERS), "broken"), name(serve(LETTERS, Behaviour(delay=0.2)))]
     with pytest.raises(ZeroDivisionError) as stopped:
-        run_matrix(
-            project, [name(serve(LETTERS), "broken"), name(serve(LETTERS, Behaviour(delay=0.2)))]
-        )
+        run_matrix(project, models)
     assert stopped.value.__notes__ == [f"answerkey resume {project.folder / 'all'}"]
 
 
-def test_nothing_is_begun_unless_every_run_can_be(
-    project: Project, serve: Callable[..., TestServer]
-) -> None:
+def test_nothing_is_begun_unless_every_run_can_be(project: Project, serve: Serve) -> None:
     """A folder that is taken is found before the first call; what was made meanwhile is removed."""
     server = serve(LETTERS)
     taken = project.folder / "all" / "2-builtin-constant-choice-A"
@@ -349,10 +299,8 @@ def test_a_run_that_is_gone_is_told_of(project: Project) -> None:
     for path in sorted(Path(str(made.runs[0].path)).rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() else path.unlink()
     again = ak.resume_matrix(project.folder / "all")
-    assert ([run.path for run in again.runs], list(again.errors)) == (
-        [made.runs[1].path],
-        ["1-builtin-random"],
-    )
+    assert [run.path for run in again.runs] == [made.runs[1].path]
+    assert list(again.errors) == ["1-builtin-random"]
     assert again.errors["1-builtin-random"].code == "E507"
     (project.folder / "none").mkdir()
     with pytest.raises(ak.RunError) as raised:
@@ -361,20 +309,15 @@ def test_a_run_that_is_gone_is_told_of(project: Project) -> None:
 
 
 def test_a_run_that_cannot_go_on_does_not_keep_the_others_from_it(
-    project: Project, serve: Callable[..., TestServer]
+    project: Project, serve: Serve
 ) -> None:
     """One whose folder is damaged is among the errors."""
     run_matrix(project, ["http://127.0.0.1:9/v1#down", name(serve(LETTERS))])
     (broken,) = (project.folder / "all").glob("1-*/run.json")
     broken.write_text("{")
     again = ak.resume_matrix(project.folder / "all")
-    assert (
-        [run.status for run in again.runs],
-        [error.code for error in again.errors.values()],
-    ) == (
-        ["complete"],
-        ["E503"],
-    )
+    assert [run.status for run in again.runs] == ["complete"]
+    assert [error.code for error in again.errors.values()] == ["E503"]
 
 
 def test_models_may_be_functions_and_a_table_is_read_once(project: Project) -> None:
@@ -397,7 +340,6 @@ def test_one_model_has_the_folder_itself_and_raises(project: Project) -> None:
     assert run_matrix(project, ["builtin/constant?choice=A"]).runs[0].path == project.folder / "all"
     with pytest.raises(ak.SolverError):
         run_matrix(project, ["http://127.0.0.1:9/v1#down"], out="down")
+    models = ["builtin/constant?choice=A", "builtin/random"]
     with pytest.raises(ak.SpecError, match="both given several times"):
-        run_matrix(
-            project, ["builtin/constant?choice=A", "builtin/random"], completion_columns=["a", "b"]
-        )
+        run_matrix(project, models, completion_columns=["a", "b"])

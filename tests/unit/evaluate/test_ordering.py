@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.projects import describe_solver, describe_task
 
 import answerkey as ak
 from answerkey.errors import AnswerkeyError
@@ -19,13 +20,7 @@ from answerkey.testing import TestServer
 if TYPE_CHECKING:
     from tests.unit.evaluate.conftest import Project
 
-MESSAGES = [
-    {"role": "user", "content": "{{ sample.question }}\n{{ sample.options | join('\\n') }}"}
-]
-SOLVER = {
-    "type": "single_turn_solver",
-    "input_builder": {"type": "chat_completion", "input_messages": MESSAGES},
-}
+SOLVER = describe_solver("{{ sample.question }}\n{{ sample.options | join('\\n') }}")
 SCORER = {
     "type": "string_equals_mcqa",
     "ground_truth_choice": "{{ sample.answer }}",
@@ -41,18 +36,20 @@ ROWS = [
     {"question": "q3", "options": ["no", "right", "Both A and B"], "answer": "B", "topic": "y"},
 ]
 Called = Callable[..., Any]
+Write = Callable[..., Any]
 SAYS_A = "builtin/constant?choice=A"
 
 
 def make_task(orders: str = "rotations", **changes: object) -> dict[str, Any]:
     """Return the task, with changes to its definition."""
     order = {"options": "{{ sample.options }}", "orders": orders}
-    definition = {"choice_order": order, "solver": SOLVER, "scorers": [SCORER], **changes}
-    return {"key": "quiz", "display_name": "Quiz", "description": "", "definition": definition}
+    return describe_task(
+        **{"choice_order": order, "solver": SOLVER, "scorers": [SCORER], **changes}
+    )
 
 
 @pytest.fixture
-def write(project: Project) -> Callable[..., Project]:
+def write(project: Project) -> Write:
     """Return what writes a task file and its rows."""
 
     def write(
@@ -124,22 +121,22 @@ def test_every_sample_is_shown_in_every_rotation() -> None:
 
 
 def test_a_model_that_reads_the_options_is_right_in_all_orders(
-    write: Callable[..., Project],
+    write: Write,
 ) -> None:
     """Whatever the order, the prompt shows the options as they stand in it, and the truth is
     there.
     """
+    numbers = []
     with TestServer(find_right) as server:
-        runs = [
-            write().run(name, model=f"{server.url}#m", cache_policy="reuse")
-            for name in ("one", "two")
-        ]
+        for name in ("one", "two"):
+            run = write().run(name, model=f"{server.url}#m", cache_policy="reuse")
+            numbers.append(read_numbers(run))
         assert server.asked.total == 8
-    one, two = map(read_numbers, runs)
-    assert (one["order_all_right"], one["order_consistency"], one == two) == (1.0, 1.0, True)
+    assert numbers[0] == numbers[1]
+    assert (numbers[0]["order_all_right"], numbers[0]["order_consistency"]) == (1.0, 1.0)
 
 
-def test_a_run_that_stopped_goes_on_with_the_same_orders(write: Callable[..., Project]) -> None:
+def test_a_run_that_stopped_goes_on_with_the_same_orders(write: Write) -> None:
     """After a limit, `resume` asks the rows that are left, and nothing twice."""
     project = write("shuffled", trials={"num_trials": 2})
     with TestServer(find_right) as server:
@@ -165,7 +162,7 @@ def test_dropping_a_row_changes_no_other() -> None:
     assert len({tuple(order) for order in orders}) == 6
 
 
-def test_every_file_format_has_the_same_shuffles(write: Callable[..., Project]) -> None:
+def test_every_file_format_has_the_same_shuffles(write: Write) -> None:
     """The same rows in CSV and in JSONL are shown in the same orders."""
     rows = [{**ROWS[1], "question": f"q{number}", "year": 1990 + number} for number in range(20)]
     project = write("shuffled", rows)
@@ -213,12 +210,8 @@ def test_recorded_completions_say_in_which_order_they_were_asked() -> None:
     assert numbers["Accuracy"] == pytest.approx(2 / 3)
     assert numbers["order_all_right"] == 1.0
     assert numbers["order_consistency"] == 1.0
-    assert run.tasks["quiz"].scores["sample_id"].to_list() == [
-        "000001~1",
-        "000001",
-        "000002",
-        "000003",
-    ]
+    ids = run.tasks["quiz"].scores["sample_id"].to_list()
+    assert ids == ["000001~1", "000001", "000002", "000003"]
 
 
 @pytest.mark.parametrize("order", ["ABD", ["A", "A", "B"], "AB"])
@@ -239,9 +232,7 @@ def test_completions_without_an_order_are_refused() -> None:
     assert read_numbers(ak.score(make_task("original"), ROWS, ["A", "B", "B"]))["order_mean"] == 1.0
 
 
-def test_what_a_run_exports_can_be_scored_again(
-    write: Callable[..., Project], call: Called
-) -> None:
+def test_what_a_run_exports_can_be_scored_again(write: Write, call: Called) -> None:
     """The exported rows have the order in which each was asked."""
     project = write("shuffled")
     folder, task, rows = project.folder, project.folder / "task.yaml", project.folder / "rows.jsonl"
@@ -249,17 +240,15 @@ def test_what_a_run_exports_can_be_scored_again(
     for form in ("jsonl", "csv", "parquet"):
         file = folder / f"said.{form}"
         assert call("export", folder / "run", "--to", form, "-o", file).code == 0
-        assert (
-            ak.run(task, dataset=rows, completions=file, out=folder / form).metrics == run.metrics
-        )
+        again = ak.run(task, dataset=rows, completions=file, out=folder / form)
+        assert again.metrics == run.metrics
     assert ak.rescore(run, out=folder / "again").metrics == run.metrics
-    with pytest.raises(
-        AnswerkeyError, match="E507"
-    ):  # completions belong to the order of their prompts
+    # Completions belong to the order of their prompts.
+    with pytest.raises(AnswerkeyError, match="E507"):
         ak.rescore(run, make_task("original"), out=folder / "other")
 
 
-def test_runs_in_other_orders_are_compared_by_sample(write: Callable[..., Project]) -> None:
+def test_runs_in_other_orders_are_compared_by_sample(write: Write) -> None:
     """The means over the orders are paired, and truths are compared by their option."""
     runs = [write(orders).run(orders, model=SAYS_A) for orders in ("rotations", "original")]
     pair = ak.compare(*runs).tasks[0].pairs[0]
@@ -267,14 +256,14 @@ def test_runs_in_other_orders_are_compared_by_sample(write: Callable[..., Projec
     assert pair.difference.value == pytest.approx((1 / 3 + 1 / 4) / 3 - 1 / 3)
 
 
-def test_the_dry_run_counts_every_order(write: Callable[..., Project]) -> None:
+def test_the_dry_run_counts_every_order(write: Write) -> None:
     """Calls are those of all orders and trials; samples those of the dataset."""
     folder = write(trials={"num_trials": 2}).folder
     planned = plan_calls(folder / "task.yaml", dataset=folder / "rows.jsonl", model=SAYS_A).tasks[0]
     assert (planned.samples, planned.prompts, planned.calls) == (3, 16, 16)
 
 
-def test_rows_whose_options_cannot_be_moved_are_errors(write: Callable[..., Project]) -> None:
+def test_rows_whose_options_cannot_be_moved_are_errors(write: Write) -> None:
     """They are told before anything is asked, once each, and may be FAILED."""
     odd = {"question": "q4", "options": ["x", None], "answer": "A", "topic": "x"}
     project = write(rows=[*ROWS, odd])
@@ -299,39 +288,28 @@ def test_all_orders_of_too_many_options_and_ids_that_look_like_orders_are_refuse
         always_first([{**ROWS[0], "sample_id": "a"}, {**ROWS[0], "sample_id": "a~1"}])
 
 
+EQUALS = {"type": "string_equals", "ground_truth": "A"}
+TRACE = {"type": "pass_through_solver", "trace_column": "topic"}
+
+
+def order_by(options: str, **orders: str) -> dict[str, Any]:
+    """Return a change of the setting."""
+    return {"choice_order": {"options": f"{{{{ sample.{options} }}}}", **orders}}
+
+
 @pytest.mark.parametrize(
     ("changes", "code", "said"),
     [
-        (
-            {"scorers": [{"type": "string_equals", "ground_truth": "A"}]},
-            "E108",
-            "moves the options",
-        ),
-        (
-            {"choice_order": {"options": "{{ sample.options }}", "orders": "some"}},
-            "E108",
-            "`orders` is",
-        ),
-        ({"choice_order": {"options": "{{ sample.options }}"}}, "E108", "`orders` is missing"),
-        (
-            {"choice_order": {"options": "{{ sample.options[:2] }}", "orders": "all"}},
-            "E108",
-            "simply read",
-        ),
-        (
-            {"choice_order": {"options": "{{ sample.x }}", "orders": "all"}},
-            "E206",
-            "reads the column `x`",
-        ),
-        (
-            {"solver": {"type": "pass_through_solver", "trace_column": "topic"}},
-            "E108",
-            "as they stand",
-        ),
+        ({"scorers": [EQUALS]}, "E108", "moves the options"),
+        (order_by("options", orders="some"), "E108", "`orders` is"),
+        (order_by("options"), "E108", "`orders` is missing"),
+        (order_by("options[:2]", orders="all"), "E108", "simply read"),
+        (order_by("x", orders="all"), "E206", "reads the column `x`"),
+        ({"solver": TRACE}, "E108", "as they stand"),
     ],
 )
 def test_what_does_not_follow_the_order_is_refused(
-    write: Callable[..., Project], changes: dict[str, Any], code: str, said: str
+    write: Write, changes: dict[str, Any], code: str, said: str
 ) -> None:
     """A scorer that would read the wrong truth, and a setting that cannot be carried out, are
     errors.

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
+from tests import projects
+from tests.projects import describe_task, write_rows
 
 import answerkey as ak
 from answerkey.datasets.dataset import Chunk, Dataset, split_into_chunks
@@ -25,26 +27,12 @@ from answerkey.spec import DatasetSpec, Job, Task, job
 if TYPE_CHECKING:
     from tests.unit.conftest import Bucket
 
-SCORER = {
-    "type": "string_equals_mcqa",
-    "ground_truth_choice": "{{ sample.answer }}",
-    "choices": "{{ sample.choices }}",
-}
-TASK: dict[str, Any] = {"key": "quiz", "display_name": "Quiz", "description": "q"}
-PROMPT = {
-    "type": "chat_completion",
-    "input_messages": [{"role": "user", "content": "{{ sample.answer }}"}],
-}
+SCORER = {**projects.SCORER, "choices": "{{ sample.choices }}"}
+SOLVER = projects.describe_solver("{{ sample.answer }}")
+TASK = describe_task(scorers=[SCORER])
 #: Rows 3, 7, 11, … are wrong.
-ROWS = [
-    {
-        "answer": "E" if n % 4 == 3 else "AB"[n % 2],
-        "choices": ["A", "B"],
-        "completion": "ABX"[n % 3],
-        "unused": "x" * 50,
-    }
-    for n in range(100)
-]
+EVERY = {"choices": ["A", "B"], "unused": "x" * 50}
+ROWS = [{**EVERY, "answer": "ABAE"[n % 4], "completion": "ABX"[n % 3]} for n in range(100)]
 GOOD = [row for row in ROWS if row["answer"] != "E"]
 
 
@@ -59,9 +47,9 @@ def _small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def score(folder: Path, rows: list[dict[str, Any]], out: Path | str, **changes: Any) -> ak.Run:  # noqa: ANN401 - options
     """Run a task over these rows."""
-    definition = {"scorers": [SCORER], **changes.pop("definition", {})}
-    (folder / "task.yaml").write_text(json.dumps({**TASK, "definition": definition}))
-    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    task = describe_task(scorers=[SCORER], **changes.pop("definition", {}))
+    (folder / "task.yaml").write_text(json.dumps(task))
+    write_rows(folder / "rows.jsonl", rows)
     return ak.run(folder / "task.yaml", dataset=str(folder / "rows.jsonl"), out=out, **changes)
 
 
@@ -101,44 +89,31 @@ def test_wrong_rows_leave_nothing_on_object_storage(bucket: Bucket, tmp_path: Pa
     url = f"{bucket.url}/runs/one"
     assert refuse(tmp_path, ROWS, url).count("error[E204]") == 6
     assert bucket.list("runs/") == []
-    assert [
-        path for path in (tmp_path / "cache").rglob("*") if path.is_file() and "runs" in path.parts
-    ] == []
+    assert [path for path in (tmp_path / "cache").rglob("runs/**/*") if path.is_file()] == []
     assert score(tmp_path, GOOD, url).status == "complete"
 
 
 def test_a_model_is_not_called_as_long_as_a_row_is_wrong(tmp_path: Path) -> None:
     """Also where another task of the run is the one with the wrong rows; no folder is made."""
-    solver = {"type": "single_turn_solver", "input_builder": PROMPT}
-    tasks = [
-        {**TASK, "key": key, "definition": {"dataset": {"key": name}, "scorers": [SCORER], **more}}
-        for key, name, more in (("asking", "good", {"solver": solver}), ("recorded", "bad", {}))
-    ]
-    for name, rows in (("good", GOOD), ("bad", ROWS)):
-        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    datasets = [
-        {
-            "key": name,
-            "display_name": name,
-            "source": {"type": "local", "file_path": f"{name}.jsonl"},
-        }
-        for name in ("good", "bad")
-    ]
-    specifications = [
-        {"task_key": "asking", "model_key": "builtin/random"},
-        {"task_key": "recorded"},
-    ]
-    evaluation = {"key": "both", "display_name": "Both", "task_specifications": specifications}
-    (tmp_path / "run.yaml").write_text(
-        json.dumps({"tasks": tasks, "datasets": datasets, "evaluation": evaluation})
-    )
+    tasks = []
+    datasets = []
+    for name, rows, more in (("good", GOOD, {"solver": SOLVER}), ("bad", ROWS, {})):
+        write_rows(tmp_path / f"{name}.jsonl", rows)
+        source = {"type": "local", "file_path": f"{name}.jsonl"}
+        datasets.append({"key": name, "display_name": name, "source": source})
+        task = describe_task(dataset={"key": name}, scorers=[SCORER], **more)
+        tasks.append({**task, "key": name})
+    pairs = [{"task_key": "good", "model_key": "builtin/random"}, {"task_key": "bad"}]
+    evaluation = {"key": "both", "display_name": "Both", "task_specifications": pairs}
+    plan = {"tasks": tasks, "datasets": datasets, "evaluation": evaluation}
+    (tmp_path / "run.yaml").write_text(json.dumps(plan))
     stages: list[str] = []
+
+    def note(stage: str, *_: object) -> None:
+        stages.append(stage)
+
     with pytest.raises(ak.AnswerkeyError, match="E204"):
-        ak.run(
-            tmp_path / "run.yaml",
-            out=tmp_path / "run",
-            progress=lambda stage, *_: stages.append(stage),
-        )
+        ak.run(tmp_path / "run.yaml", out=tmp_path / "run", progress=note)
     assert set(stages) == {"check"}
     assert not (tmp_path / "run").exists()
 
@@ -147,10 +122,9 @@ def test_scoring_in_memory_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mo
     """No file is written, whether the rows are in order or not."""
     monkeypatch.chdir(tmp_path)
     before = sorted(tmp_path.rglob("*"))
-    task = {**TASK, "definition": {"scorers": [SCORER]}}
-    assert ak.score(task, GOOD).status == "complete"
+    assert ak.score(TASK, GOOD).status == "complete"
     with pytest.raises(ak.AnswerkeyError, match="E204"):
-        ak.score(task, ROWS)
+        ak.score(TASK, ROWS)
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -217,10 +191,7 @@ def test_many_rows_are_checked_by_several_processes(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(job, "WORKER_ROWS", 10)
     monkeypatch.setattr(job, "WORKER_CHUNK_ROWS", 7)
     monkeypatch.setattr(job, "FEWEST_ROWS", 10)
-    message = {"role": "user", "content": "{{ sample.answer }}"}
-    builder = {"type": "chat_completion", "input_messages": [message]}
-    solver = {"type": "single_turn_solver", "input_builder": builder}
-    task = ak.load_task({**TASK, "definition": {"solver": solver, "scorers": [SCORER]}})
+    task = ak.load_task(describe_task(solver=SOLVER, scorers=[SCORER]))
     rows = [{"answer": "A", "choices": ["A", f"B{n}"]} for n in range(100)]
     dataset = Dataset.of(load_rows(rows, name="rows").rows, name="rows")
     checked = make_job(task, dataset).only_check()
@@ -235,7 +206,7 @@ def make_job(task: Task, dataset: Dataset) -> Job:
 
 def cut() -> tuple[Job, Chunk]:
     """Return a task with four rows, which are one chunk."""
-    task = ak.load_task({**TASK, "definition": {"scorers": [SCORER]}})
+    task = ak.load_task(TASK)
     dataset = Dataset.of(load_rows(GOOD[:4], name="rows").rows, name="rows")
     chunk = next(split_into_chunks(dataset, 9, find_own_completions(dataset.rows)))
     return make_job(task, dataset), chunk
@@ -257,6 +228,5 @@ def test_skipped_rows_are_failed_and_change_no_other(skipped: tuple[int, ...]) -
     left = [row for row in range(4) if row not in skipped]
     assert found["sample_id"].to_list() == whole["sample_id"].to_list()
     assert found[left].rows() == whole[left].rows()
-    assert set(found[list(skipped)].select("status", "reason").rows()) == {
-        ("FAILED", "ENDED_WORKER")
-    }
+    verdicts = found[list(skipped)].select("status", "reason").rows()
+    assert set(verdicts) == {("FAILED", "ENDED_WORKER")}

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.projects import SCORER, describe_solver
 
 import answerkey as ak
 from answerkey.errors import DataError, Problems, RunError
@@ -31,8 +32,7 @@ Start = Callable[..., ak.Run]
 
 def by_second(project: Project) -> dict[str, Any]:
     """Return the task with another column as its truth."""
-    (scorer,) = project.task()["definition"]["scorers"]
-    return project.task(scorers=[{**scorer, "ground_truth_choice": "{{ sample.second }}"}])
+    return project.task(scorers=[{**SCORER, "ground_truth_choice": "{{ sample.second }}"}])
 
 
 def interrupt(
@@ -46,9 +46,8 @@ def interrupt(
         if stages.count("score") == after:
             raise KeyboardInterrupt
 
-    start = start or partial(
-        ak.run, project.folder / "task.yaml", dataset=project.folder / "rows.jsonl"
-    )
+    rows = project.folder / "rows.jsonl"
+    start = start or partial(ak.run, project.folder / "task.yaml", dataset=rows)
     with pytest.raises(KeyboardInterrupt) as caught:
         start(out=stopped, progress=stop, **options)
     assert caught.value.__notes__ == [f"answerkey resume {stopped}"]
@@ -59,10 +58,10 @@ def interrupt(
 
 def read_results(folder: Path) -> dict[str, object]:
     """Return every file of a run, `run.json` without its times."""
-    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-    results: dict[str, object] = {
-        str(path.relative_to(folder)): path.read_bytes() for path in files
-    }
+    results: dict[str, object] = {}
+    for path in folder.rglob("*"):
+        if path.is_file():
+            results[str(path.relative_to(folder))] = path.read_bytes()
     manifest = json.loads((folder / "run.json").read_text())
     return results | {"run.json": {**manifest, "started_at": None, "ended_at": None}}
 
@@ -77,11 +76,8 @@ def test_a_resumed_run_is_the_uninterrupted_one(project: Project, how: str) -> N
     The task file may be gone. A rescored run goes on with the completions of the run that it scores
     again.
     """
-    rows, start = (
-        project.folder / "rows.jsonl",
-        partial(ak.run, project.folder / "task.yaml", model=MODEL),
-    )
-    start = partial(start, dataset=rows)
+    rows = project.folder / "rows.jsonl"
+    start = partial(ak.run, project.folder / "task.yaml", model=MODEL, dataset=rows)
     if how == "recorded":
         said = project.write_rows([{"completion": letter} for letter in "ABABBX"], "said")
         start = partial(start, model=None, completions=said)
@@ -113,10 +109,8 @@ def test_examples_are_picked_again(project: Project) -> None:
     """
     pool = [{"question": f"p{n}", "answer": "A"} for n in range(5)]
     project.write_rows(pool, "pool")
-    solver = project.task()["definition"]["solver"] | {
-        "examples": {"dataset": "pool", "num_examples": 2}
-    }
-    solver["input_builder"]["input_messages"][0]["content"] = "{{ examples }} {{ sample.question }}"
+    examples = {"dataset": "pool", "num_examples": 2}
+    solver = {**describe_solver("{{ examples }} {{ sample.question }}"), "examples": examples}
     plan = project.plan({}, datasets=("rows", "pool"), solver=solver, dataset={"key": "rows"})
     stopped = interrupt(project, partial(ak.run, plan), model=MODEL)
     part = stopped / "tasks" / "quiz" / "completions" / "part-00000.parquet"
@@ -160,10 +154,7 @@ def test_files_that_have_changed_are_e505(project: Project, name: str, *, is_gon
         ({"options": {"trust_code": True}}, "options that it cannot decide: `trust_code`"),
         ({"options": {"allow_hosts": ["collector.example"]}}, "it cannot decide: `allow_hosts`"),
         ({"options": {"env": "evil.env"}}, "options that it cannot decide: `env`"),
-        (
-            {"rescored_from": {"path": "/old", "started_at": None}},
-            "`/old` is not the run any more that it scores again",
-        ),
+        ({"rescored_from": {"path": "/old", "started_at": None}}, "`/old` is not the run any more"),
     ],
 )
 def test_a_run_that_cannot_be_resumed_says_why(
@@ -204,9 +195,8 @@ def test_the_same_task_gives_the_same_numbers(old: ak.Run, tmp_path: Path) -> No
     new, before = again.tasks["quiz"], old.tasks["quiz"]
     assert new.scores.equals(before.scores)
     assert new.completions.equals(before.completions)
-    assert [new.manifest[name] for name in ("model", "dataset")] == [
-        before.manifest[name] for name in ("model", "dataset")
-    ]
+    for name in ("model", "dataset"):
+        assert new.manifest[name] == before.manifest[name]
 
 
 @pytest.mark.parametrize("form", ["file", "task", "mapping"])
@@ -225,10 +215,8 @@ def test_a_changed_task_changes_the_numbers_only(project: Project, old: ak.Run, 
 
 def test_config_values_are_taken_over(project: Project) -> None:
     """A value that nobody gives is the old run's; the caller's wins."""
-    (scorer,) = project.task()["definition"]["scorers"]
-    task = project.task(
-        scorers=[{**scorer, "ground_truth_choice": "{{ sample.<< config.column >> }}"}]
-    )
+    truth = "{{ sample.<< config.column >> }}"
+    task = project.task(scorers=[{**SCORER, "ground_truth_choice": truth}])
     task["config_spec"] = [{"type": "dataset_column", "key": "column", "display_name": "Column"}]
     file, _ = project.write_task(task), project.write_rows(ROWS)
     first = project.run("old", config={"column": "second"}, model=SAYS_A)
@@ -240,8 +228,7 @@ def test_config_values_are_taken_over(project: Project) -> None:
 
 def test_a_task_that_would_ask_something_else_is_noted(project: Project, old: ak.Run) -> None:
     """The completions are answers to the old prompts, and the run says so."""
-    solver = project.task()["definition"]["solver"]
-    solver["input_builder"]["input_messages"][0]["content"] = "Please: {{ sample.question }}"
+    solver = describe_solver("Please: {{ sample.question }}")
     again = ak.rescore(old, project.task(solver=solver), out=project.folder / "new")
     assert "task `quiz` would send other prompts now" in again.manifest["notices"][0]
 
@@ -253,10 +240,8 @@ def test_recorded_completions_are_still_referred_to(project: Project) -> None:
     again = ak.rescore(first, out=project.folder / "new")
     assert again.metrics == first.metrics
     assert again.tasks["quiz"].completions.is_empty()
-    assert (
-        ak.rescore(again, out=project.folder / "third", copy=True).tasks["quiz"].completions.height
-        == 6
-    )
+    third = ak.rescore(again, out=project.folder / "third", copy=True)
+    assert third.tasks["quiz"].completions.height == 6
 
 
 def test_a_row_that_was_not_asked_is_an_error_once_it_is_in_order(project: Project) -> None:
@@ -271,12 +256,8 @@ def test_a_row_that_was_not_asked_is_an_error_once_it_is_in_order(project: Proje
     assert (same.status, same.tasks["quiz"].counts) == ("complete", first.tasks["quiz"].counts)
     again = ak.rescore(first, by_second(project), out=project.folder / "new")
     counts = again.tasks["quiz"].counts
-    assert (again.status, counts["scored"], counts["failed"], counts["errors"]) == (
-        "incomplete",
-        3,
-        0,
-        1,
-    )
+    assert again.status == "incomplete"
+    assert (counts["scored"], counts["failed"], counts["errors"]) == (3, 0, 1)
 
 
 def test_trials_and_repetitions_are_scored_again(project: Project) -> None:
@@ -328,9 +309,8 @@ def test_groups_and_clusters_are_those_of_a_task_that_names_them(project: Projec
     """
     plain = run_grouped(project, "a")
     named = run_grouped(project, "b", group_by=["level", "passage"], cluster_by="passage")
-    assert (
-        regroup(plain, group_by=["level", "passage"], cluster_by="passage").metrics == named.metrics
-    )
+    again = regroup(plain, group_by=["level", "passage"], cluster_by="passage")
+    assert again.metrics == named.metrics
     assert plain.metrics["Accuracy"].groups == ()
     groups = named.metrics["Accuracy"].groups
     assert [group.column for group in groups] == ["level", "passage"]
@@ -340,22 +320,13 @@ def test_groups_and_clusters_are_those_of_a_task_that_names_them(project: Projec
 
 def test_a_metric_may_have_its_own_design(project: Project) -> None:
     """What a metric says wins over the task."""
-    metrics = [
-        {
-            "type": "mean",
-            "field": "is_correct",
-            "name": "own",
-            "cluster_by": "level",
-            "group_by": [],
-        },
-        {"type": "mean", "field": "is_correct", "name": "usual"},
-    ]
-    (scorer,) = project.task()["definition"]["scorers"]
-    scorers = [{**scorer, "metrics": metrics}]
+    usual = {"type": "mean", "field": "is_correct", "name": "usual"}
+    metrics = [{**usual, "name": "own", "cluster_by": "level", "group_by": []}, usual]
+    scorers = [{**SCORER, "metrics": metrics}]
     run = run_grouped(project, cluster_by="passage", group_by="level", scorers=scorers)
-    own, usual = run.metrics["own"], run.metrics["usual"]
-    assert (own.details["cluster_by"], own.groups) == ("level", ())
-    assert (usual.details["cluster_by"], len(usual.groups)) == ("passage", 1)
+    first, second = run.metrics["own"], run.metrics["usual"]
+    assert (first.details["cluster_by"], first.groups) == ("level", ())
+    assert (second.details["cluster_by"], len(second.groups)) == ("passage", 1)
 
 
 def test_a_column_that_is_not_there_is_named(project: Project) -> None:
@@ -363,11 +334,8 @@ def test_a_column_that_is_not_there_is_named(project: Project) -> None:
     with pytest.raises(Problems) as caught:
         run_grouped(project, cluster_by="passge", group_by=["y"])
     assert {error.code for error in caught.value.errors} == {"E206"}
-    (error,) = [
-        one
-        for one in caught.value.errors
-        if "`cluster_by` names the column `passge`" in one.message
-    ]
+    named = "`cluster_by` names the column `passge`"
+    (error,) = [error for error in caught.value.errors if named in error.message]
     assert error.hint == "did you mean `passage`?"
     assert error.where is not None
     assert str(error.where.file).endswith("task.yaml")
@@ -398,9 +366,8 @@ def test_a_run_opens_again_with_its_samples_and_completions(project: Project, ho
     run = project.run(**choices[how])
     again = reopen(ak.load_run(project.folder / "run"))
     whole = again.read(range(len(again)))
-    assert whole.completions.frame["completion"].to_list() == list(
-        "BBB" if how == "builtin" else "BBA"
-    )
+    texts = whole.completions.frame["completion"].to_list()
+    assert texts == list("BBB" if how == "builtin" else "BBA")
     assert whole.samples.ids.to_list() == run.tasks["quiz"].scores["sample_id"].to_list()
     assert whole.scores.equals(run.tasks["quiz"].scores)
     assert again.task.fingerprint == run.tasks["quiz"].manifest["task"]["fingerprint"]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
+from tests.projects import SCORER, describe_task
 
 import answerkey as ak
 from answerkey.evaluate.dry_run import plan_calls
@@ -16,22 +17,11 @@ from answerkey.spec import Options
 if TYPE_CHECKING:
     from tests.unit.evaluate.conftest import Project
 
-SCORER = {
-    "type": "string_equals_mcqa",
-    "ground_truth_choice": "{{ sample.answer }}",
-    "choices": ["A", "B"],
-}
 ROWS = [{"question": f"q{number}", "answer": truth} for number, truth in enumerate("BAA", start=1)]
 BAD = {"question": "q4", "answer": "E"}
 
 
-def make_task(**definition: object) -> dict[str, Any]:
-    """Return a task of three questions, without a solver."""
-    stated = {"dataset": {"key": "rows"}, "scorers": [SCORER], **definition}
-    return {"key": "quiz", "display_name": "Quiz", "description": "Some.", "definition": stated}
-
-
-TASK = make_task()
+TASK = describe_task(scorers=[SCORER])
 
 
 def test_scoring_in_memory_takes_texts_rows_frames_and_files(project: Project) -> None:
@@ -91,7 +81,7 @@ def test_the_scorer_is_named_when_a_task_has_several() -> None:
     """Two scorers that find fault with the same row are told apart."""
     scorers = [{**SCORER, "key": key} for key in ("one", "two")]
     with pytest.raises(ak.Problems) as caught:
-        ak.score(make_task(scorers=scorers), [*ROWS, BAD], ["A"] * 4)
+        ak.score(describe_task(scorers=scorers), [*ROWS, BAD], ["A"] * 4)
     named = [error.message.rpartition(" (")[2] for error in caught.value.errors]
     assert named == ["scorer `one`)", "scorer `two`)"]
 
@@ -102,10 +92,7 @@ def test_an_allowance_that_is_no_number_is_refused(project: Project) -> None:
     assert Options(allow_failed=3).failed_limit(10) == 3
     for wrong in ("x", "1.5", "-1", "5 rows", "101%"):
         with pytest.raises(ak.SpecError, match="E119"):
-            project.run(
-                allow_failed=wrong,
-                completions=project.write_rows([{"completion": "A"}] * 6, "said"),
-            )
+            project.run(allow_failed=wrong, model="builtin/random")
         assert not (project.folder / "run").exists()
 
 
@@ -159,26 +146,24 @@ def test_a_failing_python_scorer_beside_the_main_one_is_counted() -> None:
     snippet = "def compute_scores(sample, solver_output):\n    return {'x': 1 / 0}\n"
     metrics = [{"type": "mean", "field": "x"}]
     own = {"type": "python", "compute_scores_snippet": snippet, "metrics": metrics}
-    run = ak.score(make_task(scorers=[SCORER, own]), ROWS, ["B", "A", "A"], trust_code=True)
+    run = ak.score(describe_task(scorers=[SCORER, own]), ROWS, ["B", "A", "A"], trust_code=True)
     assert run.tasks["quiz"].counts["failed"] == 0
-    (found,) = run.tasks["quiz"].totals["failures"]["python"].items()
-    assert found[0] == "SNIPPET_FAILED (raised): ZeroDivisionError"
-    assert (found[1]["count"], found[1]["example"]["sample_id"]) == (3, "000001")
-    assert "return {'x': 1 / 0}" in found[1]["example"]["traceback"]
-    assert "  python         SNIPPET_FAILED (raised): ZeroDivisionError      3  000001\n" in str(
-        run
-    )
+    reason = "SNIPPET_FAILED (raised): ZeroDivisionError"
+    failure = run.tasks["quiz"].totals["failures"]["python"][reason]
+    assert (failure["count"], failure["example"]["sample_id"]) == (3, "000001")
+    assert "return {'x': 1 / 0}" in failure["example"]["traceback"]
+    assert f"  python         {reason}      3  000001\n" in str(run)
 
 
 def test_a_mean_of_text_is_found_at_load_and_costs_no_other_metric() -> None:
     """A mean of a text field is E115 at load; of a snippet's text it is a null with the reason."""
     wrong = {**SCORER, "metrics": [{"type": "mean", "field": "predicted_choice"}]}
     with pytest.raises(ak.SpecError, match=r"E115.*needs numbers"):
-        ak.load_task(make_task(scorers=[wrong]))
+        ak.load_task(describe_task(scorers=[wrong]))
     snippet = "def compute_scores(sample):\n    return {'word': 'x', 'one': 1}\n"
     metrics = [{"type": "mean", "field": "word"}, {"type": "mean", "field": "one", "key": "other"}]
     scorer = {"type": "python", "compute_scores_snippet": snippet, "metrics": metrics}
-    run = ak.score(make_task(scorers=[scorer]), ROWS, trust_code=True)
+    run = ak.score(describe_task(scorers=[scorer]), ROWS, trust_code=True)
     assert run.metrics["one_mean"].value == 1.0
     assert run.metrics["word_mean"].value is None
     assert "needs numbers" in str(run.metrics["word_mean"].note)
@@ -217,9 +202,8 @@ def recorded(project: Project) -> Project:
     """Return a project with two rows and two files of completions beside them."""
     project.write_rows([{"sample_id": name, "question": name, "answer": "A"} for name in "ab"])
     for name, said in (("said", {"b": "B", "a": "A"}), ("other", {"a": "A", "b": "A"})):
-        project.write_rows(
-            [{"sample_id": key, "completion": text} for key, text in said.items()], name
-        )
+        rows = [{"sample_id": key, "completion": text} for key, text in said.items()]
+        project.write_rows(rows, name)
     return project
 
 

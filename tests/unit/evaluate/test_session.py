@@ -103,18 +103,16 @@ def test_batches_are_shown_until_they_are_over() -> None:
     assert observer.look().batches == (waiting,)
     observer.hear(BatchLeft("batch_1", 10))
     message = "the batch `batch_1` of 10 calls goes on at the endpoint, and is paid for"
-    assert heard == [
-        Notice(message, hint="`answerkey resume` collects it; nothing is handed in twice")
-    ]
+    hint = "`answerkey resume` collects it; nothing is handed in twice"
+    assert heard == [Notice(message, hint=hint)]
 
 
 def call(number: int = 0, *, purpose: str = "solve", **fields: Any) -> tuple[Call, Completion]:  # noqa: ANN401 - of a completion
     """Return a call that was answered at once."""
     known: dict[str, Any] = {"text": "A", "source": "live", "attempts": 1, "latency": 1.0}
     known |= {"prompt_tokens": 10, "completion_tokens": 2}
-    return Call(f"{purpose}{number}", f"s{number}", 0, [], purpose), Completion(
-        **{**known, **fields}
-    )
+    request = Call(f"{purpose}{number}", f"s{number}", 0, [], purpose)
+    return request, Completion(**{**known, **fields})
 
 
 def count(
@@ -149,9 +147,8 @@ def test_a_call_in_a_batch_costs_half_and_a_cached_token_its_own_price() -> None
     one = count([cached, call(1, source="batch")], {"solve": price})["solve"]
     assert (one["asked"], one["prompt_tokens"]) == (2, 20)
     assert (one["reasoning_tokens"], one["cached_tokens"], one["cache_write_tokens"]) == (1, 4, 2)
-    assert one["cost"] == pytest.approx(
-        4 * 0.01 + 4 * 0.001 + 2 * 0.02 + 2 * 0.1 + (10 * 0.01 + 2 * 0.1) / 2
-    )
+    in_batch = (10 * 0.01 + 2 * 0.1) / 2
+    assert one["cost"] == pytest.approx(4 * 0.01 + 4 * 0.001 + 2 * 0.02 + 2 * 0.1 + in_batch)
 
 
 def test_latency_is_that_of_calls_that_were_made() -> None:
@@ -168,10 +165,8 @@ def test_failures_are_grouped_by_purpose_and_reason_with_an_example_each() -> No
     retried = Reasons()
     retried.add("judge:quality", "HTTP 429: slow down", "s0")
     failures = ["HTTP 400: prompt too long", "HTTP 500: oops", "HTTP 500: oops again"]
-    calls = [
-        call(number, text=None, status=CompletionStatus.ERROR, error=why)
-        for number, why in enumerate(failures)
-    ]
+    failed: dict[str, Any] = {"text": None, "status": CompletionStatus.ERROR}
+    calls = [call(number, error=why, **failed) for number, why in enumerate(failures)]
     result = count([*calls, call(3), call(0, purpose="judge:quality")], {}, retried)
     assert list(result) == ["solve", "judge:quality"]
     assert result["solve"]["failed"] == 3

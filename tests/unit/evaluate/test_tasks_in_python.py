@@ -43,6 +43,10 @@ definition:
 """
 
 
+PARTS = {"question": QUESTION, "options": OPTIONS, "truth": TRUTH}
+TASK = ak.mcqa(**PARTS)
+
+
 def show_prompt(task: ak.Task, row: dict[str, Any]) -> Any:  # noqa: ANN401 - messages
     """Return what the model is asked about a row."""
     first = ak.plan_calls(task, dataset=[row], model="builtin/random").tasks[0].first_prompt
@@ -54,22 +58,9 @@ def show_prompt(task: ak.Task, row: dict[str, Any]) -> Any:  # noqa: ANN401 - me
 def test_a_task_in_python_has_the_fingerprint_of_the_file(tmp_path: Path) -> None:
     """The same scores and prompts, so the same fingerprint."""
     (tmp_path / "task.yaml").write_text(YAML, encoding="utf-8")
-    task = ak.mcqa(question=QUESTION, options=OPTIONS, truth=TRUTH)
-    assert task.fingerprint == ak.load_task(tmp_path / "task.yaml").fingerprint
-    assert (
-        task.fingerprint
-        != ak.mcqa(
-            question=QUESTION, options=OPTIONS, truth=TRUTH, extraction="first_character"
-        ).fingerprint
-    )
-
-
-def test_five_lines_to_a_number() -> None:
-    """A task, samples and completions; a model is not needed for that."""
-    task = ak.mcqa(question=QUESTION, options=OPTIONS, truth=TRUTH)
-    run = ak.score(task, ROWS, ["The answer is B."])
-    assert run.metrics["Accuracy"].value == 1.0
-    assert run.key == "mcqa"
+    assert TASK.fingerprint == ak.load_task(tmp_path / "task.yaml").fingerprint
+    other = ak.mcqa(**PARTS, extraction="first_character")
+    assert TASK.fingerprint != other.fingerprint
 
 
 def test_options_are_listed_with_their_letters() -> None:
@@ -77,48 +68,34 @@ def test_options_are_listed_with_their_letters() -> None:
 
     Letters of one's own stand before them.
     """
-    shown = show_prompt(ak.mcqa(question=QUESTION, options=OPTIONS, truth=TRUTH), ROWS[0])
+    shown = show_prompt(TASK, ROWS[0])
     asked = "Answer with the letter of the right option and nothing else.\nAnswer:"
     assert shown == f"Which?\n\nA. yes\nB. no\nC. maybe\n\n{asked}"
-    task = ak.mcqa(
-        question=QUESTION,
-        options=["{{ sample.a }}", "{{ sample.b or 'no' }}"],
-        choices=["1", "2"],
-        truth=TRUTH,
-    )
+    options = ["{{ sample.a }}", "{{ sample.b or 'no' }}"]
+    task = ak.mcqa(question=QUESTION, options=options, choices=["1", "2"], truth=TRUTH)
     shown = show_prompt(task, {"question": "Which?", "a": "ja", "b": "", "answer": "2"})
     assert shown.startswith("Which?\n\n1. ja\n2. no\n\nAnswer with")
-    assert (
-        ak.score(task, [{"question": "?", "a": "x", "b": "y", "answer": "2"}], ["2"])
-        .metrics["Accuracy"]
-        .value
-        == 1.0
-    )
+    row = {"question": "?", "a": "x", "b": "y", "answer": "2"}
+    assert ak.score(task, [row], ["2"]).metrics["Accuracy"].value == 1.0
 
 
 def test_a_prompt_of_ones_own_is_the_whole_message() -> None:
     """Nothing is added to it; the options are still read."""
-    task = ak.mcqa(
-        prompt="{{ sample.question }} A or B?",
-        choices=["A", "B"],
-        truth=TRUTH,
-        options=["yes", "no"],
-    )
+    prompt = "{{ sample.question }} A or B?"
+    task = ak.mcqa(prompt=prompt, choices=["A", "B"], truth=TRUTH, options=["yes", "no"])
     assert show_prompt(task, ROWS[0]) == "Which? A or B?"
-    assert ak.score(task, ROWS, ["It is no."]).to_frame()[
-        "string_equals_mcqa.predicted_choice"
-    ].to_list() == ["B"]
+    frame = ak.score(task, ROWS, ["It is no."]).to_frame()
+    assert frame["string_equals_mcqa.predicted_choice"].to_list() == ["B"]
 
 
 def test_further_fields_are_those_of_the_definition() -> None:
     """`group_by` and the like hold as in a file, and an unknown one is told as there."""
-    task = ak.mcqa(question=QUESTION, options=OPTIONS, truth=TRUTH, group_by="subject")
+    task = ak.mcqa(**PARTS, group_by="subject")
     run = ak.score(task, [{**ROWS[0], "subject": "law"}], ["B"])
-    assert [
-        value.group for groups in run.metrics["Accuracy"].groups for value in groups.values
-    ] == ["law"]
+    (groups,) = run.metrics["Accuracy"].groups
+    assert [value.group for value in groups.values] == ["law"]
     with pytest.raises(ak.SpecError, match=r"E107.*`gruop_by`(.|\n)*did you mean `group_by`"):
-        ak.mcqa(question=QUESTION, options=OPTIONS, truth=TRUTH, gruop_by="subject")
+        ak.mcqa(**PARTS, gruop_by="subject")
 
 
 @pytest.mark.parametrize(
@@ -133,17 +110,15 @@ def test_further_fields_are_those_of_the_definition() -> None:
 )
 def test_what_is_missing_is_told(given: dict[str, Any]) -> None:
     """What is asked, once, and what there is to choose from."""
-    with pytest.raises(
-        TypeError, match="`mcqa` needs `question` or `prompt`, and `options` or `choices`"
-    ):
+    needed = "`mcqa` needs `question` or `prompt`, and `options` or `choices`"
+    with pytest.raises(TypeError, match=needed):
         ak.mcqa(truth=TRUTH, **given)
 
 
 def test_config_is_not_for_a_task_that_is_built() -> None:
     """A value that nothing reads is told, as for a file."""
-    task = ak.mcqa(question=QUESTION, options=OPTIONS, truth=TRUTH)
     with pytest.raises(ak.SpecError, match=r"E110.*`shots`"):
-        ak.run(task, dataset=ROWS, model="builtin/random", config={"shots": 3})
+        ak.run(TASK, dataset=ROWS, model="builtin/random", config={"shots": 3})
 
 
 def test_a_dataset_file_is_a_dataset(tmp_path: Path) -> None:

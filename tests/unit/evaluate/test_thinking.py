@@ -9,43 +9,26 @@ from typing import Any
 
 import polars as pl
 import pytest
+from tests import projects
+from tests.projects import SCORER, describe_task
 
 import answerkey as ak
 from answerkey.errors import SpecError
 from answerkey.testing import Reply, TestServer
 
 THINKING = "<think>hm, A?</think>\n\nB"
-TASK = {
-    "key": "t",
-    "display_name": "T",
-    "description": "T",
-    "definition": {
-        "scorers": [
-            {
-                "type": "string_equals_mcqa",
-                "ground_truth_choice": "{{ sample.answer }}",
-                "choices": ["A", "B"],
-            }
-        ]
-    },
-}
+TASK = describe_task(scorers=[SCORER])
 Call = Callable[..., Any]
 
 
 def write_rows(folder: Path, *texts: str) -> str:
     """Write a data file whose rows have these completions, and return its path."""
-    rows = [
-        {
-            "question": f"Which, {number}?",
-            "options": ["one", "two"],
-            "answer": "B",
-            "completion": text,
-        }
-        for number, text in enumerate(texts)
-    ]
-    file = folder / "rows.jsonl"
-    file.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    return str(file)
+    rows = []
+    for number, text in enumerate(texts):
+        question = {"question": f"Which, {number}?", "options": ["one", "two"], "answer": "B"}
+        rows.append({**question, "completion": text})
+    projects.write_rows(folder / "rows.jsonl", rows)
+    return str(folder / "rows.jsonl")
 
 
 def test_recorded_completions_are_scored_as_they_are_written() -> None:
@@ -54,17 +37,9 @@ def test_recorded_completions_are_scored_as_they_are_written() -> None:
     texts = [THINKING, "<think>hm", "B"]
     written = ak.score(TASK, samples, texts)
     split = ak.score(TASK, samples, texts, split_thinking=True)
-    reasons = [
-        [
-            score["validity_reason"]
-            for score in run.to_frame().rename(lambda name: name.rpartition(".")[2]).to_dicts()
-        ]
-        for run in (written, split)
-    ]
-    assert reasons == [
-        ["NOT_A_CHOICE", "TRUNCATED_THINKING", None],
-        [None, "TRUNCATED_THINKING", None],
-    ]
+    for run, first in ((written, "NOT_A_CHOICE"), (split, None)):
+        reasons = run.to_frame()["string_equals_mcqa.validity_reason"].to_list()
+        assert reasons == [first, "TRUNCATED_THINKING", None]
     table = split.to_frame()
     assert table["completion"].to_list() == ["B", "", "B"]
     assert table["reasoning"].to_list() == ["hm, A?", "hm", None]
@@ -81,10 +56,8 @@ def test_thoughts_of_a_run_that_is_read_again_are_apart(tmp_path: Path, call: Ca
     assert (told["reasoning"], told["completion"]) == ("hm, A?", "B")
     assert "Thoughts\n  | hm, A?\n" in call("explain", out, "1").out
     rows = [json.loads(line) for line in call("export", out, "--to", "jsonl").out.splitlines()]
-    assert [(row["completion"], row.get("reasoning")) for row in rows] == [
-        ("B", "hm, A?"),
-        ("B", None),
-    ]
+    pairs = [(row["completion"], row.get("reasoning")) for row in rows]
+    assert pairs == [("B", "hm, A?"), ("B", None)]
     table = tmp_path / "rows.parquet"
     assert call("export", out, "--to", "parquet", "-o", table).code == 0
     assert pl.read_parquet(table)["reasoning"].to_list() == ["hm, A?", None]
@@ -100,19 +73,16 @@ def test_the_summary_says_when_thoughts_are_scored(
     """From more than 1 % of the recorded completions on."""
     texts = [*[THINKING] * thinking, *["B"] * (100 - thinking)]
     done = call("score", write_rows(tmp_path, *texts), "--out", tmp_path / "run")
-    said = [
-        f"begin with a thinking block: {thinking}, scored",
-        "`--split-thinking` takes the thoughts out",
-    ]
-    assert sum(one in done.out for one in said) == lines
+    said = f"begin with a thinking block: {thinking}, scored"
+    hint = "`--split-thinking` takes the thoughts out"
+    assert (said in done.out) + (hint in done.out) == lines
 
 
 def test_a_live_model_has_no_thoughts_to_split(tmp_path: Path, call: Call) -> None:
     """They are apart already: the option is an error."""
     with TestServer("B") as server:
-        done = call(
-            "run", write_rows(tmp_path, "B"), "--model", f"{server.url}#m", "--split-thinking"
-        )
+        words = ("--model", f"{server.url}#m", "--split-thinking")
+        done = call("run", write_rows(tmp_path, "B"), *words)
         assert server.asked.total == 0
     assert done.code == 2
     assert "`--split-thinking` is about recorded completions, and a model is called" in done.err
@@ -122,11 +92,8 @@ def test_a_live_model_has_no_thoughts_to_split(tmp_path: Path, call: Call) -> No
 
 def test_tokens_of_thoughts_are_in_the_run(tmp_path: Path, call: Call) -> None:
     """`--json` and `run.json` have their sum, the summary says it, the completions have each."""
-    usage = {
-        "prompt_tokens": 4,
-        "completion_tokens": 9,
-        "completion_tokens_details": {"reasoning_tokens": 6},
-    }
+    details = {"completion_tokens_details": {"reasoning_tokens": 6}}
+    usage = {"prompt_tokens": 4, "completion_tokens": 9, **details}
     message = {"role": "assistant", "content": "B", "reasoning_content": "hm"}
     body = {"choices": [{"message": message, "finish_reason": "stop"}], "usage": usage}
     out = tmp_path / "run"
@@ -148,14 +115,8 @@ def test_tokens_of_thoughts_are_in_the_run(tmp_path: Path, call: Call) -> None:
 def test_a_cut_thought_is_told_with_what_to_do(tmp_path: Path, call: Call) -> None:
     """The summary counts such replies and names the limit."""
     with TestServer(Reply("<think>hm", "truncated")) as server:
-        done = call(
-            "run",
-            write_rows(tmp_path, "-"),
-            "--model",
-            f"{server.url}#m",
-            "--out",
-            tmp_path / "run",
-        )
+        words = ("--model", f"{server.url}#m", "--out", tmp_path / "run")
+        done = call("run", write_rows(tmp_path, "-"), *words)
     assert "end within their thoughts: 1; raise `max_tokens` of the model" in done.out
     assert "TRUNCATED_THINKING" in done.out
 

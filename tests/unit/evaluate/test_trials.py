@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
+from tests import projects
 
 import answerkey as ak
 from answerkey.evaluate.dry_run import plan_calls
@@ -20,9 +22,7 @@ if TYPE_CHECKING:
     from tests.unit.evaluate.conftest import Project
 
 SCORER = {
-    "type": "string_equals_mcqa",
-    "ground_truth_choice": "{{ sample.answer }}",
-    "choices": ["A", "B"],
+    **projects.SCORER,
     "metrics": [
         {"type": "mean", "field": "is_correct", "name": "Accuracy"},
         {"type": "mean", "field": "is_correct.pass@2", "name": "pass@2"},
@@ -85,28 +85,20 @@ def test_each_sample_is_asked_in_every_trial(
     assert (validity.n, validity.interval) == (60, None)
     opened = reopen(run)
     whole, part = opened.read(range(20)), opened.read(range(1, 3))
-    assert (len(opened), len(whole.samples), len(whole.completions), whole.scores.height) == (
-        60,
-        60,
-        60,
-        60,
-    )
+    sizes = {len(opened), len(whole.samples), len(whole.completions), whole.scores.height}
+    assert sizes == {60}
     assert part.samples.ids.to_list() == ["000002"] * 3 + ["000003"] * 3
     assert part.completions.frame.equals(whole.completions.frame.slice(3, 6))
     assert part.scores.equals(whole.scores.slice(3, 6))
-    assert (
-        call("export", tmp_path / "out", "--to", "jsonl", "-o", tmp_path / "rows-out.jsonl").code
-        == 0
-    )
-    rows = [json.loads(line) for line in (tmp_path / "rows-out.jsonl").read_text().splitlines()]
+    exported = call("export", tmp_path / "out", "--to", "jsonl").out
+    rows = [json.loads(line) for line in exported.splitlines()]
     assert [(row["sample_id"], row["trial"]) for row in rows[2:4]] == [("000001", 2), ("000002", 0)]
     assert rows[3]["sample"]["question"] == "q1"
     assert ak.score(make_task(project), ROWS, rows).metrics == run.metrics
     assert len(call("export", tmp_path / "out", "--to", "csv").out.splitlines()) == 61
     shown = call("explain", tmp_path / "out", "2", "--json").json["samples"]
-    assert [(one["trial"], one["sample"]["question"]) for one in shown] == [
-        (n, "q1") for n in range(3)
-    ]
+    trials = [(one["trial"], one["sample"]["question"]) for one in shown]
+    assert trials == [(0, "q1"), (1, "q1"), (2, "q1")]
     assert "Sample 000002 in task quiz, trial 2" in call("explain", tmp_path / "out", "2").out
 
 
@@ -183,10 +175,8 @@ def test_a_failed_trial_leaves_the_run_incomplete(project: Project) -> None:
     rows[2]["completion_status"] = "ERROR"
     run = ak.score(make_task(project), ROWS[:2], rows)
     assert (run.status, run.tasks["quiz"].counts["errors"]) == ("incomplete", 1)
-    assert (run.metrics["Accuracy"].value, run.metrics["Accuracy"].n_excluded) == (
-        0.0,
-        {"error": 1},
-    )
+    accuracy = run.metrics["Accuracy"]
+    assert (accuracy.value, accuracy.n_excluded) == (0.0, {"error": 1})
 
 
 def test_repetitions_are_runs_of_their_own(project: Project, tmp_path: Path, call: Called) -> None:
@@ -196,10 +186,8 @@ def test_repetitions_are_runs_of_their_own(project: Project, tmp_path: Path, cal
     """
     run = ak.run(write_plan(project, 3), out=tmp_path / "out")
     task = run.tasks["quiz"]
-    assert [repetition.scores["trial"].to_list()[:3] for repetition in task.repetitions] == [
-        [3, 4, 5],
-        [6, 7, 8],
-    ]
+    trials = [repetition.scores["trial"].to_list()[:3] for repetition in task.repetitions]
+    assert trials == [[3, 4, 5], [6, 7, 8]]
     values = [one.metrics["Accuracy"].value for one in (task, *task.repetitions)]
     assert len(set(values)) > 1
     assert task.repeatability is not None
@@ -222,13 +210,10 @@ def test_repetitions_are_runs_of_their_own(project: Project, tmp_path: Path, cal
 def test_agreement_is_stored_sample_by_sample(project: Project, tmp_path: Path) -> None:
     """The share of the modal score of every sample, and what it comes to."""
     scorer = {key: value for key, value in SCORER.items() if key != "metrics"}
-    task = ak.run(
-        write_plan(project, 4, scorers=[scorer], trials=None), out=tmp_path / "out"
-    ).tasks["quiz"]
-    runs = [
-        one.scores["string_equals_mcqa"].struct.field("values") for one in (task, *task.repetitions)
-    ]
-    scores = [[row["is_correct"] for row in run.to_list()] for run in runs]
+    plan = write_plan(project, 4, scorers=[scorer], trials=None)
+    task = ak.run(plan, out=tmp_path / "out").tasks["quiz"]
+    runs = [one.scores["string_equals_mcqa"].struct for one in (task, *task.repetitions)]
+    scores = [[row["is_correct"] for row in run.field("values").to_list()] for run in runs]
     expected = [max(row.count(0.0), row.count(1.0)) / 4 for row in zip(*scores, strict=True)]
     assert task.agreement["sample_id"].to_list()[:2] == ["000001", "000002"]
     assert task.agreement["string_equals_mcqa"].struct.field("share").to_list() == expected
@@ -262,11 +247,10 @@ def test_nothing_of_one_trial_is_answered_by_another(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     plan = write_plan(project, 2)
     with TestServer("A") as server:
-        first = ak.run(plan, out=tmp_path / "first", model=f"{server.url}#m", cache_policy="update")
+        run = partial(ak.run, plan, model=f"{server.url}#m")
+        first = run(out=tmp_path / "first", cache_policy="update")
         assert server.asked.answered == 120
-        second = ak.run(
-            plan, out=tmp_path / "second", model=f"{server.url}#m", cache_policy="reuse"
-        )
+        second = run(out=tmp_path / "second", cache_policy="reuse")
         assert server.asked.answered == 120
     assert second.metrics == first.metrics
     assert second.tasks["quiz"].repeatability == first.tasks["quiz"].repeatability

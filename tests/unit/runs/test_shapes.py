@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -77,16 +76,26 @@ NUMBERS: dict[str, Any] = {
         },
     },
 }
-Change = Callable[[dict[str, Any]], object]
+#: What a field is changed into, to be removed.
+GONE = object()
+METRIC = "metrics.0"
+READINGS = "tally.readings"
 
 
-def require(change: Change) -> None:
-    """Require the shapes of both files after a change of one.
+def require(*changes: tuple[str, object]) -> None:
+    """Require the shapes of both files after changes of fields.
 
-    Keys of the other are unknown to each.
+    Keys of the other file are unknown to each.
     """
     whole = copy.deepcopy(MANIFEST | NUMBERS)
-    change(whole)
+    for path, value in changes:
+        *steps, name = path.split(".")
+        parent: Any = whole
+        for step in steps:
+            parent = parent[int(step) if step.isdecimal() else step]
+        parent[name] = value
+        if value is GONE:
+            del parent[name]
     require_shape(Manifest, whole, "run.json")
     require_shape(Metrics, whole, "metrics.json")
 
@@ -95,86 +104,53 @@ def test_what_is_written_is_taken() -> None:
     """Also with keys that this release does not know, and with numbers that have a comma or
     none.
     """
-    require(lambda one: one["metrics"][0].update(value=1, more=[]))
-    require(lambda one: one["tally"].update(readings={}))
+    require((f"{METRIC}.value", 1), (f"{METRIC}.more", []))
+    require((READINGS, {}))
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("path", "value", "words"),
     [
-        (lambda one: one.pop("status"), "`run.json` is .*: it has no `status`"),
-        (lambda one: one.update(status="done"), "should be 'running', 'complete' or 'incomplete'"),
-        (
-            lambda one: one.update(started_at="\x1b[2J"),
-            r"`started_at` is '\\x1b\[2J': it should be",
-        ),
-        (lambda one: one.update(started_at="2026-11-16T00:00:00"), "it should have timezone info"),
-        (lambda one: one.update(notices="x"), "`notices` is 'x': it should be a valid array"),
-        (lambda one: one.update(tasks=[1]), r"`tasks\[0\]` is 1: it should be an object"),
-        (lambda one: one["tasks"][0].update(model={}), r"it has no `tasks\[0\].model.name`"),
-        (lambda one: one["tasks"][0]["model"].update(simulated=1), "should be a valid boolean"),
-        (
-            lambda one: one["tasks"][0]["dataset"].update(rows_read=-1),
-            r"dataset.rows_read` is -1: it should be greater than or equal to 0",
-        ),
-        (
-            lambda one: one["tasks"][0].update(scorers=[{"key": None}]),
-            r"scorers\[0\].key` is None: it should be a valid string",
-        ),
-        (
-            lambda one: one["tasks"][0].update(encoded={"s": "values"}),
-            "encoded.s` is 'values': it should be a valid array",
-        ),
-        (lambda one: one.pop("files"), "a run that has ended lists its `files`"),
-        (lambda one: one.update(gates=[{"policy": "p"}]), r"it has no `gates\[0\].rule`"),
-        (lambda one: one.update(policies=[{"key": "p"}]), r"it has no `policies\[0\].rules`"),
-        (lambda one: one.pop("tally"), "`metrics.json` is .*: it has no `tally`"),
-        (lambda one: one["metrics"][0].update(n=True), "n` is True: it should be a valid integer"),
-        (lambda one: one["metrics"][0].update(n=2**63), "cannot be a number of samples"),
-        (
-            lambda one: one["metrics"][0].update(value="1" * 99),
-            "is '11+…: it should be a valid num",
-        ),
-        (lambda one: one["metrics"][0].update(value=10**400), "E503"),
-        (lambda one: one["metrics"][0].update(value=float("inf")), "inf cannot be the value"),
-        (lambda one: one["metrics"][0].update(value=float("nan")), "nan cannot be the value"),
-        (
-            lambda one: one["metrics"][0].update(interval=[0.5]),
-            r"it has no `metrics\[0\].interval\[1\]`",
-        ),
-        (lambda one: one["metrics"][0].update(note=7), r"metrics\[0\].note` is 7: it should be"),
-        (
-            lambda one: one["metrics"][0]["groups"][0]["macro"].update(n=-1),
-            "-1 cannot be a number of samples",
-        ),
-        (lambda one: one["metrics"][0].update(purpose=[]), "it should be 'score' or 'qa'"),
-        (lambda one: one["metrics"][0]["groups"][0]["macro"].pop("group"), "no `.*macro.group`"),
-        (lambda one: one["tally"]["counts"].pop("errors"), "it has no `tally.counts.errors`"),
-        (
-            lambda one: one["tally"]["letters"].update(B=1),
-            "`tally.letters.B` is 1: it should be an object",
-        ),
-        (lambda one: one["tally"].update(choice_counts={"x": 1}), "choice_counts.x.* is 'x': "),
-        (lambda one: one["tally"].update(choice_counts={"0": 1}), "choice_counts.0.* is '0': "),
-        (
-            lambda one: one["tally"]["letters"]["A"].update(B=0),
-            "`tally.letters.A.B` is 0: it should be greater than 0",
-        ),
-        (lambda one: one["tally"]["letters"].update(B={}), "should have at least 1 item"),
-        (lambda one: one["tally"]["counts"].update(scored=0), "invalid, but none was scored"),
-        (
-            lambda one: one["tally"]["categories"]["x"].update(correct=2),
-            "categories.x` is .* no more right samples than samples",
-        ),
-        (
-            lambda one: one["tally"]["readings"]["rules"]["own"].update(correct=9),
-            "a rule cannot read more completions than there are",
-        ),
-        (lambda one: one["tally"]["readings"].update(own_rule={}), "not by the rule of the task"),
-        (lambda one: one["tally"]["readings"].update(rules={}), "not by the rule of the task"),
+        ("status", GONE, "`run.json` is .*: it has no `status`"),
+        ("status", "done", "should be 'running', 'complete' or 'incomplete'"),
+        ("started_at", "\x1b[2J", r"`started_at` is '\\x1b\[2J': it should be"),
+        ("started_at", "2026-11-16T00:00:00", "it should have timezone info"),
+        ("notices", "x", "`notices` is 'x': it should be a valid array"),
+        ("tasks", [1], r"`tasks\[0\]` is 1: it should be an object"),
+        ("tasks.0.model", {}, r"it has no `tasks\[0\].model.name`"),
+        ("tasks.0.model.simulated", 1, "should be a valid boolean"),
+        ("tasks.0.dataset.rows_read", -1, "is -1: it should be greater than or equal to 0"),
+        ("tasks.0.scorers.0.key", None, r"scorers\[0\].key` is None: it should be a valid string"),
+        ("tasks.0.encoded.s", "values", "encoded.s` is 'values': it should be a valid array"),
+        ("files", GONE, "a run that has ended lists its `files`"),
+        ("gates", [{"policy": "p"}], r"it has no `gates\[0\].rule`"),
+        ("policies", [{"key": "p"}], r"it has no `policies\[0\].rules`"),
+        ("tally", GONE, "`metrics.json` is .*: it has no `tally`"),
+        (f"{METRIC}.n", True, "n` is True: it should be a valid integer"),
+        (f"{METRIC}.n", 2**63, "cannot be a number of samples"),
+        (f"{METRIC}.value", "1" * 99, "is '11+…: it should be a valid num"),
+        (f"{METRIC}.value", 10**400, "E503"),
+        (f"{METRIC}.value", float("inf"), "inf cannot be the value"),
+        (f"{METRIC}.value", float("nan"), "nan cannot be the value"),
+        (f"{METRIC}.interval", [0.5], r"it has no `metrics\[0\].interval\[1\]`"),
+        (f"{METRIC}.note", 7, r"metrics\[0\].note` is 7: it should be"),
+        (f"{METRIC}.purpose", [], "it should be 'score' or 'qa'"),
+        (f"{METRIC}.groups.0.macro.n", -1, "-1 cannot be a number of samples"),
+        (f"{METRIC}.groups.0.macro.group", GONE, "no `.*macro.group`"),
+        ("tally.counts.errors", GONE, "it has no `tally.counts.errors`"),
+        ("tally.letters.B", 1, "`tally.letters.B` is 1: it should be an object"),
+        ("tally.letters.B", {}, "should have at least 1 item"),
+        ("tally.letters.A.B", 0, "`tally.letters.A.B` is 0: it should be greater than 0"),
+        ("tally.choice_counts", {"x": 1}, "choice_counts.x.* is 'x': "),
+        ("tally.choice_counts", {"0": 1}, "choice_counts.0.* is '0': "),
+        ("tally.counts.scored", 0, "invalid, but none was scored"),
+        ("tally.categories.x.correct", 2, "categories.x` is .* no more right samples than samples"),
+        (f"{READINGS}.rules.own.correct", 9, "cannot read more completions than there are"),
+        (f"{READINGS}.own_rule", {}, "not by the rule of the task"),
+        (f"{READINGS}.rules", {}, "not by the rule of the task"),
     ],
 )
-def test_what_looks_otherwise_is_refused(change: Change, words: str) -> None:
+def test_what_looks_otherwise_is_refused(path: str, value: object, words: str) -> None:
     """E503 has the path of the field, what stands there, and what should."""
     with pytest.raises(RunError, match=words):
-        require(change)
+        require((path, value))

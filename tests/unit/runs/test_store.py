@@ -71,12 +71,10 @@ def test_parts_of_different_types_get_one_schema(store: RunStore) -> None:
     as one.
     """
     task = TaskWriter(store, "tasks/quiz")
-    for index, values in enumerate(
-        ({"x": 1.5}, {"x": '"high"', "y": 2.0}, {"y": 3.0, "x": "null"})
-    ):
-        task.write_part(
-            "scores", index, pl.DataFrame([{"own": {"status": "SCORED", "values": values}}])
-        )
+    chunks = ({"x": 1.5}, {"x": '"high"', "y": 2.0}, {"y": 3.0, "x": "null"})
+    for index, values in enumerate(chunks):
+        frame = pl.DataFrame([{"own": {"status": "SCORED", "values": values}}])
+        task.write_part("scores", index, frame)
     assert len(task.scores) == 3
     unify_parts(store, task.scores.base)
     parts = list(StoredTable(store, "tasks/quiz/scores"))
@@ -113,12 +111,10 @@ def test_kept_completions_are_cut_by_samples(tmp_path: Path) -> None:
     ids = [name for name in "abc" for _ in range(2)]
     said = Completions.build(ids, [Completion(str(n)) for n in range(6)], source="live")
     fill(FolderStore(tmp_path)).write_part("completions", 0, said.frame)
-    kept = KeptCompletions(
-        StoredTable(FolderStore(tmp_path), "tasks/quiz/completions"), num_trials=2
-    )
-    samples = samples_from_frame(
-        pl.DataFrame({"q": ["x", "y", "z"]}), pl.Series("sample_id", ["a", "b", "c"])
-    )
+    table = StoredTable(FolderStore(tmp_path), "tasks/quiz/completions")
+    kept = KeptCompletions(table, num_trials=2)
+    sample_ids = pl.Series("sample_id", ["a", "b", "c"])
+    samples = samples_from_frame(pl.DataFrame({"q": ["x", "y", "z"]}), sample_ids)
     assert kept.read(samples).frame["completion"].to_list() == ["0", "1", "2", "3", "4", "5"]
     last = pickle.loads(pickle.dumps(kept.slice(1, 2).slice(1, 1)))  # noqa: S301 - our own bytes
     assert last.read(samples.slice(2, 1)).frame["completion"].to_list() == ["4", "5"]
@@ -174,10 +170,8 @@ def test_a_link_stays_a_link_and_a_pipe_a_pipe(tmp_path: Path) -> None:
     (tmp_path / "real.csv").write_text("before")
     (tmp_path / "link.csv").symlink_to("real.csv")
     write_output(tmp_path / "link.csv", lambda path: path.write_text("after"))
-    assert ((tmp_path / "link.csv").is_symlink(), (tmp_path / "real.csv").read_text()) == (
-        True,
-        "after",
-    )
+    assert (tmp_path / "link.csv").is_symlink()
+    assert (tmp_path / "real.csv").read_text() == "after"
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     heard: list[str] = []

@@ -12,6 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.projects import (
+    SCORER,
+    describe_live_task,
+    describe_solver,
+    describe_task,
+    write_rows,
+    write_run,
+)
 
 import answerkey as ak
 from answerkey.datasets import storage
@@ -29,19 +37,9 @@ if TYPE_CHECKING:
 
 CANARIES = (b"canary-7f3a-secret-access-key", b"canary-session-token-91bc", b"AKIACANARY")
 CHOICES = ["A", "B", "C", "D"]
-SCORERS = [
-    {"type": "string_equals_mcqa", "ground_truth_choice": "{{ sample.answer }}", "choices": CHOICES}
-]
-MESSAGES = [{"role": "user", "content": "{{ sample.question }}"}]
-SOLVER = {
-    "type": "single_turn_solver",
-    "input_builder": {"type": "chat_completion", "input_messages": MESSAGES},
-}
-TASK: dict[str, Any] = {
-    "key": "quiz", "display_name": "Quiz", "description": "Some.",
-    "definition": {"scorers": SCORERS},
-}  # fmt: skip
-ASKING: dict[str, Any] = {**TASK, "definition": {"solver": SOLVER, "scorers": SCORERS}}
+SCORERS = [{**SCORER, "choices": CHOICES}]
+TASK = describe_task(scorers=SCORERS)
+ASKING = describe_task(scorers=SCORERS, solver=describe_solver())
 ROWS = [
     {"question": f"question {row}?", "answer": "ABCD"[row % 4], "completion": "ABCDE"[row % 5]}
     for row in range(60)
@@ -53,7 +51,7 @@ def project(tmp_path: Path) -> Path:
     """Return a folder with task files and rows."""
     (tmp_path / "task.yaml").write_text(json.dumps(TASK))
     (tmp_path / "asking.yaml").write_text(json.dumps(ASKING))
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    write_rows(tmp_path / "rows.jsonl", ROWS)
     return tmp_path
 
 
@@ -78,9 +76,8 @@ def read_manifest(raw: bytes) -> dict[str, Any]:
 
 def score(project: Path, out: object, **options: Any) -> ak.Run:  # noqa: ANN401 - any option of a run
     """Score the completions of the project."""
-    return ak.run(
-        project / "task.yaml", dataset=str(project / "rows.jsonl"), out=str(out), **options
-    )
+    rows = project / "rows.jsonl"
+    return ak.run(project / "task.yaml", dataset=rows, out=str(out), **options)
 
 
 @pytest.mark.parametrize("num_runs", [1, 3])
@@ -94,25 +91,11 @@ def test_a_run_on_storage_is_the_run_in_a_folder(
     """
     run: Callable[..., ak.Run] = partial(score, project, copy=True)
     if num_runs > 1:
-        wanted = {
-            "task_key": "quiz",
-            "model_key": "builtin/random",
-            "repeatability": {"num_runs": num_runs},
-        }
-        source = {"type": "local", "file_path": "rows.jsonl"}
-        run_file = {
-            "tasks": [
-                {**ASKING, "definition": {**ASKING["definition"], "dataset": {"key": "rows"}}}
-            ],
-            "datasets": [{"key": "rows", "display_name": "Rows", "source": source}],
-            "evaluation": {
-                "key": "again",
-                "display_name": "Again",
-                "task_specifications": [wanted],
-            },
-        }
-        (project / "run.yaml").write_text(json.dumps(run_file))
-        run = partial(ak.run, project / "run.yaml")
+        repeated = {"model_key": "builtin/random", "repeatability": {"num_runs": num_runs}}
+        pairs = [{"task_key": "quiz", **repeated}]
+        evaluation = {"key": "again", "display_name": "Again", "task_specifications": pairs}
+        asking = describe_live_task(scorers=SCORERS)
+        run = partial(ak.run, write_run(project, [], task=asking, evaluation=evaluation))
     here, there = run(out=project / "run"), run(out=f"{bucket.url}/runs/one/")
     found, files = bucket.read_all("runs/one"), read_folder(project / "run")
     assert read_manifest(found.pop("run.json")) == read_manifest(files.pop("run.json"))
@@ -121,9 +104,8 @@ def test_a_run_on_storage_is_the_run_in_a_folder(
     assert not [canary for canary in CANARIES for raw in found.values() if canary in raw]
     task, same = there.tasks["quiz"], here.tasks["quiz"]
     assert (len(task.repetitions), task.repeatability) == (num_runs - 1, same.repeatability)
-    assert [repetition.metrics for repetition in task.repetitions] == [
-        repetition.metrics for repetition in same.repetitions
-    ]
+    repetitions = zip(task.repetitions, same.repetitions, strict=True)
+    assert all(first.metrics == second.metrics for first, second in repetitions)
     assert task.scores.equals(same.scores)
     assert task.agreement.equals(same.agreement)
 
@@ -148,12 +130,9 @@ def test_every_command_reads_it(bucket: Bucket, project: Path, call: Callable[..
     listed = call("runs", f"{bucket.url}/runs", "--json").json["runs"]
     assert sorted(row["path"] for row in listed) == [url, again]
     assert call("show", url, "--baseline", again).code == 0
-    several = call(
-        "run", project / "asking.yaml", "--dataset", project / "rows.jsonl", "--out",
-        f"{bucket.url}/many",
-        *("--model", "builtin/random", "--model", "builtin/longest?x=1"),
-    )  # fmt: skip
-    assert several.code == 2
+    words = ["--dataset", project / "rows.jsonl", "--out", f"{bucket.url}/many"]
+    words += ["--model", "builtin/random", "--model", "builtin/longest?x=1"]
+    assert call("run", project / "asking.yaml", *words).code == 2
     assert bucket.list("many/") == []
 
 
@@ -186,9 +165,8 @@ def test_objects_that_are_missing_or_changed_are_named(
     assert call("audit", url).code == 0
     numbers = bucket.get("runs/one/tasks/quiz/metrics.json")
     bucket.put("runs/one/tasks/quiz/metrics.json", numbers.replace(b'"n": 60', b'"n": 61'))
-    require_named(
-        "runs/one/tasks/quiz/metrics.json", "has changed since the run ended: its SHA-256 is "
-    )
+    key = "runs/one/tasks/quiz/metrics.json"
+    require_named(key, "has changed since the run ended: its SHA-256 is ")
 
 
 def test_a_copied_run_is_opened_by_its_hashes(bucket: Bucket, project: Path) -> None:
@@ -257,11 +235,7 @@ def test_a_hostile_listing_leads_nowhere(bucket: Bucket, project: Path) -> None:
 
 @pytest.mark.parametrize("is_elsewhere", [True, False])
 def test_a_stopped_run_is_resumed(
-    bucket: Bucket,
-    project: Path,
-    model: TestServer,
-    *,
-    is_elsewhere: bool,
+    bucket: Bucket, project: Path, model: TestServer, *, is_elsewhere: bool
 ) -> None:
     """Nothing that was answered is asked again: the journal is published with the run.
 
@@ -324,10 +298,8 @@ def test_copies_of_a_journal_are_published_while_it_is_written(
     with closing(sqlite3.connect(project / "other")) as other:
         other.execute("PRAGMA user_version = 1").close()
         other.execute("CREATE TABLE calls (key)").close()
-    for damaged, why in [
-        ((project / "other").read_bytes(), "it has version 1, this release reads 4"),
-        (b"words", "is damaged"),
-    ]:
+    old = (project / "other").read_bytes()
+    for damaged, why in ((old, "it has version 1, this release reads 4"), (b"words", "is damaged")):
         bucket.put("runs/one/calls.sqlite", damaged)
         with pytest.raises(RunError, match=why):
             bring_journal(store)
@@ -337,31 +309,34 @@ def test_copies_of_a_journal_are_published_while_it_is_written(
         bring_journal(store)
 
 
+BEGUN = {"run.json", "tasks/quiz/task.json"}
+
+
 @pytest.mark.parametrize(
-    ("method", "ending", "left"),
+    ("ending", "left"),
     [
-        ("PUT", "scores/part-00000.parquet", {"run.json", "tasks/quiz/task.json"}),
-        (
-            "PUT",
-            "metrics.json",
-            {"run.json", "tasks/quiz/task.json", "tasks/quiz/scores/part-00000.parquet"},
-        ),
-        ("PUT", "task.json", set()),
-        ("PUT", "run.json", set()),
-        ("PUT", "lock", set()),
+        ("scores/part-00000.parquet", BEGUN),
+        ("metrics.json", BEGUN | {"tasks/quiz/scores/part-00000.parquet"}),
+        ("task.json", set()),
+        ("run.json", set()),
+        ("lock", set()),
     ],
 )
 def test_an_upload_that_fails_leaves_nothing_half_written(
-    method: str, ending: str, left: set[str], bucket: Bucket, faulty: Faulty, project: Path,
+    ending: str,
+    left: set[str],
+    bucket: Bucket,
+    faulty: Faulty,
+    project: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     """E509 says which and why, without a secret.
 
     A run that could not be started leaves nothing behind. Once the store takes objects again,
     `resume` finishes a run that was started.
     """
     monkeypatch.setattr(storage, "TRIES", 1)
-    url, faulty.statuses = f"{bucket.url}/runs/one", {(method, ending): 403}
+    url, faulty.statuses = f"{bucket.url}/runs/one", {("PUT", ending): 403}
     with pytest.raises(RunError) as caught:
         score(project, url)
     assert caught.value.code == "E509"

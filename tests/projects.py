@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 Fields = dict[str, Any]
 
 SCORER: Fields = {
@@ -57,6 +59,31 @@ def write_run(folder: Path, models: list[Fields], *, task: Fields, **more: objec
     file = folder / "run.yaml"
     file.write_text(json.dumps(plan))
     return file
+
+
+def drop_times(value: Any) -> Any:  # noqa: ANN401 - whatever stands in a JSON file
+    """Return JSON without what a clock says, and without the list of runs beside."""
+    if isinstance(value, dict):
+        left_out = {"started_at", "ended_at", "latency", "matrix"}
+        return {name: drop_times(item) for name, item in value.items() if name not in left_out}
+    return [drop_times(item) for item in value] if isinstance(value, list) else value
+
+
+def read_results(folder: Path) -> dict[str, Any]:
+    """Return every file of a run: scores as bytes, the others without times."""
+    results: dict[str, Any] = {}
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        name = path.relative_to(folder).as_posix()
+        if "/completions/" in name:
+            results[name] = pl.read_parquet(path).drop("latency").to_dicts()
+        elif path.suffix == ".json":
+            results[name] = drop_times(json.loads(path.read_text()))
+        else:
+            results[name] = path.read_bytes()
+    for name, entry in results["run.json"]["files"].items():
+        if "/completions/" in name:  # latencies are in the bytes
+            entry.clear()
+    return results
 
 
 def describe_live_task(**definition: object) -> Fields:

@@ -159,7 +159,15 @@ def audit_dataset(
         hint = "put the tables together, or name files alone"
         raise SpecError("E119", "a table is looked at alone", hint=hint)
     fields = recognise_fields(rows, options.get("columns") or {})
-    return (_audit(name, tuple(map(str, files)), rows, fields, progress),)
+    return (
+        _audit(
+            name,
+            tuple(map(str, files)),
+            rows,
+            fields,
+            progress,
+        ),
+    )
 
 
 def _is_plan(path: Path) -> bool:
@@ -299,7 +307,9 @@ class QuestionTally:
 
 
 def _count_rows(
-    rows: Rows, fields: QuestionFields, tally: QuestionTally
+    rows: Rows,
+    fields: QuestionFields,
+    tally: QuestionTally,
 ) -> Iterator[list[AuditedQuestion]]:
     """Count rows; yield their questions, a chunk at a time."""
     length = min(BLOCK, fit_rows(rows, None))
@@ -435,7 +445,9 @@ OTHER_KINDS: KindTexts = {
 
 
 def find_dataset_findings(
-    tally: QuestionTally, every: TruthStatistics, same: Repeats
+    tally: QuestionTally,
+    every: TruthStatistics,
+    same: Repeats,
 ) -> Iterator[DatasetFinding]:
     """Yield the findings, the gravest first."""
     yield from _find_rows(tally, GRAVE_KINDS)

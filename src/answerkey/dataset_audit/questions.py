@@ -218,7 +218,8 @@ def _join_texts(cells: Sequence[object]) -> str | None:
 
 
 def _read_options(
-    cells: list[object], fields: QuestionFields
+    cells: list[object],
+    fields: QuestionFields,
 ) -> tuple[list[str | None], list[str]]:
     """Return the texts of the options and their labels; the last cell is that of the labels."""
     cell_labels: list[str | None] = []

@@ -124,4 +124,12 @@ def _draw_places(truths: TruthStatistics, width: int) -> list[Line]:
         counts = [*map(str, truths.places[size]), *[""] * (most - size)]
         rows.append((str(size), *counts, str(truths.choice_counts[size])))
     header = ("Choices", *(f"place {place}" for place in range(1, most + 1)), "n")
-    return [BLANK, *draw_table(header, rows, ">" * (most + 2), width)]
+    return [
+        BLANK,
+        *draw_table(
+            header,
+            rows,
+            ">" * (most + 2),
+            width,
+        ),
+    ]

@@ -165,7 +165,11 @@ def flatten(
     return pl.DataFrame([series.rename(name) for name, series in columns.items()])
 
 
-def _add_verdicts(results: dict[str, pl.Series], key: str, verdicts: pl.DataFrame) -> None:
+def _add_verdicts(
+    results: dict[str, pl.Series],
+    key: str,
+    verdicts: pl.DataFrame,
+) -> None:
     """Add the columns of a scorer's verdicts."""
     for name in ("status", "reason", "excluded_by"):
         results[f"{key}.{name}"] = verdicts[name]
@@ -283,7 +287,12 @@ def write_whole(file: str | Path, write: Callable[[Path], object]) -> None:
 # ── CSV
 
 
-def write_csv(frames: Iterable[pl.DataFrame], write: Write, *, is_raw: bool = False) -> int:
+def write_csv(
+    frames: Iterable[pl.DataFrame],
+    write: Write,
+    *,
+    is_raw: bool = False,
+) -> int:
     """Write CSV with a heading and return how many rows.
 
     An empty text is quoted, a null is an empty cell. No text is one that a spreadsheet would

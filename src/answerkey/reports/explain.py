@@ -15,7 +15,7 @@ from answerkey.models.images import hide_images
 from answerkey.reports.preview import draw_block, draw_heading, draw_messages
 from answerkey.reports.sample_view import explain_score
 from answerkey.reports.samples import Excerpt, SampleSource, find_position
-from answerkey.reports.view import Lines, count_trials
+from answerkey.reports.view import Lines, count_trials, read_ids
 from answerkey.runs import Run, TaskRun, load_run
 from answerkey.text import (
     BLANK,
@@ -49,7 +49,12 @@ class Explanation(Drawn):
         return join_blocks(draw_explained(explained, width) for explained in self.samples)
 
 
-def explain(run: AnyRun, sample: str | int, *, task: str | None = None) -> Explanation:
+def explain(
+    run: AnyRun,
+    sample: str | int,
+    *,
+    task: str | None = None,
+) -> Explanation:
     """Return the sample's way in every task that has it, or in the one named.
 
     E504 when none has it. `sample` is its id, or the number of its row where ids are numbers. A
@@ -58,7 +63,9 @@ def explain(run: AnyRun, sample: str | int, *, task: str | None = None) -> Expla
     is one.
     """
     run, name = load_run(run), str(sample)
-    tasks = [find_task(run, task)] if task else list(run.tasks.values())
+    tasks = list(run.tasks.values())
+    if task:
+        tasks = [find_task(run, task)]
     ways = []
     for task_run in tasks:
         position = find_position(task_run, name)
@@ -75,8 +82,9 @@ def _refuse_sample(name: str, tasks: Sequence[TaskRun]) -> RunError:
     """Return E504 for an id that no sample has, with the ids that are near."""
     ids: list[str] = []
     for task in tasks:
-        ids += map(str, task.stored_scores.read(0, SEARCHED_IDS, ["sample_id"])["sample_id"])
-    hint = suggest(name.zfill(6) if name.isdecimal() else name, ids)
+        ids += read_ids(task, 0, SEARCHED_IDS)
+    likely = name.zfill(6) if name.isdecimal() else name
+    hint = suggest(likely, ids)
     if hint is None and ids:
         hint = f"the ids go from `{ids[0]}` to `{ids[-1]}`"
     return RunError("E504", f"there is no sample `{name}` in this run", hint=hint)
@@ -117,9 +125,10 @@ def _explain_row(
             verdict["why"] = explain_score(step.scorer, verdict, part, 0)
             explained["scores"][step.key] = verdict
     if part.completions is not None:
-        names = [name for name in THEIR_SCHEMA if name in part.completions.frame.columns]
-        if names:
-            explained["theirs"] = part.completions.frame.select(names).row(0, named=True)
+        completions = part.completions.frame.row(0, named=True)
+        theirs = {name: completions[name] for name in THEIR_SCHEMA if name in completions}
+        if theirs:
+            explained["theirs"] = theirs
     explained["scorers"] = {}
     for entry in task.manifest["scorers"]:
         explained["scorers"][entry["key"]] = entry
@@ -198,8 +207,8 @@ def _draw_score(
         status = Span("SCORED, not correct", role)
     facts = {**values, **metadata}
     if score["status"] != "SCORED":
-        values_there = {name: value for name, value in facts.items() if value is not None}
-        facts = {"reason": score["reason"], **values_there}
+        present = {name: value for name, value in facts.items() if value is not None}
+        facts = {"reason": score["reason"], **present}
     if score.get("excluded_by"):
         facts["excluded by"] = f"action `{score['excluded_by']}`"
     if score["why"] is not None:
@@ -222,8 +231,10 @@ def _draw_pairs(pairs: Mapping[str, object], width: int) -> Lines:
         text = to_json(value)
         if isinstance(value, str) and value == value.strip() and value not in LIKE_JSON:
             text = value
-        head = Span(name + " " * (room - measure_width(name)), "dim")
-        for paragraph in make_visible(hide_images(text), keep_lines=True).split("\n"):
+        padding = " " * (room - measure_width(name))
+        head = Span(f"{name}{padding}", "dim")
+        shown = make_visible(hide_images(text), keep_lines=True)
+        for paragraph in shown.split("\n"):
             for part in wrap(paragraph, max(20, width - room - 4)):
                 lines.append(line(INDENT, head, f"  {part}"))
                 head = Span(" " * room)

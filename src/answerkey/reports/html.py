@@ -94,8 +94,11 @@ def report(
     tables = {}
     rows = 0
     for name, run in distinct.items():
-        tables[name] = {key: SampleTable(run, task) for key, task in run.tasks.items()}
-        rows += sum(map(len, tables[name].values()))
+        tables[name] = {}
+        for key, task in run.tasks.items():
+            table = SampleTable(run, task)
+            tables[name][key] = table
+            rows += len(table)
     embedded = 0
 
     def write(temporary: Path) -> None:
@@ -113,7 +116,8 @@ def report(
                 progress,
             )
             shown = title or _choose_title(list(distinct.values()))
-            made = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+            now = datetime.now(UTC).isoformat(timespec="seconds")
+            made = now.replace("+00:00", "Z")
             page = {
                 "mode": "report",
                 "title": shown,
@@ -122,7 +126,8 @@ def report(
                 "runs": overviews,
                 "comparison": comparison,
             }
-            embedded = sum(len(selection.positions) for selection in selections.values())
+            for selection in selections.values():
+                embedded += len(selection.positions)
             begin, end, _ = build_page(shown)
             out.write(begin)
             # Never packed: the page cannot begin without it.
@@ -155,7 +160,8 @@ def _list_distinct(runs: AnyRun | Sequence[AnyRun]) -> dict[str, Run]:
 def _choose_title(runs: Sequence[Run]) -> str:
     if len(runs) > 1:
         return f"{len(runs)} runs compared"
-    return str(runs[0].manifest.get("display_name") or runs[0].key)
+    run = runs[0]
+    return str(run.manifest.get("display_name") or run.key)
 
 
 def _build_overviews(
@@ -183,8 +189,12 @@ def _build_overviews(
             table = tables[name][task.key]
             selection = select_rows(table, max_samples, list_flips(comparison, name, number))
             selections[f"{place}-{number}"] = selection
-            sentence = " ".join(filter(None, (selection.sentence, table.source.missing))) or None
-            rows = replace(task.rows, embedded=len(selection.positions), sentence=sentence)
+            remarks = filter(None, (selection.sentence, table.source.missing))
+            rows = replace(
+                task.rows,
+                embedded=len(selection.positions),
+                sentence=" ".join(remarks) or None,
+            )
             tasks.append(replace(task, rows=rows))
         overviews.append(replace(overview, tasks=tasks))
     return overviews, selections
@@ -216,7 +226,9 @@ def _write_rows(selections: Mapping[str, RowSelection], progress: Progress) -> I
 
 
 def embed_samples(
-    source: SampleSource, positions: Sequence[int], room: int = MAX_IMAGES
+    source: SampleSource,
+    positions: Sequence[int],
+    room: int = MAX_IMAGES,
 ) -> tuple[list[SampleRow], list[str]]:
     """Return some rows, and their samples as blocks of JSON, each ready to be written.
 
@@ -245,7 +257,8 @@ def build_page(title: str, *, is_viewer: bool = False) -> tuple[str, str, str]:
     """
     text, style, script = _read_web(is_viewer=is_viewer)
     before, after_policy, after_title, after_style, after_blocks, after_script = re.split(
-        r"<!-- \w+ -->", text
+        r"<!-- \w+ -->",
+        text,
     )
     policy = (
         f"default-src 'none'; script-src '{hash_source(script)}'; "
@@ -264,8 +277,10 @@ def build_page(title: str, *, is_viewer: bool = False) -> tuple[str, str, str]:
 def _read_web(*, is_viewer: bool) -> tuple[str, str, str]:
     """Return HTML, style and script of the page."""
     folder = files("answerkey.reports").joinpath("web")
-    scripts = [name for name in SCRIPTS if is_viewer or name not in VIEWER_ONLY]
-    texts = [folder.joinpath(name).read_text("utf-8") for name in scripts]
+    texts = []
+    for name in SCRIPTS:
+        if is_viewer or name not in VIEWER_ONLY:
+            texts.append(folder.joinpath(name).read_text("utf-8"))
     page = folder.joinpath("page.html").read_text("utf-8")
     style = folder.joinpath("page.css").read_text("utf-8")
     return page, style, "\n".join(texts)
@@ -296,15 +311,18 @@ def write_content(text: str, *, is_packed: bool = True) -> str:
     if not is_packed or len(plain) < MIN_PACKED:
         return f">{plain}"
     packer = zlib.compressobj(6, zlib.DEFLATED, GZIP)
-    packed = base64.b64encode(packer.compress(safe) + packer.flush()).decode("ascii")
-    return f' data-packed="gzip">{packed}'
+    packed = packer.compress(safe) + packer.flush()
+    letters = base64.b64encode(packed).decode("ascii")
+    return f' data-packed="gzip">{letters}'
 
 
 # ── which rows are embedded
 
 
 def select_rows(
-    table: SampleTable, limit: int = MAX_EMBEDDED, flips: Sequence[int] = ()
+    table: SampleTable,
+    limit: int = MAX_EMBEDDED,
+    flips: Sequence[int] = (),
 ) -> RowSelection:
     """Return all rows, or those that decide something and others drawn at random.
 
@@ -337,7 +355,11 @@ def select_rows(
     return RowSelection(table, positions, sentence)
 
 
-def _draw(rows: Sequence[int], most: int, seed: int = 0) -> list[int]:
+def _draw(
+    rows: Sequence[int],
+    most: int,
+    seed: int = 0,
+) -> list[int]:
     """Return some rows, always the same of the same."""
     draw = random.Random(seed)  # noqa: S311 - for repeatability, not for secrets
     return draw.sample(rows, min(most, len(rows)))

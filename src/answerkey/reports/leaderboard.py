@@ -129,11 +129,16 @@ def compare_tasks(runs: Mapping[str, Run]) -> tuple[list[Compared], list[str]]:
     has_several = any(len(run.tasks) > 1 for run in runs.values())
     if has_several and len(comparison.tasks) < len(keys):
         return _compare_each(runs, keys)
-    compared = [(task, _find_tasks(task.key, runs)) for task in comparison.tasks]
+    compared = []
+    for task in comparison.tasks:
+        compared.append((task, _find_tasks(task.key, runs)))
     return compared, [notice.message for notice in comparison.notices]
 
 
-def _compare_each(runs: Mapping[str, Run], keys: Iterable[str]) -> tuple[list[Compared], list[str]]:
+def _compare_each(
+    runs: Mapping[str, Run],
+    keys: Iterable[str],
+) -> tuple[list[Compared], list[str]]:
     """Compare each task between the runs that have it."""
     compared: list[TaskComparison] = []
     tasks: list[Tasks] = []
@@ -156,7 +161,8 @@ def _compare_each(runs: Mapping[str, Run], keys: Iterable[str]) -> tuple[list[Co
             notices[notice.message] = None
     if not compared:
         raise problem
-    return list(zip(adjust_pairs(compared), tasks, strict=True)), list(notices)
+    adjusted = adjust_pairs(compared)
+    return list(zip(adjusted, tasks, strict=True)), list(notices)
 
 
 def _find_tasks(key: str, runs: Mapping[str, Run]) -> Tasks:
@@ -187,14 +193,19 @@ def list_columns(runs: Mapping[str, Run], compared: Sequence[Compared]) -> list[
         for key, task_run in run.tasks.items():
             if (name, key) not in listed:
                 columns.setdefault(key, {})[name] = task_run
-    return [Column(key, tasks, pairs.get(key)) for key, tasks in columns.items()]
+    listed_columns = []
+    for key, tasks in columns.items():
+        listed_columns.append(Column(key, tasks, pairs.get(key)))
+    return listed_columns
 
 
 # ── the table
 
 
 def build_leaderboard(
-    runs: Mapping[str, Run], labels: Mapping[str, str], columns: Sequence[Column]
+    runs: Mapping[str, Run],
+    labels: Mapping[str, str],
+    columns: Sequence[Column],
 ) -> Leaderboard:
     """Return a row for each run with a cell for each task, the best first.
 
@@ -243,8 +254,10 @@ def _rank_column(column: Column) -> dict[str, Rank]:
     shown = []
     for (first, second), pair in column.pairs.items():
         if pair.is_significant():
-            is_better = pair.difference.value > 0
-            shown.append((first, second) if is_better else (second, first))
+            order = (second, first)
+            if pair.difference.value > 0:
+                order = (first, second)
+            shown.append(order)
     return rank_ties(list(column.tasks), shown)
 
 
@@ -259,7 +272,12 @@ def _build_row(
     for column, column_ranks in zip(columns, ranks, strict=True):
         cell = None
         if name in column.tasks:
-            cell = _build_cell(name, run, column.tasks[name], column_ranks.get(name))
+            cell = _build_cell(
+                name,
+                run,
+                column.tasks[name],
+                column_ranks.get(name),
+            )
         cells.append(cell)
     # A model that was called has a name that people know; recorded completions go by their run.
     models = {}
@@ -291,14 +309,14 @@ def _build_cell(
     task: TaskRun,
     rank: Rank | None,
 ) -> BoardCell:
-    cell = BoardCell(name, list(run.tasks).index(task.key), rank=rank)
+    keys = list(run.tasks)
+    cell = BoardCell(name, keys.index(task.key), rank=rank)
     metric = task.main_metric
     if metric is None:
         return cell
-    label = label_metric(task, metric)
     cell = replace(
         cell,
-        metric=label,
+        metric=label_metric(task, metric),
         n=metric.n,
         is_share=is_share(metric),
     )
@@ -324,8 +342,10 @@ def _average(cells: Sequence[BoardCell | None]) -> BoardMean | None:
     value = total / len(cells)
     if len(halves) < len(cells):
         return BoardMean(value, None)
-    half = math.sqrt(sum(half**2 for half in halves)) / len(cells)
-    return BoardMean(value, (max(0.0, value - half), min(1.0, value + half)))
+    half = math.hypot(*halves) / len(cells)
+    low = max(0.0, value - half)
+    high = min(1.0, value + half)
+    return BoardMean(value, (low, high))
 
 
 def _find_value(row: BoardRow) -> float:
@@ -350,27 +370,22 @@ def draw_leaderboard(runs: Sequence[Run], width: int) -> Lines:
     unfinished = []
     for number, run in enumerate(runs):
         entries = run.manifest["tasks"]
-        labels[str(number)] = name_answerer(entries[0])
+        label = name_answerer(entries[0])
+        labels[str(number)] = label
         if run.status == "complete":
             complete[str(number)] = run
         else:
-            unfinished.append((name_answerer(entries[0]), run.status))
+            unfinished.append((label, run.status))
             heads |= dict.fromkeys(entry["key"] for entry in entries)
     board, note = _rank_runs(complete, labels)
     if board.rows:
         heads = dict.fromkeys(task.key for task in board.tasks)
     if any(row.mean for row in board.rows):
         heads["mean"] = None
-    rows = []
-    for row in board.rows:
-        cells = [row.name]
-        for cell in row.cells:
-            cells.append(_say_cell(cell, is_share=bool(cell and cell.is_share)))
-        if row.mean:
-            cells.append(_say_cell(row.mean, is_share=True))
-        rows.append(cells)
+    rows = [_write_row(row) for row in board.rows]
     for label, status in unfinished:
-        rows.append([label, *[status] * len(heads)])
+        cells = [status] * len(heads)
+        rows.append([label, *cells])
     lines = [line(Span("Comparison", "title"))]
     lines += _draw_blocks(list(heads), rows, width)
     lines.append(BLANK)
@@ -378,7 +393,20 @@ def draw_leaderboard(runs: Sequence[Run], width: int) -> Lines:
     return lines + draw_text(text.rstrip(), width, role="dim")
 
 
-def _rank_runs(runs: Mapping[str, Run], labels: Mapping[str, str]) -> tuple[Leaderboard, str]:
+def _write_row(row: BoardRow) -> list[str]:
+    cells = [row.name]
+    for cell in row.cells:
+        is_share = cell is not None and cell.is_share
+        cells.append(_say_cell(cell, is_share=is_share))
+    if row.mean:
+        cells.append(_say_cell(row.mean, is_share=True))
+    return cells
+
+
+def _rank_runs(
+    runs: Mapping[str, Run],
+    labels: Mapping[str, str],
+) -> tuple[Leaderboard, str]:
     """Return the table of runs, and a note about their ranks."""
     note = ""
     compared = list[Compared]()
@@ -388,10 +416,15 @@ def _rank_runs(runs: Mapping[str, Run], labels: Mapping[str, str]) -> tuple[Lead
             compared, _ = compare_tasks(runs)
         except AnswerkeyError as error:
             note = f"There are no ranks: {error.message}."
-    return build_leaderboard(runs, labels, list_columns(runs, compared)), note
+    columns = list_columns(runs, compared)
+    return build_leaderboard(runs, labels, columns), note
 
 
-def _draw_blocks(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> Lines:
+def _draw_blocks(
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    width: int,
+) -> Lines:
     """Return the columns in blocks that fit the width, each with the names of the models."""
     names = [row[0] for row in rows]
     texts = [*heads]
@@ -401,9 +434,12 @@ def _draw_blocks(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int
     room = width - 4 - max(map(measure_width, names))
     size = max(1, room // (widest + 2))
     lines: Lines = []
-    for start in range(1, len(heads) + 1, size):
-        header = ["model", *heads[start - 1 : start - 1 + size]]
-        block = [[row[0], *row[start : start + size]] for row in rows]
+    for start in range(0, len(heads), size):
+        end = start + size
+        header = ["model", *heads[start:end]]
+        block = []
+        for name, *cells in rows:
+            block.append([name, *cells[start:end]])
         align = "~".ljust(len(header), ">")
         lines += [BLANK, *draw_table(header, block, align, width)]
     return lines
@@ -417,7 +453,10 @@ def _say_cell(cell: BoardCell | BoardMean | None, *, is_share: bool) -> str:
         return "no value"
     texts = []
     for number in (cell.value, *(cell.interval or ())):
-        texts.append(f"{100 * number:.1f}" if is_share else f"{number:.4g}")
+        text = f"{number:.4g}"
+        if is_share:
+            text = f"{100 * number:.1f}"
+        texts.append(text)
     text = texts[0]
     if cell.interval:
         text += f" [{texts[1]}, {texts[2]}]"

@@ -24,10 +24,8 @@ from answerkey.reports.view import (
     Interval,
     RunView,
     TaskView,
-    count_trials,
     label_metric,
     list_groups,
-    name_dataset,
     view_run,
 )
 from answerkey.run_audit.findings import (
@@ -233,7 +231,11 @@ def build_overview(
         sentence = "; ".join(gate.sentences)
         if gate.gate.status not in DECIDED:
             sentence = f"{WORDS[gate.gate.status]}: {sentence}"
-        gates.append(GateLine(gate.name, DECIDED.get(gate.gate.status), sentence))
+        is_pass = DECIDED.get(gate.gate.status)
+        gates.append(GateLine(gate.name, is_pass, sentence))
+    tasks = []
+    for task in view.tasks:
+        tasks.append(_build_task(view, task, audits[task.key]))
     return Overview(
         id=run_id,
         label=label,
@@ -243,7 +245,7 @@ def build_overview(
         simulated=view.is_simulated,
         notices=list(dict.fromkeys(_list_notices(view, audits))),
         gates=gates,
-        tasks=[_build_task(view, task, audits[task.key]) for task in view.tasks],
+        tasks=tasks,
     )
 
 
@@ -305,8 +307,12 @@ def audit_task(table: SampleTable) -> Audited:
         return replace(count_readings(task), sentence=sentence)
     audit = result.tasks[0]
     has_flips = bool(audit.flips or (audit.drawn_from and audit.own))
-    notices = [notice.message for notice in result.notices]
-    return Audited(audit, _say_drawn(audit), notices, has_flips)
+    return Audited(
+        audit=audit,
+        sentence=_say_drawn(audit),
+        notices=[notice.message for notice in result.notices],
+        has_flips=has_flips,
+    )
 
 
 def _say_drawn(audit: TaskAudit) -> str | None:
@@ -326,8 +332,12 @@ def count_readings(task: TaskRun) -> Audited:
         tally.counts["status", status] = count
     whole = describe_whole(task, str(counted.rule))
     findings = (*find_run_findings(whole, tally), *find_format(counted))
-    has_flips = len({(reader.correct, reader.invalid) for reader in counted.readers}) > 1
-    return Audited(replace(counted, findings=findings), _say_drawn(counted), has_flips=has_flips)
+    readings = {(reader.correct, reader.invalid) for reader in counted.readers}
+    return Audited(
+        audit=replace(counted, findings=findings),
+        sentence=_say_drawn(counted),
+        has_flips=len(readings) > 1,
+    )
 
 
 # ── one task
@@ -353,7 +363,7 @@ def _build_task(run: RunView, view: TaskView, audited: Audited) -> TaskOverview:
         key=task.key,
         display_name=task.manifest.get("display_name"),
         model=name_answerer(task.manifest, with_folder=False),
-        dataset=name_dataset(task),
+        dataset=view.dataset,
         scorer=_name_scorer(view),
         rule=audit.rule if audit.scorer == task.main_scorer else None,
         samples=task.counts["samples"],
@@ -374,7 +384,12 @@ def _list_metrics(view: TaskView, *, is_complete: bool) -> list[MetricLine]:
     for entry in view.metrics:
         metric = entry.metric
         if not is_complete:
-            metric = replace(metric, value=None, interval=None, note="the run is not complete")
+            metric = replace(
+                metric,
+                value=None,
+                interval=None,
+                note="the run is not complete",
+            )
         line = MetricLine(
             name=entry.label,
             scorer=view.scorer_names.get(metric.scorer, metric.scorer),
@@ -397,16 +412,16 @@ def _list_choices(view: TaskView, *, has_flips: bool) -> RowChoices:
     for group in ("invalid", "failed", "errors"):
         reasons.update(task.totals[group])
     categories: Mapping[str, Mapping[str, int]] = task.totals["categories"]
-    largest = sorted(categories, key=lambda label: -categories[label]["n"])[:MAX_CATEGORIES]
+    by_size = sorted(categories, key=lambda label: -categories[label]["n"])
     return RowChoices(
         count=count,
         embedded=count,
         sentence=None,
-        categories=sorted(largest),
+        categories=sorted(by_size[:MAX_CATEGORIES]),
         reasons=sorted(reasons),
         letters=_list_letters(task)[:MAX_LETTERS],
         has_flips=has_flips,
-        trials=count_trials(task),
+        trials=view.trials,
     )
 
 
@@ -416,16 +431,27 @@ def _name_scorer(view: TaskView) -> str | None:
         if scorer["key"] == view.task.main_scorer:
             model = scorer.get("model")
             name = view.scorer_names.get(scorer["key"], scorer["key"])
-            return f"{name}, {model.get('role', 'judge')} {model['name']}" if model else name
+            if model:
+                return f"{name}, {model.get('role', 'judge')} {model['name']}"
+            return name
     return view.task.main_scorer
 
 
-def _build_headline(view: TaskView, audit: TaskAudit, *, is_complete: bool) -> Headline:
+def _build_headline(
+    view: TaskView,
+    audit: TaskAudit,
+    *,
+    is_complete: bool,
+) -> Headline:
     task = view.task
     metric = view.task.main_metric
     if metric is None:
-        what = "This task has no metric."
-        return Headline(name="no metric", n=0, is_share=False, note=what)
+        return Headline(
+            name="no metric",
+            n=0,
+            is_share=False,
+            note="This task has no metric.",
+        )
     headline = Headline(
         name=label_metric(task, metric),
         n=metric.n,
@@ -474,12 +500,12 @@ def _plot_invalid(view: TaskView, audit: TaskAudit) -> list[ReasonBar]:
     if audit.drawn_from is None:
         read_again = {(reason.reason, reason.count): reason for reason in audit.reasons}
     bars = []
-    for reason in sorted(view.invalid, key=lambda reason: (-reason.count, reason.name)):
+    for reason in view.invalid:
         bar = ReasonBar(reason.name, reason.count)
         if read := read_again.get((reason.name, reason.count)):
             bar = replace(bar, stated=read.stated, right=read.right)
         bars.append(bar)
-    return bars
+    return sorted(bars, key=lambda bar: (-bar.count, bar.reason))
 
 
 def _plot_rules(audit: TaskAudit) -> list[RuleReading]:
@@ -503,7 +529,9 @@ def _plot_rules(audit: TaskAudit) -> list[RuleReading]:
 def _list_letters(task: TaskRun) -> list[str]:
     """Return all choices that are true or predicted somewhere, in the order of their text."""
     counted = task.totals["letters"]
-    return sorted({*counted}.union(*counted.values()) - {INVALID})
+    letters = set(counted)
+    letters.update(*counted.values())
+    return sorted(letters - {INVALID})
 
 
 def _plot_letters(task: TaskRun) -> LetterSquare | None:
@@ -514,7 +542,8 @@ def _plot_letters(task: TaskRun) -> LetterSquare | None:
     predicted = [*letters, INVALID]
     counts = []
     for letter in sorted(counted):
-        counts.append([counted[letter].get(answer, 0) for answer in predicted])
+        row = counted[letter]
+        counts.append([row.get(answer, 0) for answer in predicted])
     return LetterSquare(sorted(counted), predicted, counts)
 
 
@@ -527,9 +556,11 @@ def _plot_categories(view: TaskView) -> Categories | None:
         categories = Categories(groups.column, "n", list_groups(groups), None)
     if categories is None or all(row.value is None for row in categories.rows):
         return None
-    largest = sorted(categories.rows, key=lambda row: -row.n)[:MAX_CATEGORIES]
-    largest.sort(key=lambda row: (math.inf if row.value is None else -row.value, row.label))
-    return replace(categories, rows=largest)
+    by_size = sorted(categories.rows, key=lambda row: -row.n)
+    rows = by_size[:MAX_CATEGORIES]
+    rows.sort(key=lambda row: row.label)
+    rows.sort(key=lambda row: -math.inf if row.value is None else row.value, reverse=True)
+    return replace(categories, rows=rows)
 
 
 def _find_curve(task: TaskRun) -> Reliability | None:

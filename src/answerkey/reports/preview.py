@@ -55,7 +55,8 @@ def draw_check(checked: Checked, width: int) -> Lines:
     tasks = format_count(len(checked.tasks), "task")
     rows = format_count(sum(task.rows for task in checked.tasks), "row")
     text = f": {errors}, {warnings}; {tasks}, {rows} checked"
-    return [*lines, line(_say_good(is_good=not checked.errors), text)]
+    lines.append(line(_say_good(is_good=not checked.errors), text))
+    return lines
 
 
 def _say_good(*, is_good: bool) -> Span:
@@ -66,9 +67,18 @@ def describe_check(checked: Checked, file: str) -> dict[str, Any]:
     """Return what `check --json` prints."""
     tasks = []
     for task in checked.tasks:
-        tasks.append({"key": task.key, "dataset": task.dataset, "rows": task.rows})
+        described = {
+            "key": task.key,
+            "dataset": task.dataset,
+            "rows": task.rows,
+        }
+        tasks.append(described)
     return {
-        "check": {"file": hide_secrets(file), "good": not checked.errors, "tasks": tasks},
+        "check": {
+            "file": hide_secrets(file),
+            "good": not checked.errors,
+            "tasks": tasks,
+        },
         **describe_problems(checked.errors),
         "notices": describe_notices(checked.notices),
     }
@@ -76,7 +86,12 @@ def describe_check(checked: Checked, file: str) -> dict[str, Any]:
 
 # ── doctor
 
-_SIGNS = {"good": "✓", "note": "·", "warning": "!", "failed": "✗"}
+_SIGNS = {
+    "good": "✓",
+    "note": "·",
+    "warning": "!",
+    "failed": "✗",
+}
 _ROLES: dict[str, Role] = {
     "good": "good",
     "note": "dim",
@@ -112,7 +127,8 @@ def draw_examination(examined: Mapping[str, Any], width: int) -> Lines:
     if examined["cost"] is not None:
         text += f", {examined['cost']:.5f} USD"
     text += f", {examined['seconds']:.1f} s"
-    return [*lines, line(_say_good(is_good=examined["good"]), text)]
+    lines.append(line(_say_good(is_good=examined["good"]), text))
+    return lines
 
 
 # ── dry run
@@ -169,11 +185,15 @@ def draw_ready_made(tasks: Sequence[ReadyMade], width: int) -> Lines:
     rows = []
     for task in tasks:
         about = task.about
-        name = Span(task.name, "strong")
-        questions = "" if about.rows is None else f"{about.rows:,}"
-        chance = "" if about.chance is None else format_percent(about.chance)
-        languages = " ".join(about.languages)
-        rows.append((name, questions, about.options, chance, languages, about.licence))
+        cells = (
+            Span(task.name, "strong"),
+            "" if about.rows is None else f"{about.rows:,}",
+            about.options,
+            "" if about.chance is None else format_percent(about.chance),
+            " ".join(about.languages),
+            about.licence,
+        )
+        rows.append(cells)
     header = ("task", "questions", "options", "chance", "language", "licence")
     return draw_table(header, rows, "<>>><~", width)
 
@@ -192,7 +212,8 @@ def draw_ready_made_task(ready: ReadyMade, width: int) -> Lines:
     for key, value, text in ready.parameters:
         default = "" if value is None else str(value)
         rows.append((key, default, text))
-    lines += draw_table(("name", "default", "meaning"), rows, "<<~", width)
+    header = ("name", "default", "meaning")
+    lines += draw_table(header, rows, "<<~", width)
     lines += [BLANK, line(Span("Run it", "head"))]
     for command in list_commands(ready):
         lines.append(line(f"  {command}"))
@@ -214,7 +235,8 @@ def _list_properties(ready: ReadyMade) -> Iterator[tuple[str, str]]:
     yield "licence", about.licence
     yield "homepage", about.homepage
     yield "cite as", about.citation
-    hub = ", ".join(map(str, ready.describe()["hub"].values()))
+    places = ready.describe()["hub"]
+    hub = ", ".join(map(str, places.values()))
     if about.gated:
         hub += " (it wants a token and accepted terms)"
     yield "on the hub", hub

@@ -212,7 +212,9 @@ def view_sample(table: SampleTable, position: int) -> SampleView:
 
 
 def view_samples(
-    source: SampleSource, part: Excerpt, room: int = ROOM
+    source: SampleSource,
+    part: Excerpt,
+    room: int = ROOM,
 ) -> list[tuple[SampleRow, SampleView]]:
     """Return for each row its line of the table, and all there is to say of it.
 
@@ -236,7 +238,8 @@ def view_samples(
         text, offset = cut_reply(completion.text)
         rules: list[RuleView] = []
         for rule in reading.rules:
-            rules.append({**rule, "span": _move(rule["span"], offset)})
+            span = _move(rule["span"], offset)
+            rules.append({**rule, "span": span})
         statements: list[StatementView] = []
         for choices, passage in reading.stated:
             span = _move(passage, offset)
@@ -274,9 +277,11 @@ def _describe_sample(part: Excerpt, number: int) -> tuple[str | None, list[Named
     sample = part.samples.items[number]
     for name, value in sample.fields.items():
         text = value if isinstance(value, str) else to_json(value)
-        texts.append({"name": name, "text": cut(images.hide_images(text))})
+        shown = cut(images.hide_images(text))
+        texts.append({"name": name, "text": shown})
     file = sample.file and Path(sample.file).name  # without its folder, for a page travels
-    return str(Place(file=file, line=sample.line)) or None, texts
+    place = Place(file=file, line=sample.line)
+    return str(place) or None, texts
 
 
 def _view_completion(completion: Completion, text: str | None) -> CompletionView:
@@ -310,8 +315,9 @@ def _view_prompt(completion: Completion) -> list[Message] | None:
         return None
     messages: list[Message] = []
     for message in completion.prompt:
-        text = cut(write_value(message.get("content")))
-        messages.append({"role": str(message.get("role", "?")), "text": text})
+        role = str(message.get("role", "?"))
+        text = write_value(message.get("content"))
+        messages.append({"role": role, "text": cut(text)})
     return messages
 
 
@@ -338,7 +344,8 @@ def _list_pictures(
                 if size <= min(limit, room):
                     data = image.address
                     room -= size
-            shown.append({"name": images.describe_image(entry), "data": data})
+            name = images.describe_image(entry)
+            shown.append({"name": name, "data": data})
         views.append(shown)
     return views
 
@@ -347,11 +354,14 @@ def _list_pictures(
 
 
 def _build_rows(
-    source: SampleSource, part: Excerpt, readings: Sequence[RowReadings | None]
+    source: SampleSource,
+    part: Excerpt,
+    readings: Sequence[RowReadings | None],
 ) -> list[SampleRow]:
     questions: Sequence[str | None] = [None] * len(part)
     if source.fields is not None and part.samples is not None:
-        questions = list(map(show_value, source.fields.questions[-1].values(part.samples)))
+        template = source.fields.questions[-1]
+        questions = list(map(show_value, template.values(part.samples)))
     texts: Sequence[str | None] = [None] * len(part)
     if part.completions is not None:
         texts = part.completions.frame["completion"].to_list()
@@ -405,14 +415,16 @@ def show_decision(text: str | None, span: Span | None) -> Sequence[str] | None:
             end = f" … {end[-MAX_END:]}"
         return [_join_lines(beginning + end).strip(), "", ""]
     begin, end_of_passage = span
-    before = _join_lines(text[max(0, begin - MAX_BEFORE) : begin]).lstrip()
-    if begin > MAX_BEFORE:
+    start = max(0, begin - MAX_BEFORE)
+    before = _join_lines(text[start:begin]).lstrip()
+    if start:
         before = f"… {before}"
-    decided = _shorten(_join_lines(text[begin:end_of_passage])) or ""
-    after = text[end_of_passage : end_of_passage + MAX_COMPLETION]
-    if len(text) > end_of_passage + MAX_COMPLETION:
+    decided = _join_lines(text[begin:end_of_passage])
+    end = end_of_passage + MAX_COMPLETION
+    after = text[end_of_passage:end]
+    if len(text) > end:
         after += "…"
-    return [before, decided, _join_lines(after).rstrip()]
+    return [before, _shorten(decided) or "", _join_lines(after).rstrip()]
 
 
 def _join_lines(text: str) -> str:
@@ -487,16 +499,27 @@ def _read_row(
     )
 
 
-def _read_rules(passage: Passage, own_rule: str, metadata: Fields) -> list[RuleView]:
+def _read_rules(
+    passage: Passage,
+    own_rule: str,
+    metadata: Fields,
+) -> list[RuleView]:
     """Return what every rule reads in a completion, the run's own as it is stored."""
     text, labels, options = passage
     span: Any = metadata.get("answer_span")
     rule = str(metadata.get("extraction_rule") or own_rule)
     if span is None:
         span = find_first(rule, text)
-    part = None if rule == own_rule else rule.partition("/")[2] or None
-    choice: Any = metadata.get("predicted_choice")
-    rules: list[RuleView] = [{"name": own_rule, "choice": choice, "part": part, "span": span}]
+    part = None
+    if rule != own_rule:
+        part = rule.partition("/")[2] or None
+    own_view = RuleView(
+        name=own_rule,
+        choice=metadata.get("predicted_choice"),
+        part=part,
+        span=span,
+    )
+    rules = [own_view]
     for name in RULE_NAMES:
         if name == own_rule:
             continue
@@ -534,10 +557,13 @@ def _decode_verdicts(source: SampleSource, part: Excerpt) -> Verdicts:
     """Return the verdicts of each scorer, the main scorer first."""
     verdicts: dict[str, Sequence[Fields]] = {}
     for step in (source.main, *source.task.scoring):
-        if step.key in part.scores.columns and step.key not in verdicts:
-            encoded = source.encoded[step.key]
-            stored = part.scores[step.key].to_list()
-            verdicts[step.key] = [describe_verdict(verdict, encoded) for verdict in stored]
+        if step.key not in part.scores.columns or step.key in verdicts:
+            continue
+        encoded = source.encoded[step.key]
+        described = []
+        for verdict in part.scores[step.key].to_list():
+            described.append(describe_verdict(verdict, encoded))
+        verdicts[step.key] = described
     return verdicts
 
 
@@ -562,7 +588,8 @@ def _list_choices(metadata: Fields, question: AuditedQuestion | None) -> list[Ch
         if truth is None and question.truth is not None:
             truth = dict(enumerate(labels)).get(question.truth)
         # Options that fit no label are not guessed at, nor are labels shown twice.
-        if len(question.options) == len(labels) and list(question.options) != labels:
+        is_fitting = len(question.options) == len(labels)
+        if is_fitting and list(question.options) != labels:
             texts = strip_labels(question.options, labels)
     choices: list[ChoiceView] = []
     for label, text in zip_longest(labels, texts):
@@ -601,13 +628,14 @@ def _list_verdicts(
         reasons = [explain_score(step.scorer, verdict, part, number)]
         if "excluded_by" in verdict:
             reasons.append(f"kept out of the metrics by action `{verdict['excluded_by']}`")
+        name = source.values[step.key]
         view = VerdictView(
             scorer=step.display_name or step.key,
             rule=metadata.get("extraction_rule"),
             status=verdict["status"],
             validity=metadata.get("completion_validity"),
             reason=verdict["reason"] or metadata.get("validity_reason"),
-            value=read_number(verdict["values"].get(source.values[step.key])),
+            value=read_number(verdict["values"].get(name)),
             why="; ".join(filter(None, reasons)) or None,
         )
         if step.key == source.main.key and view["validity"] is None:

@@ -27,7 +27,7 @@ from answerkey.evaluate.reopen import Reopened, reopen
 from answerkey.metrics.task_counts import NO_CATEGORY, find_invalid_reasons
 from answerkey.metrics.trials import label_rows
 from answerkey.models import images
-from answerkey.reports.view import count_trials
+from answerkey.reports.view import count_trials, read_ids
 from answerkey.run_audit.audit import audit, find_reading_step
 from answerkey.run_audit.text import Audit
 from answerkey.runs import KeptCompletions, Run, TaskRun
@@ -162,7 +162,8 @@ class SampleSource:
             if len(stretch) < len(chosen) * size:
                 needed = (pl.Series(stretch, dtype=pl.Int64) // size).unique(maintain_order=True)
             rows = repeat_positions(needed, size)
-            excerpt = Excerpt(stretch, self.scores.take(rows, names), None, None)
+            scores = self.scores.take(rows, names)
+            excerpt = Excerpt(stretch, scores, None, None)
             loaded = Samples([], [])
             if self.opened is not None and (samples or completions):
                 loaded = self.opened.dataset.rows.take(needed).load()
@@ -171,16 +172,17 @@ class SampleSource:
                 replies = self.recorded.take(needed).read(loaded)
                 excerpt = replace(excerpt, completions=replies)
             if len(stretch) < len(rows):
-                places = pl.Series(rows).is_in(pl.Series(stretch).implode()).arg_true()
-                excerpt = excerpt.take(places)
+                is_chosen = pl.Series(rows).is_in(stretch)
+                excerpt = excerpt.take(is_chosen.arg_true())
             yield excerpt
 
     def _cut(self, positions: Collection[int] | None) -> Iterator[Sequence[int]]:
         """Yield the positions in each chunk, which are read together."""
         step = self.chunk * self.num_trials
         if positions is None:
-            for offset in range(0, len(self.scores), step):
-                yield range(offset, min(offset + step, len(self.scores)))
+            count = len(self.scores)
+            for offset in range(0, count, step):
+                yield range(offset, min(offset + step, count))
             return
         for _, group in groupby(sorted(positions), key=lambda position: position // step):
             yield list(group)
@@ -191,8 +193,9 @@ class SampleSource:
         Where the scorer itself does not say what is VALID, completions without text are INVALID.
         """
         key = self.main.key
-        scores = Scores(part.scores[key].struct.unnest(), self.encoded[key])
-        statuses = pl.repeat(None, len(part), dtype=pl.String, eager=True)
+        verdicts = part.scores[key].struct.unnest()
+        scores = Scores(verdicts, self.encoded[key])
+        statuses = _repeat_null(len(part))
         is_known = self.says_validity
         if not is_known and part.completions is not None:
             statuses = part.completions.frame["status"]
@@ -227,8 +230,8 @@ class SampleSource:
             samples=False,
             completions=needs_completions,
         ):
-            table = self.tabulate(part)
-            tables.append(table.with_columns(pl.col(INDEXED).cast(pl.Categorical)))
+            categorical = pl.col(INDEXED).cast(pl.Categorical)
+            tables.append(self.tabulate(part).with_columns(categorical))
         return pl.concat(tables).with_columns(**_list_kinds())
 
     def read_categories(self) -> pl.Series:
@@ -246,7 +249,7 @@ class SampleSource:
     def label_categories(self, part: Excerpt) -> pl.Series:
         """Return the category of some rows; null without the dataset."""
         if part.samples is None or self.category is None:
-            return pl.repeat(None, len(part), dtype=pl.String, eager=True)
+            return _repeat_null(len(part))
         return label_rows(part.samples, self.category).fill_null(NO_CATEGORY)
 
     def search(self, text: str) -> pl.Series:
@@ -261,11 +264,11 @@ class SampleSource:
                 for template in self.fields.questions:
                     values = map(show_value, template.values(part.samples))
                     texts.append(pl.Series(list(values), dtype=pl.String))
-            mask = pl.repeat(False, len(part), dtype=pl.Boolean, eager=True)  # noqa: FBT003 - the value
+            hits = []
             for column in texts:
-                hits = column.str.to_lowercase().str.contains(term, literal=True)
-                mask |= hits.fill_null(value=False)
-            masks.append(mask)
+                folded = column.str.to_lowercase()
+                hits.append(folded.str.contains(term, literal=True))
+            masks.append(pl.select(pl.any_horizontal(hits)).to_series())
         return pl.concat(masks)
 
     def find_images(self, samples: Samples) -> dict[str, images.Image]:
@@ -277,7 +280,8 @@ class SampleSource:
         with suppress(AnswerkeyError):
             examples = None
             if self.examples:
-                examples = open_dataset(source_from(self.examples), name="examples").samples()
+                dataset = open_dataset(source_from(self.examples), name="examples")
+                examples = dataset.samples()
             for prompt in solver.build_prompts(samples, examples):
                 if not isinstance(prompt, list):
                     continue
@@ -291,23 +295,30 @@ def _find_value_name(step: ScoringStep, first: pl.DataFrame) -> str | None:
     """Return the value that stands for a scorer: its main one, or the first."""
     if step.scorer.main_value or step.key not in first.columns:
         return step.scorer.main_value
-    return next(iter(Scores(first[step.key].struct.unnest()).value_names), None)
+    scores = Scores(first[step.key].struct.unnest())
+    return next(iter(scores.value_names), None)
+
+
+def _repeat_null(rows: int) -> pl.Series:
+    return pl.Series([None] * rows, dtype=pl.String)
 
 
 def _find_text(scores: Scores, names: Sequence[str]) -> pl.Expr:
     """Return the first of these columns that holds texts."""
     for name in names:
         column = scores.column(name)
-        if column is not None and name not in scores.encoded and not column.dtype.is_nested():
+        if column is None or column.dtype.is_nested():
+            continue
+        if name not in scores.encoded:
             return pl.lit(column.cast(pl.String))
     return pl.lit(None, pl.String)
 
 
 def _list_kinds() -> Mapping[str, pl.Expr]:
     """Return which rows are right, wrong, invalid or failed; each is one of these."""
-    is_scored = (pl.col("status") == ScoreStatus.SCORED.value).fill_null(value=False)
-    is_invalid = (pl.col("validity") == Validity.INVALID.value).fill_null(value=False)
-    is_right = (pl.col("value") == 1).fill_null(value=False)
+    is_scored = pl.col("status").eq_missing(ScoreStatus.SCORED.value)
+    is_invalid = pl.col("validity").eq_missing(Validity.INVALID.value)
+    is_right = pl.col("value").eq_missing(1)
     is_valid = is_scored & ~is_invalid
     return {
         "right": is_valid & is_right,
@@ -343,7 +354,8 @@ class Query:
     descending: bool = False
 
     def __post_init__(self) -> None:
-        for name, allowed in (("show", get_args(Shown)), ("sort", get_args(Sort))):
+        for name, literal in (("show", Shown), ("sort", Sort)):
+            allowed = get_args(literal)
             value = getattr(self, name)
             if value not in allowed:
                 hint = f"it is one of {listing(allowed)}"
@@ -435,18 +447,24 @@ class SampleTable:
             masks.append(self.source.search(query.text))
         table = pl.DataFrame({"p": rows})
         if query.sort != "position":
-            table = table.with_columns(self._get_keys(query.sort).alias("key"))
+            keys = self._get_keys(query.sort)
+            table = table.with_columns(key=keys)
         table = table.filter(*masks)
-        if query.sort == "position":
-            return table["p"].reverse() if query.descending else table["p"]
-        order = [query.descending, False]
-        return table.sort("key", "p", descending=order, nulls_last=True)["p"]
+        if query.sort != "position":
+            table = table.sort(
+                "key",
+                "p",
+                descending=[query.descending, False],
+                nulls_last=True,
+            )
+        elif query.descending:
+            table = table.reverse()
+        return table["p"]
 
     def _get_keys(self, name: Sort) -> pl.Series:
         """Return what rows are sorted by."""
         if name == "id":
-            ids = self.task_run.stored_scores.read(0, len(self), ["sample_id"])["sample_id"]
-            return ids.cast(pl.String)
+            return read_ids(self.task_run, 0, len(self))
         if name == "category":
             return self.categories
         if name == "value":
@@ -459,13 +477,11 @@ class SampleTable:
         exact: dict[str, int] = {}
         ordered: dict[str, int] = {}
         for offset, names in iterate_ids(self.task_run):
-            table = pl.DataFrame({"id": names.cast(pl.String)}).with_row_index("p", offset)
             # A sample whose options are shown in several orders may have no row of its own id.
-            table = table.with_columns(base=pl.col("id").str.replace(r"~\d+$", ""))
-            for column, positions in (("id", exact), ("base", ordered)):
-                rows = table.filter(pl.col(column).is_in(samples))
-                for position, name in rows.select("p", column).iter_rows():
-                    positions.setdefault(name, position)
+            bases = names.str.replace(r"~\d+$", "")
+            for column, positions in ((names, exact), (bases, ordered)):
+                for place in column.is_in(samples).arg_true():
+                    positions.setdefault(column[place], offset + place)
         return ordered | exact
 
 
@@ -485,6 +501,5 @@ def find_position(task: TaskRun, name: str) -> int | None:
 
 def iterate_ids(task: TaskRun) -> Iterator[tuple[int, pl.Series]]:
     """Yield the ids of a task's rows, some at a time, with the position of the first of them."""
-    scores = task.stored_scores
-    for offset in range(0, len(scores), READ_IDS):
-        yield offset, scores.read(offset, READ_IDS, ["sample_id"])["sample_id"]
+    for offset in range(0, len(task.stored_scores), READ_IDS):
+        yield offset, read_ids(task, offset, READ_IDS)

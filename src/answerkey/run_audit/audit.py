@@ -97,7 +97,11 @@ def find_reading_step(task: Task) -> ScoringStep:
     return task.main_step
 
 
-def _audit_task(reopened: Reopened, most: int | None, progress: Progress) -> TaskAudit:
+def _audit_task(
+    reopened: Reopened,
+    most: int | None,
+    progress: Progress,
+) -> TaskAudit:
     task_run = reopened.task_run
     samples = len(reopened.dataset)
     step = find_reading_step(reopened.task)
@@ -144,7 +148,14 @@ def _audit_task(reopened: Reopened, most: int | None, progress: Progress) -> Tas
             "read some with `answerkey explain`, which says what speaks against them; "
             "`extraction: {rule: stated_answer, accept: doubted}` accepts them"
         )
-        findings.append(Finding("DOUBTED", sentence, advice, dict(task_run.totals["doubted"])))
+        findings.append(
+            Finding(
+                "DOUBTED",
+                sentence,
+                advice,
+                dict(task_run.totals["doubted"]),
+            )
+        )
     return replace(audit, findings=tuple(findings))
 
 
@@ -262,7 +273,11 @@ def _count_completions(tally: ReadingTally, table: pl.DataFrame) -> None:
             tally.counts["placeholder", placeholder] += 1
 
 
-def _count_readings(tally: ReadingTally, table: pl.DataFrame, rule: str) -> None:
+def _count_readings(
+    tally: ReadingTally,
+    table: pl.DataFrame,
+    rule: str,
+) -> None:
     """Count letters, what each reader reads, and the rows on which the rules disagree."""
     own_choice = pl.col(OWN)
     truth = pl.col("truth")
@@ -274,7 +289,12 @@ def _count_readings(tally: ReadingTally, table: pl.DataFrame, rule: str) -> None
         is_changed = pl.col(name).ne_missing(own_choice)
         is_right = pl.col(name) == truth
         tally.add(table, is_right, name, "correct")
-        tally.add(table, pl.col(name).is_null(), name, "invalid")
+        tally.add(
+            table,
+            pl.col(name).is_null(),
+            name,
+            "invalid",
+        )
         tally.add(table, is_changed, name, "changes")
         tally.add(table, is_changed & is_right, name, "gains")
         tally.add(table, is_changed & (own_choice == truth), name, "losses")
@@ -293,6 +313,11 @@ def _count_readings(tally: ReadingTally, table: pl.DataFrame, rule: str) -> None
         name = str(reason)
         text = rows["completion"].str.head(TEXT_CHARACTERS)[0]
         tally.first_texts.setdefault(name, text)
-        tally.add(rows, pl.col("id").is_not_null(), "reason", name)
+        tally.add(
+            rows,
+            pl.col("id").is_not_null(),
+            "reason",
+            name,
+        )
         tally.add(rows, stated_choice.is_not_null(), "stated", name)
         tally.add(rows, stated_choice == truth, "right", name)

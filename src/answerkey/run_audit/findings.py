@@ -67,7 +67,12 @@ class ReadingTally:
     first_texts: dict[str, str | None] = field(default_factory=dict)
     flipped_rows: list[int] = field(default_factory=list)
 
-    def add(self, table: pl.DataFrame, is_counted: pl.Expr, *key: str) -> None:
+    def add(
+        self,
+        table: pl.DataFrame,
+        is_counted: pl.Expr,
+        *key: str,
+    ) -> None:
         """Count some rows of a table of completions, and keep the ids of the first samples."""
         ids = table["id"].filter(table.select(is_counted).to_series())
         self.counts[key] += len(ids)

@@ -81,14 +81,23 @@ def describe_whole(task: TaskRun, rule: str) -> TaskAudit:
         right += row.get(letter, 0)
         invalid += row.get(INVALID, 0)
     samples = min(n, task.counts["samples"])
-    sizes = task.totals.get("choice_counts", {})
+    sizes = task.totals["choice_counts"]
     return TaskAudit(
         key=task.key,
         scorer=task.main_scorer,
         rule=rule,
         n=n,
         samples=samples,
-        readers=(ReaderCounts(rule, "own", n, right, invalid, samples),),
+        readers=(
+            ReaderCounts(
+                rule,
+                "own",
+                n,
+                right,
+                invalid,
+                samples,
+            ),
+        ),
         letters=letters,
         choice_counts={int(size): count for size, count in sizes.items()},
     )
@@ -96,7 +105,7 @@ def describe_whole(task: TaskRun, rule: str) -> TaskAudit:
 
 def describe_counted(task: TaskRun) -> TaskAudit | None:
     """Return the audit of the completions that the run read by every rule; None without any."""
-    readings = task.totals.get("readings") or {}
+    readings = task.totals["readings"]
     n = readings.get("n")
     if not n:
         return None
@@ -120,7 +129,11 @@ def describe_counted(task: TaskRun) -> TaskAudit | None:
     )
 
 
-def draw_both_rules(task: TaskRun, width: int, digits: int | None = None) -> Lines:
+def draw_both_rules(
+    task: TaskRun,
+    width: int,
+    digits: int | None = None,
+) -> Lines:
     """Return one line with the accuracy by the run's own rule, by `first_character` and by
     `stated_answer`; a warning where another rule moves the number out of its interval.
     """
@@ -166,7 +179,11 @@ def describe_fallbacks(task: TaskRun) -> dict[str, dict[str, Any]]:
     return described
 
 
-def _describe_reading(right: int, n: int, invalid: int) -> dict[str, Any]:
+def _describe_reading(
+    right: int,
+    n: int,
+    invalid: int,
+) -> dict[str, Any]:
     if not n:
         return {"accuracy": None, "interval": None, "invalid": invalid}
     return {"accuracy": right / n, "interval": wilson(right, n), "invalid": invalid}

@@ -133,13 +133,23 @@ class Catalog:
         """Return a run as it is now."""
         return self._load(entry, entry.read_mark())
 
-    def describe(self, run_id: str, *, is_brief: bool = False) -> Plain:
+    def describe(
+        self,
+        run_id: str,
+        *,
+        is_brief: bool = False,
+    ) -> Plain:
         """Return the overview of a run; the brief one at once."""
         entry = self.find(run_id)
         overview = self._overview(entry, entry.read_mark(), is_brief)
         return overview | {"status": entry.correct_status(overview["status"])}
 
-    def _build_overview(self, entry: RunFolder, mark: Mark, is_brief: bool) -> Plain:  # noqa: FBT001 - cached
+    def _build_overview(
+        self,
+        entry: RunFolder,
+        mark: Mark,
+        is_brief: bool,  # noqa: FBT001 - cached
+    ) -> Plain:
         run = self._load(entry, mark)
         audits = {}
         for key, task in run.tasks.items():
@@ -168,7 +178,12 @@ class Catalog:
         key = self.open_task(run_id, number).key
         return self._table(entry, entry.read_mark(), key)
 
-    def _build_table(self, entry: RunFolder, mark: Mark, key: str) -> SampleTable:
+    def _build_table(
+        self,
+        entry: RunFolder,
+        mark: Mark,
+        key: str,
+    ) -> SampleTable:
         run = self._load(entry, mark)
         return SampleTable(run, run.tasks[key])
 

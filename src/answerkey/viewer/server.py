@@ -246,7 +246,11 @@ class ViewerApp:
             self.report_bug(make_visible(text, keep_lines=True))
             return self._respond(500, _describe("E901", "a bug in answerkey"))
 
-    def refuse(self, error: AnswerkeyError, request: PageRequest | None = None) -> Answer:
+    def refuse(
+        self,
+        error: AnswerkeyError,
+        request: PageRequest | None = None,
+    ) -> Answer:
         """Return the answer to a request that is refused, or could not be carried out."""
         status = STATUSES.get(error.code, 500 if isinstance(error, RunError) else 400)
         if isinstance(error, ServeError):
@@ -263,7 +267,12 @@ class ViewerApp:
         hint = (error.hint or "").replace(str(folder), folder.name)
         return self._respond(status, _describe(error.code, message, hint))
 
-    def _respond(self, status: int, content: object, policy: str = BARE_POLICY) -> Answer:
+    def _respond(
+        self,
+        status: int,
+        content: object,
+        policy: str = BARE_POLICY,
+    ) -> Answer:
         """Return an answer with all its headers; bytes are a page, anything else becomes JSON."""
         kind, body = "text/html", content
         if not isinstance(body, bytes):
@@ -280,7 +289,11 @@ def _asks_for_page(request: PageRequest) -> bool:
     return request.target.partition("?")[0] == "/"
 
 
-def _describe(code: str, message: str, hint: str = "") -> dict[str, object]:
+def _describe(
+    code: str,
+    message: str,
+    hint: str = "",
+) -> dict[str, object]:
     return {"error": {"code": code, "message": message, "hint": hint or None}}
 
 
@@ -329,7 +342,12 @@ class Handler(BaseHTTPRequestHandler):
         request = PageRequest(self.command, target, list(self.headers.items()))
         self._send(self.server.app.answer(request))
 
-    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002
+    def send_error(
+        self,
+        code: int,
+        message: str | None = None,  # noqa: ARG002 - of its base
+        explain: str | None = None,  # noqa: ARG002 - of its base
+    ) -> None:
         """Refuse what its base could not read, or a method that is not taken."""
         error = ServeError("E702", "the request cannot be read", status=int(code))
         if code == HTTPStatus.NOT_IMPLEMENTED:

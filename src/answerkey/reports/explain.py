@@ -82,7 +82,7 @@ def _refuse_sample(name: str, tasks: Sequence[TaskRun]) -> RunError:
     """Return E504 for an id that no sample has, with the ids that are near."""
     ids: list[str] = []
     for task in tasks:
-        ids += read_ids(task, 0, SEARCHED_IDS)
+        ids.extend(read_ids(task, 0, SEARCHED_IDS))
     likely = name.zfill(6) if name.isdecimal() else name
     hint = suggest(likely, ids)
     if hint is None and ids:

@@ -53,7 +53,8 @@ class RunFolder:
 
     def read_mark(self) -> Mark:
         """Return what tells this state of the run from another; E501 when it is gone."""
-        files = [self.path / "run.json", *sorted(self.path.glob("tasks/*/metrics.json"))]
+        metrics = self.path.glob("tasks/*/metrics.json")
+        files = [self.path / "run.json", *sorted(metrics)]
         marks = []
         try:
             for file in files:
@@ -73,7 +74,8 @@ class RunFolder:
 
 def make_id(name: str) -> str:
     """Return the id of a run by its name."""
-    return f"r{hashlib.sha256(name.encode('utf-8', 'surrogateescape')).hexdigest()[:16]}"
+    digest = hashlib.sha256(name.encode("utf-8", "surrogateescape"))
+    return f"r{digest.hexdigest()[:16]}"
 
 
 def is_under_way(folder: Path) -> bool:
@@ -81,11 +83,13 @@ def is_under_way(folder: Path) -> bool:
 
     Taking the lock to find out could turn away a process that starts at this moment.
     """
+    lock = folder / LOCK_NAME
     try:
-        holder = (folder / LOCK_NAME).read_text(encoding="ascii", errors="replace").strip()
+        holder = lock.read_text(encoding="ascii", errors="replace")
     except OSError:
         return False
-    if holder.isdecimal() and is_alive(int(holder)):
+    number = holder.strip()
+    if number.isdecimal() and is_alive(int(number)):
         return True
     since = time.time() - FRESH_SECONDS
     for path in folder.glob(f"{JOURNAL_NAME}*"):
@@ -156,7 +160,8 @@ class Catalog:
             if is_brief:
                 audits[key] = count_readings(task)
             else:
-                audits[key] = audit_task(self._table(entry, mark, key))
+                table = self._table(entry, mark, key)
+                audits[key] = audit_task(table)
         overview = build_overview(
             run,
             audits,
@@ -189,8 +194,10 @@ class Catalog:
 
     def compare(self, run_ids: Sequence[str]) -> Plain:
         """Return the comparison of runs, in this order."""
-        entries = map(self.find, run_ids)
-        return self._comparison(*((entry, entry.read_mark()) for entry in entries))
+        marked = []
+        for entry in map(self.find, run_ids):
+            marked.append((entry, entry.read_mark()))
+        return self._comparison(*marked)
 
     def _build_comparison(self, *marked: tuple[RunFolder, Mark]) -> Plain:
         runs = {}
@@ -198,7 +205,9 @@ class Catalog:
         for entry, mark in marked:
             run = self._load(entry, mark)
             runs[entry.id] = run
-            tables[entry.id] = {key: self._table(entry, mark, key) for key in run.tasks}
+            tables[entry.id] = {}
+            for key in run.tasks:
+                tables[entry.id][key] = self._table(entry, mark, key)
         return dump(build_comparison(runs, tables))
 
     def _scan(self) -> dict[str, RunFolder]:

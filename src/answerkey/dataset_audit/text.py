@@ -12,8 +12,8 @@ from answerkey.dataset_audit.audit import Baseline, DatasetAudit, TruthStatistic
 from answerkey.dataset_audit.duplicates import DuplicateRow
 from answerkey.text import (
     BLANK,
-    Cell,
-    Line,
+    Cells,
+    Lines,
     Span,
     clean_numbers,
     draw_facts,
@@ -52,7 +52,7 @@ def describe_dataset_audits(audits: Sequence[DatasetAudit]) -> dict[str, Any]:
     return described
 
 
-def draw_dataset_audit(audit: DatasetAudit, width: int) -> list[Line]:
+def draw_dataset_audit(audit: DatasetAudit, width: int) -> Lines:
     """Return the whole audit of one dataset."""
     folder = None
     facts = {}
@@ -113,13 +113,13 @@ def _say_baseline(baseline: Baseline | None) -> str:
     return f"{label}{format_percent(baseline.value)} {interval}".rstrip()
 
 
-def _draw_places(truths: TruthStatistics, width: int) -> list[Line]:
+def _draw_places(truths: TruthStatistics, width: int) -> Lines:
     """Return how often the truth is in each place, a row for each number of choices."""
     sizes = [size for size in truths.choice_counts if size <= SHOWN_PLACES]
     if not sizes:
         return []
     most = max(sizes)
-    rows: list[Sequence[Cell]] = []
+    rows: list[Cells] = []
     for size in sizes:
         counts = [*map(str, truths.places[size]), *[""] * (most - size)]
         rows.append((str(size), *counts, str(truths.choice_counts[size])))

@@ -122,7 +122,7 @@ def _open_bytes(stream: TextIO) -> Write:
         encoding = stream.encoding.lower()
         if encoding in {"utf-8", "utf8"}:
             stream.flush()
-            return stream.buffer.write
+            return partial(stream.buffer.write)
     return lambda content: stream.write(content.decode())
 
 

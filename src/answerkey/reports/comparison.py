@@ -11,7 +11,9 @@ from answerkey.evaluate.pairs import name_runs
 from answerkey.metrics.paired import CLUSTERED_TEST, EXACT_TEST, PAIRED_TEST
 from answerkey.reports.leaderboard import (
     Compared,
+    Labels,
     Leaderboard,
+    Runs,
     Tasks,
     build_leaderboard,
     compare_tasks,
@@ -120,7 +122,7 @@ def label_runs(runs: Sequence[Run]) -> list[str]:
     return labels
 
 
-def build_comparison(runs: Mapping[str, Run], tables: Tables) -> ComparisonView:
+def build_comparison(runs: Runs, tables: Tables) -> ComparisonView:
     """Return the comparison of runs by their ids."""
     names = label_runs(list(runs.values()))
     labels = dict(zip(runs, names, strict=True))
@@ -158,8 +160,8 @@ def build_comparison(runs: Mapping[str, Run], tables: Tables) -> ComparisonView:
 
 def _rename(
     text: str,
-    runs: Mapping[str, Run],
-    labels: Mapping[str, str],
+    runs: Runs,
+    labels: Labels,
 ) -> str:
     """Return a sentence with runs called as in the page, not by the folders of this machine."""
     names = name_runs(list(runs.values()))
@@ -192,8 +194,8 @@ def list_flips(
 def _build_task(
     task: TaskComparison,
     tasks: Tasks,
-    runs: Mapping[str, Run],
-    labels: Mapping[str, str],
+    runs: Runs,
+    labels: Labels,
     tables: Tables,
     comparisons: int,
 ) -> ComparedTask:
@@ -249,7 +251,7 @@ def _choose_flips(pair: PairComparison, limit: int) -> dict[str, str]:
 def _build_pair(
     pair: PairComparison,
     ids: Mapping[str, str],
-    labels: Mapping[str, str],
+    labels: Labels,
     flips: Mapping[str, str],
     positions: Mapping[str, Mapping[str, int]],
 ) -> PairView:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from answerkey.errors import RunError, suggest
 from answerkey.evaluate.pairs import AnyRun
@@ -15,12 +14,13 @@ from answerkey.models.images import hide_images
 from answerkey.reports.preview import draw_block, draw_heading, draw_messages
 from answerkey.reports.sample_view import explain_score
 from answerkey.reports.samples import Excerpt, SampleSource, find_position
-from answerkey.reports.view import Lines, count_trials, read_ids
+from answerkey.reports.view import Entry, Plain, count_trials, read_ids
 from answerkey.runs import Run, TaskRun, load_run
 from answerkey.text import (
     BLANK,
     INDENT,
     Drawn,
+    Lines,
     Role,
     Span,
     join_blocks,
@@ -42,7 +42,7 @@ SEARCHED_IDS = 20_000
 class Explanation(Drawn):
     """One sample's way in every task that has it, and in every trial; each is a mapping."""
 
-    samples: tuple[Mapping[str, Any], ...]
+    samples: tuple[Entry, ...]
 
     def draw(self, width: int) -> Lines:
         """Return its lines, each of at most `width` cells."""
@@ -90,10 +90,10 @@ def _refuse_sample(name: str, tasks: Sequence[TaskRun]) -> RunError:
     return RunError("E504", f"there is no sample `{name}` in this run", hint=hint)
 
 
-def describe_explained(explained: Mapping[str, Any]) -> dict[str, Any]:
+def describe_explained(explained: Entry) -> Plain:
     """Return the sample's way as `--json` prints it."""
     # Through text once: dates and other values that JSON lacks become what they print as.
-    described: dict[str, Any] = json.loads(to_json(explained))
+    described: Plain = json.loads(to_json(explained))
     del described["scorers"]
     return described
 
@@ -103,10 +103,10 @@ def _explain_row(
     task: TaskRun,
     source: SampleSource,
     position: int,
-) -> dict[str, Any]:
+) -> Plain:
     part = next(source.read([position]))
     stored = part.scores.row(0, named=True)
-    explained: dict[str, Any] = {
+    explained: Plain = {
         "run": None if run.path is None else str(run.path),
         "task": task.key,
         "sample_id": str(stored["sample_id"]),
@@ -135,11 +135,11 @@ def _explain_row(
     return explained
 
 
-def _describe_completion(part: Excerpt) -> dict[str, Any]:
+def _describe_completion(part: Excerpt) -> Plain:
     if part.completions is None:
         return dict.fromkeys(("prompt", "completion", "completion_status"))
     completion = part.completions.items[0]
-    described: dict[str, Any] = {
+    described: Plain = {
         "prompt": completion.prompt and list(completion.prompt),
         "completion": completion.text,
         "completion_status": completion.status.value,
@@ -152,7 +152,7 @@ def _describe_completion(part: Excerpt) -> dict[str, Any]:
 # ── as lines
 
 
-def draw_explained(explained: Mapping[str, Any], width: int) -> Lines:
+def draw_explained(explained: Entry, width: int) -> Lines:
     """Return the sample's way from its row to its scores, nothing cut."""
     title = f"Sample {explained['sample_id']}"
     trial = f", trial {explained['trial']}" if "trial" in explained else ""
@@ -176,7 +176,7 @@ def draw_explained(explained: Mapping[str, Any], width: int) -> Lines:
     return lines
 
 
-def _draw_exchange(explained: Mapping[str, Any]) -> Lines:
+def _draw_exchange(explained: Entry) -> Lines:
     lines = draw_messages("Prompt", explained["prompt"] or ())
     if "reasoning" in explained:
         lines += draw_heading("Thoughts")
@@ -192,8 +192,8 @@ def _draw_exchange(explained: Mapping[str, Any]) -> Lines:
 
 def _draw_score(
     key: str,
-    score: Mapping[str, Any],
-    about: Mapping[str, Any],
+    score: Entry,
+    about: Entry,
     width: int,
 ) -> Lines:
     values = score["values"]

@@ -33,6 +33,7 @@ from answerkey.reports.comparison import (
     label_runs,
     list_flips,
 )
+from answerkey.reports.leaderboard import Runs
 from answerkey.reports.overview import Overview, audit_task, build_overview
 from answerkey.reports.sample_view import SampleRow, view_samples
 from answerkey.reports.samples import SampleSource, SampleTable
@@ -91,7 +92,7 @@ def report(
     are embedded. The file is there whole or not at all.
     """
     distinct = _list_distinct(runs)
-    tables = {}
+    tables: dict[str, dict[str, SampleTable]] = {}
     rows = 0
     for name, run in distinct.items():
         tables[name] = {}
@@ -165,7 +166,7 @@ def _choose_title(runs: Sequence[Run]) -> str:
 
 
 def _build_overviews(
-    distinct: Mapping[str, Run],
+    distinct: Runs,
     tables: Tables,
     comparison: ComparisonView | None,
     max_samples: int,

@@ -19,10 +19,11 @@ from answerkey.comparison.compare import (
     compare,
 )
 from answerkey.errors import AnswerkeyError, RunError
-from answerkey.reports.view import Interval, Lines, label_metric
+from answerkey.reports.view import Entry, Interval, label_metric
 from answerkey.runs import Run, TaskRun, find_answerer, name_answerer
 from answerkey.text import (
     BLANK,
+    Lines,
     Span,
     draw_table,
     draw_text,
@@ -31,7 +32,9 @@ from answerkey.text import (
     measure_width,
 )
 
-#: The tasks that are compared, by the ids of their runs.
+#: Runs by their ids, what each is called, and the task of each that is compared.
+Runs = Mapping[str, Run]
+Labels = Mapping[str, str]
 Tasks = Mapping[str, TaskRun]
 #: The better and the worse of two runs, by their ids.
 Order = tuple[str, str]
@@ -112,7 +115,7 @@ class Leaderboard:
 Compared = tuple[TaskComparison, Tasks]
 
 
-def compare_tasks(runs: Mapping[str, Run]) -> tuple[list[Compared], list[str]]:
+def compare_tasks(runs: Runs) -> tuple[list[Compared], list[str]]:
     """Return each compared task with the tasks of the runs that have it, and notices.
 
     If not all runs have the same tasks, each task is compared between the runs that have it.
@@ -136,7 +139,7 @@ def compare_tasks(runs: Mapping[str, Run]) -> tuple[list[Compared], list[str]]:
 
 
 def _compare_each(
-    runs: Mapping[str, Run],
+    runs: Runs,
     keys: Iterable[str],
 ) -> tuple[list[Compared], list[str]]:
     """Compare each task between the runs that have it."""
@@ -165,7 +168,7 @@ def _compare_each(
     return list(zip(adjusted, tasks, strict=True)), list(notices)
 
 
-def _find_tasks(key: str, runs: Mapping[str, Run]) -> Tasks:
+def _find_tasks(key: str, runs: Runs) -> Tasks:
     """Return the task of each run with this key, or its only one."""
     tasks = {}
     for name, run in runs.items():
@@ -174,7 +177,7 @@ def _find_tasks(key: str, runs: Mapping[str, Run]) -> Tasks:
     return tasks
 
 
-def list_columns(runs: Mapping[str, Run], compared: Sequence[Compared]) -> list[Column]:
+def list_columns(runs: Runs, compared: Sequence[Compared]) -> list[Column]:
     """Return the tasks of the leaderboard: those that were compared, then all others."""
     columns: dict[str, dict[str, TaskRun]] = {}
     pairs: dict[str, dict[Order, PairComparison]] = {}
@@ -203,8 +206,8 @@ def list_columns(runs: Mapping[str, Run], compared: Sequence[Compared]) -> list[
 
 
 def build_leaderboard(
-    runs: Mapping[str, Run],
-    labels: Mapping[str, str],
+    runs: Runs,
+    labels: Labels,
     columns: Sequence[Column],
 ) -> Leaderboard:
     """Return a row for each run with a cell for each task, the best first.
@@ -281,7 +284,7 @@ def _build_row(
         cells.append(cell)
     # A model that was called has a name that people know; recorded completions go by their run.
     models = {}
-    calls: list[Mapping[str, Any]] = []
+    calls: list[Entry] = []
     for task in run.tasks.values():
         calls += task.manifest.get("calls", {}).values()
         if find_answerer(task.manifest):
@@ -297,7 +300,7 @@ def _build_row(
     )
 
 
-def _add_up(calls: Sequence[Mapping[str, Any]], name: str) -> Any:  # noqa: ANN401 - int or float
+def _add_up(calls: Sequence[Entry], name: str) -> Any:  # noqa: ANN401 - int or float
     """Return the sum of what calls took; None where that is not known of all."""
     values = [counts[name] for counts in calls]
     return sum(values) if values and None not in values else None
@@ -404,8 +407,8 @@ def _write_row(row: BoardRow) -> list[str]:
 
 
 def _rank_runs(
-    runs: Mapping[str, Run],
-    labels: Mapping[str, str],
+    runs: Runs,
+    labels: Labels,
 ) -> tuple[Leaderboard, str]:
     """Return the table of runs, and a note about their ranks."""
     note = ""

@@ -22,6 +22,7 @@ from answerkey.reports.view import (
     CallsView,
     Categories,
     Interval,
+    Plain,
     RunView,
     TaskView,
     label_metric,
@@ -207,9 +208,9 @@ class Overview:
 # ── the whole run
 
 
-def dump(view: Any) -> dict[str, Any]:  # noqa: ANN401 - any dataclass
+def dump(view: Any) -> Plain:  # noqa: ANN401 - any dataclass
     """Return a dataclass as plain values; numbers that are not finite become null."""
-    plain: dict[str, Any] = clean_numbers(asdict(view))
+    plain: Plain = clean_numbers(asdict(view))
     return plain
 
 
@@ -427,14 +428,14 @@ def _list_choices(view: TaskView, *, has_flips: bool) -> RowChoices:
 
 def _name_scorer(view: TaskView) -> str | None:
     """Return what the main scorer is called, and which model judges for it."""
+    key = view.task.main_scorer
     for scorer in view.task.manifest["scorers"]:
-        if scorer["key"] == view.task.main_scorer:
-            model = scorer.get("model")
-            name = view.scorer_names.get(scorer["key"], scorer["key"])
-            if model:
-                return f"{name}, {model.get('role', 'judge')} {model['name']}"
+        if scorer["key"] == key:
+            name = str(view.scorer_names.get(scorer["key"], scorer["key"]))
+            if model := scorer.get("model"):
+                name += f", {model.get('role', 'judge')} {model['name']}"
             return name
-    return view.task.main_scorer
+    return key
 
 
 def _build_headline(

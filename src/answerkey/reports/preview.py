@@ -8,17 +8,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from answerkey.errors import hide_secrets
 from answerkey.exporters import to_json
 from answerkey.models import images
 from answerkey.reports.terminal import UNLIMITED, format_cost
-from answerkey.reports.view import Lines
+from answerkey.reports.view import Entry, Plain
 from answerkey.text import (
     BLANK,
     GAP,
     INDENT,
+    Lines,
     Role,
     Span,
     describe_notices,
@@ -63,7 +64,7 @@ def _say_good(*, is_good: bool) -> Span:
     return Span("good", "good") if is_good else Span("not good", "bad")
 
 
-def describe_check(checked: Checked, file: str) -> dict[str, Any]:
+def describe_check(checked: Checked, file: str) -> Plain:
     """Return what `check --json` prints."""
     tasks = []
     for task in checked.tasks:
@@ -100,7 +101,7 @@ _ROLES: dict[str, Role] = {
 }
 
 
-def draw_examination(examined: Mapping[str, Any], width: int) -> Lines:
+def draw_examination(examined: Entry, width: int) -> Lines:
     """Return each check with what was seen, what it means and what to do, then the count."""
     about = f"task {examined['task']}" if examined["task"] else "built-in questions"
     lines = [line(Span(examined["model"], "title"), f": {about}")]
@@ -172,7 +173,7 @@ def _list_facts(task: PlannedTask) -> dict[str, str]:
     return facts
 
 
-def describe_plan(plan: DryRun) -> dict[str, Any]:
+def describe_plan(plan: DryRun) -> Plain:
     """Return what `run --dry-run --json` prints below `dry_run`."""
     return {"tasks": [vars(task) for task in plan.tasks]}
 
@@ -254,7 +255,7 @@ def list_commands(ready: ReadyMade) -> list[str]:
     ]
 
 
-def describe_ready_made(tasks: Sequence[ReadyMade]) -> dict[str, Any]:
+def describe_ready_made(tasks: Sequence[ReadyMade]) -> Plain:
     """Return ready-made tasks as plain values."""
     described = []
     for task in tasks:

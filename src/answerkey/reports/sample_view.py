@@ -420,9 +420,9 @@ def show_decision(text: str | None, span: Span | None) -> Sequence[str] | None:
     if start:
         before = f"… {before}"
     decided = _join_lines(text[begin:end_of_passage])
-    end = end_of_passage + MAX_COMPLETION
-    after = text[end_of_passage:end]
-    if len(text) > end:
+    limit = end_of_passage + MAX_COMPLETION
+    after = text[end_of_passage:limit]
+    if len(text) > limit:
         after += "…"
     return [before, _shorten(decided) or "", _join_lines(after).rstrip()]
 

@@ -6,12 +6,12 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from answerkey.reports.view import (
     CallsView,
     CategoryRow,
-    Lines,
+    Entry,
     MetricView,
     ReasonView,
     RunView,
@@ -26,7 +26,9 @@ from answerkey.text import (
     GAP,
     INDENT,
     Cell,
+    Cells,
     Line,
+    Lines,
     Role,
     Span,
     draw_facts,
@@ -58,7 +60,7 @@ ENDS, VERBOSE_ENDS = 5, 100
 #: A warning is due if more recorded completions than this share begin with a thinking block.
 THINKING_SHARE = 0.01
 
-Rows = Sequence[Sequence[Cell]]
+Rows = Sequence[Cells]
 #: What has a value and an interval.
 Measured = MetricValue | GroupValue | CategoryRow
 
@@ -313,7 +315,7 @@ def _say_size(task: TaskView) -> str:
     return size
 
 
-def _say_trials(trials: Mapping[str, Any]) -> str:
+def _say_trials(trials: Entry) -> str:
     """Return how many trials there were, and what stands for them in each score."""
     meanings: dict[str, str] = {}
     for entry in trials["score_aggregators"]:
@@ -364,7 +366,7 @@ def _draw_metrics(
     scorers = {view.metric.scorer for view in views}
     is_clustered = any(view.metric.details.get("cluster_by") for view in views)
     has_errors = layout.verbose or layout.digits is not None or is_clustered
-    rows: list[Sequence[Cell]] = []
+    rows: list[Cells] = []
     for view in views:
         metric = view.metric
         role: Role = "dim" if metric.value is None else "strong"
@@ -429,13 +431,13 @@ def _say_notes(metric: MetricValue) -> Iterator[str]:
 
 
 def _draw_repeatability(
-    repeated: Mapping[str, Any],
+    repeated: Entry,
     metrics: Sequence[MetricView],
     layout: Layout,
 ) -> Lines:
     """Return how far the metrics, and the scores of single samples, are the same in every run."""
     shares = {view.metric.name: view.is_share for view in metrics}
-    rows: list[Sequence[Cell]] = []
+    rows: list[Cells] = []
     for metric in repeated["metrics"]:
         name = metric["name"]
         figure = partial(layout.figure, as_share=shares.get(name, False))
@@ -501,7 +503,7 @@ def _draw_lost(task: TaskView, layout: Layout) -> Lines:
     """Return INVALID completions and samples without a score by reason, and failed scorers."""
     lines = _draw_invalid(task, layout)
     columns = ("reason", "count", "example")
-    rows: list[Sequence[Cell]] = []
+    rows: list[Cells] = []
     rows += [("failed", *reason.cells) for reason in task.failed]
     rows += [("errors", *reason.cells) for reason in task.errors]
     lines += layout.table(("No score", *columns), rows, "<~><")
@@ -604,7 +606,7 @@ def _draw_values(
     macro: CategoryRow | None = None,
 ) -> Lines:
     """Return the best and the worst of a column, with a line about those between them."""
-    rows: list[Sequence[Cell]] = []
+    rows: list[Cells] = []
     ordered = sorted(values, key=lambda row: -(row.value or 0.0))
     ordered.sort(key=lambda row: row.value is None)
     for row in ordered:

@@ -33,7 +33,8 @@ from answerkey.runs import (
 )
 from answerkey.text import (
     Cell,
-    Line,
+    Cells,
+    Lines,
     Role,
     Span,
     clean_numbers,
@@ -56,8 +57,8 @@ MAX_NAMED, MAX_ID = 20, 40
 RUNS = "runs"
 
 Interval = tuple[float, float]
-Lines = list[Line]
 Entry = Mapping[str, Any]
+Plain = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -506,9 +507,9 @@ def read_ids(task: TaskRun, offset: int, length: int) -> pl.Series:
 # ── as JSON
 
 
-def describe_run(run: Run) -> dict[str, Any]:
+def describe_run(run: Run) -> Plain:
     """Return the run as `--json` prints it; numbers that are not finite become null."""
-    about: dict[str, Any] = {
+    about: Plain = {
         "path": None if run.path is None else str(run.path),
         "status": run.status,
     }
@@ -527,14 +528,14 @@ def describe_run(run: Run) -> dict[str, Any]:
 
         described["variants"] = describe_variants(run)
     described["notices"] = list(run.manifest["notices"])
-    clean: dict[str, Any] = clean_numbers(described)
+    clean: Plain = clean_numbers(described)
     return clean
 
 
-def _describe_task(task: TaskRun) -> dict[str, Any]:
+def _describe_task(task: TaskRun) -> Plain:
     """Return one task: what was evaluated, the counts, every metric, and what was counted."""
     manifest = task.manifest
-    described: dict[str, Any] = {"key": task.key}
+    described: Plain = {"key": task.key}
     for name in ("display_name", "model", "dataset", "completions"):
         described[name] = manifest.get(name)
     described["counts"] = dict(task.counts)
@@ -669,7 +670,7 @@ def draw_listing(rows: Sequence[ListedRun], width: int) -> Lines:
             metrics.add(task.metric)
     metrics.discard(None)
     title = metrics.pop() if len(metrics) == 1 else None
-    cells: list[Sequence[Cell]] = []
+    cells: list[Cells] = []
     for row in rows:
         result = _say_result(row.tasks, with_metric=title is None)
         cells.append([*_list_cells(row), result])

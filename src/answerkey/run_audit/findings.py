@@ -236,7 +236,9 @@ class TaskAudit:
     @property
     def corrected(self) -> float | None:
         """The accuracy of the run's own reading, corrected for chance."""
-        accuracy = self.own and self.own.accuracy
+        accuracy = None
+        if self.own is not None:
+            accuracy = self.own.accuracy
         if accuracy is None or self.chance is None:
             return None
         return correct_for_chance(accuracy, self.chance)
@@ -432,14 +434,14 @@ def find_outsider(audit: TaskAudit) -> ReaderCounts | None:
     if own_reader is None or own_reader.reach is None:
         return None
     low, high = own_reader.reach
-    best = None
+    best: ReaderCounts | None = None
     for reader in audit.readers:
         if reader.kind != "rule" or reader.name in {LITERAL, *audit.unfit}:
             continue
         if low <= reader.correct / reader.n <= high:
             continue
-        is_better = best is None or reader.correct > best.correct
-        if is_better or (reader.name == STATED and reader.correct == best.correct):
+        is_stated = reader.name == STATED  # which is preferred among equals
+        if best is None or (reader.correct, is_stated) > (best.correct, False):
             best = reader
     return best
 

@@ -5,7 +5,7 @@ Summaries use what was counted while the run was scored; no completion is read a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -23,8 +23,9 @@ from answerkey.runs import TaskRun
 from answerkey.text import (
     BLANK,
     Cell,
+    Cells,
     Drawn,
-    Line,
+    Lines,
     Span,
     clean_numbers,
     draw_facts,
@@ -43,7 +44,7 @@ from answerkey.text import (
 )
 from answerkey.types import RULE_NAMES, Notice
 
-Lines = list[Line]
+Plain = dict[str, Any]
 #: How much of a sample's id is shown.
 SHOWN_ID = 40
 #: What the run itself read, among the counts by rule.
@@ -161,9 +162,9 @@ def draw_both_rules(
     return draw_text(f"{text}; {advice}", width, "warn")
 
 
-def describe_fallbacks(task: TaskRun) -> dict[str, dict[str, Any]]:
+def describe_fallbacks(task: TaskRun) -> dict[str, Plain]:
     """Return what the fallback of each scorer was asked and read, and what it changes."""
-    described: dict[str, dict[str, Any]] = {}
+    described: dict[str, Plain] = {}
     fallbacks = task.totals.get("fallback", {})
     for scorer in task.manifest["scorers"]:
         if scorer["key"] not in fallbacks:
@@ -190,7 +191,7 @@ def _describe_reading(
     right: int,
     n: int,
     invalid: int,
-) -> dict[str, Any]:
+) -> Plain:
     return {
         "accuracy": right / n if n else None,
         "interval": wilson(right, n) if n else None,
@@ -271,7 +272,7 @@ def draw_imported_verdicts(
 # ── the audit of a run
 
 
-def describe_audit(audit: Audit) -> dict[str, Any]:
+def describe_audit(audit: Audit) -> Plain:
     """Return the audit as plain values, with every reader, every reason and every finding."""
     described = {
         "audit": {
@@ -281,12 +282,12 @@ def describe_audit(audit: Audit) -> dict[str, Any]:
         },
         "notices": list(map(str, audit.notices)),
     }
-    clean: dict[str, Any] = clean_numbers(described)
+    clean: Plain = clean_numbers(described)
     return clean
 
 
-def _describe_task(task: TaskAudit) -> dict[str, Any]:
-    described: dict[str, Any] = {
+def _describe_task(task: TaskAudit) -> Plain:
+    described: Plain = {
         "key": task.key,
         "scorer": task.scorer,
         "extraction": task.rule,
@@ -399,14 +400,14 @@ def _list_facts(task: TaskAudit) -> dict[str, Span]:
 
 def _draw_readers(task: TaskAudit, width: int) -> Lines:
     """Return what each rule, and each extractor of another harness, reads."""
-    rows: list[Sequence[Cell]] = []
+    rows: list[Cells] = []
     for reader in task.readers:
         name = Span(reader.name)
         if reader.kind == "own":
             name = Span(f"{reader.name} (this run)", "strong")
         elif reader.kind == "lens":
             name = Span(f"as {reader.name}")
-        cells = [
+        cells: list[Cell] = [
             name,
             format_figure(reader.accuracy, as_share=True),
             format_interval(reader.interval),
@@ -428,7 +429,7 @@ def _draw_readers(task: TaskAudit, width: int) -> Lines:
 
 
 def _draw_reasons(task: TaskAudit, width: int) -> Lines:
-    rows: list[Sequence[Cell]] = []
+    rows: list[Cells] = []
     for reason in task.reasons:
         cells = (
             reason.reason,

@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from answerkey.errors import AnswerkeyError, RunError
 from answerkey.reports.comparison import build_comparison
 from answerkey.reports.overview import audit_task, build_overview, count_readings, dump
 from answerkey.reports.samples import SampleTable
-from answerkey.reports.view import ListedRun, list_run
+from answerkey.reports.view import ListedRun, Plain, list_run
 from answerkey.runs import Run, TaskRun, list_places, load_run, load_summary
 from answerkey.runs.lock import LOCK_NAME, is_alive
 from answerkey.runs.store import JOURNAL_NAME
@@ -29,7 +28,6 @@ KEPT_COMPARISONS = 16
 #: A journal that was written to within so many seconds is being worked on, perhaps elsewhere.
 FRESH_SECONDS = 60.0
 
-Plain = dict[str, Any]
 #: What tells one state of a run's files from another.
 Mark = tuple[tuple[int, int], ...]
 

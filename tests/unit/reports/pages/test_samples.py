@@ -192,9 +192,9 @@ def test_a_sample_is_shown_with_all_there_is(small: Run) -> None:
     assert pick(sample["choices"], "is_truth") == [True, False, False]
     assert (sample["completion"]["text"], sample["completion"]["status"]) == ("A.", "OK")
     why = "VALID: the completion begins with 'A', which is the ground truth 'A'"
-    verdict = {"scorer": "string_equals_mcqa", "rule": "first_character", "status": "SCORED"}
-    verdict |= {"validity": "VALID", "reason": None, "value": 1.0, "why": why}
-    assert sample["verdicts"] == [verdict]
+    rule = {"scorer": "string_equals_mcqa", "rule": "first_character", "status": "SCORED"}
+    validity = {"validity": "VALID", "reason": None, "value": 1.0, "why": why}
+    assert sample["verdicts"] == [{**rule, **validity}]
 
 
 def test_every_rule_says_what_it_reads_and_where(small: Run) -> None:

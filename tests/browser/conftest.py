@@ -40,13 +40,10 @@ def chromium() -> str:
     names.
     """
     program = os.environ.get("ANSWERKEY_CHROMIUM")
-    path = next(filter(None, map(shutil.which, [program] if program else NAMES)), None)
-    if path is None:
-        pytest.skip(
-            "no Chromium: `make test` installs it as root; elsewhere "
-            "ANSWERKEY_CHROMIUM names the program"
-        )
-    return path
+    for name in [program] if program else NAMES:
+        if path := shutil.which(name):
+            return path
+    pytest.skip("no Chromium: `make test` installs it as root; else ANSWERKEY_CHROMIUM names it")
 
 
 @dataclass(frozen=True)
@@ -120,9 +117,8 @@ def open_stage(
     """
     folder = None
     if os.environ.get("ANSWERKEY_PICTURES"):
-        folder = ARTIFACTS / re.sub(
-            r"[^\w-]+", "-", f"{request.path.stem}-{request.node.name}"
-        ).strip("-")
+        name = re.sub(r"[^\w-]+", "-", f"{request.path.stem}-{request.node.name}")
+        folder = ARTIFACTS / name.strip("-")
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
     opened: list[tuple[Tab, bool | None]] = []

@@ -59,7 +59,6 @@ def test_the_report_has_no_barriers(comparison: str, open_first: OpenStage) -> N
     results = {}
     for name, route in REPORT_PAGES.items():
         stage.turn(route)
-        stage.photograph(name, whole=True)
         results[name] = list_barriers(stage)
     stage.page.keyboard.press("?")
     results["keys"] = list_barriers(stage)
@@ -71,12 +70,10 @@ def test_the_viewer_has_no_barriers(
 ) -> None:
     """The list of runs, and a sample."""
     stage = open_first(view(plain_runs))
-    stage.photograph("runs", whole=True)
     result = list_barriers(stage)
     stage.find("table.runs tbody th a").first.click()
     stage.settle()
     stage.turn(stage.page.evaluate("location.hash") + "/sample/000003")
-    stage.photograph("sample", whole=True)
     assert result + list_barriers(stage) == []
 
 

@@ -92,7 +92,6 @@ def test_the_search_works_without_a_network(
     search(stage.page, "McNemar")
     links = stage.page.locator("a", has_text="McNemar").filter(has_text="Statistics")
     expect(links.first).to_be_visible()
-    stage.photograph("search")
     links.first.click()
     expect(stage.page.locator("h1")).to_contain_text("Statistics")
 
@@ -110,7 +109,6 @@ def test_a_page_fits_its_screen_in_both_colour_schemes(
         stage.page.goto(f"{site.as_uri()}/{name}.html")
         for width in (1440, 390):
             stage.page.set_viewport_size({"width": width, "height": 900})
-            stage.photograph(f"{name.replace('/', '-')}-{width}-{scheme}")
             assert stage.page.evaluate("document.scrollingElement.scrollWidth - innerWidth") <= 0
     ground = stage.page.evaluate("getComputedStyle(document.body).backgroundColor")
     levels = [int(part) for part in ground.removeprefix("rgb(").removesuffix(")").split(",")[:3]]

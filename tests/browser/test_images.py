@@ -46,7 +46,6 @@ def look(stage: Stage, base: str) -> None:
         box = image.bounding_box()
         assert box is not None
         assert 0 <= box["x"] <= box["x"] + box["width"] <= width
-        stage.photograph(f"image-{width}")
     assert stage.list_foreign_markup() == []
     stage.turn(f"{base}/sample/far")
     expect(stage.find(".station", has_text="Question").first).to_contain_text(f"[image: {ADDRESS}]")

@@ -96,7 +96,6 @@ def test_names_of_tasks_and_models_stay_text(names: str, open_first: OpenStage) 
     stage = open_first(names, offline=True)
     assert stage.find("tbody th a").all_text_contents() == [make_visible(name) for name in NAMES]
     assert stage.list_foreign_markup() == []
-    stage.photograph("contents")
     shown = [make_visible(name) for name in NAMES]
     routes = [f"#/run/r0/{number}" for number in range(len(NAMES))]
     seen = stage.walk(routes, {"task": "h1", "model": ".subtitle bdi:first-child"})
@@ -104,7 +103,6 @@ def test_names_of_tasks_and_models_stay_text(names: str, open_first: OpenStage) 
     turned = next(number for number, name in enumerate(NAMES) if "\u202e" in name)
     stage.turn(f"#/run/r0/{turned}")
     assert stage.page.title() == f"{shown[turned]}, {shown[turned]} · answerkey"
-    stage.photograph("task", whole=True)
 
 
 def test_questions_options_completions_and_columns_stay_text(stage: Stage) -> None:
@@ -112,7 +110,6 @@ def test_questions_options_completions_and_columns_stay_text(stage: Stage) -> No
     seen = stage.walk([address_sample("#/run/r0/0", row) for row in SHOWN], PARTS)
     for row, page in zip(SHOWN, seen, strict=True):
         assert page == describe_page(row)
-    stage.photograph("sample", whole=True)
 
 
 def test_the_table_and_its_filters_stay_text(stage: Stage) -> None:
@@ -129,7 +126,6 @@ def test_the_table_and_its_filters_stay_text(stage: Stage) -> None:
         stage.page.keyboard.press("PageDown")
     expect(stage.find(f"tr[data-index='{len(ROWS) - 1}']")).to_be_in_viewport()
     assert stage.list_foreign_markup() == []
-    stage.photograph("table")
 
 
 def test_what_is_searched_for_stays_text(stage: Stage) -> None:
@@ -173,7 +169,6 @@ def test_a_comparison_stays_text(stage: Stage) -> None:
     stage.turn("#/compare/r0,r1")
     links = stage.find(".flips tr[data-index] a")
     expect(links.first).to_be_visible()
-    stage.photograph("comparison", whole=True)
     seen = stage.walk(
         links.evaluate_all("all => all.map(one => one.hash)"), {"texts": ".flips .choices .option"}
     )
@@ -201,7 +196,6 @@ def test_the_file_keeps_its_texts_in_its_blocks(texts: str, names: str) -> None:
 def test_the_viewer_shows_texts_as_texts(viewer: Stage) -> None:
     """The list, overviews, the table and samples in the viewer."""
     assert viewer.list_foreign_markup() == []
-    viewer.photograph("runs")
     viewer.find("table.runs tbody th a", has_text="texts-0").click()
     viewer.settle()
     route = viewer.page.evaluate("location.hash")

@@ -34,7 +34,6 @@ def test_the_first_tab_leads_past_the_head_of_the_page(stage: Stage) -> None:
     stage.page.keyboard.press("Tab")
     expect_focus(stage, "Skip to the content")
     expect(stage.page.locator("a.skip")).to_be_in_viewport()
-    stage.photograph("skip-link")
     stage.page.keyboard.press("Enter")
     expect(stage.page.locator("main")).to_be_focused()
 
@@ -90,7 +89,6 @@ def test_the_keys_are_listed_on_demand(stage: Stage) -> None:
     """`?` opens the list of keys, Escape closes it and the page takes keys again."""
     stage.page.keyboard.press("?")
     expect(stage.page.get_by_role("dialog")).to_contain_text("search the samples")
-    stage.photograph("keys")
     stage.page.keyboard.press("Escape")
     expect(stage.page.get_by_role("dialog")).not_to_be_visible()
 
@@ -140,7 +138,6 @@ def test_a_sample_opens_beside_the_table(report: str, open_stage: OpenStage) -> 
         expect(stage.find(".list")).to_be_visible(visible=is_beside)
         stage.page.evaluate(PRESS_FAST, "jjjkk")
         expect(stage.find(".pane h2")).to_have_text("000004")
-        stage.photograph(f"pane-{width}")
         stage.page.keyboard.press("Escape")
         expect(stage.find(".pane")).not_to_be_visible()
         expect(stage.find("tr.is-active")).to_contain_text("000004")
@@ -199,7 +196,6 @@ def test_columns_are_chosen_and_kept(stage: Stage) -> None:
     stage.page.get_by_text("Columns", exact=True).click()
     stage.find(".menu").get_by_role("checkbox", name="category").check()
     stage.find(".menu").get_by_role("checkbox", name="question").uncheck()
-    stage.photograph("columns")
     stage.page.keyboard.press("Escape")
     expect(stage.find(".menu > div")).not_to_be_visible()
     expect(stage.find("h1")).to_have_text("Samples")

@@ -56,7 +56,6 @@ def test_many_samples_stay_fluid(large: Path, open_first: OpenStage) -> None:
     assert measure_around(large.read_bytes()) <= MOST_AROUND
     total, number = f"{NUM_REPORTED:,} samples", NUM_REPORTED - 42
     stage = open_first(large.as_uri(), offline=True)
-    stage.photograph("overview")
     totals = stage.find(".tally")
     stage.turn("#/run/r0/0/samples")
     expect(totals).to_have_text(total)
@@ -69,7 +68,6 @@ def test_many_samples_stay_fluid(large: Path, open_first: OpenStage) -> None:
     expect(totals).to_have_text(f"1 of {total}")
     stage.find("tr[data-index='0'] a").click()
     expect(stage.find(".pane h2")).to_have_text(f"{number + 1:06}")
-    stage.photograph("sample")
 
 
 def test_a_large_run_is_shown_before_its_audit_is_made(

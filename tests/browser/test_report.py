@@ -32,7 +32,6 @@ def test_the_first_screen_answers_what_a_reader_asks_first(stage: Stage) -> None
         ".findings li:first-child .sentence": "70.4 % by the first character; 79.2 % "
         "by the answers that",
     }
-    stage.photograph("first-screen")
     for selector, text in seen.items():
         expect(stage.find(selector)).to_contain_text(text)
         expect(stage.find(selector)).to_be_in_viewport()
@@ -72,7 +71,6 @@ def test_filters_narrow_each_other_until_they_are_cleared(stage: Stage) -> None:
     stage.page.get_by_label("Reason").select_option("NOT_A_CHOICE")
     expect(totals).to_have_text("4 of 125 samples")
     assert stage.list_ids() == ["000018", "000027", "000077", "000082"]
-    stage.photograph("filtered")
     stage.page.get_by_role("button", name="Clear").click()
     expect(totals).to_have_text("125 samples")
 
@@ -131,7 +129,6 @@ def test_one_sample_is_shown_with_its_whole_way(stage: Stage) -> None:
     expect(stage.find(".readings tbody tr").first).to_contain_text("first_character")
     stage.find("details", has_text="The dataset row").locator("summary").click()
     expect(stage.find(".fields")).to_contain_text("category")
-    stage.photograph("sample", whole=True)
 
 
 def test_an_invalid_completion_says_why_nothing_was_read(stage: Stage) -> None:
@@ -144,7 +141,6 @@ def test_an_invalid_completion_says_why_nothing_was_read(stage: Stage) -> None:
     expect(stage.find(".decision .reason")).to_have_text("NOT_A_CHOICE")
     expect(stage.find(".decision")).to_contain_text("read nothing")
     expect(stage.page).to_have_title(re.compile("000018"))
-    stage.photograph("invalid-sample")
 
 
 def test_stepping_stays_within_the_selection(stage: Stage) -> None:
@@ -185,7 +181,6 @@ def test_the_whole_page_prints(stage: Stage) -> None:
         expect(stage.page.locator(selector)).not_to_be_visible()
     stage.page.evaluate("dispatchEvent(new Event('beforeprint'))")
     assert stage.find("details:not([open], .copy)").count() == 0
-    stage.photograph("print", whole=True)
     stage.page.evaluate("dispatchEvent(new Event('afterprint'))")
     stage.page.emulate_media(media="screen")
     assert len(stage.page.pdf(print_background=False)) > 10_000
@@ -201,7 +196,6 @@ def test_the_colours_follow_the_system_until_one_chooses(
         "3).every(one => one < 80)"
     )
     assert stage.page.evaluate(ground) is True
-    stage.photograph("dark", whole=True)
     stage.page.get_by_label("Theme").select_option("light")
     assert stage.page.evaluate(ground) is False
 
@@ -216,7 +210,6 @@ def test_the_page_fits_narrow_screens(report: str, open_stage: OpenStage, width:
         ("sample", "#/run/r0/0/sample/000003"),
     ):
         stage.go(route)
-        stage.photograph(name)
         assert stage.page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, name
 
 

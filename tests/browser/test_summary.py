@@ -193,7 +193,6 @@ def test_a_leaderboard_ranks_models_with_ties(many: Stage) -> None:
     assert all(re.fullmatch(r"[1-3](–[1-3])?", rank) for rank in ranks)
     row = many.find(".leaderboard tbody tr", has_text="small-model")
     assert int(row.locator("td.number").nth(-2).inner_text().replace(",", "")) > 125
-    many.photograph("leaderboard", whole=True)
 
 
 def test_a_leaderboard_is_sorted_and_filtered_and_the_address_says_so(many: Stage) -> None:
@@ -311,7 +310,6 @@ def test_on_a_phone_the_number_is_on_the_first_screen(
         stage.page.set_viewport_size({"width": 390, "height": 700})
         stage.go()
         expect(stage.find(selector).first).to_be_in_viewport(ratio=1)
-        stage.photograph(f"phone-{selector.split()[-1].removeprefix('.')}")
         assert stage.page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
 
 

@@ -70,7 +70,6 @@ def test_the_list_has_every_run_with_its_number(stage: Stage) -> None:
     expect(row).to_contain_text("[62, 78]")
     expect(stage.find("table.runs tbody tr")).to_have_count(3)
     expect(stage.find(".trends")).to_be_hidden()
-    stage.photograph("runs")
 
 
 def test_a_line_over_time_is_of_one_task_model_and_dataset(
@@ -91,7 +90,6 @@ def test_a_line_over_time_is_of_one_task_model_and_dataset(
         expect(line).to_contain_text("accuracy=0.8")
         expect(line).to_contain_text("Quickstart questions (")
         expect(line.locator("td").last).to_have_text("2")
-    stage.photograph("over-time")
 
 
 def test_the_token_leaves_the_address(stage: Stage) -> None:
@@ -133,12 +131,10 @@ def test_ticked_runs_are_compared(stage: Stage) -> None:
     """
     for name in ("first", "second"):
         stage.page.get_by_role("checkbox", name=f"Compare {name}").check()
-    stage.photograph("ticked")
     stage.page.get_by_role("link", name="Compare 2 runs").click()
     expect(stage.find("h1")).to_have_text(re.compile("(worse than first|better than second)$"))
     expect(stage.find(".headline .value")).to_have_text(re.compile("[+\u2212]16 points"))
     expect(stage.find(".flips tr[data-index]").first).to_be_visible()
-    stage.photograph("comparison", whole=True)
     stage.page.go_back()
     expect(stage.page.get_by_role("checkbox", name="Compare first")).to_be_checked()
 
@@ -208,7 +204,6 @@ def test_a_run_under_way_is_followed(
     with Forked(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         row = stage.find("table.runs tbody tr")
         expect(row).to_contain_text("running")
-        stage.photograph("under-way")
         slow_project.may_go_on.set()
         expect(row).to_contain_text("complete")
         assert process.wait(timeout=600) == 0
@@ -297,4 +292,3 @@ def test_a_long_completion_shows_every_answer_it_states(
     expect(thought.locator(".text")).not_to_be_visible()
     thought.locator("summary").click()
     expect(thought.locator(".text")).to_contain_text("The answer is (C).")
-    stage.photograph("long")

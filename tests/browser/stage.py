@@ -114,6 +114,11 @@ class Stage:
         self.page.goto(self.address + route)
         self.settle()
 
+    def reload(self) -> None:
+        """Load the page again."""
+        self.page.reload()
+        self.settle()
+
     def turn(self, route: str) -> None:
         """Change the route within the page that is open."""
         self.page.evaluate(TURN, route)
@@ -156,7 +161,16 @@ class Stage:
         seen: list[Seen] = self.page.evaluate(WALK, steps)
         return seen
 
-    def expect_texts(self, texts: Mapping[str, str]) -> None:
-        """Expect each of these elements in the main part, with its text or a part of it."""
-        for selector, text in texts.items():
-            expect(self.find(selector)).to_contain_text(text)
+    def measure_overflow(self) -> int:
+        """Return by how many pixels the page is wider than its window."""
+        return int(self.page.evaluate("document.scrollingElement.scrollWidth - innerWidth"))
+
+    def expect_rows(self, count: str, *ids: str) -> None:
+        """Expect this count of samples, and these rows if any are named."""
+        expect(self.find(".tally")).to_have_text(count)
+        if ids:
+            assert self.list_ids() == list(ids)
+
+    def expect_sample(self, name: str) -> None:
+        """Expect that this sample is open."""
+        expect(self.find(".pane h2")).to_have_text(name)

@@ -15,9 +15,8 @@ from .conftest import OpenStage, write_report
 from .material import Call, make_large_run
 
 #: The viewer takes more than 10,000 for large; the long series has as many as a large benchmark.
-NUM_SAMPLES, NUM_REPORTED = (
-    (14_042, 14_042) if os.environ.get("ANSWERKEY_LONG") else (10_042, 4_042)
-)
+IS_LONG = bool(os.environ.get("ANSWERKEY_LONG"))
+NUM_SAMPLES, NUM_REPORTED = (14_042, 14_042) if IS_LONG else (10_042, 4_042)
 MOST_AROUND = 2_000_000  # bytes of everything that is not of the run
 MOST_ASKED = 100  # rows of one request
 

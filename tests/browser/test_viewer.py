@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import threading
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 from tests.forked import Forked
+from tests.quiz import write_lines
 
 from answerkey.testing import Behaviour, Reply, TestServer
 
@@ -197,9 +197,8 @@ def test_a_run_under_way_is_followed(
     stage = open_first(view(runs))
     expect(stage.find(".runs-sum")).to_contain_text("no runs here yet")
     # As if one came back to the page again and again: it then looks for news at once.
-    stage.page.evaluate(
-        "setInterval(() => document.dispatchEvent(new Event('visibilitychange')), 250)"
-    )
+    look = "document.dispatchEvent(new Event('visibilitychange'))"
+    stage.page.evaluate(f"setInterval(() => {look}, 250)")
     words = ["run", str(slow_project.folder), "--out", str(runs / "live"), "--quiet"]
     with Forked(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         row = stage.find("table.runs tbody tr")
@@ -271,14 +270,9 @@ def test_a_long_completion_shows_every_answer_it_states(
 
     The thought is folded, nothing in it marked.
     """
-    row = {
-        "question": "Which?",
-        "options": ["one", "two", "three"],
-        "answer": "A",
-        "completion": LONG_COMPLETION,
-    }
-    (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
-    carry_out(call, "score", tmp_path / "rows.jsonl", "--out", tmp_path / "runs" / "long")
+    row = {"question": "Which?", "options": ["one", "two", "three"], "answer": "A"}
+    file = write_lines(tmp_path / "rows.jsonl", [row | {"completion": LONG_COMPLETION}])
+    carry_out(call, "score", file, "--out", tmp_path / "runs" / "long")
     stage = open_first(view(tmp_path / "runs"))
     stage.turn(f"{open_run(stage, 'long')}/samples")
     expect(stage.find("td.col-said")).to_have_text("… the year does not fit. The answer is (A).")
@@ -286,9 +280,8 @@ def test_a_long_completion_shows_every_answer_it_states(
     expect(stage.find(".completion mark:not(.is-other)")).to_have_text("answer is (A)")
     expect(stage.find(".completion mark.is-other")).to_have_text("answer is (B)")
     thought = stage.find(".completion .thought")
-    expect(thought.locator("summary")).to_have_text(
-        f"Thinking, {len(LONG_COMPLETION.partition('The answer is (B)')[0])} characters"
-    )
+    length = LONG_COMPLETION.index("The answer is (B)")
+    expect(thought.locator("summary")).to_have_text(f"Thinking, {length} characters")
     expect(thought.locator(".text")).not_to_be_visible()
     thought.locator("summary").click()
     expect(thought.locator(".text")).to_contain_text("The answer is (C).")

@@ -12,18 +12,9 @@ from .conftest import OpenStage
 from .stage import DRAW, Stage
 
 GRAVE = ("serious", "critical")
-REPORT_PAGES = {
-    "contents": "#/",
-    "overview": "#/run/r0/0",
-    "overview-asked": "#/run/r2/0",
-    "samples": "#/run/r0/0/samples",
-    "nothing-found": "#/run/r0/0/samples?text=no+such+words",
-    "sample": "#/run/r0/0/sample/000003",
-    "invalid-sample": "#/run/r0/0/sample/000018",
-    "comparison": "#/compare/r0,r1",
-    "comparison-of-three": "#/compare/r0,r1,r2",
-    "nowhere": "#/nowhere",
-}
+REPORT_PAGES = ["#/", "#/run/r0/0", "#/run/r2/0", "#/compare/r0,r1", "#/compare/r0,r1,r2"]
+REPORT_PAGES += ["#/run/r0/0/samples", "#/run/r0/0/samples?text=no+such+words", "#/nowhere"]
+REPORT_PAGES += ["#/run/r0/0/sample/000003", "#/run/r0/0/sample/000018"]
 
 
 #: The rules that look at colours: in the dark scheme nothing else differs.
@@ -57,13 +48,11 @@ def describe_barrier(barrier: dict[str, Any]) -> str:
 def test_the_report_has_no_barriers(comparison: str, open_first: OpenStage) -> None:
     """No page of a report has a serious or critical finding, in either scheme of colours."""
     stage = open_first(comparison)
-    results = {}
-    for name, route in REPORT_PAGES.items():
+    for route in REPORT_PAGES:
         stage.turn(route)
-        results[name] = list_barriers(stage)
+        assert list_barriers(stage) == [], route
     stage.page.keyboard.press("?")
-    results["keys"] = list_barriers(stage)
-    assert {name: barriers for name, barriers in results.items() if barriers} == {}
+    assert list_barriers(stage) == []
 
 
 def test_the_viewer_has_no_barriers(

@@ -9,17 +9,14 @@ import os
 import re
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Literal
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
-from .conftest import OpenStage
+from .conftest import OpenStage, serve
 
 ROOT = Path(__file__).parents[2]
 
@@ -42,23 +39,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def served(site: Path) -> Iterator[str]:
     """Return the address of the site, served on this machine."""
-
-    class Quiet(SimpleHTTPRequestHandler):
-        def log_message(self, *_: object) -> None:
-            """Keep quiet."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site))) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
-        thread.join()
-
-
-def search(page: Page, text: str) -> None:
-    """Open the search and type a text."""
-    page.get_by_role("button", name="Search").first.click()
-    page.get_by_role("combobox").fill(text)
+    with serve(site) as address:
+        yield address
 
 
 def test_no_page_requests_anything_from_another_host(site: Path, open_stage: OpenStage) -> None:
@@ -88,7 +70,8 @@ def test_the_search_works_without_a_network(
     address = served if is_served else f"{site.as_uri()}/"
     stage = open_stage(address, offline=not is_served)
     stage.page.goto(f"{address}reference/commands.html")
-    search(stage.page, "McNemar")
+    stage.page.get_by_role("button", name="Search").first.click()
+    stage.page.get_by_role("combobox").fill("McNemar")
     links = stage.page.locator("a", has_text="McNemar").filter(has_text="Statistics")
     expect(links.first).to_be_visible()
     links.first.click()

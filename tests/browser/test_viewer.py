@@ -6,8 +6,6 @@ import re
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -17,7 +15,7 @@ from tests.quiz import write_lines
 
 from answerkey.testing import Behaviour, Reply, TestServer
 
-from .conftest import OpenStage
+from .conftest import OpenStage, serve
 from .material import MODELS, Call, answer_from, carry_out, make_project
 from .stage import Stage
 
@@ -163,12 +161,8 @@ def test_the_list_works_by_keyboard(stage: Stage) -> None:
     expect(stage.find(".headline")).to_be_visible()
 
 
-@dataclass(frozen=True)
-class SlowProject:
-    """A project whose model waits for a word."""
-
-    folder: Path
-    may_go_on: threading.Event
+#: A project whose model waits, and what it waits for.
+SlowProject = tuple[Path, threading.Event]
 
 
 @pytest.fixture
@@ -184,7 +178,7 @@ def slow_project(tmp_path: Path) -> Iterator[SlowProject]:
 
     with TestServer(answer, Behaviour(delay=0.02)) as server:
         (project / "run.yaml").write_text(RUN_FILE.replace("URL", server.url), encoding="utf-8")
-        yield SlowProject(project, may_go_on)
+        yield project, may_go_on
         may_go_on.set()
 
 
@@ -192,18 +186,18 @@ def test_a_run_under_way_is_followed(
     slow_project: SlowProject, view: View, open_first: OpenStage
 ) -> None:
     """It appears when one looks, and at the end its number is there by itself."""
-    runs = slow_project.folder.parent / "runs"
-    runs.mkdir()
+    project, may_go_on = slow_project
+    (runs := project.parent / "runs").mkdir()
     stage = open_first(view(runs))
     expect(stage.find(".runs-sum")).to_contain_text("no runs here yet")
     # As if one came back to the page again and again: it then looks for news at once.
     look = "document.dispatchEvent(new Event('visibilitychange'))"
     stage.page.evaluate(f"setInterval(() => {look}, 250)")
-    words = ["run", str(slow_project.folder), "--out", str(runs / "live"), "--quiet"]
+    words = ["run", str(project), "--out", str(runs / "live"), "--quiet"]
     with Forked(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         row = stage.find("table.runs tbody tr")
         expect(row).to_contain_text("running")
-        slow_project.may_go_on.set()
+        may_go_on.set()
         expect(row).to_contain_text("complete")
         assert process.wait(timeout=600) == 0
     expect(row).to_contain_text("%")
@@ -225,32 +219,16 @@ ASK_FROM_ELSEWHERE = """async ([root, token]) => {
 }"""  # noqa: E501 - the text as it is written
 
 
-class OtherSite(BaseHTTPRequestHandler):
-    """A page of another site."""
-
-    def do_GET(self) -> None:
-        """Answer with an empty page."""
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html")
-        self.end_headers()
-        self.wfile.write(b"<!doctype html><title>elsewhere</title>")
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
-
-
 def test_a_page_of_another_site_learns_nothing(
-    plain_runs: Path, view: View, open_stage: OpenStage
+    tmp_path: Path, plain_runs: Path, view: View, open_stage: OpenStage
 ) -> None:
     """It can neither read the list nor show the page in a frame, not even with the token."""
     address = view(plain_runs)
     root, token = address.partition("?")[0], address.partition("token=")[2]
-    with ThreadingHTTPServer(("127.0.0.1", 0), OtherSite) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        stage = open_stage(f"http://localhost:{server.server_port}/")
+    with serve(tmp_path) as elsewhere:
+        stage = open_stage(elsewhere)
         stage.page.goto(stage.address)
         got = stage.page.evaluate(ASK_FROM_ELSEWHERE, [root, token])
-        server.shutdown()
     assert [text or None for text in got] == [None] * 5
     stage.page.close()  # what its console says of this has come by then
     stage.watch.problems.clear()

@@ -301,16 +301,17 @@ def test_what_decides_is_embedded(
 # ── several runs compared
 
 
-def describe(*runs: Run) -> dict[str, Any]:
-    """Return the comparison of runs that are called r0, r1 and so on."""
-    named = {f"r{number}": run for number, run in enumerate(runs)}
-    tables = {name: {"quiz": open_table(run)} for name, run in named.items()}
-    return dump(build_comparison(named, tables))
-
-
 def test_a_pair_has_all_that_a_page_shows(make_run: MakeRun) -> None:
-    """Difference with interval and test, categories, flips with their places."""
-    result = describe(make_run("a"), make_run("b", list_rows(q0="B", q1="B", q4="B")))
+    """Difference with interval and test, categories, flips with their places.
+
+    A report must embed these rows so that flips can be looked at.
+    """
+    runs = {"r0": make_run("a"), "r1": make_run("b", list_rows(q0="B", q1="B", q4="B"))}
+    tables = {name: {"quiz": open_table(run)} for name, run in runs.items()}
+    comparison = build_comparison(runs, tables)
+    assert list_flips(comparison, "r0", 0) == [0, 1, 4]
+    assert (list_flips(comparison, "r0", 1), list_flips(None, "r0", 0)) == ([], [])
+    result = dump(comparison)
     assert result["notices"] == [
         "the datasets of `a` and `b` differ, though samples and truths are the same"
     ]
@@ -331,13 +332,3 @@ def test_a_pair_has_all_that_a_page_shows(make_run: MakeRun) -> None:
         {"id": "000005", "p": {"r0": 4, "r1": 4}, "side": "second"},
     ]
     assert [one["label"] for one in pair["categories"]] == ["(none)", "mathematics", "nature"]
-
-
-def test_listed_flips_are_known_by_position(make_run: MakeRun) -> None:
-    """What a report must embed so that flips can be looked at."""
-    runs = {"r0": make_run("a"), "r1": make_run("b", list_rows(q0="B", q1="B"))}
-    tables = {name: {"quiz": open_table(run)} for name, run in runs.items()}
-    result = build_comparison(runs, tables)
-    assert list_flips(result, "r0", 0) == [0, 1]
-    assert list_flips(result, "r0", 1) == []
-    assert list_flips(None, "r0", 0) == []

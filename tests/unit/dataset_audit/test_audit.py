@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ IS_LONG = bool(os.environ.get("ANSWERKEY_LONG"))
 OPTIONS = ["Sydney", "Canberra", "Perth", "Hobart"]
 WORDS = ["river", "planet", "sonata", "enzyme", "treaty"]
 WORDS += ["matrix", "volcano", "novel", "engine", "virus"]
+MEASURED = ("position_skew", "majority_letter", "longest_option")
 Row = dict[str, object]
 
 
@@ -173,16 +175,12 @@ def test_positions_and_baselines(tmp_path: Path) -> None:
         row["answer"] = "A"
         row["options"] = ["a much longer option " + str(row["question"]), "b", "c", "d"]
     result = audit(write(tmp_path, rows))
-    counts = list(result.every.places[4])
-    expected = stats.chisquare(counts)
-    assert counts == [140, 20, 20, 20]
-    assert result.every.position_skew is not None
-    assert result.every.position_skew.statistic == pytest.approx(expected.statistic)
-    assert result.every.position_skew.p == pytest.approx(expected.pvalue)
-    assert result.every.majority_letter is not None
-    assert (result.every.majority_letter.label, result.every.majority_letter.value) == ("A", 0.7)
-    assert result.every.longest_option is not None
-    assert result.every.longest_option.value > 0.6
+    skew, letter, longest = attrgetter(*MEASURED)(result.every)
+    expected = stats.chisquare([140, 20, 20, 20])
+    assert result.every.places[4] == (140, 20, 20, 20)
+    assert (skew.statistic, skew.p) == pytest.approx((expected.statistic, expected.pvalue))
+    assert (letter.label, letter.value) == ("A", 0.7)
+    assert longest.value > 0.6
     assert set(count(result)) == {"MAJORITY_LETTER", "LONGEST_OPTION", "POSITION_SKEW"}
 
 

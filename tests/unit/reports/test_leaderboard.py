@@ -116,9 +116,10 @@ def draw(*runs: Run, width: int = 100) -> list[str]:
 
 def put_together(*runs: Run) -> Run:
     """Return the tasks of several runs as those of one."""
-    entries = [entry for run in runs for entry in run.manifest["tasks"]]
-    tasks = {key: task for run in runs for key, task in run.tasks.items()}
-    return replace(runs[0], manifest={**runs[0].manifest, "tasks": entries}, tasks=tasks)
+    first, second = runs
+    entries = [*first.manifest["tasks"], *second.manifest["tasks"]]
+    tasks = {**first.tasks, **second.tasks}
+    return replace(first, manifest={**first.manifest, "tasks": entries}, tasks=tasks)
 
 
 def test_a_terminal_has_one_table_with_the_best_first(score: Score) -> None:

@@ -19,6 +19,7 @@ from answerkey.testing import Reply, TestServer
 
 from .conftest import COUNTED
 
+Rows = Sequence[Mapping[str, Any]]
 RUN_KEYS = "id label status started_at seconds simulated notices gates tasks"
 TASK_KEYS = (
     "key display_name model dataset scorer rule samples headline counts metrics calls"
@@ -34,19 +35,14 @@ ROWS = [
 ]
 
 
-def write_run(
-    folder: Path,
-    rows: Sequence[Mapping[str, Any]] = ROWS,
-    model: str | None = None,
-    **definition: object,
-) -> Run:
+def write_run(folder: Path, rows: Rows = ROWS, model: str | None = None, **parts: object) -> Run:
     """Return a finished run on disk; without a model the rows hold the completions."""
     dataset = write_lines(folder / "rows.jsonl", rows)
-    task = write_task(folder / "task.yaml", **definition)
+    task = write_task(folder / "task.yaml", **parts)
     return ak.run(task, dataset=dataset, out=folder / "out", model=model)
 
 
-def ask(folder: Path, rows: Sequence[Mapping[str, Any]]) -> Run:
+def ask(folder: Path, rows: Rows) -> Run:
     """Return a run that asked a live model with log-probabilities, scored by the text alone.
 
     It says A, and is 0.75 sure of it; it refuses to answer what is called broken.

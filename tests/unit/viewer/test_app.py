@@ -86,20 +86,11 @@ def test_every_answer_bears_all_headers(
 
 def test_the_page_may_run_its_own_script_and_ask_this_server() -> None:
     """Nothing is loaded, framed, sent or evaluated beyond that."""
-    rules = dict(rule.split(" ", 1) for rule in build_page()[1].split("; "))
-    script, style = rules.pop("script-src"), rules.pop("style-src")
-    assert re.fullmatch(r"'sha256-[A-Za-z0-9+/]{43}='", script)
-    assert re.fullmatch(r"'sha256-[A-Za-z0-9+/]{43}='", style)
-    assert rules == {
-        "default-src": "'none'",
-        "img-src": "data:",
-        "connect-src": "'self'",
-        "base-uri": "'none'",
-        "form-action": "'none'",
-        "frame-ancestors": "'none'",
-        "require-trusted-types-for": "'script'",
-        "trusted-types": "'none'",
-    }
+    policy = re.sub(r"'sha256-[A-Za-z0-9+/]{43}='", "HASH", build_page()[1])
+    sources = "default-src 'none'; script-src HASH; style-src HASH; img-src data:"
+    targets = "base-uri 'none'; form-action 'none'; connect-src 'self'; frame-ancestors 'none'"
+    trust = "require-trusted-types-for 'script'; trusted-types 'none'"
+    assert policy == f"{sources}; {targets}; {trust}"
 
 
 def test_the_page_holds_nothing_of_a_run(app: ViewerApp) -> None:

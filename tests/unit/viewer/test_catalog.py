@@ -67,7 +67,7 @@ def test_the_brief_overview_reads_no_completion_again(
 def test_a_number_of_a_run_that_is_not_complete_is_no_number(catalog: Catalog, runs: Path) -> None:
     """It is not shown in passing."""
     change_status(runs / "first", "incomplete")
-    listed = {one["label"]: one for one in catalog.list()}["first"]
+    listed = {run["label"]: run for run in catalog.list()}["first"]
     numbers = [listed["tasks"][0][name] for name in ("value", "interval", "metric")]
     assert (listed["status"], numbers) == ("incomplete", [None, None, None])
 

@@ -32,7 +32,7 @@ ROWS = [
 def list_rows(times: int = 1, **said: str) -> Sequence[dict[str, Any]]:
     """Return the rows so many times, with other completions for some of the first: `q0="B"`."""
     names = ("question", "options", "answer", "completion", "category")
-    results = [dict(zip(names, row, strict=True)) for _ in range(times) for row in ROWS]
+    results = [dict(zip(names, row, strict=True)) for row in ROWS * times]
     for name, text in said.items():
         results[int(name[1:])]["completion"] = text
     return results

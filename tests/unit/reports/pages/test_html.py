@@ -221,14 +221,9 @@ def test_the_policy_allows_this_script_and_this_style_alone(*, is_viewer: bool) 
     page, policy = build("x", is_viewer=is_viewer), build_page("x", is_viewer=is_viewer)[2]
     (script,) = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
     (style,) = re.findall(r"<style>(.*?)</style>", page, re.DOTALL)
-    assert policy.split("; ") == [
-        "default-src 'none'",
-        f"script-src {hash_text(script)}",
-        f"style-src {hash_text(style)}",
-        "img-src data:",
-        "base-uri 'none'",
-        "form-action 'none'",
-    ]
+    hashes = f"script-src {hash_text(script)}; style-src {hash_text(style)}"
+    targets = "base-uri 'none'; form-action 'none'"
+    assert policy == f"default-src 'none'; {hashes}; img-src data:; {targets}"
     head = page.partition("<style>")[0]
     stated = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]+)"', head)
     assert list(map(unescape, stated)) == ([] if is_viewer else [policy])

@@ -35,7 +35,7 @@ SHOWN_PLACES = 12
 def describe_dataset_audits(audits: Sequence[DatasetAudit]) -> dict[str, Any]:
     """Return every dataset with its numbers and findings: what `--json` prints."""
     datasets = []
-    notices = []
+    notices: list[str] = []
     for audit in audits:
         datasets.append(
             {
@@ -47,7 +47,7 @@ def describe_dataset_audits(audits: Sequence[DatasetAudit]) -> dict[str, Any]:
                 "findings": [asdict(finding) for finding in audit.findings],
             }
         )
-        notices += [str(notice) for notice in audit.notices]
+        notices += map(str, audit.notices)
     described: dict[str, Any] = clean_numbers({"datasets": datasets, "notices": notices})
     return described
 
@@ -61,17 +61,12 @@ def draw_dataset_audit(audit: DatasetAudit, width: int) -> Lines:
         facts["folder"] = shorten_path(folder) or "."
     facts |= audit.fields
     lines = [line(Span(make_visible(audit.name), "title"), f"  {format_count(audit.rows, 'row')}")]
-    shown = [(make_visible(name), make_visible(value)) for name, value in facts.items()]
-    lines += draw_facts(shown, width)
+    lines += draw_facts(facts.items(), width)
     lines += [BLANK, *draw_facts(_say_truths(audit.every).items(), width)]
     lines += [*_draw_places(audit.every, width), BLANK, line(Span("Findings", "title"))]
     for number, finding in enumerate(audit.findings, 1):
-        lines += draw_finding(
-            number,
-            finding.sentence,
-            {"Next: ": finding.step},
-            width,
-        )
+        notes = {"Next: ": finding.step}
+        lines += draw_finding(number, finding.sentence, notes, width)
         for example in finding.examples:
             text = shorten(_say_example(example, folder), width - 7)
             lines.append(line(" " * 7, Span(text, "dim")))
@@ -123,13 +118,9 @@ def _draw_places(truths: TruthStatistics, width: int) -> Lines:
     for size in sizes:
         counts = [*map(str, truths.places[size]), *[""] * (most - size)]
         rows.append((str(size), *counts, str(truths.choice_counts[size])))
-    header = ("Choices", *(f"place {place}" for place in range(1, most + 1)), "n")
-    return [
-        BLANK,
-        *draw_table(
-            header,
-            rows,
-            ">" * (most + 2),
-            width,
-        ),
-    ]
+    header = ["Choices"]
+    for place in range(most):
+        header.append(f"place {1 + place}")
+    header.append("n")
+    align = ">" * len(header)
+    return [BLANK, *draw_table(header, rows, align, width)]

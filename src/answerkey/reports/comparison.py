@@ -19,7 +19,7 @@ from answerkey.reports.leaderboard import (
     compare_tasks,
     list_columns,
 )
-from answerkey.reports.samples import SampleTable
+from answerkey.reports.samples import locate
 from answerkey.reports.view import Interval
 from answerkey.runs import Run, name_answerer
 
@@ -30,9 +30,6 @@ TESTS = {
     PAIRED_TEST: "paired t test over samples",
     CLUSTERED_TEST: "t test over clusters",
 }
-
-#: Run id → task key → rows.
-Tables = Mapping[str, Mapping[str, SampleTable]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +119,7 @@ def label_runs(runs: Sequence[Run]) -> list[str]:
     return labels
 
 
-def build_comparison(runs: Runs, tables: Tables) -> ComparisonView:
+def build_comparison(runs: Runs) -> ComparisonView:
     """Return the comparison of runs by their ids."""
     names = label_runs(list(runs.values()))
     labels = dict(zip(runs, names, strict=True))
@@ -146,7 +143,6 @@ def build_comparison(runs: Runs, tables: Tables) -> ComparisonView:
             tasks,
             runs,
             labels,
-            tables,
             comparisons,
         )
         views.append(view)
@@ -196,7 +192,6 @@ def _build_task(
     tasks: Tasks,
     runs: Runs,
     labels: Labels,
-    tables: Tables,
     comparisons: int,
 ) -> ComparedTask:
     """Return the comparison of one task; `tasks` are in the order of the comparison."""
@@ -221,8 +216,7 @@ def _build_task(
         samples += flips
     positions = {}
     for name, task_run in tasks.items():
-        table = tables[name][task_run.key]
-        positions[name] = table.locate(samples)
+        positions[name] = locate(task_run, samples)
     pairs = []
     for pair, flips in zip(task.pairs, listed, strict=True):
         pairs.append(_build_pair(pair, ids, labels, flips, positions))

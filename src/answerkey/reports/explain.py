@@ -121,12 +121,16 @@ def _explain_row(
     explained["scores"] = {}
     for step in source.task.scoring:
         if step.key in stored:
-            verdict = describe_verdict(stored[step.key], source.encoded[step.key])
+            encoded = source.encoded[step.key]
+            verdict = describe_verdict(stored[step.key], encoded)
             verdict["why"] = explain_score(step.scorer, verdict, part, 0)
             explained["scores"][step.key] = verdict
     if part.completions is not None:
         completions = part.completions.frame.row(0, named=True)
-        theirs = {name: completions[name] for name in THEIR_SCHEMA if name in completions}
+        theirs = {}
+        for name in THEIR_SCHEMA:
+            if name in completions:
+                theirs[name] = completions[name]
         if theirs:
             explained["theirs"] = theirs
     explained["scorers"] = {}
@@ -207,8 +211,10 @@ def _draw_score(
         status = Span("SCORED, not correct", role)
     facts = {**values, **metadata}
     if score["status"] != "SCORED":
-        present = {name: value for name, value in facts.items() if value is not None}
-        facts = {"reason": score["reason"], **present}
+        facts = {"reason": score["reason"]}
+        for name, value in {**values, **metadata}.items():
+            if value is not None:
+                facts[name] = value
     if score.get("excluded_by"):
         facts["excluded by"] = f"action `{score['excluded_by']}`"
     if score["why"] is not None:
@@ -229,8 +235,9 @@ def _draw_pairs(pairs: Mapping[str, object], width: int) -> Lines:
     lines: Lines = []
     for name, value in zip(names, pairs.values(), strict=True):
         text = to_json(value)
-        if isinstance(value, str) and value == value.strip() and value not in LIKE_JSON:
-            text = value
+        if isinstance(value, str):
+            is_plain = value == value.strip() and value not in LIKE_JSON
+            text = value if is_plain else text
         padding = " " * (room - measure_width(name))
         head = Span(f"{name}{padding}", "dim")
         shown = make_visible(hide_images(text), keep_lines=True)

@@ -28,7 +28,6 @@ from answerkey.evaluate.pairs import AnyRun, is_same_run
 from answerkey.exporters import COMPACT, to_json
 from answerkey.reports.comparison import (
     ComparisonView,
-    Tables,
     build_comparison,
     label_runs,
     list_flips,
@@ -92,48 +91,28 @@ def report(
     are embedded. The file is there whole or not at all.
     """
     distinct = _list_distinct(runs)
-    tables: dict[str, dict[str, SampleTable]] = {}
-    rows = 0
-    for name, run in distinct.items():
-        tables[name] = {}
-        for key, task in run.tasks.items():
-            table = SampleTable(run, task)
-            tables[name][key] = table
-            rows += len(table)
-    embedded = 0
+    shown = title or _choose_title(list(distinct.values()))
+    rows = embedded = 0
 
     def write(temporary: Path) -> None:
-        nonlocal embedded
+        nonlocal rows, embedded
+        comparison = None
+        if len(distinct) > 1:
+            progress("comparing", 0, 1)
+            comparison = build_comparison(distinct)
+        overviews, selections = _build_overviews(
+            distinct,
+            comparison,
+            max_samples,
+            progress,
+        )
+        for selection in selections.values():
+            rows += len(selection.table)
+            embedded += len(selection.positions)
+        begin, end, _ = build_page(shown)
         with temporary.open("w", encoding="utf-8", newline="\n") as out:
-            comparison = None
-            if len(distinct) > 1:
-                progress("comparing", 0, 1)
-                comparison = build_comparison(distinct, tables)
-            overviews, selections = _build_overviews(
-                distinct,
-                tables,
-                comparison,
-                max_samples,
-                progress,
-            )
-            shown = title or _choose_title(list(distinct.values()))
-            now = datetime.now(UTC).isoformat(timespec="seconds")
-            made = now.replace("+00:00", "Z")
-            page = {
-                "mode": "report",
-                "title": shown,
-                "made": made,
-                "version": __version__,
-                "runs": overviews,
-                "comparison": comparison,
-            }
-            for selection in selections.values():
-                embedded += len(selection.positions)
-            begin, end, _ = build_page(shown)
             out.write(begin)
-            # Never packed: the page cannot begin without it.
-            content = write_content(to_json(page, COMPACT), is_packed=False)
-            out.write(_wrap("ak-overview", content))
+            out.write(_write_overview(shown, overviews, comparison))
             out.writelines(_write_rows(selections, progress))
             out.write(end)
 
@@ -146,6 +125,25 @@ def report(
         "rows": rows,
         "embedded": embedded,
     }
+
+
+def _write_overview(
+    title: str,
+    overviews: Sequence[Overview],
+    comparison: ComparisonView | None,
+) -> str:
+    """Return the block that the page begins with, which is never packed."""
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    page = {
+        "mode": "report",
+        "title": title,
+        "made": now.replace("+00:00", "Z"),
+        "version": __version__,
+        "runs": overviews,
+        "comparison": comparison,
+    }
+    content = write_content(to_json(page, COMPACT), is_packed=False)
+    return _wrap("ak-overview", content)
 
 
 def _list_distinct(runs: AnyRun | Sequence[AnyRun]) -> dict[str, Run]:
@@ -167,7 +165,6 @@ def _choose_title(runs: Sequence[Run]) -> str:
 
 def _build_overviews(
     distinct: Runs,
-    tables: Tables,
     comparison: ComparisonView | None,
     max_samples: int,
     progress: Progress,
@@ -178,7 +175,11 @@ def _build_overviews(
     labels = label_runs(list(distinct.values()))
     for place, (name, run) in enumerate(distinct.items()):
         progress("auditing", place, len(distinct))
-        audits = {key: audit_task(table) for key, table in tables[name].items()}
+        tables = {}
+        audits = {}
+        for key, task_run in run.tasks.items():
+            tables[key] = SampleTable(run, task_run)
+            audits[key] = audit_task(tables[key])
         overview = build_overview(
             run,
             audits,
@@ -187,7 +188,7 @@ def _build_overviews(
         )
         tasks = []
         for number, task in enumerate(overview.tasks):
-            table = tables[name][task.key]
+            table = tables[task.key]
             selection = select_rows(table, max_samples, list_flips(comparison, name, number))
             selections[f"{place}-{number}"] = selection
             remarks = filter(None, (selection.sentence, table.source.missing))
@@ -201,10 +202,15 @@ def _build_overviews(
     return overviews, selections
 
 
-def _write_rows(selections: Mapping[str, RowSelection], progress: Progress) -> Iterator[str]:
+def _write_rows(
+    selections: Mapping[str, RowSelection],
+    progress: Progress,
+) -> Iterator[str]:
     """Yield the blocks of samples and of rows, task by task."""
     done = 0
-    total = sum(len(selection.positions) for selection in selections.values())
+    total = 0
+    for selection in selections.values():
+        total += len(selection.positions)
     room = MAX_IMAGES // max(1, total // CHUNK_SAMPLES)
     for place, selection in selections.items():
         source = selection.table.source

@@ -129,8 +129,8 @@ def compare_tasks(runs: Runs) -> tuple[list[Compared], list[str]]:
         if len(keys) == 1:
             raise
         return _compare_each(runs, keys)
-    has_several = any(len(run.tasks) > 1 for run in runs.values())
-    if has_several and len(comparison.tasks) < len(keys):
+    is_partial = len(comparison.tasks) < len(keys)
+    if is_partial and any(len(run.tasks) > 1 for run in runs.values()):
         return _compare_each(runs, keys)
     compared = []
     for task in comparison.tasks:
@@ -181,7 +181,7 @@ def list_columns(runs: Runs, compared: Sequence[Compared]) -> list[Column]:
     """Return the tasks of the leaderboard: those that were compared, then all others."""
     columns: dict[str, dict[str, TaskRun]] = {}
     pairs: dict[str, dict[Order, PairComparison]] = {}
-    listed: set[tuple[str, str]] = set()
+    listed = set()
     for task, tasks in compared:
         labels = [side.label for side in task.runs]
         ids = dict(zip(labels, tasks, strict=True))
@@ -217,13 +217,22 @@ def build_leaderboard(
     ranks = [_rank_column(column) for column in columns]
     rows = []
     for name, run in runs.items():
-        rows.append(_build_row(name, run, labels[name], columns, ranks))
+        row = _build_row(
+            name,
+            run,
+            labels[name],
+            columns,
+            ranks,
+        )
+        rows.append(row)
     tasks = []
     for number, column in enumerate(columns):
         cells = [row.cells[number] for row in rows]
         tasks.append(_build_heading(column, cells))
     if len(columns) > 1 and all(task.is_share for task in tasks):
-        rows = [replace(row, mean=_average(row.cells)) for row in rows]
+        for number, row in enumerate(rows):
+            mean = _average(row.cells)
+            rows[number] = replace(row, mean=mean)
     rows.sort(key=_find_value, reverse=True)
     comparisons = sum(len(column.pairs or ()) for column in columns)
     return Leaderboard(tasks, rows, comparisons)
@@ -248,7 +257,10 @@ def rank_ties(names: Sequence[str], shown: Iterable[Order]) -> dict[str, Rank]:
     for better, worse in set(shown):
         firsts[worse] += 1
         lasts[better] -= 1
-    return {name: (firsts[name], lasts[name]) for name in names}
+    ranks = {}
+    for name in names:
+        ranks[name] = (firsts[name], lasts[name])
+    return ranks
 
 
 def _rank_column(column: Column) -> dict[str, Rank]:

@@ -21,6 +21,7 @@ from answerkey.reports.samples import SampleTable
 from answerkey.reports.view import (
     CallsView,
     Categories,
+    CategoryRow,
     Interval,
     Plain,
     RunView,
@@ -32,6 +33,7 @@ from answerkey.reports.view import (
 from answerkey.run_audit.findings import (
     Finding,
     ReadingTally,
+    ReasonCounts,
     TaskAudit,
     find_format,
     find_run_findings,
@@ -487,7 +489,8 @@ def _build_headline(
 def _count_right(task: TaskRun, metric: MetricValue) -> int | None:
     """Return how many samples are right; None for trials and orders, which count completions."""
     details = metric.details
-    if "counts" in details or details.get("of") != task.counts["scored"]:
+    scored = task.counts["scored"]
+    if "counts" in details or details.get("of") != scored:
         return None
     return int(str(details["count"]))
 
@@ -497,13 +500,14 @@ def _count_right(task: TaskRun, metric: MetricValue) -> int | None:
 
 def _plot_invalid(view: TaskView, audit: TaskAudit) -> list[ReasonBar]:
     """Return INVALID completions by reason; what they state only where all were read again."""
-    read_again = {}
+    reread: dict[tuple[str, int], ReasonCounts] = {}
     if audit.drawn_from is None:
-        read_again = {(reason.reason, reason.count): reason for reason in audit.reasons}
+        for reason in audit.reasons:
+            reread[reason.reason, reason.count] = reason
     bars = []
-    for reason in view.invalid:
-        bar = ReasonBar(reason.name, reason.count)
-        if read := read_again.get((reason.name, reason.count)):
+    for counted in view.invalid:
+        bar = ReasonBar(counted.name, counted.count)
+        if read := reread.get((bar.reason, bar.count)):
             bar = replace(bar, stated=read.stated, right=read.right)
         bars.append(bar)
     return sorted(bars, key=lambda bar: (-bar.count, bar.reason))
@@ -558,10 +562,14 @@ def _plot_categories(view: TaskView) -> Categories | None:
     if categories is None or all(row.value is None for row in categories.rows):
         return None
     by_size = sorted(categories.rows, key=lambda row: -row.n)
-    rows = by_size[:MAX_CATEGORIES]
-    rows.sort(key=lambda row: row.label)
-    rows.sort(key=lambda row: -math.inf if row.value is None else row.value, reverse=True)
+    rows = sorted(by_size[:MAX_CATEGORIES], key=_rank_category)
     return replace(categories, rows=rows)
+
+
+def _rank_category(row: CategoryRow) -> tuple[float, str]:
+    if row.value is None:
+        return math.inf, row.label
+    return -row.value, row.label
 
 
 def _find_curve(task: TaskRun) -> Reliability | None:

@@ -105,7 +105,8 @@ def draw_examination(examined: Entry, width: int) -> Lines:
     """Return each check with what was seen, what it means and what to do, then the count."""
     about = f"task {examined['task']}" if examined["task"] else "built-in questions"
     lines = [line(Span(examined["model"], "title"), f": {about}")]
-    longest = max(len(check["check"]) for check in examined["checks"])
+    names = [check["check"] for check in examined["checks"]]
+    longest = max(map(len, names))
     for check in examined["checks"]:
         status = check["status"]
         head = f"{INDENT}{_SIGNS[status]} {status:<7}{GAP}{check['check']:<{longest}}{GAP}"
@@ -118,7 +119,8 @@ def draw_examination(examined: Entry, width: int) -> Lines:
         for text in texts:
             drawn += draw_text(text, width, indent=" " * len(head))
         seen = drawn[0][0].text.lstrip()
-        drawn[0] = line(Span(head, _ROLES[status]), seen)
+        sign = Span(head, _ROLES[status])
+        drawn[0] = line(sign, seen)
         lines += drawn
     counts = Counter(check["status"] for check in examined["checks"])
     warnings = format_count(counts["warning"], "warning")
@@ -259,7 +261,9 @@ def describe_ready_made(tasks: Sequence[ReadyMade]) -> Plain:
     """Return ready-made tasks as plain values."""
     described = []
     for task in tasks:
-        described.append({**task.describe(), "commands": list_commands(task)})
+        about = task.describe()
+        about["commands"] = list_commands(task)
+        described.append(about)
     return {"tasks": described}
 
 
@@ -318,7 +322,10 @@ def draw_heading(title: str, note: str = "") -> Lines:
     return [BLANK, line(Span(title, "title"), note)]
 
 
-def draw_messages(title: str, messages: Sequence[Mapping[str, object]]) -> Lines:
+def draw_messages(
+    title: str,
+    messages: Sequence[Mapping[str, object]],
+) -> Lines:
     """Return messages in full under a title; nothing for none."""
     lines = draw_heading(title) if messages else []
     for message in messages:
@@ -333,10 +340,11 @@ def draw_block(text: str) -> Lines:
     lines: Lines = []
     margin = Span("  | ", "dim")
     texts = make_visible(text, keep_lines=True).split("\n")
-    for is_blank, group in groupby(texts, key=lambda text: not text.strip()):
+    for has_text, group in groupby(texts, key=lambda text: bool(text.strip())):
         alike = list(group)
-        if is_blank and len(alike) > MAX_BLANK:
-            lines.append(line(margin, Span(f"({len(alike):,} blank lines)", "dim")))
+        if not has_text and len(alike) > MAX_BLANK:
+            count = f"({len(alike):,} blank lines)"
+            lines.append(line(margin, Span(count, "dim")))
         else:
             lines += [line(margin, text) for text in alike]
     return lines

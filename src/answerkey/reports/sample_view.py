@@ -269,7 +269,10 @@ def view_samples(
     return views
 
 
-def _describe_sample(part: Excerpt, number: int) -> tuple[str | None, list[NamedText]]:
+def _describe_sample(
+    part: Excerpt,
+    number: int,
+) -> tuple[str | None, list[NamedText]]:
     """Return where a row stands, and its fields; nothing without the dataset."""
     texts: list[NamedText] = []
     if part.samples is None:
@@ -466,8 +469,8 @@ def _read_rows(
         verdict = verdicts[source.reading][number]
         labels = tuple(verdict["metadata"]["choices"])
         told_options = None if scorer.options is None else row_options
-        text = part.completions.items[number].text
-        readings[number] = read_row((text, labels, row_options), told_options, verdict)
+        passage = (part.completions.items[number].text, labels, row_options)
+        readings[number] = read_row(passage, told_options, verdict)
     return readings
 
 
@@ -654,11 +657,13 @@ def explain_score(
     """Return why the verdict on one row of the excerpt is what it is, in a sentence."""
     metadata = verdict["metadata"]
     values = verdict["values"]
-    if verdict["status"] == ScoreStatus.FAILED.value and part.samples is not None:
-        problems, _ = scorer.check_rows(part.samples.take([number]))
+    status = verdict["status"]
+    if status == ScoreStatus.FAILED.value and part.samples is not None:
+        sample = part.samples.take([number])
+        problems, _ = scorer.check_rows(sample)
         if problems:
             return problems[0].error.message
-    if verdict["status"] != ScoreStatus.SCORED.value:
+    if status != ScoreStatus.SCORED.value:
         return _find_name(metadata, ("judge_error", "fallback_error"))
     if reads_choices(scorer):
         score = Score(ScoreStatus.SCORED, verdict["reason"], values, metadata)

@@ -9,7 +9,7 @@ A row is a sample, or one trial or order of it, and is known by its position.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache
@@ -108,10 +108,11 @@ class SampleSource:
         self.values: dict[str, str | None] = {}
         self.encoded: dict[str, frozenset[str]] = {}
         for step in self.task.scoring:
-            self.encoded[step.key] = frozenset(encoded.get(step.key, ()))
+            names = encoded.get(step.key, ())
+            self.encoded[step.key] = frozenset(names)
             self.values[step.key] = _find_value_name(step, first)
-        names = Scores(first[self.main.key].struct.unnest()).metadata_names
-        self.says_validity = "completion_validity" in names
+        scores = Scores(first[self.main.key].struct.unnest())
+        self.says_validity = "completion_validity" in scores.metadata_names
         self.missing: str | None = None
         self.category: str | None = None
         self.fields: QuestionFields | None = None
@@ -134,7 +135,8 @@ class SampleSource:
         self.opened = opened
         self.recorded = opened.recorded
         rows = opened.dataset.rows
-        self.chunk = max(1, fit_rows(rows, opened.recorded) // self.num_trials)
+        chunk = fit_rows(rows, opened.recorded)
+        self.chunk = max(1, chunk // self.num_trials)
         category = opened.task_run.totals.get("category_column")
         if category in rows.columns:
             self.category = category
@@ -157,10 +159,12 @@ class SampleSource:
         size = self.num_trials
         names = None if scorers is None else ["sample_id", "trial", *scorers]
         for stretch in self._cut(positions):
-            chosen = range(stretch[0] // size, stretch[-1] // size + 1)
-            needed: Positions = chosen
-            if len(stretch) < len(chosen) * size:
-                needed = (pl.Series(stretch, dtype=pl.Int64) // size).unique(maintain_order=True)
+            first = stretch[0] // size
+            last = stretch[-1] // size
+            needed: Positions = range(first, last + 1)
+            if len(stretch) < len(needed) * size:
+                samples_of_rows = pl.Series(stretch, dtype=pl.Int64) // size
+                needed = samples_of_rows.unique(maintain_order=True)
             rows = repeat_positions(needed, size)
             scores = self.scores.take(rows, names)
             excerpt = Excerpt(stretch, scores, None, None)
@@ -262,8 +266,8 @@ class SampleSource:
                 texts.append(part.completions.frame["completion"])
             if self.fields is not None and part.samples is not None:
                 for template in self.fields.questions:
-                    values = map(show_value, template.values(part.samples))
-                    texts.append(pl.Series(list(values), dtype=pl.String))
+                    values = list(map(show_value, template.values(part.samples)))
+                    texts.append(pl.Series(values, dtype=pl.String))
             hits = []
             for column in texts:
                 folded = column.str.to_lowercase()
@@ -380,8 +384,9 @@ class SampleTable:
     """
 
     def __init__(self, run: Run, task_run: TaskRun) -> None:
-        self.run, self.task_run = run, task_run
-        self._search = lru_cache(maxsize=MAX_QUERIES)(self._find)
+        self.run = run
+        self.task_run = task_run
+        self.find = lru_cache(maxsize=MAX_QUERIES)(self._find)
 
     def __len__(self) -> int:
         return len(self.task_run.stored_scores)
@@ -404,13 +409,11 @@ class SampleTable:
     @cached_property
     def audit(self) -> Audit:
         """All completions, or some drawn at random, read by every rule; E505 if they are gone."""
-        key = self.task_run.key
-        opened = self.source.opened
         return audit(
             self.run,
-            task=key,
+            task=self.task_run.key,
             most=MAX_REREAD,
-            opened=opened,
+            opened=self.source.opened,
         )
 
     @property
@@ -421,16 +424,11 @@ class SampleTable:
             rows = self.audit.tasks[0].flipped_rows
         return pl.Series(rows, dtype=pl.UInt32)
 
-    def find(self, query: Query) -> pl.Series:
+    def _find(self, query: Query) -> pl.Series:
         """Return the positions of the rows that a query asks for, in the order asked for.
 
         Rows without the value that they are sorted by come last, equals as they stand.
         """
-        if query == Query():  # all rows as they stand
-            return pl.int_range(len(self), dtype=pl.UInt32, eager=True)
-        return self._search(query)
-
-    def _find(self, query: Query) -> pl.Series:
         rows = pl.int_range(len(self), dtype=pl.UInt32, eager=True)
         masks: list[pl.Series] = []
         if query.show == "flipped":
@@ -471,35 +469,26 @@ class SampleTable:
             return self.index["value"]
         return self.index[name].cast(pl.String)
 
-    def locate(self, ids: Sequence[str]) -> dict[str, int]:
-        """Return the positions of the first rows of samples; those not found are left out."""
-        samples = pl.Series(ids, dtype=pl.String).unique().implode()
-        exact: dict[str, int] = {}
-        ordered: dict[str, int] = {}
-        for offset, names in iterate_ids(self.task_run):
-            # A sample whose options are shown in several orders may have no row of its own id.
-            bases = names.str.replace(r"~\d+$", "")
-            for column, positions in ((names, exact), (bases, ordered)):
-                for place in column.is_in(samples).arg_true():
-                    positions.setdefault(column[place], offset + place)
-        return ordered | exact
+
+def locate(task: TaskRun, ids: Iterable[str]) -> dict[str, int]:
+    """Return the positions of the first rows of samples; those not found are left out."""
+    samples = set(ids)
+    exact: dict[str, int] = {}
+    ordered: dict[str, int] = {}
+    for offset in range(0, len(task.stored_scores), READ_IDS):
+        names = read_ids(task, offset, READ_IDS)
+        # A sample whose options are shown in several orders may have no row of its own id.
+        bases = names.str.replace(r"~\d+$", "")
+        for column, positions in ((names, exact), (bases, ordered)):
+            for place in column.is_in(samples).arg_true():
+                positions.setdefault(column[place], offset + place)
+    return ordered | exact
 
 
 def find_position(task: TaskRun, name: str) -> int | None:
     """Return where a sample stands in the run, by its id or by the number of its row."""
-    names = [name]
+    number = name
     if name.isdecimal() and name.isascii():
-        names.append(name.zfill(6))
-    positions: dict[str, int] = {}
-    for offset, ids in iterate_ids(task):
-        for sample_id in names:
-            position = ids.index_of(sample_id)
-            if position is not None:
-                positions.setdefault(sample_id, offset + int(position))
-    return positions.get(name, positions.get(names[-1]))
-
-
-def iterate_ids(task: TaskRun) -> Iterator[tuple[int, pl.Series]]:
-    """Yield the ids of a task's rows, some at a time, with the position of the first of them."""
-    for offset in range(0, len(task.stored_scores), READ_IDS):
-        yield offset, read_ids(task, offset, READ_IDS)
+        number = name.zfill(6)
+    positions = locate(task, (name, number))
+    return positions.get(name, positions.get(number))

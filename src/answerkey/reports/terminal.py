@@ -475,7 +475,6 @@ def _draw_counts(task: TaskView) -> Lines:
         texts += say_counts(task.row_counts, noun)
     for key, count in totals["excluded"].items():
         texts.append(f"{format_count(count, 'scored sample')} kept out by action `{key}`")
-    lines = [line(f"  {text}") for text in texts]
     warnings = []
     if cut_off := totals["cut_off"]:
         warnings.append(f"cut off by the token limit: {cut_off}")
@@ -487,7 +486,10 @@ def _draw_counts(task: TaskView) -> Lines:
     if thinking > THINKING_SHARE * rows["samples"]:
         warnings.append(f"begin with a thinking block: {thinking}, scored as they are written;")
         warnings.append("`--split-thinking` takes the thoughts out")
-    return lines + [line("  ", Span(text, "warn")) for text in warnings]
+    lines = [line(f"  {text}") for text in texts]
+    for warning in warnings:
+        lines.append(line("  ", Span(warning, "warn")))
+    return lines
 
 
 def say_counts(counts: Mapping[str, int], noun: str) -> tuple[str, str]:
@@ -537,9 +539,11 @@ def _draw_traceback(reason: ReasonView, layout: Layout) -> Lines:
     texts = [text.strip() for text in traceback.strip().splitlines()]
     if not texts:
         return []
+    where = reason.cells[-1]
     places = [text for text in texts if text.startswith("File ")]
-    sample = reason.cells[-1]
-    where = ": ".join([sample, *places[-1:], texts[-1]])
+    if places:
+        where = f"{where}: {places[-1]}"
+    where = f"{where}: {texts[-1]}"
     first, *further = wrap(make_visible(where), layout.width - 2)
     lines = [line("  ", Span(first, "warn"))]
     lines += [line("    ", Span(text, "warn")) for text in further]
@@ -586,9 +590,15 @@ def _draw_averages(
 ) -> Lines:
     rows = []
     for view, groups in grouped:
-        micro = layout.figure(view.metric.value, as_share=view.is_share)
         macro, interval = layout.figures(groups.macro, as_share=view.is_share)
-        rows.append((view.label, micro, macro, interval, str(groups.macro.n)))
+        cells = (
+            view.label,
+            layout.figure(view.metric.value, as_share=view.is_share),
+            macro,
+            interval,
+            str(groups.macro.n),
+        )
+        rows.append(cells)
     header = (f"Averages by {column}", "micro", "macro", "95 % of macro", "groups")
     lines = layout.table(header, rows, "~>>>>")
     if groups.macro.note:
@@ -611,8 +621,14 @@ def _draw_values(
     ordered.sort(key=lambda row: row.value is None)
     for row in ordered:
         number, interval = layout.figures(row, as_share=as_share)
-        right = "" if row.correct is None else str(row.correct)
-        rows.append((row.label, number, interval, right, str(row.n)))
+        cells = (
+            row.label,
+            number,
+            interval,
+            "" if row.correct is None else str(row.correct),
+            str(row.n),
+        )
+        rows.append(cells)
     size = VERBOSE_ENDS if layout.verbose else ENDS
     hidden = len(rows) - 2 * size
     if hidden > 0:
@@ -685,7 +701,10 @@ def format_cost(cost: float) -> str:
 # ── what to do next
 
 
-def draw_next_steps(run: Run, more: Sequence[tuple[str, str]] = ()) -> Lines:
+def draw_next_steps(
+    run: Run,
+    more: Sequence[tuple[str, str]] = (),
+) -> Lines:
     """Return what to try next, as commands; `more` are commands and their purpose.
 
     Each works as it stands, but for `compare`, which needs another run.
@@ -715,7 +734,9 @@ def draw_next_for_several(folder: str) -> Lines:
 
 
 def _draw_steps(steps: Sequence[tuple[str, str]]) -> Lines:
-    rows = [(command, Span(f"# {purpose}", "dim")) for command, purpose in steps]
+    rows = []
+    for command, purpose in steps:
+        rows.append((command, Span(f"# {purpose}", "dim")))
     lines = [line(Span("Next", "title"))]
     lines += draw_table(("", ""), rows, "<<", UNLIMITED)
     return lines

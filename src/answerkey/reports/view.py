@@ -540,7 +540,9 @@ def _describe_task(task: TaskRun) -> Plain:
         described[name] = manifest.get(name)
     described["counts"] = dict(task.counts)
     described["calls"] = manifest.get("calls")
-    described["metrics"] = [describe_metric(metric) for metric in task.metrics.values()]
+    described["metrics"] = []
+    for metric in task.metrics.values():
+        described["metrics"].append(describe_metric(metric))
     described["tally"] = {**task.totals}
     del described["tally"]["counts"]
     for name in ("trials", "choice_order", "variant"):
@@ -564,9 +566,10 @@ def _describe_task(task: TaskRun) -> Plain:
 def find_example(run: Run) -> tuple[str, str] | None:
     """Return a sample worth a look and what it is: the first INVALID or failed one, else any."""
     for task in run.tasks.values():
-        for group, word in (("invalid", "INVALID"), ("failed", "failed")):
-            for entry in task.totals[group].values():
-                return str(entry["example"]["sample_id"]), f"a sample that is {word}"
+        for entry in task.totals["invalid"].values():
+            return str(entry["example"]["sample_id"]), "a sample that is INVALID"
+        for entry in task.totals["failed"].values():
+            return str(entry["example"]["sample_id"]), "a sample that is failed"
         for sample_id in read_ids(task, 0, 1):
             return sample_id, "the first sample"
     return None
@@ -682,7 +685,8 @@ def _list_cells(row: ListedRun) -> list[Cell]:
     model = str(row.error or row.model or "")
     if " SIMULATED" in model:  # it must not be what is cut off
         model = f"SIMULATED {model.replace(' SIMULATED', '')}"
-    started = str(row.started_at or "")[:16].replace("T", " ")
+    started_at = str(row.started_at or "")
+    started = started_at[:16].replace("T", " ")
     role: Role = "good" if row.status == "complete" else "warn"
     return [
         Span(row.path, "strong"),

@@ -199,14 +199,9 @@ class Catalog:
 
     def _build_comparison(self, *marked: tuple[RunFolder, Mark]) -> Plain:
         runs = {}
-        tables: dict[str, dict[str, SampleTable]] = {}
         for entry, mark in marked:
-            run = self._load(entry, mark)
-            runs[entry.id] = run
-            tables[entry.id] = {}
-            for key in run.tasks:
-                tables[entry.id][key] = self._table(entry, mark, key)
-        return dump(build_comparison(runs, tables))
+            runs[entry.id] = self._load(entry, mark)
+        return dump(build_comparison(runs))
 
     def _scan(self) -> dict[str, RunFolder]:
         """Return the runs that are there now, by their ids."""

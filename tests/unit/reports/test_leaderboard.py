@@ -14,7 +14,6 @@ from tests.quiz import MCQA, write_lines, write_task
 from answerkey.reports.comparison import build_comparison
 from answerkey.reports.leaderboard import draw_leaderboard, rank_ties
 from answerkey.reports.overview import dump
-from answerkey.reports.samples import SampleTable
 from answerkey.runs import Run, load_run
 from answerkey.text import plain_text
 
@@ -46,11 +45,7 @@ def score(tmp_path: Path, call: Callable[..., Any]) -> Score:
 def describe(*runs: Run) -> dict[str, Any]:
     """Return the comparison of runs that are called r0, r1 and so on."""
     named = {f"r{number}": run for number, run in enumerate(runs)}
-    tables: dict[str, dict[str, SampleTable]] = {name: {} for name in named}
-    for name, run in named.items():
-        for key, task in run.tasks.items():
-            tables[name][key] = SampleTable(run, task)
-    return dump(build_comparison(named, tables))
+    return dump(build_comparison(named))
 
 
 def test_ranks_begin_after_the_better_and_end_before_the_worse() -> None:

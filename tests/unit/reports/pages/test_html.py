@@ -302,8 +302,7 @@ def test_a_pair_has_all_that_a_page_shows(make_run: MakeRun) -> None:
     A report must embed these rows so that flips can be looked at.
     """
     runs = {"r0": make_run("a"), "r1": make_run("b", list_rows(q0="B", q1="B", q4="B"))}
-    tables = {name: {"quiz": open_table(run)} for name, run in runs.items()}
-    comparison = build_comparison(runs, tables)
+    comparison = build_comparison(runs)
     assert list_flips(comparison, "r0", 0) == [0, 1, 4]
     assert (list_flips(comparison, "r0", 1), list_flips(None, "r0", 0)) == ([], [])
     result = dump(comparison)

@@ -16,7 +16,7 @@ from tests.quiz import MCQA, make_solver, write_lines, write_task
 import answerkey as ak
 from answerkey.reports import samples
 from answerkey.reports.sample_view import show_decision
-from answerkey.reports.samples import Query
+from answerkey.reports.samples import Query, locate
 from answerkey.runs import Run
 from answerkey.testing import Reply, TestServer
 
@@ -92,7 +92,8 @@ def test_a_line_of_the_table_says_what_the_verdict_is(small: Run) -> None:
 
     Several are found by id in one pass; who is not there is left out.
     """
-    assert open_table(small).locate(["000005", "000001", "nobody"]) == {"000005": 4, "000001": 0}
+    ids = ["000005", "000001", "nobody"]
+    assert locate(small.tasks["quiz"], ids) == {"000005": 4, "000001": 0}
     result = open_table(small).list(range(5))
     keys = "p id trial category truth predicted status value validity reason flipped said head"
     assert list(result[0]) == keys.split()
@@ -153,7 +154,7 @@ def test_trials_are_rows(tmp_path: Path, make_run: MakeRun) -> None:
     assert len(table) == 10
     told = [[row[name] for name in ("id", "trial", "predicted")] for row in table.list([2, 3])]
     assert told == [["000002", 0, "A"], ["000002", 1, "B"]]
-    assert table.locate(["000002"]) == {"000002": 2}
+    assert locate(table.task_run, ["000002"]) == {"000002": 2}
     assert table.describe(3)["completion"]["text"] == "B"
     assert table.find(Query(show="right")).to_list() == [0, 3, 6, 9]
 
@@ -174,7 +175,7 @@ def test_orders_of_options_are_rows(tmp_path: Path, make_run: MakeRun) -> None:
     assert asked == {("four", "five", "six"), ("five", "six", "four"), ("six", "four", "five")}
     for row in results:
         assert [choice["text"] for choice in row["choices"] if choice["is_truth"]] == ["four"]
-    assert table.locate(["000001"]) == {"000001": 0}
+    assert locate(table.task_run, ["000001"]) == {"000001": 0}
 
 
 # ── what is said of one sample

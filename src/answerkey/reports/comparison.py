@@ -115,7 +115,9 @@ def label_runs(runs: Sequence[Run]) -> list[str]:
         if run.path:
             name = run.path.resolve().name
         counts[name] = counts.get(name, 0) + 1
-        labels.append(name if counts[name] == 1 else f"{name} ({counts[name]})")
+        if counts[name] > 1:
+            name += f" ({counts[name]})"
+        labels.append(name)
     return labels
 
 
@@ -131,7 +133,9 @@ def build_comparison(runs: Runs) -> ComparisonView:
     except AnswerkeyError as error:
         refused = f"{error.message} ({error.hint})" if error.hint else error.message
         refused = _rename(refused, runs, labels)
-    comparisons = sum(len(task.pairs) for task, _ in compared)
+    comparisons = 0
+    for task, _ in compared:
+        comparisons += len(task.pairs)
     board = None
     if len(runs) > 2 or refused:  # noqa: PLR2004 - a pair is compared, more are ranked
         columns = list_columns(runs, compared)
@@ -177,8 +181,7 @@ def list_flips(
     """Return the positions of the flipped samples that are listed, in one task of one run."""
     positions: set[int] = set()
     for view in comparison.tasks if comparison else ():
-        sides = [(side.id, side.task) for side in view.runs]
-        if (run, task) not in sides:
+        if all((side.id, side.task) != (run, task) for side in view.runs):
             continue
         for pair in view.pairs:
             for flip in pair.flips:

@@ -113,9 +113,12 @@ def _explain_row(
     }
     if source.num_trials > 1:
         explained["trial"] = int(stored["trial"])
-    explained |= {"where": None, "missing": source.missing, "sample": None}
+    explained["where"] = None
+    explained["missing"] = source.missing
+    explained["sample"] = None
     if part.samples is not None:
-        explained["where"] = show_place(part.samples.place(0)) or None
+        place = part.samples.place(0)
+        explained["where"] = show_place(place) or None
         explained["sample"] = dict(part.samples.row(0))
     explained |= _describe_completion(part)
     explained["scores"] = {}
@@ -234,10 +237,7 @@ def _draw_pairs(pairs: Mapping[str, object], width: int) -> Lines:
     room = max(map(measure_width, names), default=0)
     lines: Lines = []
     for name, value in zip(names, pairs.values(), strict=True):
-        text = to_json(value)
-        if isinstance(value, str):
-            is_plain = value == value.strip() and value not in LIKE_JSON
-            text = value if is_plain else text
+        text = _write_plainly(value)
         padding = " " * (room - measure_width(name))
         head = Span(f"{name}{padding}", "dim")
         shown = make_visible(hide_images(text), keep_lines=True)
@@ -246,3 +246,10 @@ def _draw_pairs(pairs: Mapping[str, object], width: int) -> Lines:
                 lines.append(line(INDENT, head, f"  {part}"))
                 head = Span(" " * room)
     return lines
+
+
+def _write_plainly(value: object) -> str:
+    is_plain = isinstance(value, str) and value == value.strip()
+    if is_plain and value not in LIKE_JSON:
+        return str(value)
+    return to_json(value)

@@ -60,7 +60,7 @@ SCRIPTS = (
 )
 VIEWER_ONLY = frozenset({"runs.js", "server.js"})
 # What could end a block or be taken for markup, and what old scripts take for the end of a line.
-_UNSAFE = {character.encode(): b"\\u%04x" % ord(character) for character in "<>&\u2028\u2029"}
+_UNSAFE = re.compile("[<>&\u2028\u2029]")
 
 Progress = Callable[[str, int, int], object]
 
@@ -189,7 +189,8 @@ def _build_overviews(
         tasks = []
         for number, task in enumerate(overview.tasks):
             table = tables[task.key]
-            selection = select_rows(table, max_samples, list_flips(comparison, name, number))
+            flips = list_flips(comparison, name, number)
+            selection = select_rows(table, max_samples, flips)
             selections[f"{place}-{number}"] = selection
             remarks = filter(None, (selection.sentence, table.source.missing))
             rows = replace(
@@ -311,12 +312,10 @@ def write_content(text: str, *, is_packed: bool = True) -> str:
 
     Nothing of it is markup; halves of characters, which UTF-8 does not have, are escaped.
     """
-    safe = text.encode(errors="backslashreplace")
-    for character, escaped in _UNSAFE.items():
-        safe = safe.replace(character, escaped)
-    plain = safe.decode()
-    if not is_packed or len(plain) < MIN_PACKED:
-        return f">{plain}"
+    escaped = _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    safe = escaped.encode(errors="backslashreplace")
+    if not is_packed or len(escaped) < MIN_PACKED:
+        return f">{safe.decode()}"
     packer = zlib.compressobj(6, zlib.DEFLATED, GZIP)
     packed = packer.compress(safe) + packer.flush()
     letters = base64.b64encode(packed).decode("ascii")

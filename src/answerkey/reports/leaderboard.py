@@ -134,7 +134,8 @@ def compare_tasks(runs: Runs) -> tuple[list[Compared], list[str]]:
         return _compare_each(runs, keys)
     compared = []
     for task in comparison.tasks:
-        compared.append((task, _find_tasks(task.key, runs)))
+        tasks = _find_tasks(task.key, runs)
+        compared.append((task, tasks))
     return compared, [notice.message for notice in comparison.notices]
 
 
@@ -196,10 +197,7 @@ def list_columns(runs: Runs, compared: Sequence[Compared]) -> list[Column]:
         for key, task_run in run.tasks.items():
             if (name, key) not in listed:
                 columns.setdefault(key, {})[name] = task_run
-    listed_columns = []
-    for key, tasks in columns.items():
-        listed_columns.append(Column(key, tasks, pairs.get(key)))
-    return listed_columns
+    return [Column(key, tasks, pairs.get(key)) for key, tasks in columns.items()]
 
 
 # ── the table
@@ -234,7 +232,9 @@ def build_leaderboard(
             mean = _average(row.cells)
             rows[number] = replace(row, mean=mean)
     rows.sort(key=_find_value, reverse=True)
-    comparisons = sum(len(column.pairs or ()) for column in columns)
+    comparisons = 0
+    for column in columns:
+        comparisons += len(column.pairs or ())
     return Leaderboard(tasks, rows, comparisons)
 
 

@@ -143,8 +143,11 @@ def write_junit(runs: Sequence[Run]) -> str:
 def _build_suite(view: RunView) -> Element:
     key = view.run.key
     models = dict.fromkeys(task.answerer for task in view.tasks)
-    label = f"{view.title} ({', '.join(models)})" if models else view.title
-    suite = Element("testsuite", name=clean_xml(label), time=f"{view.seconds or 0.0:g}")
+    label = view.title
+    if models:
+        label += f" ({', '.join(models)})"
+    seconds = view.seconds or 0.0
+    suite = Element("testsuite", name=clean_xml(label), time=f"{seconds:g}")
     if view.started_at:
         suite.set("timestamp", clean_xml(view.started_at))
     case = _add_case(suite, key, "the run is complete")

@@ -238,7 +238,9 @@ def build_overview(
         gates.append(GateLine(gate.name, is_pass, sentence))
     tasks = []
     for task in view.tasks:
-        tasks.append(_build_task(view, task, audits[task.key]))
+        audited = audits[task.key]
+        tasks.append(_build_task(view, task, audited))
+    notices = dict.fromkeys(_list_notices(view, audits))
     return Overview(
         id=run_id,
         label=label,
@@ -246,7 +248,7 @@ def build_overview(
         started_at=view.started_at,
         seconds=view.seconds,
         simulated=view.is_simulated,
-        notices=list(dict.fromkeys(_list_notices(view, audits))),
+        notices=list(notices),
         gates=gates,
         tasks=tasks,
     )
@@ -349,7 +351,10 @@ def count_readings(task: TaskRun) -> Audited:
 def _build_task(run: RunView, view: TaskView, audited: Audited) -> TaskOverview:
     task = view.task
     audit = audited.audit
-    plots = Plots(_plot_invalid(view, audit) or None, _plot_letters(task))
+    plots = Plots(
+        invalid=_plot_invalid(view, audit) or None,
+        letters=_plot_letters(task),
+    )
     findings = []
     for finding in audit.findings:
         # Of a run that is not complete, nothing that rests on its accuracy.
@@ -414,8 +419,10 @@ def _list_choices(view: TaskView, *, has_flips: bool) -> RowChoices:
     reasons = set[str]()
     for group in ("invalid", "failed", "errors"):
         reasons.update(task.totals[group])
-    categories: Mapping[str, Mapping[str, int]] = task.totals["categories"]
-    by_size = sorted(categories, key=lambda label: -categories[label]["n"])
+    sizes = {}
+    for label, counted in task.totals["categories"].items():
+        sizes[label] = counted["n"]
+    by_size = sorted(sizes, key=sizes.__getitem__, reverse=True)
     return RowChoices(
         count=count,
         embedded=count,
@@ -545,11 +552,12 @@ def _plot_letters(task: TaskRun) -> LetterSquare | None:
     if not counted or len(letters) > MAX_SQUARE:
         return None
     predicted = [*letters, INVALID]
+    true = sorted(counted)
     counts = []
-    for letter in sorted(counted):
+    for letter in true:
         row = counted[letter]
         counts.append([row.get(answer, 0) for answer in predicted])
-    return LetterSquare(sorted(counted), predicted, counts)
+    return LetterSquare(true, predicted, counts)
 
 
 def _plot_categories(view: TaskView) -> Categories | None:

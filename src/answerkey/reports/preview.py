@@ -54,10 +54,11 @@ def draw_check(checked: Checked, width: int) -> Lines:
     errors = format_count(len(checked.errors), "error")
     warnings = format_count(len(checked.notices), "warning")
     tasks = format_count(len(checked.tasks), "task")
-    rows = format_count(sum(task.rows for task in checked.tasks), "row")
+    count = sum(task.rows for task in checked.tasks)
+    rows = format_count(count, "row")
     text = f": {errors}, {warnings}; {tasks}, {rows} checked"
-    lines.append(line(_say_good(is_good=not checked.errors), text))
-    return lines
+    verdict = _say_good(is_good=not checked.errors)
+    return [*lines, line(verdict, text)]
 
 
 def _say_good(*, is_good: bool) -> Span:
@@ -87,17 +88,11 @@ def describe_check(checked: Checked, file: str) -> Plain:
 
 # ── doctor
 
-_SIGNS = {
-    "good": "✓",
-    "note": "·",
-    "warning": "!",
-    "failed": "✗",
-}
-_ROLES: dict[str, Role] = {
-    "good": "good",
-    "note": "dim",
-    "warning": "warn",
-    "failed": "bad",
+_SIGNS: dict[str, tuple[str, Role]] = {
+    "good": ("✓", "good"),
+    "note": ("·", "dim"),
+    "warning": ("!", "warn"),
+    "failed": ("✗", "bad"),
 }
 
 
@@ -109,7 +104,8 @@ def draw_examination(examined: Entry, width: int) -> Lines:
     longest = max(map(len, names))
     for check in examined["checks"]:
         status = check["status"]
-        head = f"{INDENT}{_SIGNS[status]} {status:<7}{GAP}{check['check']:<{longest}}{GAP}"
+        sign, role = _SIGNS[status]
+        head = f"{INDENT}{sign} {status:<7}{GAP}{check['check']:<{longest}}{GAP}"
         texts = [check["seen"]]
         if check["means"]:
             texts.append(f"means: {check['means']}")
@@ -119,8 +115,7 @@ def draw_examination(examined: Entry, width: int) -> Lines:
         for text in texts:
             drawn += draw_text(text, width, indent=" " * len(head))
         seen = drawn[0][0].text.lstrip()
-        sign = Span(head, _ROLES[status])
-        drawn[0] = line(sign, seen)
+        drawn[0] = line(Span(head, role), seen)
         lines += drawn
     counts = Counter(check["status"] for check in examined["checks"])
     warnings = format_count(counts["warning"], "warning")
@@ -130,8 +125,8 @@ def draw_examination(examined: Entry, width: int) -> Lines:
     if examined["cost"] is not None:
         text += f", {examined['cost']:.5f} USD"
     text += f", {examined['seconds']:.1f} s"
-    lines.append(line(_say_good(is_good=examined["good"]), text))
-    return lines
+    verdict = _say_good(is_good=examined["good"])
+    return [*lines, line(verdict, text)]
 
 
 # ── dry run

@@ -331,7 +331,10 @@ def _list_pictures(
     room: int,
 ) -> list[Sequence[ImageView]]:
     """Return the images in the prompt of each row, as far as there is room."""
-    stored = [images.find_stored(completion.prompt or ()) for completion in completions]
+    stored = []
+    for completion in completions:
+        prompt = completion.prompt or ()
+        stored.append(images.find_stored(prompt))
     pictures: Mapping[str, images.Image] = {}
     if part.samples is not None and any(stored):
         pictures = source.find_images(part.samples)
@@ -489,8 +492,10 @@ def _read_row(
     # A user's own pattern is no rule that others could be compared with.
     compared = rules if own_rule in RULE_NAMES else rules[1:]
     is_flipped = None
-    if verdict["status"] == ScoreStatus.SCORED.value and "excluded_by" not in verdict:
-        is_flipped = len({rule["choice"] for rule in compared}) > 1
+    is_scored = verdict["status"] == ScoreStatus.SCORED.value
+    if is_scored and "excluded_by" not in verdict:
+        choices = {rule["choice"] for rule in compared}
+        is_flipped = len(choices) > 1
     if only_rules:
         return RowReadings(is_flipped, rules)
     return RowReadings(

@@ -334,7 +334,9 @@ def _list_kinds() -> Mapping[str, pl.Expr]:
 
 def show_value(value: object) -> str | None:
     """Return a value as text; None for one that is missing or could not be rendered."""
-    return None if value is None or isinstance(value, RowError) else str(value)
+    if value is None or isinstance(value, RowError):
+        return None
+    return str(value)
 
 
 # ── which rows are asked for

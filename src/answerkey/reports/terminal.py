@@ -60,7 +60,6 @@ ENDS, VERBOSE_ENDS = 5, 100
 #: A warning is due if more recorded completions than this share begin with a thinking block.
 THINKING_SHARE = 0.01
 
-Rows = Sequence[Cells]
 #: What has a value and an interval.
 Measured = MetricValue | GroupValue | CategoryRow
 
@@ -77,7 +76,7 @@ class Layout:
     def table(
         self,
         header: Sequence[str],
-        rows: Rows,
+        rows: Sequence[Cells],
         align: str,
     ) -> Lines:
         """Return a table below a blank line; nothing without rows."""
@@ -506,8 +505,10 @@ def _draw_lost(task: TaskView, layout: Layout) -> Lines:
     lines = _draw_invalid(task, layout)
     columns = ("reason", "count", "example")
     rows: list[Cells] = []
-    rows += [("failed", *reason.cells) for reason in task.failed]
-    rows += [("errors", *reason.cells) for reason in task.errors]
+    for reason in task.failed:
+        rows.append(("failed", *reason.cells))
+    for reason in task.errors:
+        rows.append(("errors", *reason.cells))
     lines += layout.table(("No score", *columns), rows, "<~><")
     rows = []
     raised: Lines = []
@@ -544,9 +545,11 @@ def _draw_traceback(reason: ReasonView, layout: Layout) -> Lines:
     if places:
         where = f"{where}: {places[-1]}"
     where = f"{where}: {texts[-1]}"
-    first, *further = wrap(make_visible(where), layout.width - 2)
-    lines = [line("  ", Span(first, "warn"))]
-    lines += [line("    ", Span(text, "warn")) for text in further]
+    lines: Lines = []
+    indent = "  "
+    for part in wrap(make_visible(where), layout.width - 2):
+        lines.append(line(indent, Span(part, "warn")))
+        indent = "    "
     return lines
 
 
@@ -568,7 +571,8 @@ def _draw_groups(task: TaskView, layout: Layout) -> Lines:
     columns: dict[str, list[tuple[MetricView, Groups]]] = {}
     for view in task.metrics:
         for groups in view.metric.groups:
-            columns.setdefault(groups.column, []).append((view, groups))
+            grouped = columns.setdefault(groups.column, [])
+            grouped.append((view, groups))
     for column, grouped in columns.items():
         view, groups = grouped[0]
         rows = list_groups(groups)
@@ -687,9 +691,10 @@ def _draw_call_reasons(
 ) -> Lines:
     rows = []
     for reason in reasons[:MAX_REASONS]:
-        text = shorten(reason.example.get("error", ""), layout.width)
-        rows.append((*reason.cells, text))
-    return layout.table((title, "count", "example", "message"), rows, "<><~")
+        message = reason.example.get("error", "")
+        rows.append((*reason.cells, shorten(message, layout.width)))
+    header = (title, "count", "example", "message")
+    return layout.table(header, rows, "<><~")
 
 
 def format_cost(cost: float) -> str:

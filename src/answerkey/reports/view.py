@@ -262,7 +262,7 @@ def view_task(task: TaskRun, *, is_complete: bool) -> TaskView:
     totals = task.totals
     model: Entry = manifest["model"] or {}
     calls = manifest.get("calls") or {}
-    rows = totals.get("orders") or totals.get("trials") or {}
+    rows = totals.get("orders") or totals.get("trials")
     metrics = []
     for value in task.metrics.values():
         view = MetricView(
@@ -295,7 +295,7 @@ def view_task(task: TaskRun, *, is_complete: bool) -> TaskView:
         helpers=list_helpers(manifest),
         reused=say_reused(calls.values()),
         counts=task.counts,
-        row_counts=rows.get("counts"),
+        row_counts=rows and rows["counts"],
         metrics=metrics,
         scorer_names=scorer_names,
         invalid=list_reasons(totals["invalid"]),
@@ -348,8 +348,11 @@ def _view_categories(task: TaskRun) -> Categories | None:
     if not rows:
         return None
     macro = None
-    if len(rows) > 1 and all(row.interval for row in rows):
-        counts = [(row.correct or 0, row.n) for row in rows]
+    counts = []
+    for row in rows:
+        if row.interval:
+            counts.append((row.correct or 0, row.n))
+    if 1 < len(rows) == len(counts):
         macro = average_counts(counts)
     unit = "rows" if is_repeated else "n"
     return Categories(column, unit, rows, macro)
@@ -615,7 +618,8 @@ def list_folder(folder: str | Path) -> list[ListedRun]:
     rows = []
     for place in places:
         try:
-            rows.append(list_run(load_summary(place), str(place)))
+            run = load_summary(place)
+            rows.append(list_run(run, str(place)))
         except RunError as error:
             row = ListedRun(str(place), "unreadable", error=error.message)
             rows.append(row)

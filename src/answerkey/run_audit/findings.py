@@ -306,10 +306,6 @@ def _mark_drawn(audit: TaskAudit, finding: Finding) -> Finding:
     return replace(finding, sentence=drawn)
 
 
-def _all_or_part(count: int, total: int) -> str:
-    return f"All {count:,}" if count == total else f"{format_part(count, total)} of the"
-
-
 def _answered(tally: ReadingTally) -> int:
     return tally.count("status", CompletionStatus.OK.value)
 
@@ -345,13 +341,15 @@ def _find_alike(tally: ReadingTally) -> Iterator[Finding]:
         return
     key, same = tally.largest("text")
     answered = _answered(tally)
+    extent = f"{format_part(same, answered)} of the"
+    if same == answered:
+        extent = f"All {same:,}"
     text = key.partition(" ")[2]
     if len(text) > SHOWN_TEXT:
         text = f"{text[:SHOWN_TEXT]}…"
     yield Finding(
         "COMPLETIONS_ALIKE",
-        f"{_all_or_part(same, answered)} completions are the same: {text!r}. Nothing was answered "
-        "question by question.",
+        f"{extent} completions are the same: {text!r}. Nothing was answered question by question.",
         "look at the prompt and the reply of one sample with `answerkey explain`: is the question "
         "in it?",
         {"same": same, "of": answered},

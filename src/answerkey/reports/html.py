@@ -55,8 +55,19 @@ CHUNK_SAMPLES = 5 * BLOCK_SAMPLES
 MAX_IMAGES = 20_000_000
 #: The scripts in the order in which they run.
 SCRIPTS = (
-    *("core.js", "charts.js", "copy.js", "overview.js", "list.js", "samples.js", "sample.js"),
-    *("compare.js", "leaderboard.js", "runs.js", "embedded.js", "server.js", "main.js"),
+    "core.js",
+    "charts.js",
+    "copy.js",
+    "overview.js",
+    "list.js",
+    "samples.js",
+    "sample.js",
+    "compare.js",
+    "leaderboard.js",
+    "runs.js",
+    "embedded.js",
+    "server.js",
+    "main.js",
 )
 VIEWER_ONLY = frozenset({"runs.js", "server.js"})
 # What could end a block or be taken for markup, and what old scripts take for the end of a line.
@@ -341,7 +352,7 @@ def select_rows(
     if not limit:
         return RowSelection(table, (), f"This file holds none of {count:,} {noun}.")
     index = table.index
-    telling = [table.flips.to_list(), flips]
+    telling = [table.flips, flips]
     for kind in ("invalid", "wrong", "failed"):
         telling.append(index[kind].arg_true().to_list())
     chosen: set[int] = set()

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TypedDict
@@ -38,7 +37,7 @@ from answerkey.reports.samples import (
     SampleTable,
     show_value,
 )
-from answerkey.scorers import Scorer, explain_verdict, reads_choices
+from answerkey.scorers import Scorer, StringEqualsMcqa, explain_verdict, reads_choices
 from answerkey.scorers.extraction import RULES
 from answerkey.scorers.question import Labels
 from answerkey.scorers.rereading import FIRST, LITERAL, Passage, read_by_extractors
@@ -467,28 +466,32 @@ def _read_rows(
     options: Sequence[Labels | None] = [None] * len(rows)
     if samples is not None:
         options = scorer.option_texts(samples.take(rows))
-    read_row = partial(_read_row, scorer.rule_name, only_rules=only_rules)
     for number, row_options in zip(rows, options, strict=True):
         verdict = verdicts[source.reading][number]
         labels = tuple(verdict["metadata"]["choices"])
-        told_options = None if scorer.options is None else row_options
-        passage = (part.completions.items[number].text, labels, row_options)
-        readings[number] = read_row(passage, told_options, verdict)
+        text = part.completions.items[number].text
+        readings[number] = _read_row(
+            scorer,
+            (text, labels, row_options),
+            verdict,
+            only_rules=only_rules,
+        )
     return readings
 
 
 def _read_row(
-    own_rule: str,
+    scorer: StringEqualsMcqa,
     passage: Passage,
-    told_options: Labels | None,
     verdict: Fields,
     *,
     only_rules: bool,
 ) -> RowReadings:
-    """Return what is read in one completion; rules see the options that they are told."""
+    """Return what is read in one completion; rules see the options if the scorer does."""
     text, labels, options = passage
     metadata = verdict["metadata"]
-    rules = _read_rules((text, labels, told_options), own_rule, metadata)
+    own_rule = scorer.rule_name
+    shown_options = None if scorer.options is None else options
+    rules = _read_rules((text, labels, shown_options), own_rule, metadata)
     # A user's own pattern is no rule that others could be compared with.
     compared = rules if own_rule in RULE_NAMES else rules[1:]
     is_flipped = None

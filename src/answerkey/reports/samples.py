@@ -419,12 +419,11 @@ class SampleTable:
         )
 
     @property
-    def flips(self) -> pl.Series:
+    def flips(self) -> Sequence[int]:
         """The positions of completions that not all rules read alike; none if they are gone."""
-        rows: Sequence[int] = ()
         with suppress(AnswerkeyError):
-            rows = self.audit.tasks[0].flipped_rows
-        return pl.Series(rows, dtype=pl.UInt32)
+            return self.audit.tasks[0].flipped_rows
+        return ()
 
     def _find(self, query: Query) -> pl.Series:
         """Return the positions of the rows that a query asks for, in the order asked for.
@@ -434,7 +433,7 @@ class SampleTable:
         rows = pl.int_range(len(self), dtype=pl.UInt32, eager=True)
         masks: list[pl.Series] = []
         if query.show == "flipped":
-            masks.append(rows.is_in(self.flips.implode()))
+            masks.append(rows.is_in(self.flips))
         elif query.show != "all":
             masks.append(self.index[query.show])
         for name in ("reason", "truth", "predicted"):

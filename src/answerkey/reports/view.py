@@ -681,7 +681,14 @@ def draw_listing(rows: Sequence[ListedRun], width: int) -> Lines:
     for row in rows:
         result = _say_result(row.tasks, with_metric=title is None)
         cells.append([*_list_cells(row), result])
-    header = ("run", "started (UTC)", "status", "model", "n", title or "result")
+    header = (
+        "run",
+        "started (UTC)",
+        "status",
+        "model",
+        "n",
+        title or "result",
+    )
     return draw_table(header, cells, "<<<~><", width)
 
 

@@ -352,7 +352,9 @@ class Span:
 
 
 Line = tuple[Span, ...]
+Lines = list[Line]
 Cell = str | Span
+Cells = Sequence[Cell]
 BLANK: Line = ()
 INDENT = "  "
 GAP = "  "
@@ -397,9 +399,9 @@ def wrap(text: str, width: int) -> list[str]:
     return [*lines, current]
 
 
-def join_blocks(blocks: Iterable[Sequence[Line]]) -> list[Line]:
+def join_blocks(blocks: Iterable[Sequence[Line]]) -> Lines:
     """Return blocks of lines below each other, a blank line between them."""
-    lines: list[Line] = []
+    lines: Lines = []
     for block in blocks:
         lines += [BLANK, *block]
     return lines[1:]
@@ -411,7 +413,7 @@ def draw_text(
     role: Role = "plain",
     *,
     indent: str = INDENT,
-) -> list[Line]:
+) -> Lines:
     """Return a text made visible, broken into indented lines."""
     parts = wrap(make_visible(text), width - len(indent))
     return [line(Span(f"{indent}{part}", role)) for part in parts]
@@ -421,7 +423,7 @@ class Drawn(ABC):
     """What Python shows as text: in `print`, and the same in a notebook."""
 
     @abstractmethod
-    def draw(self, width: int) -> list[Line]:
+    def draw(self, width: int) -> Lines:
         """Return its lines, each of at most `width` cells."""
 
     def __str__(self) -> str:
@@ -436,7 +438,7 @@ def draw_finding(
     sentence: str,
     notes: Mapping[str, str],
     width: int,
-) -> list[Line]:
+) -> Lines:
     """Return an entry of a numbered list: the finding, then notes such as `Next: `, indented."""
     lead = f"{number:>3}. "
     lines = _draw_labelled(Span(lead, "dim"), sentence, width, "warn")
@@ -453,7 +455,7 @@ def _draw_labelled(
     text: str,
     width: int,
     role: Role = "plain",
-) -> list[Line]:
+) -> Lines:
     """Return a text broken into lines, the first after its label and the others below it."""
     lines = []
     for part in wrap(make_visible(text), width - len(label.text)):
@@ -463,11 +465,11 @@ def _draw_labelled(
 
 
 def draw_table(
-    header: Sequence[Cell],
-    rows: Iterable[Sequence[Cell]],
+    header: Cells,
+    rows: Iterable[Cells],
     align: str,
     width: int,
-) -> list[Line]:
+) -> Lines:
     """Return a table as lines of at most `width` cells, as far as cutting allows.
 
     `align` has a mark for each column: `<`, `>`, or `~` for one on the left that may be cut. A
@@ -488,7 +490,8 @@ def draw_table(
     widths = []
     for column in columns:
         widths.append(max(measure_width(span.text) for span in column))
-    spare = width - len(INDENT) - len(GAP) * (len(columns) - 1) - sum(widths)
+    gaps = len(GAP) * (len(columns) - 1)
+    spare = width - len(INDENT) - gaps - sum(widths)
     if flexible is not None and spare < 0:
         least = max(8, measure_width(columns[flexible][0].text))
         widths[flexible] = max(least, widths[flexible] + spare)
@@ -496,18 +499,22 @@ def draw_table(
     for row in zip(*columns, strict=True):
         pieces = [Span(INDENT)]
         for span, cell_width, mark in zip(row, widths, aligns, strict=True):
-            text = span.text
-            if measure_width(text) > cell_width:
-                text = shorten(text, cell_width)
-            padding = " " * (cell_width - measure_width(text))
-            text = padding + text if mark == ">" else text + padding
+            text = _fill(span.text, cell_width, mark)
             pieces += [Span(text, span.role), Span(GAP)]
         lines.append(tuple(piece for piece in pieces[:-1] if piece.text))
     has_heading = any(column[0].text for column in columns)
     return lines if has_heading else lines[1:]
 
 
-def draw_facts(facts: Iterable[tuple[str, Cell]], width: int) -> list[Line]:
+def _fill(text: str, width: int, mark: str) -> str:
+    """Return a text cut or filled up to so many cells."""
+    if measure_width(text) > width:
+        text = shorten(text, width)
+    padding = " " * (width - measure_width(text))
+    return padding + text if mark == ">" else text + padding
+
+
+def draw_facts(facts: Iterable[tuple[str, Cell]], width: int) -> Lines:
     """Return names and values below each other, without a heading."""
     rows = [(Span(name, "dim"), value) for name, value in facts]
     return draw_table(("", ""), rows, "<~", width)
@@ -521,7 +528,7 @@ SHOWN_LETTERS = 12
 
 def draw_letter_table(
     counts: Mapping[str, Mapping[str, int]], width: int, *, with_shares: bool = True
-) -> list[Line]:
+) -> Lines:
     """Return true choice → predicted choice (or INVALID) → count as a table, with the recall.
 
     Nothing where there are more than twelve choices, for which a line has no room.
@@ -532,7 +539,7 @@ def draw_letter_table(
     letters = sorted({*counts, *totals} - {INVALID})
     if not counts or len(letters) > SHOWN_LETTERS:
         return []
-    rows: list[Sequence[Cell]] = []
+    rows: list[Cells] = []
     predictions = [*letters, INVALID]
     for letter in letters:
         if letter not in counts:
@@ -567,7 +574,7 @@ _ABOUT_NAMES = {"E110", "E112", "E206"}
 
 def draw_problems(
     errors: Sequence[AnswerkeyError], width: int = 100, *, for_python: bool = False
-) -> list[Line]:
+) -> Lines:
     """Return errors as lines, a blank one between them.
 
     After the first 50 only the count of the rest. `for_python` names arguments of functions in
@@ -590,7 +597,7 @@ def write_problem(error: AnswerkeyError, *, for_python: bool = False) -> str:
     return plain_text(draw_problems(errors, for_python=for_python)).rstrip("\n")
 
 
-def draw_notice(notice: Notice) -> list[Line]:
+def draw_notice(notice: Notice) -> Lines:
     """Return a notice as lines."""
     return _draw_problem(Span("warning", "warn"), notice)
 
@@ -601,7 +608,7 @@ def _draw_problem(
     width: int = 0,
     *,
     for_python: bool = False,
-) -> list[Line]:
+) -> Lines:
     """Return a problem as lines; with a `width`, also the line of the file where it is."""
     translate = name_arguments if for_python else str
     first, *further = _split_lines(translate(problem.message))
@@ -625,7 +632,7 @@ def _split_lines(text: str) -> list[str]:
     return make_visible(text, keep_lines=True).split("\n")
 
 
-def _draw_source(error: AnswerkeyError, place: Place, width: int) -> list[Line]:
+def _draw_source(error: AnswerkeyError, place: Place, width: int) -> Lines:
     """Return the line of a file, cut around a caret below the mistake.
 
     Nothing where its column is not known. What is hidden in it, tabs too, is written out, so that

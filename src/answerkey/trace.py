@@ -23,7 +23,9 @@ class Row(dict[str, object]):
 
 
 def build_solver_output(
-    output: object, messages: Messages, build: Build = dict
+    output: object,
+    messages: Messages,
+    build: Build = dict,
 ) -> dict[str, object]:
     """Return all names of `solver_output`."""
     trace = build(_build_trace(messages, build))

@@ -12,9 +12,13 @@ import os
 import re
 import shutil
 import subprocess
+import threading
 from asyncio import AbstractEventLoop
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Literal
 
@@ -40,21 +44,14 @@ def chromium() -> str:
     names.
     """
     program = os.environ.get("ANSWERKEY_CHROMIUM")
-    path = next(filter(None, map(shutil.which, [program] if program else NAMES)), None)
-    if path is None:
-        pytest.skip(
-            "no Chromium: `make test` installs it as root; elsewhere "
-            "ANSWERKEY_CHROMIUM names the program"
-        )
-    return path
+    for name in [program] if program else NAMES:
+        if path := shutil.which(name):
+            return path
+    pytest.skip("no Chromium: `make test` installs it as root; else ANSWERKEY_CHROMIUM names it")
 
 
-@dataclass(frozen=True)
-class Driven:
-    """The browser, and the event loop of what drives it."""
-
-    browser: Browser
-    loop: AbstractEventLoop
+#: The browser, and the event loop of what drives it.
+Driven = tuple[Browser, AbstractEventLoop]
 
 
 @pytest.fixture(scope="session")
@@ -71,7 +68,7 @@ def driven(chromium: str) -> Iterator[Driven]:
         browser = driver.chromium.launch(executable_path=chromium, args=options)
         loop = asyncio.get_running_loop()
         asyncio._set_running_loop(None)
-        yield Driven(browser, loop)
+        yield browser, loop
         asyncio._set_running_loop(loop)
         browser.close()
 
@@ -79,8 +76,9 @@ def driven(chromium: str) -> Iterator[Driven]:
 @pytest.fixture
 def browser(driven: Driven) -> Iterator[Browser]:
     """Return the browser, with its event loop in place."""
-    asyncio._set_running_loop(driven.loop)
-    yield driven.browser
+    browser, loop = driven
+    asyncio._set_running_loop(loop)
+    yield browser
     asyncio._set_running_loop(None)
 
 
@@ -120,9 +118,8 @@ def open_stage(
     """
     folder = None
     if os.environ.get("ANSWERKEY_PICTURES"):
-        folder = ARTIFACTS / re.sub(
-            r"[^\w-]+", "-", f"{request.path.stem}-{request.node.name}"
-        ).strip("-")
+        name = re.sub(r"[^\w-]+", "-", f"{request.path.stem}-{request.node.name}")
+        folder = ARTIFACTS / name.strip("-")
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
     opened: list[tuple[Tab, bool | None]] = []
@@ -234,6 +231,23 @@ def view() -> Iterator[Callable[[Path], str]]:
     for process, _ in started.values():
         process.terminate()
         process.communicate(timeout=PATIENCE / 1000)
+
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    """Serves files without a word."""
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def serve(folder: Path) -> Iterator[str]:
+    """Serve the files of a folder at the address that is returned."""
+    handler = partial(QuietHandler, directory=str(folder))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://localhost:{server.server_port}/"
+        server.shutdown()
 
 
 def write_report(call: Call, file: Path, *runs: Path) -> str:

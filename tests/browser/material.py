@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+from tests.quiz import MCQA, write_lines, write_task
 
 from answerkey.testing import Reply, TestServer
 
@@ -33,18 +34,7 @@ PROBABILITIES = """\
       ground_truth_choice: "{{ sample.answer }}"
       choices: "{{ sample.choices }}"
 """
-HOSTILE_TASK = """\
-key: hostile
-display_name: Hostile
-description: Every text of it tries to be more than text.
-definition:
-  dataset: {key: hostile}
-  scorers:
-    - type: string_equals_mcqa
-      ground_truth_choice: "{{ sample.answer }}"
-      choices: "{{ sample.choices }}"
-      options: "{{ sample.options }}"
-"""
+HOSTILE = MCQA | {"choices": "{{ sample.choices }}", "options": "{{ sample.options }}"}
 
 Call = Callable[..., Any]
 
@@ -104,44 +94,26 @@ def make_hostile_runs(folder: Path, call: Call) -> None:
 
     In the run `names` there is a task for each of `NAMES`, which is its name and its model's.
     """
-    for shift in (0, 1):
-        project = write_hostile_project(
-            folder / f"texts-{shift}", list_hostile_rows(shift), num_tasks=1
-        )
-        carry_out(call, "run", project, "--out", folder / "runs" / f"texts-{shift}")
-    rows: list[dict[str, object]] = [
-        {
-            "question": text,
-            "choices": ["A", "B"],
-            "options": [text, "x"],
-            "answer": "A",
-            "completion": text,
-        }
-        for text in INJECTIONS[:2]
-    ]
-    project = write_hostile_project(folder / "names", rows, num_tasks=len(NAMES))
-    carry_out(call, "run", project, "--out", folder / "runs" / "names")
-    for run in (folder / "runs").iterdir():
-        rename(run)
+    rows = [list(list_hostile_rows(shift)) for shift in (0, 1)]
+    projects = {"texts-0": rows[0], "texts-1": rows[1], "names": rows[0][:2]}
+    for name, chosen in projects.items():
+        num_tasks = len(NAMES) if name == "names" else 1
+        project = write_hostile_project(folder / name, chosen, num_tasks)
+        carry_out(call, "run", project, "--out", folder / "runs" / name)
+        rename(folder / "runs" / name)
 
 
-def write_hostile_project(
-    folder: Path, rows: Iterable[dict[str, object]], *, num_tasks: int
-) -> Path:
+def write_hostile_project(folder: Path, rows: Iterable[dict[str, object]], num_tasks: int) -> Path:
     """Return a folder with rows, a task and a run file that runs it so often."""
     folder.mkdir(parents=True)
-    lines = (json.dumps(row) for row in rows)
-    (folder / "rows.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    (folder / "task.yaml").write_text(HOSTILE_TASK, encoding="utf-8")
+    write_lines(folder / "rows.jsonl", rows)
+    write_task(folder / "task.yaml", HOSTILE, name="Hostile", dataset={"key": "hostile"})
     source = {"type": "local", "file_path": "rows.jsonl"}
+    evaluation = {"key": "hostile", "display_name": INJECTIONS[4]}
     plan = {
         "datasets": [{"key": "hostile", "display_name": INJECTIONS[0], "source": source}],
         "tasks": [{"$ref": "task.yaml"}],
-        "evaluation": {
-            "key": "hostile",
-            "display_name": INJECTIONS[4],
-            "task_specifications": [{"task_key": "hostile"}] * num_tasks,
-        },
+        "evaluation": evaluation | {"task_specifications": [{"task_key": "hostile"}] * num_tasks},
     }
     (folder / "run.yaml").write_text(json.dumps(plan), encoding="utf-8")
     return folder
@@ -181,16 +153,12 @@ def make_large_run(folder: Path, call: Call, num_samples: int) -> Path:
     """Write a run of as many samples as a large benchmark has, with questions as long as its
     questions.
     """
-    project = folder / "large"
-    project.mkdir()
-    pl.DataFrame([invent_row(number) for number in range(num_samples)]).write_parquet(
-        project / "rows.parquet"
-    )
-    task = HOSTILE_TASK.replace("hostile", "large").replace("Hostile", "Large")
-    (project / "task.yaml").write_text(task, encoding="utf-8")
+    (project := folder / "large").mkdir()
+    task, dataset = project / "task.yaml", project / "rows.parquet"
+    write_task(task, HOSTILE, name="Large", dataset={"key": "large"})
+    pl.DataFrame(list(map(invent_row, range(num_samples)))).write_parquet(dataset)
     out = folder / "runs" / "large"
-    words = ("score", project / "task.yaml", "--dataset", project / "rows.parquet", "--out", out)
-    carry_out(call, *words)
+    carry_out(call, "score", task, "--dataset", dataset, "--out", out)
     return out
 
 
@@ -199,18 +167,12 @@ def invent_row(number: int) -> dict[str, object]:
     draw = hashlib.sha256(str(number).encode()).digest()
     truth, reply = draw[0] % 4, draw[0] % 4 if draw[1] < 180 else draw[2] % 4
     letter, style = LETTERS[reply], draw[3] % 8
-    said_forms = (
-        letter,
-        f"{letter}.",
-        f"({letter})",
-        f"{letter}. Option {reply}",
-        f"Answer: {letter}",
-    )
+    forms = (letter, f"{letter}.", f"({letter})", f"{letter}. Option {reply}", f"Answer: {letter}")
     return {
         "question": f"Question {number}: " + " ".join(f"word{byte}" for byte in draw) + "?",
         "options": [f"Option {start}: " + draw[start : start + 12].hex() for start in range(4)],
         "choices": list(LETTERS),
         "answer": LETTERS[truth],
         "category": f"category {draw[4] % 57:02d}",
-        "completion": said_forms[style] if style < len(said_forms) else letter,
+        "completion": forms[style] if style < len(forms) else letter,
     }

@@ -15,8 +15,11 @@ from playwright.sync_api import (
     Page,
     Request,
     WebError,
+    expect,
 )
 
+#: What stands on a page: texts by the name of their selector.
+Seen = dict[str, list[str]]
 # Elements that the front end never makes: where one is, text from a file has become markup.
 FOREIGN = (
     "img:not(.picture[src^='data:image']), picture, iframe, frame, object, embed, "
@@ -111,6 +114,11 @@ class Stage:
         self.page.goto(self.address + route)
         self.settle()
 
+    def reload(self) -> None:
+        """Load the page again."""
+        self.page.reload()
+        self.settle()
+
     def turn(self, route: str) -> None:
         """Change the route within the page that is open."""
         self.page.evaluate(TURN, route)
@@ -120,6 +128,7 @@ class Stage:
         """Wait until the page shows what its route asks for."""
         self.page.locator("main:not([aria-busy='true']):has(h1)").wait_for()
         self.page.evaluate(DRAW)
+        self.photograph()
 
     def find(self, selector: str, *, has_text: str | None = None) -> Locator:
         """Return what matches in the main part of the page."""
@@ -133,23 +142,35 @@ class Stage:
         """Return the ids of the rows that are drawn, in their order."""
         return self.find("tr[data-index] a").all_inner_texts()
 
-    def photograph(self, name: str, *, whole: bool = False) -> None:
-        """Keep a picture of what is in sight, or of the whole page, if pictures are wanted."""
+    def photograph(self) -> None:
+        """Keep a picture of the whole page, if pictures are wanted."""
         if self.folder:
-            self.page.screenshot(path=self.folder / f"{name}.png", full_page=whole)
+            number = len(list(self.folder.glob("*.png")))
+            self.page.screenshot(path=self.folder / f"{number:02}.png", full_page=True)
 
     def list_foreign_markup(self) -> list[str]:
         """Return elements and attributes that only text taken for markup can have made."""
         result: list[str] = self.page.evaluate(LIST_FOREIGN)
         return result
 
-    def walk(
-        self, routes: Iterable[str], selectors: Mapping[str, str]
-    ) -> list[dict[str, list[str]]]:
+    def walk(self, routes: Iterable[str], selectors: Mapping[str, str]) -> list[Seen]:
         """Return what stands on the page of each route: the texts of what matches, and `foreign`
         markup.
         """
-        seen: list[dict[str, list[str]]] = self.page.evaluate(
-            WALK, [[route, dict(selectors)] for route in routes]
-        )
+        steps = [[route, dict(selectors)] for route in routes]
+        seen: list[Seen] = self.page.evaluate(WALK, steps)
         return seen
+
+    def measure_overflow(self) -> int:
+        """Return by how many pixels the page is wider than its window."""
+        return int(self.page.evaluate("document.scrollingElement.scrollWidth - innerWidth"))
+
+    def expect_rows(self, count: str, *ids: str) -> None:
+        """Expect this count of samples, and these rows if any are named."""
+        expect(self.find(".tally")).to_have_text(count)
+        if ids:
+            assert self.list_ids() == list(ids)
+
+    def expect_sample(self, name: str) -> None:
+        """Expect that this sample is open."""
+        expect(self.find(".pane h2")).to_have_text(name)

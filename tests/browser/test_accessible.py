@@ -9,21 +9,12 @@ from typing import Any
 from axe_playwright_python.base import AXE_SCRIPT
 
 from .conftest import OpenStage
-from .stage import Stage
+from .stage import DRAW, Stage
 
 GRAVE = ("serious", "critical")
-REPORT_PAGES = {
-    "contents": "#/",
-    "overview": "#/run/r0/0",
-    "overview-asked": "#/run/r2/0",
-    "samples": "#/run/r0/0/samples",
-    "nothing-found": "#/run/r0/0/samples?text=no+such+words",
-    "sample": "#/run/r0/0/sample/000003",
-    "invalid-sample": "#/run/r0/0/sample/000018",
-    "comparison": "#/compare/r0,r1",
-    "comparison-of-three": "#/compare/r0,r1,r2",
-    "nowhere": "#/nowhere",
-}
+REPORT_PAGES = ["#/", "#/run/r0/0", "#/run/r2/0", "#/compare/r0,r1", "#/compare/r0,r1,r2"]
+REPORT_PAGES += ["#/run/r0/0/samples", "#/run/r0/0/samples?text=no+such+words", "#/nowhere"]
+REPORT_PAGES += ["#/run/r0/0/sample/000003", "#/run/r0/0/sample/000018"]
 
 
 #: The rules that look at colours: in the dark scheme nothing else differs.
@@ -41,6 +32,7 @@ def list_barriers(stage: Stage) -> list[str]:
     options: dict[str, Any] = {"resultTypes": ["violations"]}
     violations = page.evaluate(FIND_VIOLATIONS, options)
     page.emulate_media(color_scheme="dark")
+    page.evaluate(DRAW)
     violations += page.evaluate(FIND_VIOLATIONS, options | {"runOnly": OF_COLOURS})
     page.emulate_media(color_scheme="light")
     return [describe_barrier(barrier) for barrier in violations if barrier["impact"] in GRAVE]
@@ -56,14 +48,11 @@ def describe_barrier(barrier: dict[str, Any]) -> str:
 def test_the_report_has_no_barriers(comparison: str, open_first: OpenStage) -> None:
     """No page of a report has a serious or critical finding, in either scheme of colours."""
     stage = open_first(comparison)
-    results = {}
-    for name, route in REPORT_PAGES.items():
+    for route in REPORT_PAGES:
         stage.turn(route)
-        stage.photograph(name, whole=True)
-        results[name] = list_barriers(stage)
+        assert list_barriers(stage) == [], route
     stage.page.keyboard.press("?")
-    results["keys"] = list_barriers(stage)
-    assert {name: barriers for name, barriers in results.items() if barriers} == {}
+    assert list_barriers(stage) == []
 
 
 def test_the_viewer_has_no_barriers(
@@ -71,12 +60,10 @@ def test_the_viewer_has_no_barriers(
 ) -> None:
     """The list of runs, and a sample."""
     stage = open_first(view(plain_runs))
-    stage.photograph("runs", whole=True)
     result = list_barriers(stage)
     stage.find("table.runs tbody th a").first.click()
     stage.settle()
     stage.turn(stage.page.evaluate("location.hash") + "/sample/000003")
-    stage.photograph("sample", whole=True)
     assert result + list_barriers(stage) == []
 
 
@@ -93,7 +80,5 @@ def test_a_barrier_is_found_in_each_scheme(comparison: str, open_stage: OpenStag
             document.querySelector("main").append(document.createElement("img"));
         }"""
     )
-    assert [barrier.split()[0] for barrier in list_barriers(stage)] == [
-        "image-alt",
-        "color-contrast",
-    ]
+    rules = [barrier.split()[0] for barrier in list_barriers(stage)]
+    assert rules == ["image-alt", "color-contrast"]

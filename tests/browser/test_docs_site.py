@@ -6,19 +6,17 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Literal
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
-from .conftest import OpenStage
+from .conftest import OpenStage, serve
 
 ROOT = Path(__file__).parents[2]
 
@@ -41,23 +39,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def served(site: Path) -> Iterator[str]:
     """Return the address of the site, served on this machine."""
-
-    class Quiet(SimpleHTTPRequestHandler):
-        def log_message(self, *_: object) -> None:
-            """Keep quiet."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site))) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
-        thread.join()
-
-
-def search(page: Page, text: str) -> None:
-    """Open the search and type a text."""
-    page.get_by_role("button", name="Search").first.click()
-    page.get_by_role("combobox").fill(text)
+    with serve(site) as address:
+        yield address
 
 
 def test_no_page_requests_anything_from_another_host(site: Path, open_stage: OpenStage) -> None:
@@ -67,9 +50,7 @@ def test_no_page_requests_anything_from_another_host(site: Path, open_stage: Ope
     of all.
     """
     stage = open_stage(f"{site.as_uri()}/")
-    pages = sorted(
-        file for file in site.rglob("*.html") if file.name != "404.html"
-    )  # which servers show
+    pages = sorted(set(site.rglob("*.html")) - {site / "404.html"})  # which servers show
     assert len(pages) > 50
     pages = pages if os.environ.get("ANSWERKEY_LONG") else pages[::16]
     for file in pages:
@@ -89,10 +70,10 @@ def test_the_search_works_without_a_network(
     address = served if is_served else f"{site.as_uri()}/"
     stage = open_stage(address, offline=not is_served)
     stage.page.goto(f"{address}reference/commands.html")
-    search(stage.page, "McNemar")
+    stage.page.get_by_role("button", name="Search").first.click()
+    stage.page.get_by_role("combobox").fill("McNemar")
     links = stage.page.locator("a", has_text="McNemar").filter(has_text="Statistics")
     expect(links.first).to_be_visible()
-    stage.photograph("search")
     links.first.click()
     expect(stage.page.locator("h1")).to_contain_text("Statistics")
 
@@ -103,15 +84,13 @@ def test_a_page_fits_its_screen_in_both_colour_schemes(
 ) -> None:
     """Wide tables and code scroll in their place, the page itself does not; dark is dark."""
     stage = open_stage(f"{site.as_uri()}/", color_scheme=scheme)
-    wide = (
-        ("performance", "reference/commands") if scheme == "light" else ()
-    )  # which colours do not change
+    # Colours do not change how wide a page is.
+    wide = ("performance", "reference/commands") if scheme == "light" else ()
     for name in ("index", *wide):
         stage.page.goto(f"{site.as_uri()}/{name}.html")
         for width in (1440, 390):
             stage.page.set_viewport_size({"width": width, "height": 900})
-            stage.photograph(f"{name.replace('/', '-')}-{width}-{scheme}")
-            assert stage.page.evaluate("document.scrollingElement.scrollWidth - innerWidth") <= 0
+            assert stage.measure_overflow() <= 0
     ground = stage.page.evaluate("getComputedStyle(document.body).backgroundColor")
-    levels = [int(part) for part in ground.removeprefix("rgb(").removesuffix(")").split(",")[:3]]
+    levels = list(map(int, re.findall(r"\d+", ground)[:3]))
     assert max(levels) < 64 if scheme == "dark" else min(levels) > 192

@@ -24,18 +24,19 @@ PRESS_FAST = """keys => {
 }"""  # noqa: E501 - the text as it is written
 
 
-def expect_focus(stage: Stage, text: str) -> None:
-    """Expect the focus on an element with this text."""
-    expect(stage.page.locator(":focus")).to_have_text(text)
+def press(stage: Stage, *keys: str, focus: str | None = None) -> None:
+    """Press keys, and expect the focus on an element with this text."""
+    for key in keys:
+        stage.page.keyboard.press(key)
+    if focus:
+        expect(stage.page.locator(":focus")).to_have_text(focus)
 
 
 def test_the_first_tab_leads_past_the_head_of_the_page(stage: Stage) -> None:
     """The skip link appears when it has the focus, and moves it to the content."""
-    stage.page.keyboard.press("Tab")
-    expect_focus(stage, "Skip to the content")
+    press(stage, "Tab", focus="Skip to the content")
     expect(stage.page.locator("a.skip")).to_be_in_viewport()
-    stage.photograph("skip-link")
-    stage.page.keyboard.press("Enter")
+    press(stage, "Enter")
     expect(stage.page.locator("main")).to_be_focused()
 
 
@@ -46,64 +47,49 @@ def test_every_control_is_reached_by_tab_and_shows_the_focus(stage: Stage) -> No
     stage.turn(SEARCH)
     seen = []
     for _ in range(24):
-        stage.page.keyboard.press("Tab")
+        press(stage, "Tab")
         tag, is_ringed = stage.page.evaluate(DESCRIBE_FOCUS)
         if tag == "BODY":
             break
         assert is_ringed, tag
         seen.append(tag)
-    assert {"search", "show", "category", "reason", "truth", "predicted", "sorter", "list"} <= set(
-        seen
-    )
+    controls = "search show category reason truth predicted sorter list"
+    assert set(controls.split()) <= set(seen)
 
 
 def test_a_sample_is_found_opened_and_left_without_a_mouse(stage: Stage) -> None:
     """`/` searches, Escape leaves the field, j and k move, Enter opens, Escape goes back to the
     same row.
     """
-    press = stage.page.keyboard.press
-    press("/")
+    press(stage, "/")
     expect(stage.page.get_by_label("Search")).to_be_focused()
     stage.page.keyboard.type("capital")
-    expect(stage.find(".tally")).to_have_text("5 of 125 samples")
-    press("Escape")
-    press("j")
-    press("j")
-    expect_focus(stage, "000028")
-    press("k")
-    expect_focus(stage, "000003")
-    press("ArrowDown")
-    press("ArrowDown")
-    expect_focus(stage, "000041")
-    press("Enter")
-    expect(stage.find(".pane h2")).to_have_text("000041")
-    press("j")
-    expect(stage.find(".pane h2")).to_have_text("000055")
-    press("ArrowLeft")
-    expect(stage.find(".pane h2")).to_have_text("000041")
-    press("Escape")
-    expect(stage.find(".tally")).to_have_text("5 of 125 samples")
+    stage.expect_rows("5 of 125 samples")
+    press(stage, "Escape", "j", "j", focus="000028")
+    press(stage, "k", focus="000003")
+    press(stage, "ArrowDown", "ArrowDown", focus="000041")
+    for key, name in (("Enter", "000041"), ("j", "000055"), ("ArrowLeft", "000041")):
+        press(stage, key)
+        stage.expect_sample(name)
+    press(stage, "Escape")
+    stage.expect_rows("5 of 125 samples")
     expect(stage.find("tr.is-active")).to_contain_text("000041")
 
 
 def test_the_keys_are_listed_on_demand(stage: Stage) -> None:
     """`?` opens the list of keys, Escape closes it and the page takes keys again."""
-    stage.page.keyboard.press("?")
+    press(stage, "?")
     expect(stage.page.get_by_role("dialog")).to_contain_text("search the samples")
-    stage.photograph("keys")
-    stage.page.keyboard.press("Escape")
+    press(stage, "Escape")
     expect(stage.page.get_by_role("dialog")).not_to_be_visible()
 
 
 def test_home_and_end_reach_both_ends_of_the_table(stage: Stage) -> None:
     """End is the last row, Home the first, and the row in focus is in sight."""
     stage.turn(SEARCH)
-    stage.page.keyboard.press("j")
-    stage.page.keyboard.press("End")
-    expect_focus(stage, "000125")
+    press(stage, "j", "End", focus="000125")
     expect(stage.find("tr[data-index='124']")).to_be_in_viewport()
-    stage.page.keyboard.press("Home")
-    expect_focus(stage, "000001")
+    press(stage, "Home", focus="000001")
 
 
 def test_what_changes_is_announced(stage: Stage) -> None:
@@ -136,15 +122,13 @@ def test_a_sample_opens_beside_the_table(report: str, open_stage: OpenStage) -> 
         stage = open_stage(report, width=width, offline=True)
         stage.go(SEARCH)
         stage.find("tr[data-index='2'] a").click()
-        expect(stage.find(".pane h2")).to_have_text("000003")
+        stage.expect_sample("000003")
         expect(stage.find(".list")).to_be_visible(visible=is_beside)
         stage.page.evaluate(PRESS_FAST, "jjjkk")
-        expect(stage.find(".pane h2")).to_have_text("000004")
-        stage.photograph(f"pane-{width}")
-        stage.page.keyboard.press("Escape")
+        stage.expect_sample("000004")
+        press(stage, "Escape", focus="000004")
         expect(stage.find(".pane")).not_to_be_visible()
         expect(stage.find("tr.is-active")).to_contain_text("000004")
-        expect_focus(stage, "000004")
 
 
 def test_filters_and_the_open_sample_are_in_the_address(stage: Stage) -> None:
@@ -157,18 +141,17 @@ def test_filters_and_the_open_sample_are_in_the_address(stage: Stage) -> None:
     stage.find("tr[data-index='1'] a").click()
     expect(stage.find(".pane")).to_contain_text("2 of 15 samples in this selection")
     name = stage.find(".pane h2").inner_text()
-    stage.page.reload()
-    stage.settle()
-    expect(stage.find(".pane h2")).to_have_text(name)
+    stage.reload()
+    stage.expect_sample(name)
     expect(stage.find(".pane")).to_contain_text("2 of 15 samples in this selection")
-    expect(stage.find(".tally")).to_have_text("15 of 125 samples")
-    stage.page.keyboard.press("j")
+    stage.expect_rows("15 of 125 samples")
+    press(stage, "j")
     expect(stage.find(".pane")).to_contain_text("3 of 15")
-    stage.page.keyboard.press("k")
-    expect(stage.find(".pane h2")).to_have_text(name)
+    press(stage, "k")
+    stage.expect_sample(name)
     stage.page.go_back()
     expect(stage.find(".pane")).not_to_be_visible()
-    expect(stage.find(".tally")).to_have_text("15 of 125 samples")
+    stage.expect_rows("15 of 125 samples")
 
 
 def test_another_filter_shows_the_first_sample_of_it(stage: Stage) -> None:
@@ -178,9 +161,9 @@ def test_another_filter_shows_the_first_sample_of_it(stage: Stage) -> None:
     expect(stage.find(".pane")).to_contain_text("2 of 15")
     stage.choose("INVALID")
     expect(stage.find(".pane")).to_contain_text("1 of 22 samples in this selection")
-    expect(stage.find(".pane h2")).to_have_text("000005")
+    stage.expect_sample("000005")
     stage.page.get_by_label("Search").fill("no such words")
-    expect(stage.find(".tally")).to_have_text("No sample matches; there are 125.")
+    stage.expect_rows("No sample matches; there are 125.")
     expect(stage.find(".pane")).not_to_be_visible()
 
 
@@ -188,7 +171,7 @@ def test_a_sample_outside_the_selection_says_so(stage: Stage) -> None:
     """A link to it shows it all the same, and the next one is the first of the selection."""
     stage.turn("#/run/r0/0/sample/000001?show=wrong")
     expect(stage.find(".pane")).to_contain_text("not in this selection")
-    stage.page.keyboard.press("j")
+    press(stage, "j")
     expect(stage.find(".pane")).to_contain_text("1 of 15")
 
 
@@ -199,11 +182,9 @@ def test_columns_are_chosen_and_kept(stage: Stage) -> None:
     stage.page.get_by_text("Columns", exact=True).click()
     stage.find(".menu").get_by_role("checkbox", name="category").check()
     stage.find(".menu").get_by_role("checkbox", name="question").uncheck()
-    stage.photograph("columns")
-    stage.page.keyboard.press("Escape")
+    press(stage, "Escape")
     expect(stage.find(".menu > div")).not_to_be_visible()
     expect(stage.find("h1")).to_have_text("Samples")
-    stage.page.reload()
-    stage.settle()
+    stage.reload()
     expect(stage.find("td.col-category").first).to_be_visible()
     expect(stage.find("td.col-head").first).not_to_be_visible()

@@ -13,11 +13,11 @@ from playwright.sync_api import Route, expect
 
 from .conftest import OpenStage, write_report
 from .material import Call, make_large_run
+from .stage import Stage
 
 #: The viewer takes more than 10,000 for large; the long series has as many as a large benchmark.
-NUM_SAMPLES, NUM_REPORTED = (
-    (14_042, 14_042) if os.environ.get("ANSWERKEY_LONG") else (10_042, 4_042)
-)
+IS_LONG = bool(os.environ.get("ANSWERKEY_LONG"))
+NUM_SAMPLES, NUM_REPORTED = (14_042, 14_042) if IS_LONG else (10_042, 4_042)
 MOST_AROUND = 2_000_000  # bytes of everything that is not of the run
 MOST_ASKED = 100  # rows of one request
 
@@ -44,6 +44,17 @@ def list_asked(requests: list[str]) -> list[tuple[int, int]]:
     return [(int(query["offset"][0]), int(query["limit"][0])) for query in queries]
 
 
+def search(stage: Stage, total: str, number: int) -> None:
+    """Look at wrong samples, then for a question, and open it."""
+    stage.choose("Wrong")
+    expect(stage.find(".tally")).to_contain_text(f" of {total}")
+    stage.choose("All")
+    stage.page.get_by_label("Search").fill(f"question {number}:")
+    stage.expect_rows(f"1 of {total}")
+    stage.find("tr[data-index='0'] a").click()
+    stage.expect_sample(f"{number + 1:06}")
+
+
 def measure_around(page: bytes) -> int:
     """Return how many bytes of a page are not in a block of the run's own texts and numbers."""
     blocks = page.split(b'<script type="application/json"')[1:]
@@ -56,20 +67,11 @@ def test_many_samples_stay_fluid(large: Path, open_first: OpenStage) -> None:
     assert measure_around(large.read_bytes()) <= MOST_AROUND
     total, number = f"{NUM_REPORTED:,} samples", NUM_REPORTED - 42
     stage = open_first(large.as_uri(), offline=True)
-    stage.photograph("overview")
-    totals = stage.find(".tally")
     stage.turn("#/run/r0/0/samples")
-    expect(totals).to_have_text(total)
-    stage.choose("Wrong")
-    expect(totals).to_contain_text(f" of {total}")
+    stage.expect_rows(total)
     stage.find("th.col-id button").click()
     expect(stage.find("thead th.col-id")).to_have_attribute("aria-sort", "ascending")
-    stage.choose("All")
-    stage.page.get_by_label("Search").fill(f"question {number}:")
-    expect(totals).to_have_text(f"1 of {total}")
-    stage.find("tr[data-index='0'] a").click()
-    expect(stage.find(".pane h2")).to_have_text(f"{number + 1:06}")
-    stage.photograph("sample")
+    search(stage, total, number)
 
 
 def test_a_large_run_is_shown_before_its_audit_is_made(
@@ -109,13 +111,7 @@ def test_the_viewer_reads_the_rows_in_sight_alone(
     stage.page.keyboard.press("j")
     stage.page.keyboard.press("End")
     expect(stage.page.locator(":focus")).to_have_text(f"{NUM_SAMPLES:06}")
-    stage.choose("Wrong")
-    expect(stage.find(".tally")).to_contain_text(f" of {total}")
-    stage.choose("All")
-    stage.page.get_by_label("Search").fill(f"question {number}:")
-    expect(stage.find(".tally")).to_have_text(f"1 of {total}")
-    stage.find("tr[data-index='0'] a").click()
-    expect(stage.find(".pane h2")).to_have_text(f"{number + 1:06}")
+    search(stage, total, number)
     requests = list_asked(stage.watch.requests)
     assert max(limit for _, limit in requests) <= MOST_ASKED
     assert max(offset for offset, _ in requests) == NUM_SAMPLES // MOST_ASKED * MOST_ASKED

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
 from tests.forked import Forked
+from tests.quiz import write_lines
 
 from answerkey.testing import Behaviour, Reply, TestServer
 
-from .conftest import OpenStage
+from .conftest import OpenStage, serve
 from .material import MODELS, Call, answer_from, carry_out, make_project
 from .stage import Stage
 
@@ -70,7 +68,6 @@ def test_the_list_has_every_run_with_its_number(stage: Stage) -> None:
     expect(row).to_contain_text("[62, 78]")
     expect(stage.find("table.runs tbody tr")).to_have_count(3)
     expect(stage.find(".trends")).to_be_hidden()
-    stage.photograph("runs")
 
 
 def test_a_line_over_time_is_of_one_task_model_and_dataset(
@@ -91,7 +88,6 @@ def test_a_line_over_time_is_of_one_task_model_and_dataset(
         expect(line).to_contain_text("accuracy=0.8")
         expect(line).to_contain_text("Quickstart questions (")
         expect(line.locator("td").last).to_have_text("2")
-    stage.photograph("over-time")
 
 
 def test_the_token_leaves_the_address(stage: Stage) -> None:
@@ -133,12 +129,10 @@ def test_ticked_runs_are_compared(stage: Stage) -> None:
     """
     for name in ("first", "second"):
         stage.page.get_by_role("checkbox", name=f"Compare {name}").check()
-    stage.photograph("ticked")
     stage.page.get_by_role("link", name="Compare 2 runs").click()
     expect(stage.find("h1")).to_have_text(re.compile("(worse than first|better than second)$"))
     expect(stage.find(".headline .value")).to_have_text(re.compile("[+\u2212]16 points"))
     expect(stage.find(".flips tr[data-index]").first).to_be_visible()
-    stage.photograph("comparison", whole=True)
     stage.page.go_back()
     expect(stage.page.get_by_role("checkbox", name="Compare first")).to_be_checked()
 
@@ -167,12 +161,8 @@ def test_the_list_works_by_keyboard(stage: Stage) -> None:
     expect(stage.find(".headline")).to_be_visible()
 
 
-@dataclass(frozen=True)
-class SlowProject:
-    """A project whose model waits for a word."""
-
-    folder: Path
-    may_go_on: threading.Event
+#: A project whose model waits, and what it waits for.
+SlowProject = tuple[Path, threading.Event]
 
 
 @pytest.fixture
@@ -188,7 +178,7 @@ def slow_project(tmp_path: Path) -> Iterator[SlowProject]:
 
     with TestServer(answer, Behaviour(delay=0.02)) as server:
         (project / "run.yaml").write_text(RUN_FILE.replace("URL", server.url), encoding="utf-8")
-        yield SlowProject(project, may_go_on)
+        yield project, may_go_on
         may_go_on.set()
 
 
@@ -196,20 +186,18 @@ def test_a_run_under_way_is_followed(
     slow_project: SlowProject, view: View, open_first: OpenStage
 ) -> None:
     """It appears when one looks, and at the end its number is there by itself."""
-    runs = slow_project.folder.parent / "runs"
-    runs.mkdir()
+    project, may_go_on = slow_project
+    (runs := project.parent / "runs").mkdir()
     stage = open_first(view(runs))
     expect(stage.find(".runs-sum")).to_contain_text("no runs here yet")
     # As if one came back to the page again and again: it then looks for news at once.
-    stage.page.evaluate(
-        "setInterval(() => document.dispatchEvent(new Event('visibilitychange')), 250)"
-    )
-    words = ["run", str(slow_project.folder), "--out", str(runs / "live"), "--quiet"]
+    look = "document.dispatchEvent(new Event('visibilitychange'))"
+    stage.page.evaluate(f"setInterval(() => {look}, 250)")
+    words = ["run", str(project), "--out", str(runs / "live"), "--quiet"]
     with Forked(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         row = stage.find("table.runs tbody tr")
         expect(row).to_contain_text("running")
-        stage.photograph("under-way")
-        slow_project.may_go_on.set()
+        may_go_on.set()
         expect(row).to_contain_text("complete")
         assert process.wait(timeout=600) == 0
     expect(row).to_contain_text("%")
@@ -231,32 +219,16 @@ ASK_FROM_ELSEWHERE = """async ([root, token]) => {
 }"""  # noqa: E501 - the text as it is written
 
 
-class OtherSite(BaseHTTPRequestHandler):
-    """A page of another site."""
-
-    def do_GET(self) -> None:
-        """Answer with an empty page."""
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html")
-        self.end_headers()
-        self.wfile.write(b"<!doctype html><title>elsewhere</title>")
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
-
-
 def test_a_page_of_another_site_learns_nothing(
-    plain_runs: Path, view: View, open_stage: OpenStage
+    tmp_path: Path, plain_runs: Path, view: View, open_stage: OpenStage
 ) -> None:
     """It can neither read the list nor show the page in a frame, not even with the token."""
     address = view(plain_runs)
     root, token = address.partition("?")[0], address.partition("token=")[2]
-    with ThreadingHTTPServer(("127.0.0.1", 0), OtherSite) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        stage = open_stage(f"http://localhost:{server.server_port}/")
+    with serve(tmp_path) as elsewhere:
+        stage = open_stage(elsewhere)
         stage.page.goto(stage.address)
         got = stage.page.evaluate(ASK_FROM_ELSEWHERE, [root, token])
-        server.shutdown()
     assert [text or None for text in got] == [None] * 5
     stage.page.close()  # what its console says of this has come by then
     stage.watch.problems.clear()
@@ -276,14 +248,9 @@ def test_a_long_completion_shows_every_answer_it_states(
 
     The thought is folded, nothing in it marked.
     """
-    row = {
-        "question": "Which?",
-        "options": ["one", "two", "three"],
-        "answer": "A",
-        "completion": LONG_COMPLETION,
-    }
-    (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
-    carry_out(call, "score", tmp_path / "rows.jsonl", "--out", tmp_path / "runs" / "long")
+    row = {"question": "Which?", "options": ["one", "two", "three"], "answer": "A"}
+    file = write_lines(tmp_path / "rows.jsonl", [row | {"completion": LONG_COMPLETION}])
+    carry_out(call, "score", file, "--out", tmp_path / "runs" / "long")
     stage = open_first(view(tmp_path / "runs"))
     stage.turn(f"{open_run(stage, 'long')}/samples")
     expect(stage.find("td.col-said")).to_have_text("… the year does not fit. The answer is (A).")
@@ -291,10 +258,8 @@ def test_a_long_completion_shows_every_answer_it_states(
     expect(stage.find(".completion mark:not(.is-other)")).to_have_text("answer is (A)")
     expect(stage.find(".completion mark.is-other")).to_have_text("answer is (B)")
     thought = stage.find(".completion .thought")
-    expect(thought.locator("summary")).to_have_text(
-        f"Thinking, {len(LONG_COMPLETION.partition('The answer is (B)')[0])} characters"
-    )
+    length = LONG_COMPLETION.index("The answer is (B)")
+    expect(thought.locator("summary")).to_have_text(f"Thinking, {length} characters")
     expect(thought.locator(".text")).not_to_be_visible()
     thought.locator("summary").click()
     expect(thought.locator(".text")).to_contain_text("The answer is (C).")
-    stage.photograph("long")

@@ -141,14 +141,19 @@ def audit_dataset(
         hint = "name a task file, a run file or a data file"
         raise SpecError("E119", "no file is named", hint=hint)
     refuse_unknown("audit_dataset", options, list(DatasetOptions.__optional_keys__))
-    files = [Path(path) for path in paths if isinstance(path, str | Path)]
+    files = []
+    tables: list[Tabular] = []
+    for path in paths:
+        if isinstance(path, str | Path):
+            files.append(Path(path))
+        else:
+            tables.append(path)
     plan = next(filter(_is_plan, files), None)
     if plan is not None:
         if len(paths) > 1:
             message = f"`{plan}` is no data file, and only data files can be looked at together"
             raise SpecError("E119", message, hint="name it alone")
         return tuple(_audit_plan(plan, options, progress))
-    tables = [path for path in paths if not isinstance(path, str | Path)]
     if not tables:
         name = files[0].name if len(files) == 1 else f"{len(files)} files"
         rows = _read_files(files, options)
@@ -159,7 +164,8 @@ def audit_dataset(
         hint = "put the tables together, or name files alone"
         raise SpecError("E119", "a table is looked at alone", hint=hint)
     fields = recognise_fields(rows, options.get("columns") or {})
-    return (_audit(name, tuple(map(str, files)), rows, fields, progress),)
+    audit = _audit(name, tuple(map(str, files)), rows, fields, progress)
+    return (audit,)
 
 
 def _is_plan(path: Path) -> bool:
@@ -189,8 +195,10 @@ def _audit_plan(
         if not plan.jobs:
             raise_all(plan.errors)
         for job in plan.jobs:
-            scorers = [step.scorer for step in job.task.scoring]
-            scorer = next(filter(reads_choices, scorers), None)
+            scorer = None
+            for step in job.task.scoring:
+                if scorer is None and reads_choices(step.scorer):
+                    scorer = step.scorer
             key = (job.dataset_spec.key, repr(scorer))
             datasets.setdefault(key, (job.dataset_spec, scorer))
     for spec, scorer in datasets.values():
@@ -299,7 +307,9 @@ class QuestionTally:
 
 
 def _count_rows(
-    rows: Rows, fields: QuestionFields, tally: QuestionTally
+    rows: Rows,
+    fields: QuestionFields,
+    tally: QuestionTally,
 ) -> Iterator[list[AuditedQuestion]]:
     """Count rows; yield their questions, a chunk at a time."""
     length = min(BLOCK, fit_rows(rows, None))
@@ -328,15 +338,19 @@ def measure_truths(truths: Truths) -> TruthStatistics:
     places = {}
     groups = []
     for size in sizes:
-        counts = tuple(truths.places[size, place] for place in range(size))
-        places[size] = counts
+        counts = []
+        for place in range(size):
+            counts.append(truths.places[size, place])
+        places[size] = tuple(counts)
         # Whether all places are equally likely is tested among rows with equally many choices.
         expected = sum(counts) / size
         if size > 1 and expected >= LEAST_EXPECTED:
             groups.append((counts, [expected] * size))
     majority = None
     if truths.labels:
-        count, label = max((count, label) for label, count in truths.labels.items())
+        labels = sorted(truths.labels, reverse=True)
+        label = max(labels, key=truths.labels.__getitem__)
+        count = truths.labels[label]
         majority = Baseline(
             count / n,
             wilson(count, n),
@@ -360,9 +374,13 @@ def _measure_longest(truths: Truths) -> Baseline | None:
     rows = truths.measured
     if not rows:
         return None
-    counts = truths.longest.items()
-    value = math.fsum(count / ties for ties, count in counts) / rows
-    squares = math.fsum(count / ties**2 for ties, count in counts)
+    shares = []
+    squared_shares = []
+    for ties, count in truths.longest.items():
+        shares.append(count / ties)
+        squared_shares.append(count / ties**2)
+    value = math.fsum(shares) / rows
+    squares = math.fsum(squared_shares)
     deviation = max(0.0, squares - rows * value * value)
     variance = deviation / max(1, rows - 1)
     interval = None
@@ -435,7 +453,9 @@ OTHER_KINDS: KindTexts = {
 
 
 def find_dataset_findings(
-    tally: QuestionTally, every: TruthStatistics, same: Repeats
+    tally: QuestionTally,
+    every: TruthStatistics,
+    same: Repeats,
 ) -> Iterator[DatasetFinding]:
     """Yield the findings, the gravest first."""
     yield from _find_rows(tally, GRAVE_KINDS)
@@ -548,12 +568,14 @@ def _find_skew(every: TruthStatistics) -> Iterator[DatasetFinding]:
         return
     size = max(every.choice_counts, key=every.choice_counts.__getitem__)
     counts = every.places[size]
-    shares = ", ".join(f"{100 * count / sum(counts):.1f} %" for count in counts)
+    shares = []
+    for count in counts:
+        shares.append(f"{100 * count / sum(counts):.1f} %")
     p = f"{skew.p:.2g}" if skew.p >= 1e-300 else "less than 1e-300"  # noqa: PLR2004 - where floats end
     yield DatasetFinding(
         "POSITION_SKEW",
-        f"The truth does not stand in all places equally often: {shares} of the rows with {size} "
-        f"choices (chi-square {skew.statistic:.1f} with {skew.df} degrees, p = {p}).",
+        f"The truth does not stand in all places equally often: {', '.join(shares)} of the rows "
+        f"with {size} choices (chi-square {skew.statistic:.1f} with {skew.df} degrees, p = {p}).",
         "a model that favours a place gains or loses by it: shuffle the options, or report recall "
         "by letter",
         every.n,

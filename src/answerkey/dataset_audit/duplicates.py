@@ -33,7 +33,11 @@ class DuplicateRow:
     note: str = ""
 
 
-def make_example(samples: Samples, row: int, note: str = "") -> DuplicateRow:
+def make_example(
+    samples: Samples,
+    row: int,
+    note: str = "",
+) -> DuplicateRow:
     """Return where a row is, with a note."""
     place = samples.place(row)
     if len(note) > SHOWN_NOTE:
@@ -108,7 +112,11 @@ class QuestionHashes:
         )
 
 
-def _describe_group(rows: Rows, fields: QuestionFields, group: Sequence[int]) -> DuplicateRow:
+def _describe_group(
+    rows: Rows,
+    fields: QuestionFields,
+    group: Sequence[int],
+) -> DuplicateRow:
     """Return where the first row of a group is, with a note about the others."""
     samples = rows.take(pl.Series(group[:2])).load()
     first = make_example(samples, 0)

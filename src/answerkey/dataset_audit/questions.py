@@ -68,8 +68,12 @@ def find_fields(rows: Rows, scorer: StringEqualsMcqa | None = None) -> QuestionF
         "index",
         "key",
     )[:1]
-    parts = {"question": questions, "options": options, "choices": labels, "truth": truths}
-    shown = {part: _show_templates(templates_of_part) for part, templates_of_part in parts.items()}
+    shown = {
+        "question": _show_templates(questions),
+        "options": _show_templates(options),
+        "choices": _show_templates(labels),
+        "truth": _show_templates(truths),
+    }
     return QuestionFields(
         questions,
         options,
@@ -118,10 +122,14 @@ def recognise_fields(rows: Rows, names_by_role: Mapping[str, str]) -> QuestionFi
     parts = set(names)
     if columns.has("options"):
         parts |= {"options", "choices"}
-    templates = {part: Template.compile(f"{{{{ sample.{part} }}}}") for part in parts}
-    shown_texts = [names[part] for part in ("passage", "question") if part in names]
+    templates = {}
+    for part in parts:
+        templates[part] = Template.compile(f"{{{{ sample.{part} }}}}")
+    question = names["question"]
+    if "passage" in names:
+        question = f"{names['passage']}, {question}"
     shown = {
-        "question": ", ".join(shown_texts),
+        "question": question,
         "options": names.get("options", "none"),
         "choices": names.get("choices", "none"),
         "truth": names.get("truth", "none"),
@@ -213,12 +221,17 @@ def _join_texts(cells: Sequence[object]) -> str | None:
     """
     if cells[-1] is None:
         return None
-    texts = [str(cell) for cell in cells if cell is not None]
-    return "\n".join(text for text in texts if text.strip())
+    texts = []
+    for cell in cells:
+        text = "" if cell is None else str(cell)
+        if text.strip():
+            texts.append(text)
+    return "\n".join(texts)
 
 
 def _read_options(
-    cells: list[object], fields: QuestionFields
+    cells: list[object],
+    fields: QuestionFields,
 ) -> tuple[list[str | None], list[str]]:
     """Return the texts of the options and their labels; the last cell is that of the labels."""
     cell_labels: list[str | None] = []
@@ -275,7 +288,10 @@ def _find_option_oddities(question: AuditedQuestion) -> dict[str, str]:
     texts = question.texts
     labels = question.labels
     oddities: dict[str, str] = {}
-    empty = [label for label, text in zip(labels, texts, strict=False) if _is_empty(text)]
+    empty = []
+    for label, text in zip(labels, texts, strict=False):
+        if _is_empty(text):
+            empty.append(label)
     if empty:
         oddities["MISSING_OPTION"] = f"option {', '.join(empty)}"
     if texts and len(texts) != len(labels):

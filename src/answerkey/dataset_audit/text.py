@@ -12,8 +12,8 @@ from answerkey.dataset_audit.audit import Baseline, DatasetAudit, TruthStatistic
 from answerkey.dataset_audit.duplicates import DuplicateRow
 from answerkey.text import (
     BLANK,
-    Cell,
-    Line,
+    Cells,
+    Lines,
     Span,
     clean_numbers,
     draw_facts,
@@ -35,7 +35,7 @@ SHOWN_PLACES = 12
 def describe_dataset_audits(audits: Sequence[DatasetAudit]) -> dict[str, Any]:
     """Return every dataset with its numbers and findings: what `--json` prints."""
     datasets = []
-    notices = []
+    notices: list[str] = []
     for audit in audits:
         datasets.append(
             {
@@ -47,12 +47,12 @@ def describe_dataset_audits(audits: Sequence[DatasetAudit]) -> dict[str, Any]:
                 "findings": [asdict(finding) for finding in audit.findings],
             }
         )
-        notices += [str(notice) for notice in audit.notices]
+        notices += map(str, audit.notices)
     described: dict[str, Any] = clean_numbers({"datasets": datasets, "notices": notices})
     return described
 
 
-def draw_dataset_audit(audit: DatasetAudit, width: int) -> list[Line]:
+def draw_dataset_audit(audit: DatasetAudit, width: int) -> Lines:
     """Return the whole audit of one dataset."""
     folder = None
     facts = {}
@@ -61,17 +61,12 @@ def draw_dataset_audit(audit: DatasetAudit, width: int) -> list[Line]:
         facts["folder"] = shorten_path(folder) or "."
     facts |= audit.fields
     lines = [line(Span(make_visible(audit.name), "title"), f"  {format_count(audit.rows, 'row')}")]
-    shown = [(make_visible(name), make_visible(value)) for name, value in facts.items()]
-    lines += draw_facts(shown, width)
+    lines += draw_facts(facts.items(), width)
     lines += [BLANK, *draw_facts(_say_truths(audit.every).items(), width)]
     lines += [*_draw_places(audit.every, width), BLANK, line(Span("Findings", "title"))]
     for number, finding in enumerate(audit.findings, 1):
-        lines += draw_finding(
-            number,
-            finding.sentence,
-            {"Next: ": finding.step},
-            width,
-        )
+        notes = {"Next: ": finding.step}
+        lines += draw_finding(number, finding.sentence, notes, width)
         for example in finding.examples:
             text = shorten(_say_example(example, folder), width - 7)
             lines.append(line(" " * 7, Span(text, "dim")))
@@ -113,15 +108,19 @@ def _say_baseline(baseline: Baseline | None) -> str:
     return f"{label}{format_percent(baseline.value)} {interval}".rstrip()
 
 
-def _draw_places(truths: TruthStatistics, width: int) -> list[Line]:
+def _draw_places(truths: TruthStatistics, width: int) -> Lines:
     """Return how often the truth is in each place, a row for each number of choices."""
     sizes = [size for size in truths.choice_counts if size <= SHOWN_PLACES]
     if not sizes:
         return []
     most = max(sizes)
-    rows: list[Sequence[Cell]] = []
+    rows: list[Cells] = []
     for size in sizes:
         counts = [*map(str, truths.places[size]), *[""] * (most - size)]
         rows.append((str(size), *counts, str(truths.choice_counts[size])))
-    header = ("Choices", *(f"place {place}" for place in range(1, most + 1)), "n")
-    return [BLANK, *draw_table(header, rows, ">" * (most + 2), width)]
+    header = ["Choices"]
+    for place in range(most):
+        header.append(f"place {1 + place}")
+    header.append("n")
+    align = ">" * len(header)
+    return [BLANK, *draw_table(header, rows, align, width)]

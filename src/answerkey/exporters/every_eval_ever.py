@@ -49,7 +49,9 @@ class EveryEvalEverExporter(Exporter):
     @cached_property
     def evaluation(self) -> str:
         """The name of the evaluation."""
-        folder = self.run.path.name if self.run.path is not None else self.run.key
+        folder = self.run.key
+        if self.run.path is not None:
+            folder = self.run.path.name
         return f"{folder}/{self.opened.task_run.key}"
 
     @cached_property
@@ -73,7 +75,8 @@ class EveryEvalEverExporter(Exporter):
             "evaluation_name": entry["display_name"] or entry["key"],
             "evaluation_result_id": f"{self.evaluation}/{key}",
         }
-        category_column = str(entry["dataset"].get("category") or "").lower()
+        category_column = entry["dataset"].get("category") or ""
+        category_columns = (category_column.lower(), *CATEGORIES)
         for part in self.opened.iterate():
             facts = task.sample_facts(part.samples)
             for number, row in enumerate(describe_rows(self.opened.task_run, part)):
@@ -88,15 +91,26 @@ class EveryEvalEverExporter(Exporter):
                 }
                 if facts is not None:
                     labels = facts.choices[number] or ()
+                    choices = facts.options[number] or labels
                     question["reference"] = _list_present(facts.truths[number])
-                    question["choices"] = list(facts.options[number] or labels) or None
+                    question["choices"] = list(choices) or None
                     if labels:
                         metadata["choice_labels"] = json.dumps(labels, ensure_ascii=False)
-                category = _find_text(row["sample"], (category_column, *CATEGORIES))
+                category = _find_text(row["sample"], category_columns)
                 if category is not None:
                     metadata["category"] = category
-                described = _describe_row(row, question, verdict["metadata"], score)
-                yield {**head, "sample_id": row["sample_id"], **described, "metadata": metadata}
+                described = _describe_row(
+                    row,
+                    question,
+                    verdict["metadata"],
+                    score,
+                )
+                yield {
+                    **head,
+                    "sample_id": row["sample_id"],
+                    **described,
+                    "metadata": metadata,
+                }
 
     def save(self, path: Path) -> int:
         """Write the rows; in a folder, beside them the numbers."""
@@ -137,7 +151,9 @@ class EveryEvalEverExporter(Exporter):
             data |= {"source_type": "hf_dataset", "hf_repo": source["path"]}
         results: list[Json] = []
         for metric in self.opened.task_run.metrics.values():
-            if metric.scorer != key or metric.value is None or metric.type == "frequency":
+            if metric.scorer != key or metric.value is None:
+                continue
+            if metric.type == "frequency":
                 continue
             name = f"{self.evaluation}/{key}"
             if results:
@@ -181,7 +197,9 @@ def _find_score(verdict: Json) -> float | None:
 
 def _find_text(sample: Json, columns: Sequence[str]) -> str | None:
     """Return the text of the first of these columns that the sample has, whatever the case."""
-    cells = {name.lower(): cell for name, cell in sample.items()}
+    cells = {}
+    for name, cell in sample.items():
+        cells[name.lower()] = cell
     for column in columns:
         cell = cells.get(column)
         if isinstance(cell, str | int | float):
@@ -195,8 +213,10 @@ def _list_present(value: object) -> list[object]:
 
 
 def _describe_question(row: Json) -> Json:
-    messages = row["prompt"] or ()
-    prompt = "\n\n".join(str(message.get("content") or "") for message in messages)
+    contents = []
+    for message in row["prompt"] or ():
+        contents.append(str(message.get("content") or ""))
+    prompt = "\n\n".join(contents)
     return {
         "raw": _find_text(row["sample"], QUESTIONS) or prompt,
         "formatted": prompt or None,
@@ -213,13 +233,14 @@ def _describe_row(
 ) -> Json:
     hashed = json.dumps(question, sort_keys=True)
     answer = metadata.get("predicted_choice", metadata.get("answer_pred"))
+    method = metadata.get("extraction_rule") or "exact_match"
     attribution = None
     if answer is not None:
         attribution = {
             "turn_idx": 0,
             "source": "output.raw",
             "extracted_value": str(answer),
-            "extraction_method": str(metadata.get("extraction_rule") or "exact_match"),
+            "extraction_method": str(method),
             "is_terminal": True,
         }
     return {

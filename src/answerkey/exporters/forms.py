@@ -6,6 +6,7 @@ import sys
 from dataclasses import dataclass
 from functools import partial
 from io import TextIOWrapper
+from itertools import chain
 from pathlib import Path
 from typing import TextIO, Unpack
 
@@ -49,7 +50,8 @@ class CsvExporter(Exporter):
 
     def write(self, write: Write) -> int:
         """Write a heading and the rows."""
-        return write_csv(iterate_frames(self.opened), write, is_raw=self.is_raw)
+        frames = iterate_frames(self.opened)
+        return write_csv(frames, write, is_raw=self.is_raw)
 
 
 class ParquetExporter(Exporter):
@@ -116,9 +118,11 @@ def export(
 
 def _open_bytes(stream: TextIO) -> Write:
     """Return a function that writes UTF-8 to a stream."""
-    if isinstance(stream, TextIOWrapper) and stream.encoding.lower() in {"utf-8", "utf8"}:
-        stream.flush()
-        return partial(stream.buffer.write)
+    if isinstance(stream, TextIOWrapper):
+        encoding = stream.encoding.lower()
+        if encoding in {"utf-8", "utf8"}:
+            stream.flush()
+            return partial(stream.buffer.write)
     return lambda content: stream.write(content.decode())
 
 
@@ -144,5 +148,5 @@ def export_prompts(
         return count
     if form == CSV:
         return write_file(out, partial(write_csv, frames, is_raw=True))
-    rows = (row for frame in frames for row in frame.iter_rows(named=True))
+    rows = chain.from_iterable(frame.iter_rows(named=True) for frame in frames)
     return write_file(out, partial(write_objects, rows))

@@ -60,15 +60,21 @@ def describe_verdict(verdict: Mapping[str, Any], encoded: Collection[str] = ()) 
 
 def to_json(content: object, separators: tuple[str, str] | None = None) -> str:
     """Return JSON text; numbers that JSON lacks become null, dates and the like their text."""
+    encoder = _make_encoder(separators, allow_nan=False)
     try:
-        return _make_encoder(separators, allow_nan=False).encode(content)
+        return encoder.encode(content)
     except ValueError:
-        encoder = _make_encoder(separators, allow_nan=True)
-        return encoder.encode(clean_numbers(json.loads(encoder.encode(content))))
+        lenient = _make_encoder(separators, allow_nan=True)
+        plain = json.loads(lenient.encode(content))
+        return encoder.encode(clean_numbers(plain))
 
 
 @cache
-def _make_encoder(separators: tuple[str, str] | None, *, allow_nan: bool) -> json.JSONEncoder:
+def _make_encoder(
+    separators: tuple[str, str] | None,
+    *,
+    allow_nan: bool,
+) -> json.JSONEncoder:
     """Return an encoder, which takes longer to make than a row takes to encode."""
     return json.JSONEncoder(
         ensure_ascii=False,
@@ -81,9 +87,12 @@ def _make_encoder(separators: tuple[str, str] | None, *, allow_nan: bool) -> jso
 
 def _encode_value(value: object) -> object:
     """Return a dataclass as an object, and dates and the like as their text."""
-    if is_dataclass(value):
-        return {field.name: getattr(value, field.name) for field in fields(value)}
-    return str(value)
+    if not is_dataclass(value):
+        return str(value)
+    described = {}
+    for field in fields(value):
+        described[field.name] = getattr(value, field.name)
+    return described
 
 
 def write_objects(rows: Iterable[Mapping[str, object]], write: Write) -> int:
@@ -104,8 +113,13 @@ def iterate_objects(opened: Reopened) -> Iterator[Json]:
 def describe_rows(task_run: TaskRun, part: RunExcerpt) -> Iterator[Json]:
     """Yield the object of each row."""
     encoded = find_encoded(task_run)
-    ids = {"sample_id": part.scores["sample_id"], **describe_orders(part)}
-    names = pl.DataFrame(ids).with_columns(part.scores["trial"])
+    names = pl.DataFrame(
+        {
+            "sample_id": part.scores["sample_id"],
+            **describe_orders(part),
+            "trial": part.scores["trial"],
+        }
+    )
     verdicts = part.scores.drop("sample_id", "trial")
     rows = zip(
         names.iter_rows(named=True),
@@ -119,9 +133,13 @@ def describe_rows(task_run: TaskRun, part: RunExcerpt) -> Iterator[Json]:
         described = {}
         for key, verdict in scores.items():
             described[key] = describe_verdict(verdict, encoded.get(key, ()))
-        row = {**name, **reply, "scores": described, "sample": dict(sample)}
-        row["prompt"] = None if prompt is None else json.loads(prompt)
-        yield row
+        yield {
+            **name,
+            **reply,
+            "scores": described,
+            "sample": dict(sample),
+            "prompt": None if prompt is None else json.loads(prompt),
+        }
 
 
 # ── one flat table
@@ -151,7 +169,8 @@ def flatten(
     """
     results = describe_replies(task_run, part).to_dict()
     for key in part.scores.columns[2:]:
-        _add_verdicts(results, key, part.scores[key].struct.unnest())
+        verdicts = part.scores[key].struct.unnest()
+        _add_verdicts(results, key, verdicts)
     columns = part.scores.select("sample_id", "trial").to_dict()
     columns |= describe_orders(part)
     for column in part.samples.columns:
@@ -162,10 +181,14 @@ def flatten(
             values = part.samples.values(column)
             columns[name] = build_column(column, values, types[column])
     columns |= results
-    return pl.DataFrame([series.rename(name) for name, series in columns.items()])
+    return pl.DataFrame(columns)
 
 
-def _add_verdicts(results: dict[str, pl.Series], key: str, verdicts: pl.DataFrame) -> None:
+def _add_verdicts(
+    results: dict[str, pl.Series],
+    key: str,
+    verdicts: pl.DataFrame,
+) -> None:
     """Add the columns of a scorer's verdicts."""
     for name in ("status", "reason", "excluded_by"):
         results[f"{key}.{name}"] = verdicts[name]
@@ -192,21 +215,23 @@ def describe_replies(task_run: TaskRun, part: RunExcerpt) -> pl.DataFrame:
     The columns have the names of `to_frame` and of the keys of JSONL. What is not known is null.
     """
     place = task_run.stored_scores.store.place
+    run_name = pl.lit(place and place.name, pl.String)
     answerer = find_answerer(task_run.manifest) or {}
+    model_name = pl.lit(answerer.get("name"), pl.String)
     theirs = pl.DataFrame(schema=THEIR_SCHEMA)
     replies = pl.concat([part.completions.frame, theirs], how="diagonal")
     costs = charge_rows(replies, _find_price(task_run))
     return replies.select(
-        pl.lit(place and place.name, pl.String).alias("run"),
+        run_name.alias("run"),
         pl.lit(task_run.key).alias("task"),
-        pl.lit(answerer.get("name"), pl.String).alias("model"),
+        model_name.alias("model"),
         "completion",
         pl.col("status").alias("completion_status"),
         pl.col("error").alias("completion_error"),
         "reasoning",
         "finish_reason",
         "prompt",
-        *(pl.col("usage").struct.field(name) for name in USAGE_NAMES),
+        pl.col("usage").struct.field(*USAGE_NAMES),
         "latency",
         pl.Series("cost", costs, pl.Float64),
         *THEIR_SCHEMA,
@@ -215,23 +240,30 @@ def describe_replies(task_run: TaskRun, part: RunExcerpt) -> pl.DataFrame:
 
 def _find_price(task_run: TaskRun) -> Price | None:
     calls = task_run.manifest.get("calls") or {}
-    price = (calls.get(SOLVE) or {}).get("price")
+    if SOLVE not in calls:
+        return None
+    price = calls[SOLVE].get("price")
     return price and Price(**price)
 
 
-def charge_rows(replies: pl.DataFrame, price: Price | None) -> list[float | None]:
+def charge_rows(
+    replies: pl.DataFrame,
+    price: Price | None,
+) -> list[float | None]:
     """Return what each reply cost in USD: nothing from the cache, null where that is unknown."""
     if price is None:
         return [None] * replies.height
-    tokens = replies.select(pl.col("usage").struct.field(name) for name in PRICED_NAMES)
+    usage = replies["usage"].struct.unnest()
+    tokens = usage.select(*PRICED_NAMES).iter_rows()
     costs: list[float | None] = []
-    for source, counts in zip(replies["source"], tokens.iter_rows(), strict=True):
+    for source, counts in zip(replies["source"], tokens, strict=True):
         cost = None
         if source == "cache":
             cost = 0.0
         elif None not in counts[:2]:
             is_batch = source == BATCH_SOURCE
-            cost = round(charge(price, *counts, is_batch=is_batch), 9)
+            cost = charge(price, *counts, is_batch=is_batch)
+            cost = round(cost, 9)
         costs.append(cost)
     return costs
 
@@ -283,7 +315,12 @@ def write_whole(file: str | Path, write: Callable[[Path], object]) -> None:
 # ── CSV
 
 
-def write_csv(frames: Iterable[pl.DataFrame], write: Write, *, is_raw: bool = False) -> int:
+def write_csv(
+    frames: Iterable[pl.DataFrame],
+    write: Write,
+    *,
+    is_raw: bool = False,
+) -> int:
     """Write CSV with a heading and return how many rows.
 
     An empty text is quoted, a null is an empty cell. No text is one that a spreadsheet would

@@ -11,13 +11,15 @@ from answerkey.evaluate.pairs import name_runs
 from answerkey.metrics.paired import CLUSTERED_TEST, EXACT_TEST, PAIRED_TEST
 from answerkey.reports.leaderboard import (
     Compared,
+    Labels,
     Leaderboard,
+    Runs,
     Tasks,
     build_leaderboard,
     compare_tasks,
     list_columns,
 )
-from answerkey.reports.samples import SampleTable
+from answerkey.reports.samples import locate
 from answerkey.reports.view import Interval
 from answerkey.runs import Run, name_answerer
 
@@ -28,9 +30,6 @@ TESTS = {
     PAIRED_TEST: "paired t test over samples",
     CLUSTERED_TEST: "t test over clusters",
 }
-
-#: Run id → task key → rows.
-Tables = Mapping[str, Mapping[str, SampleTable]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,15 +111,20 @@ def label_runs(runs: Sequence[Run]) -> list[str]:
     counts: dict[str, int] = {}
     labels = []
     for run in runs:
-        name = run.path.resolve().name if run.path else run.key
+        name = run.key
+        if run.path:
+            name = run.path.resolve().name
         counts[name] = counts.get(name, 0) + 1
-        labels.append(name if counts[name] == 1 else f"{name} ({counts[name]})")
+        if counts[name] > 1:
+            name += f" ({counts[name]})"
+        labels.append(name)
     return labels
 
 
-def build_comparison(runs: Mapping[str, Run], tables: Tables) -> ComparisonView:
+def build_comparison(runs: Runs) -> ComparisonView:
     """Return the comparison of runs by their ids."""
-    labels = dict(zip(runs, label_runs(list(runs.values())), strict=True))
+    names = label_runs(list(runs.values()))
+    labels = dict(zip(runs, names, strict=True))
     compared: list[Compared] = []
     notices: list[str] = []
     refused = None
@@ -129,45 +133,68 @@ def build_comparison(runs: Mapping[str, Run], tables: Tables) -> ComparisonView:
     except AnswerkeyError as error:
         refused = f"{error.message} ({error.hint})" if error.hint else error.message
         refused = _rename(refused, runs, labels)
-    comparisons = sum(len(task.pairs) for task, _ in compared)
+    comparisons = 0
+    for task, _ in compared:
+        comparisons += len(task.pairs)
     board = None
     if len(runs) > 2 or refused:  # noqa: PLR2004 - a pair is compared, more are ranked
         columns = list_columns(runs, compared)
         board = build_leaderboard(runs, labels, columns)
     views = []
     for task, tasks in compared:
-        views.append(_build_task(task, tasks, runs, labels, tables, comparisons))
-    renamed = [_rename(notice, runs, labels) for notice in notices]
-    return ComparisonView(views, renamed, refused, board)
+        view = _build_task(
+            task,
+            tasks,
+            runs,
+            labels,
+            comparisons,
+        )
+        views.append(view)
+    return ComparisonView(
+        tasks=views,
+        notices=[_rename(notice, runs, labels) for notice in notices],
+        refused=refused,
+        leaderboard=board,
+    )
 
 
-def _rename(text: str, runs: Mapping[str, Run], labels: Mapping[str, str]) -> str:
+def _rename(
+    text: str,
+    runs: Runs,
+    labels: Labels,
+) -> str:
     """Return a sentence with runs called as in the page, not by the folders of this machine."""
     names = name_runs(list(runs.values()))
-    for name, run, label in zip(names, runs.values(), labels.values(), strict=True):
+    for name, (run_id, run) in zip(names, runs.items(), strict=True):
+        label = labels[run_id]
         text = text.replace(f"`{name}`", f"`{label}`")
         if run.path:
             text = text.replace(str(run.path), label)
     return text
 
 
-def list_flips(comparison: ComparisonView | None, run: str, task: int) -> list[int]:
+def list_flips(
+    comparison: ComparisonView | None,
+    run: str,
+    task: int,
+) -> list[int]:
     """Return the positions of the flipped samples that are listed, in one task of one run."""
     positions: set[int] = set()
     for view in comparison.tasks if comparison else ():
-        sides = [(side.id, side.task) for side in view.runs]
-        if (run, task) in sides:
-            for pair in view.pairs:
-                positions.update(flip.p[run] for flip in pair.flips if run in flip.p)
+        if all((side.id, side.task) != (run, task) for side in view.runs):
+            continue
+        for pair in view.pairs:
+            for flip in pair.flips:
+                if run in flip.p:
+                    positions.add(flip.p[run])
     return sorted(positions)
 
 
 def _build_task(
     task: TaskComparison,
     tasks: Tasks,
-    runs: Mapping[str, Run],
-    labels: Mapping[str, str],
-    tables: Tables,
+    runs: Runs,
+    labels: Labels,
     comparisons: int,
 ) -> ComparedTask:
     """Return the comparison of one task; `tasks` are in the order of the comparison."""
@@ -176,9 +203,10 @@ def _build_task(
     sides = []
     for side, (name, task_run) in zip(task.runs, tasks.items(), strict=True):
         ids[side.label] = name
+        keys = list(runs[name].tasks)
         view = ComparedRunView(
             id=name,
-            task=list(runs[name].tasks).index(task_run.key),
+            task=keys.index(task_run.key),
             label=labels[name],
             model=name_answerer(task_run.manifest, with_folder=False),
             mean=side.mean,
@@ -191,13 +219,14 @@ def _build_task(
         samples += flips
     positions = {}
     for name, task_run in tasks.items():
-        positions[name] = tables[name][task_run.key].locate(samples)
+        positions[name] = locate(task_run, samples)
     pairs = []
     for pair, flips in zip(task.pairs, listed, strict=True):
         pairs.append(_build_pair(pair, ids, labels, flips, positions))
+    first = next(iter(tasks.values()))
     return ComparedTask(
         key=task.key,
-        name=next(iter(tasks.values())).manifest.get("display_name"),
+        name=first.manifest.get("display_name"),
         samples=task.samples,
         comparisons=comparisons,
         runs=sides,
@@ -208,15 +237,18 @@ def _build_task(
 
 def _choose_flips(pair: PairComparison, limit: int) -> dict[str, str]:
     """Return flipped samples with their side: as many of each side where there are too many."""
-    first = pair.first_only[: max(limit // 2, limit - len(pair.second_only))]
+    most = max(limit // 2, limit - len(pair.second_only))
+    first = pair.first_only[:most]
     second = pair.second_only[: limit - len(first)]
-    return dict.fromkeys(first, "first") | dict.fromkeys(second, "second")
+    flips = dict.fromkeys(first, "first")
+    flips |= dict.fromkeys(second, "second")
+    return flips
 
 
 def _build_pair(
     pair: PairComparison,
     ids: Mapping[str, str],
-    labels: Mapping[str, str],
+    labels: Labels,
     flips: Mapping[str, str],
     positions: Mapping[str, Mapping[str, int]],
 ) -> PairView:
@@ -232,11 +264,19 @@ def _build_pair(
         left_out[shown] = count
     categories = []
     for label, value in pair.categories.items():
-        interval = value.evidence.interval
-        categories.append(CategoryDifference(label, value.value, interval, value.n))
+        category = CategoryDifference(
+            label,
+            value.value,
+            value.evidence.interval,
+            value.n,
+        )
+        categories.append(category)
     views = []
     for name, side in flips.items():
-        places = {run: positions[run][name] for run in sides if name in positions[run]}
+        places = {}
+        for run in sides:
+            if name in positions[run]:
+                places[run] = positions[run][name]
         views.append(Flip(name, places, side))
     return PairView(
         first=sides[0],

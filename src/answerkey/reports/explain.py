@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from answerkey.errors import RunError, suggest
 from answerkey.evaluate.pairs import AnyRun
@@ -15,12 +14,13 @@ from answerkey.models.images import hide_images
 from answerkey.reports.preview import draw_block, draw_heading, draw_messages
 from answerkey.reports.sample_view import explain_score
 from answerkey.reports.samples import Excerpt, SampleSource, find_position
-from answerkey.reports.view import Lines, count_trials
+from answerkey.reports.view import Entry, Plain, count_trials, read_ids
 from answerkey.runs import Run, TaskRun, load_run
 from answerkey.text import (
     BLANK,
     INDENT,
     Drawn,
+    Lines,
     Role,
     Span,
     join_blocks,
@@ -42,14 +42,19 @@ SEARCHED_IDS = 20_000
 class Explanation(Drawn):
     """One sample's way in every task that has it, and in every trial; each is a mapping."""
 
-    samples: tuple[Mapping[str, Any], ...]
+    samples: tuple[Entry, ...]
 
     def draw(self, width: int) -> Lines:
         """Return its lines, each of at most `width` cells."""
         return join_blocks(draw_explained(explained, width) for explained in self.samples)
 
 
-def explain(run: AnyRun, sample: str | int, *, task: str | None = None) -> Explanation:
+def explain(
+    run: AnyRun,
+    sample: str | int,
+    *,
+    task: str | None = None,
+) -> Explanation:
     """Return the sample's way in every task that has it, or in the one named.
 
     E504 when none has it. `sample` is its id, or the number of its row where ids are numbers. A
@@ -58,7 +63,9 @@ def explain(run: AnyRun, sample: str | int, *, task: str | None = None) -> Expla
     is one.
     """
     run, name = load_run(run), str(sample)
-    tasks = [find_task(run, task)] if task else list(run.tasks.values())
+    tasks = list(run.tasks.values())
+    if task:
+        tasks = [find_task(run, task)]
     ways = []
     for task_run in tasks:
         position = find_position(task_run, name)
@@ -75,17 +82,18 @@ def _refuse_sample(name: str, tasks: Sequence[TaskRun]) -> RunError:
     """Return E504 for an id that no sample has, with the ids that are near."""
     ids: list[str] = []
     for task in tasks:
-        ids += map(str, task.stored_scores.read(0, SEARCHED_IDS, ["sample_id"])["sample_id"])
-    hint = suggest(name.zfill(6) if name.isdecimal() else name, ids)
+        ids.extend(read_ids(task, 0, SEARCHED_IDS))
+    likely = name.zfill(6) if name.isdecimal() else name
+    hint = suggest(likely, ids)
     if hint is None and ids:
         hint = f"the ids go from `{ids[0]}` to `{ids[-1]}`"
     return RunError("E504", f"there is no sample `{name}` in this run", hint=hint)
 
 
-def describe_explained(explained: Mapping[str, Any]) -> dict[str, Any]:
+def describe_explained(explained: Entry) -> Plain:
     """Return the sample's way as `--json` prints it."""
     # Through text once: dates and other values that JSON lacks become what they print as.
-    described: dict[str, Any] = json.loads(to_json(explained))
+    described: Plain = json.loads(to_json(explained))
     del described["scorers"]
     return described
 
@@ -95,42 +103,50 @@ def _explain_row(
     task: TaskRun,
     source: SampleSource,
     position: int,
-) -> dict[str, Any]:
+) -> Plain:
     part = next(source.read([position]))
     stored = part.scores.row(0, named=True)
-    explained: dict[str, Any] = {
+    explained: Plain = {
         "run": None if run.path is None else str(run.path),
         "task": task.key,
         "sample_id": str(stored["sample_id"]),
     }
     if source.num_trials > 1:
         explained["trial"] = int(stored["trial"])
-    explained |= {"where": None, "missing": source.missing, "sample": None}
+    explained["where"] = None
+    explained["missing"] = source.missing
+    explained["sample"] = None
     if part.samples is not None:
-        explained["where"] = show_place(part.samples.place(0)) or None
+        place = part.samples.place(0)
+        explained["where"] = show_place(place) or None
         explained["sample"] = dict(part.samples.row(0))
     explained |= _describe_completion(part)
     explained["scores"] = {}
     for step in source.task.scoring:
         if step.key in stored:
-            verdict = describe_verdict(stored[step.key], source.encoded[step.key])
+            encoded = source.encoded[step.key]
+            verdict = describe_verdict(stored[step.key], encoded)
             verdict["why"] = explain_score(step.scorer, verdict, part, 0)
             explained["scores"][step.key] = verdict
     if part.completions is not None:
-        names = [name for name in THEIR_SCHEMA if name in part.completions.frame.columns]
-        if names:
-            explained["theirs"] = part.completions.frame.select(names).row(0, named=True)
+        completions = part.completions.frame.row(0, named=True)
+        theirs = {}
+        for name in THEIR_SCHEMA:
+            if name in completions:
+                theirs[name] = completions[name]
+        if theirs:
+            explained["theirs"] = theirs
     explained["scorers"] = {}
     for entry in task.manifest["scorers"]:
         explained["scorers"][entry["key"]] = entry
     return explained
 
 
-def _describe_completion(part: Excerpt) -> dict[str, Any]:
+def _describe_completion(part: Excerpt) -> Plain:
     if part.completions is None:
         return dict.fromkeys(("prompt", "completion", "completion_status"))
     completion = part.completions.items[0]
-    described: dict[str, Any] = {
+    described: Plain = {
         "prompt": completion.prompt and list(completion.prompt),
         "completion": completion.text,
         "completion_status": completion.status.value,
@@ -143,7 +159,7 @@ def _describe_completion(part: Excerpt) -> dict[str, Any]:
 # ── as lines
 
 
-def draw_explained(explained: Mapping[str, Any], width: int) -> Lines:
+def draw_explained(explained: Entry, width: int) -> Lines:
     """Return the sample's way from its row to its scores, nothing cut."""
     title = f"Sample {explained['sample_id']}"
     trial = f", trial {explained['trial']}" if "trial" in explained else ""
@@ -167,7 +183,7 @@ def draw_explained(explained: Mapping[str, Any], width: int) -> Lines:
     return lines
 
 
-def _draw_exchange(explained: Mapping[str, Any]) -> Lines:
+def _draw_exchange(explained: Entry) -> Lines:
     lines = draw_messages("Prompt", explained["prompt"] or ())
     if "reasoning" in explained:
         lines += draw_heading("Thoughts")
@@ -183,8 +199,8 @@ def _draw_exchange(explained: Mapping[str, Any]) -> Lines:
 
 def _draw_score(
     key: str,
-    score: Mapping[str, Any],
-    about: Mapping[str, Any],
+    score: Entry,
+    about: Entry,
     width: int,
 ) -> Lines:
     values = score["values"]
@@ -198,8 +214,10 @@ def _draw_score(
         status = Span("SCORED, not correct", role)
     facts = {**values, **metadata}
     if score["status"] != "SCORED":
-        values_there = {name: value for name, value in facts.items() if value is not None}
-        facts = {"reason": score["reason"], **values_there}
+        facts = {"reason": score["reason"]}
+        for name, value in {**values, **metadata}.items():
+            if value is not None:
+                facts[name] = value
     if score.get("excluded_by"):
         facts["excluded by"] = f"action `{score['excluded_by']}`"
     if score["why"] is not None:
@@ -219,12 +237,19 @@ def _draw_pairs(pairs: Mapping[str, object], width: int) -> Lines:
     room = max(map(measure_width, names), default=0)
     lines: Lines = []
     for name, value in zip(names, pairs.values(), strict=True):
-        text = to_json(value)
-        if isinstance(value, str) and value == value.strip() and value not in LIKE_JSON:
-            text = value
-        head = Span(name + " " * (room - measure_width(name)), "dim")
-        for paragraph in make_visible(hide_images(text), keep_lines=True).split("\n"):
+        text = _write_plainly(value)
+        padding = " " * (room - measure_width(name))
+        head = Span(f"{name}{padding}", "dim")
+        shown = make_visible(hide_images(text), keep_lines=True)
+        for paragraph in shown.split("\n"):
             for part in wrap(paragraph, max(20, width - room - 4)):
                 lines.append(line(INDENT, head, f"  {part}"))
                 head = Span(" " * room)
     return lines
+
+
+def _write_plainly(value: object) -> str:
+    is_plain = isinstance(value, str) and value == value.strip()
+    if is_plain and value not in LIKE_JSON:
+        return str(value)
+    return to_json(value)

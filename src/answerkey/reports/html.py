@@ -28,11 +28,11 @@ from answerkey.evaluate.pairs import AnyRun, is_same_run
 from answerkey.exporters import COMPACT, to_json
 from answerkey.reports.comparison import (
     ComparisonView,
-    Tables,
     build_comparison,
     label_runs,
     list_flips,
 )
+from answerkey.reports.leaderboard import Runs
 from answerkey.reports.overview import Overview, audit_task, build_overview
 from answerkey.reports.sample_view import SampleRow, view_samples
 from answerkey.reports.samples import SampleSource, SampleTable
@@ -55,12 +55,23 @@ CHUNK_SAMPLES = 5 * BLOCK_SAMPLES
 MAX_IMAGES = 20_000_000
 #: The scripts in the order in which they run.
 SCRIPTS = (
-    *("core.js", "charts.js", "copy.js", "overview.js", "list.js", "samples.js", "sample.js"),
-    *("compare.js", "leaderboard.js", "runs.js", "embedded.js", "server.js", "main.js"),
+    "core.js",
+    "charts.js",
+    "copy.js",
+    "overview.js",
+    "list.js",
+    "samples.js",
+    "sample.js",
+    "compare.js",
+    "leaderboard.js",
+    "runs.js",
+    "embedded.js",
+    "server.js",
+    "main.js",
 )
 VIEWER_ONLY = frozenset({"runs.js", "server.js"})
 # What could end a block or be taken for markup, and what old scripts take for the end of a line.
-_UNSAFE = {character.encode(): b"\\u%04x" % ord(character) for character in "<>&\u2028\u2029"}
+_UNSAFE = re.compile("[<>&\u2028\u2029]")
 
 Progress = Callable[[str, int, int], object]
 
@@ -91,43 +102,28 @@ def report(
     are embedded. The file is there whole or not at all.
     """
     distinct = _list_distinct(runs)
-    tables = {}
-    rows = 0
-    for name, run in distinct.items():
-        tables[name] = {key: SampleTable(run, task) for key, task in run.tasks.items()}
-        rows += sum(map(len, tables[name].values()))
-    embedded = 0
+    shown = title or _choose_title(list(distinct.values()))
+    rows = embedded = 0
 
     def write(temporary: Path) -> None:
-        nonlocal embedded
+        nonlocal rows, embedded
+        comparison = None
+        if len(distinct) > 1:
+            progress("comparing", 0, 1)
+            comparison = build_comparison(distinct)
+        overviews, selections = _build_overviews(
+            distinct,
+            comparison,
+            max_samples,
+            progress,
+        )
+        for selection in selections.values():
+            rows += len(selection.table)
+            embedded += len(selection.positions)
+        begin, end, _ = build_page(shown)
         with temporary.open("w", encoding="utf-8", newline="\n") as out:
-            comparison = None
-            if len(distinct) > 1:
-                progress("comparing", 0, 1)
-                comparison = build_comparison(distinct, tables)
-            overviews, selections = _build_overviews(
-                distinct,
-                tables,
-                comparison,
-                max_samples,
-                progress,
-            )
-            shown = title or _choose_title(list(distinct.values()))
-            made = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-            page = {
-                "mode": "report",
-                "title": shown,
-                "made": made,
-                "version": __version__,
-                "runs": overviews,
-                "comparison": comparison,
-            }
-            embedded = sum(len(selection.positions) for selection in selections.values())
-            begin, end, _ = build_page(shown)
             out.write(begin)
-            # Never packed: the page cannot begin without it.
-            content = write_content(to_json(page, COMPACT), is_packed=False)
-            out.write(_wrap("ak-overview", content))
+            out.write(_write_overview(shown, overviews, comparison))
             out.writelines(_write_rows(selections, progress))
             out.write(end)
 
@@ -140,6 +136,25 @@ def report(
         "rows": rows,
         "embedded": embedded,
     }
+
+
+def _write_overview(
+    title: str,
+    overviews: Sequence[Overview],
+    comparison: ComparisonView | None,
+) -> str:
+    """Return the block that the page begins with, which is never packed."""
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    page = {
+        "mode": "report",
+        "title": title,
+        "made": now.replace("+00:00", "Z"),
+        "version": __version__,
+        "runs": overviews,
+        "comparison": comparison,
+    }
+    content = write_content(to_json(page, COMPACT), is_packed=False)
+    return _wrap("ak-overview", content)
 
 
 def _list_distinct(runs: AnyRun | Sequence[AnyRun]) -> dict[str, Run]:
@@ -155,12 +170,12 @@ def _list_distinct(runs: AnyRun | Sequence[AnyRun]) -> dict[str, Run]:
 def _choose_title(runs: Sequence[Run]) -> str:
     if len(runs) > 1:
         return f"{len(runs)} runs compared"
-    return str(runs[0].manifest.get("display_name") or runs[0].key)
+    run = runs[0]
+    return str(run.manifest.get("display_name") or run.key)
 
 
 def _build_overviews(
-    distinct: Mapping[str, Run],
-    tables: Tables,
+    distinct: Runs,
     comparison: ComparisonView | None,
     max_samples: int,
     progress: Progress,
@@ -171,7 +186,11 @@ def _build_overviews(
     labels = label_runs(list(distinct.values()))
     for place, (name, run) in enumerate(distinct.items()):
         progress("auditing", place, len(distinct))
-        audits = {key: audit_task(table) for key, table in tables[name].items()}
+        tables = {}
+        audits = {}
+        for key, task_run in run.tasks.items():
+            tables[key] = SampleTable(run, task_run)
+            audits[key] = audit_task(tables[key])
         overview = build_overview(
             run,
             audits,
@@ -180,20 +199,30 @@ def _build_overviews(
         )
         tasks = []
         for number, task in enumerate(overview.tasks):
-            table = tables[name][task.key]
-            selection = select_rows(table, max_samples, list_flips(comparison, name, number))
+            table = tables[task.key]
+            flips = list_flips(comparison, name, number)
+            selection = select_rows(table, max_samples, flips)
             selections[f"{place}-{number}"] = selection
-            sentence = " ".join(filter(None, (selection.sentence, table.source.missing))) or None
-            rows = replace(task.rows, embedded=len(selection.positions), sentence=sentence)
+            remarks = filter(None, (selection.sentence, table.source.missing))
+            rows = replace(
+                task.rows,
+                embedded=len(selection.positions),
+                sentence=" ".join(remarks) or None,
+            )
             tasks.append(replace(task, rows=rows))
         overviews.append(replace(overview, tasks=tasks))
     return overviews, selections
 
 
-def _write_rows(selections: Mapping[str, RowSelection], progress: Progress) -> Iterator[str]:
+def _write_rows(
+    selections: Mapping[str, RowSelection],
+    progress: Progress,
+) -> Iterator[str]:
     """Yield the blocks of samples and of rows, task by task."""
     done = 0
-    total = sum(len(selection.positions) for selection in selections.values())
+    total = 0
+    for selection in selections.values():
+        total += len(selection.positions)
     room = MAX_IMAGES // max(1, total // CHUNK_SAMPLES)
     for place, selection in selections.items():
         source = selection.table.source
@@ -216,7 +245,9 @@ def _write_rows(selections: Mapping[str, RowSelection], progress: Progress) -> I
 
 
 def embed_samples(
-    source: SampleSource, positions: Sequence[int], room: int = MAX_IMAGES
+    source: SampleSource,
+    positions: Sequence[int],
+    room: int = MAX_IMAGES,
 ) -> tuple[list[SampleRow], list[str]]:
     """Return some rows, and their samples as blocks of JSON, each ready to be written.
 
@@ -245,7 +276,8 @@ def build_page(title: str, *, is_viewer: bool = False) -> tuple[str, str, str]:
     """
     text, style, script = _read_web(is_viewer=is_viewer)
     before, after_policy, after_title, after_style, after_blocks, after_script = re.split(
-        r"<!-- \w+ -->", text
+        r"<!-- \w+ -->",
+        text,
     )
     policy = (
         f"default-src 'none'; script-src '{hash_source(script)}'; "
@@ -264,8 +296,10 @@ def build_page(title: str, *, is_viewer: bool = False) -> tuple[str, str, str]:
 def _read_web(*, is_viewer: bool) -> tuple[str, str, str]:
     """Return HTML, style and script of the page."""
     folder = files("answerkey.reports").joinpath("web")
-    scripts = [name for name in SCRIPTS if is_viewer or name not in VIEWER_ONLY]
-    texts = [folder.joinpath(name).read_text("utf-8") for name in scripts]
+    texts = []
+    for name in SCRIPTS:
+        if is_viewer or name not in VIEWER_ONLY:
+            texts.append(folder.joinpath(name).read_text("utf-8"))
     page = folder.joinpath("page.html").read_text("utf-8")
     style = folder.joinpath("page.css").read_text("utf-8")
     return page, style, "\n".join(texts)
@@ -289,22 +323,23 @@ def write_content(text: str, *, is_packed: bool = True) -> str:
 
     Nothing of it is markup; halves of characters, which UTF-8 does not have, are escaped.
     """
-    safe = text.encode(errors="backslashreplace")
-    for character, escaped in _UNSAFE.items():
-        safe = safe.replace(character, escaped)
-    plain = safe.decode()
-    if not is_packed or len(plain) < MIN_PACKED:
-        return f">{plain}"
+    escaped = _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    safe = escaped.encode(errors="backslashreplace")
+    if not is_packed or len(escaped) < MIN_PACKED:
+        return f">{safe.decode()}"
     packer = zlib.compressobj(6, zlib.DEFLATED, GZIP)
-    packed = base64.b64encode(packer.compress(safe) + packer.flush()).decode("ascii")
-    return f' data-packed="gzip">{packed}'
+    packed = packer.compress(safe) + packer.flush()
+    letters = base64.b64encode(packed).decode("ascii")
+    return f' data-packed="gzip">{letters}'
 
 
 # ── which rows are embedded
 
 
 def select_rows(
-    table: SampleTable, limit: int = MAX_EMBEDDED, flips: Sequence[int] = ()
+    table: SampleTable,
+    limit: int = MAX_EMBEDDED,
+    flips: Sequence[int] = (),
 ) -> RowSelection:
     """Return all rows, or those that decide something and others drawn at random.
 
@@ -317,7 +352,7 @@ def select_rows(
     if not limit:
         return RowSelection(table, (), f"This file holds none of {count:,} {noun}.")
     index = table.index
-    telling = [table.flips.to_list(), flips]
+    telling = [table.flips, flips]
     for kind in ("invalid", "wrong", "failed"):
         telling.append(index[kind].arg_true().to_list())
     chosen: set[int] = set()
@@ -337,7 +372,11 @@ def select_rows(
     return RowSelection(table, positions, sentence)
 
 
-def _draw(rows: Sequence[int], most: int, seed: int = 0) -> list[int]:
+def _draw(
+    rows: Sequence[int],
+    most: int,
+    seed: int = 0,
+) -> list[int]:
     """Return some rows, always the same of the same."""
     draw = random.Random(seed)  # noqa: S311 - for repeatability, not for secrets
     return draw.sample(rows, min(most, len(rows)))

@@ -19,10 +19,11 @@ from answerkey.comparison.compare import (
     compare,
 )
 from answerkey.errors import AnswerkeyError, RunError
-from answerkey.reports.view import Interval, Lines, label_metric
+from answerkey.reports.view import Entry, Interval, label_metric
 from answerkey.runs import Run, TaskRun, find_answerer, name_answerer
 from answerkey.text import (
     BLANK,
+    Lines,
     Span,
     draw_table,
     draw_text,
@@ -31,7 +32,9 @@ from answerkey.text import (
     measure_width,
 )
 
-#: The tasks that are compared, by the ids of their runs.
+#: Runs by their ids, what each is called, and the task of each that is compared.
+Runs = Mapping[str, Run]
+Labels = Mapping[str, str]
 Tasks = Mapping[str, TaskRun]
 #: The better and the worse of two runs, by their ids.
 Order = tuple[str, str]
@@ -112,7 +115,7 @@ class Leaderboard:
 Compared = tuple[TaskComparison, Tasks]
 
 
-def compare_tasks(runs: Mapping[str, Run]) -> tuple[list[Compared], list[str]]:
+def compare_tasks(runs: Runs) -> tuple[list[Compared], list[str]]:
     """Return each compared task with the tasks of the runs that have it, and notices.
 
     If not all runs have the same tasks, each task is compared between the runs that have it.
@@ -126,14 +129,20 @@ def compare_tasks(runs: Mapping[str, Run]) -> tuple[list[Compared], list[str]]:
         if len(keys) == 1:
             raise
         return _compare_each(runs, keys)
-    has_several = any(len(run.tasks) > 1 for run in runs.values())
-    if has_several and len(comparison.tasks) < len(keys):
+    is_partial = len(comparison.tasks) < len(keys)
+    if is_partial and any(len(run.tasks) > 1 for run in runs.values()):
         return _compare_each(runs, keys)
-    compared = [(task, _find_tasks(task.key, runs)) for task in comparison.tasks]
+    compared = []
+    for task in comparison.tasks:
+        tasks = _find_tasks(task.key, runs)
+        compared.append((task, tasks))
     return compared, [notice.message for notice in comparison.notices]
 
 
-def _compare_each(runs: Mapping[str, Run], keys: Iterable[str]) -> tuple[list[Compared], list[str]]:
+def _compare_each(
+    runs: Runs,
+    keys: Iterable[str],
+) -> tuple[list[Compared], list[str]]:
     """Compare each task between the runs that have it."""
     compared: list[TaskComparison] = []
     tasks: list[Tasks] = []
@@ -156,10 +165,11 @@ def _compare_each(runs: Mapping[str, Run], keys: Iterable[str]) -> tuple[list[Co
             notices[notice.message] = None
     if not compared:
         raise problem
-    return list(zip(adjust_pairs(compared), tasks, strict=True)), list(notices)
+    adjusted = adjust_pairs(compared)
+    return list(zip(adjusted, tasks, strict=True)), list(notices)
 
 
-def _find_tasks(key: str, runs: Mapping[str, Run]) -> Tasks:
+def _find_tasks(key: str, runs: Runs) -> Tasks:
     """Return the task of each run with this key, or its only one."""
     tasks = {}
     for name, run in runs.items():
@@ -168,11 +178,11 @@ def _find_tasks(key: str, runs: Mapping[str, Run]) -> Tasks:
     return tasks
 
 
-def list_columns(runs: Mapping[str, Run], compared: Sequence[Compared]) -> list[Column]:
+def list_columns(runs: Runs, compared: Sequence[Compared]) -> list[Column]:
     """Return the tasks of the leaderboard: those that were compared, then all others."""
     columns: dict[str, dict[str, TaskRun]] = {}
     pairs: dict[str, dict[Order, PairComparison]] = {}
-    listed: set[tuple[str, str]] = set()
+    listed = set()
     for task, tasks in compared:
         labels = [side.label for side in task.runs]
         ids = dict(zip(labels, tasks, strict=True))
@@ -194,7 +204,9 @@ def list_columns(runs: Mapping[str, Run], compared: Sequence[Compared]) -> list[
 
 
 def build_leaderboard(
-    runs: Mapping[str, Run], labels: Mapping[str, str], columns: Sequence[Column]
+    runs: Runs,
+    labels: Labels,
+    columns: Sequence[Column],
 ) -> Leaderboard:
     """Return a row for each run with a cell for each task, the best first.
 
@@ -203,15 +215,26 @@ def build_leaderboard(
     ranks = [_rank_column(column) for column in columns]
     rows = []
     for name, run in runs.items():
-        rows.append(_build_row(name, run, labels[name], columns, ranks))
+        row = _build_row(
+            name,
+            run,
+            labels[name],
+            columns,
+            ranks,
+        )
+        rows.append(row)
     tasks = []
     for number, column in enumerate(columns):
         cells = [row.cells[number] for row in rows]
         tasks.append(_build_heading(column, cells))
     if len(columns) > 1 and all(task.is_share for task in tasks):
-        rows = [replace(row, mean=_average(row.cells)) for row in rows]
+        for number, row in enumerate(rows):
+            mean = _average(row.cells)
+            rows[number] = replace(row, mean=mean)
     rows.sort(key=_find_value, reverse=True)
-    comparisons = sum(len(column.pairs or ()) for column in columns)
+    comparisons = 0
+    for column in columns:
+        comparisons += len(column.pairs or ())
     return Leaderboard(tasks, rows, comparisons)
 
 
@@ -234,7 +257,10 @@ def rank_ties(names: Sequence[str], shown: Iterable[Order]) -> dict[str, Rank]:
     for better, worse in set(shown):
         firsts[worse] += 1
         lasts[better] -= 1
-    return {name: (firsts[name], lasts[name]) for name in names}
+    ranks = {}
+    for name in names:
+        ranks[name] = (firsts[name], lasts[name])
+    return ranks
 
 
 def _rank_column(column: Column) -> dict[str, Rank]:
@@ -243,8 +269,10 @@ def _rank_column(column: Column) -> dict[str, Rank]:
     shown = []
     for (first, second), pair in column.pairs.items():
         if pair.is_significant():
-            is_better = pair.difference.value > 0
-            shown.append((first, second) if is_better else (second, first))
+            order = (second, first)
+            if pair.difference.value > 0:
+                order = (first, second)
+            shown.append(order)
     return rank_ties(list(column.tasks), shown)
 
 
@@ -259,11 +287,16 @@ def _build_row(
     for column, column_ranks in zip(columns, ranks, strict=True):
         cell = None
         if name in column.tasks:
-            cell = _build_cell(name, run, column.tasks[name], column_ranks.get(name))
+            cell = _build_cell(
+                name,
+                run,
+                column.tasks[name],
+                column_ranks.get(name),
+            )
         cells.append(cell)
     # A model that was called has a name that people know; recorded completions go by their run.
     models = {}
-    calls: list[Mapping[str, Any]] = []
+    calls: list[Entry] = []
     for task in run.tasks.values():
         calls += task.manifest.get("calls", {}).values()
         if find_answerer(task.manifest):
@@ -279,7 +312,7 @@ def _build_row(
     )
 
 
-def _add_up(calls: Sequence[Mapping[str, Any]], name: str) -> Any:  # noqa: ANN401 - int or float
+def _add_up(calls: Sequence[Entry], name: str) -> Any:  # noqa: ANN401 - int or float
     """Return the sum of what calls took; None where that is not known of all."""
     values = [counts[name] for counts in calls]
     return sum(values) if values and None not in values else None
@@ -291,14 +324,14 @@ def _build_cell(
     task: TaskRun,
     rank: Rank | None,
 ) -> BoardCell:
-    cell = BoardCell(name, list(run.tasks).index(task.key), rank=rank)
+    keys = list(run.tasks)
+    cell = BoardCell(name, keys.index(task.key), rank=rank)
     metric = task.main_metric
     if metric is None:
         return cell
-    label = label_metric(task, metric)
     cell = replace(
         cell,
-        metric=label,
+        metric=label_metric(task, metric),
         n=metric.n,
         is_share=is_share(metric),
     )
@@ -324,8 +357,10 @@ def _average(cells: Sequence[BoardCell | None]) -> BoardMean | None:
     value = total / len(cells)
     if len(halves) < len(cells):
         return BoardMean(value, None)
-    half = math.sqrt(sum(half**2 for half in halves)) / len(cells)
-    return BoardMean(value, (max(0.0, value - half), min(1.0, value + half)))
+    half = math.hypot(*halves) / len(cells)
+    low = max(0.0, value - half)
+    high = min(1.0, value + half)
+    return BoardMean(value, (low, high))
 
 
 def _find_value(row: BoardRow) -> float:
@@ -350,27 +385,22 @@ def draw_leaderboard(runs: Sequence[Run], width: int) -> Lines:
     unfinished = []
     for number, run in enumerate(runs):
         entries = run.manifest["tasks"]
-        labels[str(number)] = name_answerer(entries[0])
+        label = name_answerer(entries[0])
+        labels[str(number)] = label
         if run.status == "complete":
             complete[str(number)] = run
         else:
-            unfinished.append((name_answerer(entries[0]), run.status))
+            unfinished.append((label, run.status))
             heads |= dict.fromkeys(entry["key"] for entry in entries)
     board, note = _rank_runs(complete, labels)
     if board.rows:
         heads = dict.fromkeys(task.key for task in board.tasks)
     if any(row.mean for row in board.rows):
         heads["mean"] = None
-    rows = []
-    for row in board.rows:
-        cells = [row.name]
-        for cell in row.cells:
-            cells.append(_say_cell(cell, is_share=bool(cell and cell.is_share)))
-        if row.mean:
-            cells.append(_say_cell(row.mean, is_share=True))
-        rows.append(cells)
+    rows = [_write_row(row) for row in board.rows]
     for label, status in unfinished:
-        rows.append([label, *[status] * len(heads)])
+        cells = [status] * len(heads)
+        rows.append([label, *cells])
     lines = [line(Span("Comparison", "title"))]
     lines += _draw_blocks(list(heads), rows, width)
     lines.append(BLANK)
@@ -378,7 +408,20 @@ def draw_leaderboard(runs: Sequence[Run], width: int) -> Lines:
     return lines + draw_text(text.rstrip(), width, role="dim")
 
 
-def _rank_runs(runs: Mapping[str, Run], labels: Mapping[str, str]) -> tuple[Leaderboard, str]:
+def _write_row(row: BoardRow) -> list[str]:
+    cells = [row.name]
+    for cell in row.cells:
+        is_share = cell is not None and cell.is_share
+        cells.append(_say_cell(cell, is_share=is_share))
+    if row.mean:
+        cells.append(_say_cell(row.mean, is_share=True))
+    return cells
+
+
+def _rank_runs(
+    runs: Runs,
+    labels: Labels,
+) -> tuple[Leaderboard, str]:
     """Return the table of runs, and a note about their ranks."""
     note = ""
     compared = list[Compared]()
@@ -388,10 +431,15 @@ def _rank_runs(runs: Mapping[str, Run], labels: Mapping[str, str]) -> tuple[Lead
             compared, _ = compare_tasks(runs)
         except AnswerkeyError as error:
             note = f"There are no ranks: {error.message}."
-    return build_leaderboard(runs, labels, list_columns(runs, compared)), note
+    columns = list_columns(runs, compared)
+    return build_leaderboard(runs, labels, columns), note
 
 
-def _draw_blocks(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> Lines:
+def _draw_blocks(
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    width: int,
+) -> Lines:
     """Return the columns in blocks that fit the width, each with the names of the models."""
     names = [row[0] for row in rows]
     texts = [*heads]
@@ -401,9 +449,12 @@ def _draw_blocks(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int
     room = width - 4 - max(map(measure_width, names))
     size = max(1, room // (widest + 2))
     lines: Lines = []
-    for start in range(1, len(heads) + 1, size):
-        header = ["model", *heads[start - 1 : start - 1 + size]]
-        block = [[row[0], *row[start : start + size]] for row in rows]
+    for start in range(0, len(heads), size):
+        end = start + size
+        header = ["model", *heads[start:end]]
+        block = []
+        for name, *cells in rows:
+            block.append([name, *cells[start:end]])
         align = "~".ljust(len(header), ">")
         lines += [BLANK, *draw_table(header, block, align, width)]
     return lines
@@ -417,7 +468,10 @@ def _say_cell(cell: BoardCell | BoardMean | None, *, is_share: bool) -> str:
         return "no value"
     texts = []
     for number in (cell.value, *(cell.interval or ())):
-        texts.append(f"{100 * number:.1f}" if is_share else f"{number:.4g}")
+        text = f"{number:.4g}"
+        if is_share:
+            text = f"{100 * number:.1f}"
+        texts.append(text)
     text = texts[0]
     if cell.interval:
         text += f" [{texts[1]}, {texts[2]}]"

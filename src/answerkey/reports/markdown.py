@@ -26,12 +26,20 @@ MAX_GATES, MAX_METRICS = 200, 100
 MAX_TEXT, MAX_SENTENCE = 300, 2_000
 # What Markdown's marks, tables, links, mentions, formulas, emoji and bare addresses are made of.
 _SPECIAL = re.compile(r"[\\`*_\[\]#|~@$]|:(?=\S)|(?<=www)\.", re.IGNORECASE)
-_ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+_ENTITIES = str.maketrans(
+    {
+        "&": "&amp;",
+        "<": "&lt;",
+        ">": "&gt;",
+    }
+)
 
 
 def escape_markdown(text: str, limit: int = MAX_TEXT) -> str:
     """Return text on one line that Markdown shows as it is, cut when it is very long."""
-    shown = shorten(text, limit) if len(text) > limit else make_visible(text)
+    shown = make_visible(text)
+    if len(text) > limit:
+        shown = shorten(text, limit)
     return _SPECIAL.sub(lambda match: f"\\{match[0]}", shown.translate(_ENTITIES))
 
 
@@ -113,8 +121,16 @@ def _list_metrics(views: Sequence[MetricView]) -> list[str]:
 # ── JUnit
 
 #: What a gate that does not pass is called by JUnit.
-TAGS = {GateStatus.FAIL: "failure", GateStatus.NOT_DECIDED: "error", GateStatus.SKIPPED: "skipped"}
-COUNTED = {"failure": "failures", "error": "errors", "skipped": "skipped"}
+TAGS = {
+    GateStatus.FAIL: "failure",
+    GateStatus.NOT_DECIDED: "error",
+    GateStatus.SKIPPED: "skipped",
+}
+COUNTED = {
+    "failure": "failures",
+    "error": "errors",
+    "skipped": "skipped",
+}
 # XML has no way to write these two, nor control characters, which `make_visible` writes out.
 _NO_CHARACTERS = re.compile("[\ufffe\uffff]")
 
@@ -127,8 +143,11 @@ def write_junit(runs: Sequence[Run]) -> str:
 def _build_suite(view: RunView) -> Element:
     key = view.run.key
     models = dict.fromkeys(task.answerer for task in view.tasks)
-    label = f"{view.title} ({', '.join(models)})" if models else view.title
-    suite = Element("testsuite", name=clean_xml(label), time=f"{view.seconds or 0.0:g}")
+    label = view.title
+    if models:
+        label += f" ({', '.join(models)})"
+    seconds = view.seconds or 0.0
+    suite = Element("testsuite", name=clean_xml(label), time=f"{seconds:g}")
     if view.started_at:
         suite.set("timestamp", clean_xml(view.started_at))
     case = _add_case(suite, key, "the run is complete")
@@ -187,7 +206,8 @@ def _finish(suites: Sequence[Element]) -> str:
     root = Element("testsuites", name="answerkey")
     root.extend(suites)
     for element in (*suites, root):
-        element.set("tests", str(len(element.findall(".//testcase"))))
+        cases = element.findall(".//testcase")
+        element.set("tests", str(len(cases)))
         for tag, name in COUNTED.items():
             problems = element.findall(f".//testcase/{tag}")
             element.set(name, str(len(problems)))

@@ -21,18 +21,19 @@ from answerkey.reports.samples import SampleTable
 from answerkey.reports.view import (
     CallsView,
     Categories,
+    CategoryRow,
     Interval,
+    Plain,
     RunView,
     TaskView,
-    count_trials,
     label_metric,
     list_groups,
-    name_dataset,
     view_run,
 )
 from answerkey.run_audit.findings import (
     Finding,
     ReadingTally,
+    ReasonCounts,
     TaskAudit,
     find_format,
     find_run_findings,
@@ -209,9 +210,9 @@ class Overview:
 # ── the whole run
 
 
-def dump(view: Any) -> dict[str, Any]:  # noqa: ANN401 - any dataclass
+def dump(view: Any) -> Plain:  # noqa: ANN401 - any dataclass
     """Return a dataclass as plain values; numbers that are not finite become null."""
-    plain: dict[str, Any] = clean_numbers(asdict(view))
+    plain: Plain = clean_numbers(asdict(view))
     return plain
 
 
@@ -233,7 +234,13 @@ def build_overview(
         sentence = "; ".join(gate.sentences)
         if gate.gate.status not in DECIDED:
             sentence = f"{WORDS[gate.gate.status]}: {sentence}"
-        gates.append(GateLine(gate.name, DECIDED.get(gate.gate.status), sentence))
+        is_pass = DECIDED.get(gate.gate.status)
+        gates.append(GateLine(gate.name, is_pass, sentence))
+    tasks = []
+    for task in view.tasks:
+        audited = audits[task.key]
+        tasks.append(_build_task(view, task, audited))
+    notices = dict.fromkeys(_list_notices(view, audits))
     return Overview(
         id=run_id,
         label=label,
@@ -241,9 +248,9 @@ def build_overview(
         started_at=view.started_at,
         seconds=view.seconds,
         simulated=view.is_simulated,
-        notices=list(dict.fromkeys(_list_notices(view, audits))),
+        notices=list(notices),
         gates=gates,
-        tasks=[_build_task(view, task, audits[task.key]) for task in view.tasks],
+        tasks=tasks,
     )
 
 
@@ -305,8 +312,12 @@ def audit_task(table: SampleTable) -> Audited:
         return replace(count_readings(task), sentence=sentence)
     audit = result.tasks[0]
     has_flips = bool(audit.flips or (audit.drawn_from and audit.own))
-    notices = [notice.message for notice in result.notices]
-    return Audited(audit, _say_drawn(audit), notices, has_flips)
+    return Audited(
+        audit=audit,
+        sentence=_say_drawn(audit),
+        notices=[notice.message for notice in result.notices],
+        has_flips=has_flips,
+    )
 
 
 def _say_drawn(audit: TaskAudit) -> str | None:
@@ -326,8 +337,12 @@ def count_readings(task: TaskRun) -> Audited:
         tally.counts["status", status] = count
     whole = describe_whole(task, str(counted.rule))
     findings = (*find_run_findings(whole, tally), *find_format(counted))
-    has_flips = len({(reader.correct, reader.invalid) for reader in counted.readers}) > 1
-    return Audited(replace(counted, findings=findings), _say_drawn(counted), has_flips=has_flips)
+    readings = {(reader.correct, reader.invalid) for reader in counted.readers}
+    return Audited(
+        audit=replace(counted, findings=findings),
+        sentence=_say_drawn(counted),
+        has_flips=len(readings) > 1,
+    )
 
 
 # ── one task
@@ -336,7 +351,10 @@ def count_readings(task: TaskRun) -> Audited:
 def _build_task(run: RunView, view: TaskView, audited: Audited) -> TaskOverview:
     task = view.task
     audit = audited.audit
-    plots = Plots(_plot_invalid(view, audit) or None, _plot_letters(task))
+    plots = Plots(
+        invalid=_plot_invalid(view, audit) or None,
+        letters=_plot_letters(task),
+    )
     findings = []
     for finding in audit.findings:
         # Of a run that is not complete, nothing that rests on its accuracy.
@@ -353,7 +371,7 @@ def _build_task(run: RunView, view: TaskView, audited: Audited) -> TaskOverview:
         key=task.key,
         display_name=task.manifest.get("display_name"),
         model=name_answerer(task.manifest, with_folder=False),
-        dataset=name_dataset(task),
+        dataset=view.dataset,
         scorer=_name_scorer(view),
         rule=audit.rule if audit.scorer == task.main_scorer else None,
         samples=task.counts["samples"],
@@ -374,7 +392,12 @@ def _list_metrics(view: TaskView, *, is_complete: bool) -> list[MetricLine]:
     for entry in view.metrics:
         metric = entry.metric
         if not is_complete:
-            metric = replace(metric, value=None, interval=None, note="the run is not complete")
+            metric = replace(
+                metric,
+                value=None,
+                interval=None,
+                note="the run is not complete",
+            )
         line = MetricLine(
             name=entry.label,
             scorer=view.scorer_names.get(metric.scorer, metric.scorer),
@@ -396,36 +419,49 @@ def _list_choices(view: TaskView, *, has_flips: bool) -> RowChoices:
     reasons = set[str]()
     for group in ("invalid", "failed", "errors"):
         reasons.update(task.totals[group])
-    categories: Mapping[str, Mapping[str, int]] = task.totals["categories"]
-    largest = sorted(categories, key=lambda label: -categories[label]["n"])[:MAX_CATEGORIES]
+    sizes = {}
+    for label, counted in task.totals["categories"].items():
+        sizes[label] = counted["n"]
+    by_size = sorted(sizes, key=sizes.__getitem__, reverse=True)
     return RowChoices(
         count=count,
         embedded=count,
         sentence=None,
-        categories=sorted(largest),
+        categories=sorted(by_size[:MAX_CATEGORIES]),
         reasons=sorted(reasons),
         letters=_list_letters(task)[:MAX_LETTERS],
         has_flips=has_flips,
-        trials=count_trials(task),
+        trials=view.trials,
     )
 
 
 def _name_scorer(view: TaskView) -> str | None:
     """Return what the main scorer is called, and which model judges for it."""
+    key = view.task.main_scorer
     for scorer in view.task.manifest["scorers"]:
-        if scorer["key"] == view.task.main_scorer:
-            model = scorer.get("model")
-            name = view.scorer_names.get(scorer["key"], scorer["key"])
-            return f"{name}, {model.get('role', 'judge')} {model['name']}" if model else name
-    return view.task.main_scorer
+        if scorer["key"] == key:
+            name = str(view.scorer_names.get(scorer["key"], scorer["key"]))
+            if model := scorer.get("model"):
+                name += f", {model.get('role', 'judge')} {model['name']}"
+            return name
+    return key
 
 
-def _build_headline(view: TaskView, audit: TaskAudit, *, is_complete: bool) -> Headline:
+def _build_headline(
+    view: TaskView,
+    audit: TaskAudit,
+    *,
+    is_complete: bool,
+) -> Headline:
     task = view.task
     metric = view.task.main_metric
     if metric is None:
-        what = "This task has no metric."
-        return Headline(name="no metric", n=0, is_share=False, note=what)
+        return Headline(
+            name="no metric",
+            n=0,
+            is_share=False,
+            note="This task has no metric.",
+        )
     headline = Headline(
         name=label_metric(task, metric),
         n=metric.n,
@@ -460,7 +496,8 @@ def _build_headline(view: TaskView, audit: TaskAudit, *, is_complete: bool) -> H
 def _count_right(task: TaskRun, metric: MetricValue) -> int | None:
     """Return how many samples are right; None for trials and orders, which count completions."""
     details = metric.details
-    if "counts" in details or details.get("of") != task.counts["scored"]:
+    scored = task.counts["scored"]
+    if "counts" in details or details.get("of") != scored:
         return None
     return int(str(details["count"]))
 
@@ -470,16 +507,17 @@ def _count_right(task: TaskRun, metric: MetricValue) -> int | None:
 
 def _plot_invalid(view: TaskView, audit: TaskAudit) -> list[ReasonBar]:
     """Return INVALID completions by reason; what they state only where all were read again."""
-    read_again = {}
+    reread: dict[tuple[str, int], ReasonCounts] = {}
     if audit.drawn_from is None:
-        read_again = {(reason.reason, reason.count): reason for reason in audit.reasons}
+        for reason in audit.reasons:
+            reread[reason.reason, reason.count] = reason
     bars = []
-    for reason in sorted(view.invalid, key=lambda reason: (-reason.count, reason.name)):
-        bar = ReasonBar(reason.name, reason.count)
-        if read := read_again.get((reason.name, reason.count)):
+    for counted in view.invalid:
+        bar = ReasonBar(counted.name, counted.count)
+        if read := reread.get((bar.reason, bar.count)):
             bar = replace(bar, stated=read.stated, right=read.right)
         bars.append(bar)
-    return bars
+    return sorted(bars, key=lambda bar: (-bar.count, bar.reason))
 
 
 def _plot_rules(audit: TaskAudit) -> list[RuleReading]:
@@ -503,7 +541,9 @@ def _plot_rules(audit: TaskAudit) -> list[RuleReading]:
 def _list_letters(task: TaskRun) -> list[str]:
     """Return all choices that are true or predicted somewhere, in the order of their text."""
     counted = task.totals["letters"]
-    return sorted({*counted}.union(*counted.values()) - {INVALID})
+    letters = set(counted)
+    letters.update(*counted.values())
+    return sorted(letters - {INVALID})
 
 
 def _plot_letters(task: TaskRun) -> LetterSquare | None:
@@ -512,10 +552,12 @@ def _plot_letters(task: TaskRun) -> LetterSquare | None:
     if not counted or len(letters) > MAX_SQUARE:
         return None
     predicted = [*letters, INVALID]
+    true = sorted(counted)
     counts = []
-    for letter in sorted(counted):
-        counts.append([counted[letter].get(answer, 0) for answer in predicted])
-    return LetterSquare(sorted(counted), predicted, counts)
+    for letter in true:
+        row = counted[letter]
+        counts.append([row.get(answer, 0) for answer in predicted])
+    return LetterSquare(true, predicted, counts)
 
 
 def _plot_categories(view: TaskView) -> Categories | None:
@@ -527,9 +569,15 @@ def _plot_categories(view: TaskView) -> Categories | None:
         categories = Categories(groups.column, "n", list_groups(groups), None)
     if categories is None or all(row.value is None for row in categories.rows):
         return None
-    largest = sorted(categories.rows, key=lambda row: -row.n)[:MAX_CATEGORIES]
-    largest.sort(key=lambda row: (math.inf if row.value is None else -row.value, row.label))
-    return replace(categories, rows=largest)
+    by_size = sorted(categories.rows, key=lambda row: -row.n)
+    rows = sorted(by_size[:MAX_CATEGORIES], key=_rank_category)
+    return replace(categories, rows=rows)
+
+
+def _rank_category(row: CategoryRow) -> tuple[float, str]:
+    if row.value is None:
+        return math.inf, row.label
+    return -row.value, row.label
 
 
 def _find_curve(task: TaskRun) -> Reliability | None:

@@ -8,17 +8,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from answerkey.errors import hide_secrets
 from answerkey.exporters import to_json
 from answerkey.models import images
 from answerkey.reports.terminal import UNLIMITED, format_cost
-from answerkey.reports.view import Lines
+from answerkey.reports.view import Entry, Plain
 from answerkey.text import (
     BLANK,
     GAP,
     INDENT,
+    Lines,
     Role,
     Span,
     describe_notices,
@@ -53,22 +54,33 @@ def draw_check(checked: Checked, width: int) -> Lines:
     errors = format_count(len(checked.errors), "error")
     warnings = format_count(len(checked.notices), "warning")
     tasks = format_count(len(checked.tasks), "task")
-    rows = format_count(sum(task.rows for task in checked.tasks), "row")
+    count = sum(task.rows for task in checked.tasks)
+    rows = format_count(count, "row")
     text = f": {errors}, {warnings}; {tasks}, {rows} checked"
-    return [*lines, line(_state_outcome(is_good=not checked.errors), text)]
+    verdict = _state_outcome(is_good=not checked.errors)
+    return [*lines, line(verdict, text)]
 
 
 def _state_outcome(*, is_good: bool) -> Span:
     return Span("passed", "good") if is_good else Span("failed", "bad")
 
 
-def describe_check(checked: Checked, file: str) -> dict[str, Any]:
+def describe_check(checked: Checked, file: str) -> Plain:
     """Return what `check --json` prints."""
     tasks = []
     for task in checked.tasks:
-        tasks.append({"key": task.key, "dataset": task.dataset, "rows": task.rows})
+        described = {
+            "key": task.key,
+            "dataset": task.dataset,
+            "rows": task.rows,
+        }
+        tasks.append(described)
     return {
-        "check": {"file": hide_secrets(file), "good": not checked.errors, "tasks": tasks},
+        "check": {
+            "file": hide_secrets(file),
+            "good": not checked.errors,
+            "tasks": tasks,
+        },
         **describe_problems(checked.errors),
         "notices": describe_notices(checked.notices),
     }
@@ -76,23 +88,24 @@ def describe_check(checked: Checked, file: str) -> dict[str, Any]:
 
 # ── doctor
 
-_SIGNS = {"good": "✓", "note": "·", "warning": "!", "failed": "✗"}
-_ROLES: dict[str, Role] = {
-    "good": "good",
-    "note": "dim",
-    "warning": "warn",
-    "failed": "bad",
+_SIGNS: dict[str, tuple[str, Role]] = {
+    "good": ("✓", "good"),
+    "note": ("·", "dim"),
+    "warning": ("!", "warn"),
+    "failed": ("✗", "bad"),
 }
 
 
-def draw_examination(examined: Mapping[str, Any], width: int) -> Lines:
+def draw_examination(examined: Entry, width: int) -> Lines:
     """Return each check with what was seen, what it means and what to do, then the count."""
     about = f"task {examined['task']}" if examined["task"] else "built-in questions"
     lines = [line(Span(examined["model"], "title"), f": {about}")]
-    longest = max(len(check["check"]) for check in examined["checks"])
+    names = [check["check"] for check in examined["checks"]]
+    longest = max(map(len, names))
     for check in examined["checks"]:
         status = check["status"]
-        head = f"{INDENT}{_SIGNS[status]} {status:<7}{GAP}{check['check']:<{longest}}{GAP}"
+        sign, role = _SIGNS[status]
+        head = f"{INDENT}{sign} {status:<7}{GAP}{check['check']:<{longest}}{GAP}"
         texts = [check["seen"]]
         if check["means"]:
             texts.append(f"means: {check['means']}")
@@ -102,7 +115,7 @@ def draw_examination(examined: Mapping[str, Any], width: int) -> Lines:
         for text in texts:
             drawn += draw_text(text, width, indent=" " * len(head))
         seen = drawn[0][0].text.lstrip()
-        drawn[0] = line(Span(head, _ROLES[status]), seen)
+        drawn[0] = line(Span(head, role), seen)
         lines += drawn
     counts = Counter(check["status"] for check in examined["checks"])
     warnings = format_count(counts["warning"], "warning")
@@ -113,7 +126,8 @@ def draw_examination(examined: Mapping[str, Any], width: int) -> Lines:
     if examined["cost"] is not None:
         text += f", {examined['cost']:.5f} USD"
     text += f", {examined['seconds']:.1f} s"
-    return [*lines, line(_state_outcome(is_good=examined["good"]), text)]
+    verdict = _state_outcome(is_good=examined["good"])
+    return [*lines, line(verdict, text)]
 
 
 # ── dry run
@@ -157,7 +171,7 @@ def _list_facts(task: PlannedTask) -> dict[str, str]:
     return facts
 
 
-def describe_plan(plan: DryRun) -> dict[str, Any]:
+def describe_plan(plan: DryRun) -> Plain:
     """Return what `run --dry-run --json` prints below `dry_run`."""
     return {"tasks": [vars(task) for task in plan.tasks]}
 
@@ -170,11 +184,15 @@ def draw_ready_made(tasks: Sequence[ReadyMade], width: int) -> Lines:
     rows = []
     for task in tasks:
         about = task.about
-        name = Span(task.name, "strong")
-        questions = "" if about.rows is None else f"{about.rows:,}"
-        chance = "" if about.chance is None else format_percent(about.chance)
-        languages = " ".join(about.languages)
-        rows.append((name, questions, about.options, chance, languages, about.licence))
+        cells = (
+            Span(task.name, "strong"),
+            "" if about.rows is None else f"{about.rows:,}",
+            about.options,
+            "" if about.chance is None else format_percent(about.chance),
+            " ".join(about.languages),
+            about.licence,
+        )
+        rows.append(cells)
     header = ("task", "questions", "options", "chance", "language", "licence")
     return draw_table(header, rows, "<>>><~", width)
 
@@ -193,7 +211,8 @@ def draw_ready_made_task(ready: ReadyMade, width: int) -> Lines:
     for key, value, text in ready.parameters:
         default = "" if value is None else str(value)
         rows.append((key, default, text))
-    lines += draw_table(("name", "default", "meaning"), rows, "<<~", width)
+    header = ("name", "default", "meaning")
+    lines += draw_table(header, rows, "<<~", width)
     lines += [BLANK, line(Span("Run it", "head"))]
     for command in list_commands(ready):
         lines.append(line(f"  {command}"))
@@ -215,7 +234,8 @@ def _list_properties(ready: ReadyMade) -> Iterator[tuple[str, str]]:
     yield "licence", about.licence
     yield "homepage", about.homepage
     yield "cite as", about.citation
-    hub = ", ".join(map(str, ready.describe()["hub"].values()))
+    places = ready.describe()["hub"]
+    hub = ", ".join(map(str, places.values()))
     if about.gated:
         hub += " (it wants a token and accepted terms)"
     yield "on the hub", hub
@@ -233,11 +253,13 @@ def list_commands(ready: ReadyMade) -> list[str]:
     ]
 
 
-def describe_ready_made(tasks: Sequence[ReadyMade]) -> dict[str, Any]:
+def describe_ready_made(tasks: Sequence[ReadyMade]) -> Plain:
     """Return ready-made tasks as plain values."""
     described = []
     for task in tasks:
-        described.append({**task.describe(), "commands": list_commands(task)})
+        about = task.describe()
+        about["commands"] = list_commands(task)
+        described.append(about)
     return {"tasks": described}
 
 
@@ -296,7 +318,10 @@ def draw_heading(title: str, note: str = "") -> Lines:
     return [BLANK, line(Span(title, "title"), note)]
 
 
-def draw_messages(title: str, messages: Sequence[Mapping[str, object]]) -> Lines:
+def draw_messages(
+    title: str,
+    messages: Sequence[Mapping[str, object]],
+) -> Lines:
     """Return messages in full under a title; nothing for none."""
     lines = draw_heading(title) if messages else []
     for message in messages:
@@ -311,10 +336,11 @@ def draw_block(text: str) -> Lines:
     lines: Lines = []
     margin = Span("  | ", "dim")
     texts = make_visible(text, keep_lines=True).split("\n")
-    for is_blank, group in groupby(texts, key=lambda text: not text.strip()):
+    for has_text, group in groupby(texts, key=lambda text: bool(text.strip())):
         alike = list(group)
-        if is_blank and len(alike) > MAX_BLANK:
-            lines.append(line(margin, Span(f"({len(alike):,} blank lines)", "dim")))
+        if not has_text and len(alike) > MAX_BLANK:
+            count = f"({len(alike):,} blank lines)"
+            lines.append(line(margin, Span(count, "dim")))
         else:
             lines += [line(margin, text) for text in alike]
     return lines

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TypedDict
@@ -38,7 +37,7 @@ from answerkey.reports.samples import (
     SampleTable,
     show_value,
 )
-from answerkey.scorers import Scorer, explain_verdict, reads_choices
+from answerkey.scorers import Scorer, StringEqualsMcqa, explain_verdict, reads_choices
 from answerkey.scorers.extraction import RULES
 from answerkey.scorers.question import Labels
 from answerkey.scorers.rereading import FIRST, LITERAL, Passage, read_by_extractors
@@ -212,7 +211,9 @@ def view_sample(table: SampleTable, position: int) -> SampleView:
 
 
 def view_samples(
-    source: SampleSource, part: Excerpt, room: int = ROOM
+    source: SampleSource,
+    part: Excerpt,
+    room: int = ROOM,
 ) -> list[tuple[SampleRow, SampleView]]:
     """Return for each row its line of the table, and all there is to say of it.
 
@@ -236,7 +237,8 @@ def view_samples(
         text, offset = cut_reply(completion.text)
         rules: list[RuleView] = []
         for rule in reading.rules:
-            rules.append({**rule, "span": _move(rule["span"], offset)})
+            span = _move(rule["span"], offset)
+            rules.append({**rule, "span": span})
         statements: list[StatementView] = []
         for choices, passage in reading.stated:
             span = _move(passage, offset)
@@ -266,7 +268,10 @@ def view_samples(
     return views
 
 
-def _describe_sample(part: Excerpt, number: int) -> tuple[str | None, list[NamedText]]:
+def _describe_sample(
+    part: Excerpt,
+    number: int,
+) -> tuple[str | None, list[NamedText]]:
     """Return where a row stands, and its fields; nothing without the dataset."""
     texts: list[NamedText] = []
     if part.samples is None:
@@ -274,9 +279,11 @@ def _describe_sample(part: Excerpt, number: int) -> tuple[str | None, list[Named
     sample = part.samples.items[number]
     for name, value in sample.fields.items():
         text = value if isinstance(value, str) else to_json(value)
-        texts.append({"name": name, "text": cut(images.hide_images(text))})
+        shown = cut(images.hide_images(text))
+        texts.append({"name": name, "text": shown})
     file = sample.file and Path(sample.file).name  # without its folder, for a page travels
-    return str(Place(file=file, line=sample.line)) or None, texts
+    place = Place(file=file, line=sample.line)
+    return str(place) or None, texts
 
 
 def _view_completion(completion: Completion, text: str | None) -> CompletionView:
@@ -310,8 +317,9 @@ def _view_prompt(completion: Completion) -> list[Message] | None:
         return None
     messages: list[Message] = []
     for message in completion.prompt:
-        text = cut(write_value(message.get("content")))
-        messages.append({"role": str(message.get("role", "?")), "text": text})
+        role = str(message.get("role", "?"))
+        text = write_value(message.get("content"))
+        messages.append({"role": role, "text": cut(text)})
     return messages
 
 
@@ -322,7 +330,10 @@ def _list_pictures(
     room: int,
 ) -> list[Sequence[ImageView]]:
     """Return the images in the prompt of each row, as far as there is room."""
-    stored = [images.find_stored(completion.prompt or ()) for completion in completions]
+    stored = []
+    for completion in completions:
+        prompt = completion.prompt or ()
+        stored.append(images.find_stored(prompt))
     pictures: Mapping[str, images.Image] = {}
     if part.samples is not None and any(stored):
         pictures = source.find_images(part.samples)
@@ -338,7 +349,8 @@ def _list_pictures(
                 if size <= min(limit, room):
                     data = image.address
                     room -= size
-            shown.append({"name": images.describe_image(entry), "data": data})
+            name = images.describe_image(entry)
+            shown.append({"name": name, "data": data})
         views.append(shown)
     return views
 
@@ -347,11 +359,14 @@ def _list_pictures(
 
 
 def _build_rows(
-    source: SampleSource, part: Excerpt, readings: Sequence[RowReadings | None]
+    source: SampleSource,
+    part: Excerpt,
+    readings: Sequence[RowReadings | None],
 ) -> list[SampleRow]:
     questions: Sequence[str | None] = [None] * len(part)
     if source.fields is not None and part.samples is not None:
-        questions = list(map(show_value, source.fields.questions[-1].values(part.samples)))
+        template = source.fields.questions[-1]
+        questions = list(map(show_value, template.values(part.samples)))
     texts: Sequence[str | None] = [None] * len(part)
     if part.completions is not None:
         texts = part.completions.frame["completion"].to_list()
@@ -405,14 +420,16 @@ def show_decision(text: str | None, span: Span | None) -> Sequence[str] | None:
             end = f" … {end[-MAX_END:]}"
         return [_join_lines(beginning + end).strip(), "", ""]
     begin, end_of_passage = span
-    before = _join_lines(text[max(0, begin - MAX_BEFORE) : begin]).lstrip()
-    if begin > MAX_BEFORE:
+    start = max(0, begin - MAX_BEFORE)
+    before = _join_lines(text[start:begin]).lstrip()
+    if start:
         before = f"… {before}"
-    decided = _shorten(_join_lines(text[begin:end_of_passage])) or ""
-    after = text[end_of_passage : end_of_passage + MAX_COMPLETION]
-    if len(text) > end_of_passage + MAX_COMPLETION:
+    decided = _join_lines(text[begin:end_of_passage])
+    limit = end_of_passage + MAX_COMPLETION
+    after = text[end_of_passage:limit]
+    if len(text) > limit:
         after += "…"
-    return [before, decided, _join_lines(after).rstrip()]
+    return [before, _shorten(decided) or "", _join_lines(after).rstrip()]
 
 
 def _join_lines(text: str) -> str:
@@ -449,33 +466,39 @@ def _read_rows(
     options: Sequence[Labels | None] = [None] * len(rows)
     if samples is not None:
         options = scorer.option_texts(samples.take(rows))
-    read_row = partial(_read_row, scorer.rule_name, only_rules=only_rules)
     for number, row_options in zip(rows, options, strict=True):
         verdict = verdicts[source.reading][number]
         labels = tuple(verdict["metadata"]["choices"])
-        told_options = None if scorer.options is None else row_options
         text = part.completions.items[number].text
-        readings[number] = read_row((text, labels, row_options), told_options, verdict)
+        readings[number] = _read_row(
+            scorer,
+            (text, labels, row_options),
+            verdict,
+            only_rules=only_rules,
+        )
     return readings
 
 
 def _read_row(
-    own_rule: str,
+    scorer: StringEqualsMcqa,
     passage: Passage,
-    told_options: Labels | None,
     verdict: Fields,
     *,
     only_rules: bool,
 ) -> RowReadings:
-    """Return what is read in one completion; rules see the options that they are told."""
+    """Return what is read in one completion; rules see the options if the scorer does."""
     text, labels, options = passage
     metadata = verdict["metadata"]
-    rules = _read_rules((text, labels, told_options), own_rule, metadata)
+    own_rule = scorer.rule_name
+    shown_options = None if scorer.options is None else options
+    rules = _read_rules((text, labels, shown_options), own_rule, metadata)
     # A user's own pattern is no rule that others could be compared with.
     compared = rules if own_rule in RULE_NAMES else rules[1:]
     is_flipped = None
-    if verdict["status"] == ScoreStatus.SCORED.value and "excluded_by" not in verdict:
-        is_flipped = len({rule["choice"] for rule in compared}) > 1
+    is_scored = verdict["status"] == ScoreStatus.SCORED.value
+    if is_scored and "excluded_by" not in verdict:
+        choices = {rule["choice"] for rule in compared}
+        is_flipped = len(choices) > 1
     if only_rules:
         return RowReadings(is_flipped, rules)
     return RowReadings(
@@ -487,16 +510,27 @@ def _read_row(
     )
 
 
-def _read_rules(passage: Passage, own_rule: str, metadata: Fields) -> list[RuleView]:
+def _read_rules(
+    passage: Passage,
+    own_rule: str,
+    metadata: Fields,
+) -> list[RuleView]:
     """Return what every rule reads in a completion, the run's own as it is stored."""
     text, labels, options = passage
     span: Any = metadata.get("answer_span")
     rule = str(metadata.get("extraction_rule") or own_rule)
     if span is None:
         span = find_first(rule, text)
-    part = None if rule == own_rule else rule.partition("/")[2] or None
-    choice: Any = metadata.get("predicted_choice")
-    rules: list[RuleView] = [{"name": own_rule, "choice": choice, "part": part, "span": span}]
+    part = None
+    if rule != own_rule:
+        part = rule.partition("/")[2] or None
+    own_view = RuleView(
+        name=own_rule,
+        choice=metadata.get("predicted_choice"),
+        part=part,
+        span=span,
+    )
+    rules = [own_view]
     for name in RULE_NAMES:
         if name == own_rule:
             continue
@@ -534,10 +568,13 @@ def _decode_verdicts(source: SampleSource, part: Excerpt) -> Verdicts:
     """Return the verdicts of each scorer, the main scorer first."""
     verdicts: dict[str, Sequence[Fields]] = {}
     for step in (source.main, *source.task.scoring):
-        if step.key in part.scores.columns and step.key not in verdicts:
-            encoded = source.encoded[step.key]
-            stored = part.scores[step.key].to_list()
-            verdicts[step.key] = [describe_verdict(verdict, encoded) for verdict in stored]
+        if step.key not in part.scores.columns or step.key in verdicts:
+            continue
+        encoded = source.encoded[step.key]
+        described = []
+        for verdict in part.scores[step.key].to_list():
+            described.append(describe_verdict(verdict, encoded))
+        verdicts[step.key] = described
     return verdicts
 
 
@@ -562,7 +599,8 @@ def _list_choices(metadata: Fields, question: AuditedQuestion | None) -> list[Ch
         if truth is None and question.truth is not None:
             truth = dict(enumerate(labels)).get(question.truth)
         # Options that fit no label are not guessed at, nor are labels shown twice.
-        if len(question.options) == len(labels) and list(question.options) != labels:
+        is_fitting = len(question.options) == len(labels)
+        if is_fitting and list(question.options) != labels:
             texts = strip_labels(question.options, labels)
     choices: list[ChoiceView] = []
     for label, text in zip_longest(labels, texts):
@@ -601,13 +639,14 @@ def _list_verdicts(
         reasons = [explain_score(step.scorer, verdict, part, number)]
         if "excluded_by" in verdict:
             reasons.append(f"kept out of the metrics by action `{verdict['excluded_by']}`")
+        name = source.values[step.key]
         view = VerdictView(
             scorer=step.display_name or step.key,
             rule=metadata.get("extraction_rule"),
             status=verdict["status"],
             validity=metadata.get("completion_validity"),
             reason=verdict["reason"] or metadata.get("validity_reason"),
-            value=read_number(verdict["values"].get(source.values[step.key])),
+            value=read_number(verdict["values"].get(name)),
             why="; ".join(filter(None, reasons)) or None,
         )
         if step.key == source.main.key and view["validity"] is None:
@@ -626,11 +665,13 @@ def explain_score(
     """Return why the verdict on one row of the excerpt is what it is, in a sentence."""
     metadata = verdict["metadata"]
     values = verdict["values"]
-    if verdict["status"] == ScoreStatus.FAILED.value and part.samples is not None:
-        problems, _ = scorer.check_rows(part.samples.take([number]))
+    status = verdict["status"]
+    if status == ScoreStatus.FAILED.value and part.samples is not None:
+        sample = part.samples.take([number])
+        problems, _ = scorer.check_rows(sample)
         if problems:
             return problems[0].error.message
-    if verdict["status"] != ScoreStatus.SCORED.value:
+    if status != ScoreStatus.SCORED.value:
         return _find_name(metadata, ("judge_error", "fallback_error"))
     if reads_choices(scorer):
         score = Score(ScoreStatus.SCORED, verdict["reason"], values, metadata)

@@ -9,7 +9,7 @@ A row is a sample, or one trial or order of it, and is known by its position.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache
@@ -27,7 +27,7 @@ from answerkey.evaluate.reopen import Reopened, reopen
 from answerkey.metrics.task_counts import NO_CATEGORY, find_invalid_reasons
 from answerkey.metrics.trials import label_rows
 from answerkey.models import images
-from answerkey.reports.view import count_trials
+from answerkey.reports.view import count_trials, read_ids
 from answerkey.run_audit.audit import audit, find_reading_step
 from answerkey.run_audit.text import Audit
 from answerkey.runs import KeptCompletions, Run, TaskRun
@@ -108,10 +108,11 @@ class SampleSource:
         self.values: dict[str, str | None] = {}
         self.encoded: dict[str, frozenset[str]] = {}
         for step in self.task.scoring:
-            self.encoded[step.key] = frozenset(encoded.get(step.key, ()))
+            names = encoded.get(step.key, ())
+            self.encoded[step.key] = frozenset(names)
             self.values[step.key] = _find_value_name(step, first)
-        names = Scores(first[self.main.key].struct.unnest()).metadata_names
-        self.says_validity = "completion_validity" in names
+        scores = Scores(first[self.main.key].struct.unnest())
+        self.says_validity = "completion_validity" in scores.metadata_names
         self.missing: str | None = None
         self.category: str | None = None
         self.fields: QuestionFields | None = None
@@ -134,7 +135,8 @@ class SampleSource:
         self.opened = opened
         self.recorded = opened.recorded
         rows = opened.dataset.rows
-        self.chunk = max(1, fit_rows(rows, opened.recorded) // self.num_trials)
+        chunk = fit_rows(rows, opened.recorded)
+        self.chunk = max(1, chunk // self.num_trials)
         category = opened.task_run.totals.get("category_column")
         if category in rows.columns:
             self.category = category
@@ -157,12 +159,15 @@ class SampleSource:
         size = self.num_trials
         names = None if scorers is None else ["sample_id", "trial", *scorers]
         for stretch in self._cut(positions):
-            chosen = range(stretch[0] // size, stretch[-1] // size + 1)
-            needed: Positions = chosen
-            if len(stretch) < len(chosen) * size:
-                needed = (pl.Series(stretch, dtype=pl.Int64) // size).unique(maintain_order=True)
+            first = stretch[0] // size
+            last = stretch[-1] // size
+            needed: Positions = range(first, last + 1)
+            if len(stretch) < len(needed) * size:
+                samples_of_rows = pl.Series(stretch, dtype=pl.Int64) // size
+                needed = samples_of_rows.unique(maintain_order=True)
             rows = repeat_positions(needed, size)
-            excerpt = Excerpt(stretch, self.scores.take(rows, names), None, None)
+            scores = self.scores.take(rows, names)
+            excerpt = Excerpt(stretch, scores, None, None)
             loaded = Samples([], [])
             if self.opened is not None and (samples or completions):
                 loaded = self.opened.dataset.rows.take(needed).load()
@@ -171,16 +176,17 @@ class SampleSource:
                 replies = self.recorded.take(needed).read(loaded)
                 excerpt = replace(excerpt, completions=replies)
             if len(stretch) < len(rows):
-                places = pl.Series(rows).is_in(pl.Series(stretch).implode()).arg_true()
-                excerpt = excerpt.take(places)
+                is_chosen = pl.Series(rows).is_in(stretch)
+                excerpt = excerpt.take(is_chosen.arg_true())
             yield excerpt
 
     def _cut(self, positions: Collection[int] | None) -> Iterator[Sequence[int]]:
         """Yield the positions in each chunk, which are read together."""
         step = self.chunk * self.num_trials
         if positions is None:
-            for offset in range(0, len(self.scores), step):
-                yield range(offset, min(offset + step, len(self.scores)))
+            count = len(self.scores)
+            for offset in range(0, count, step):
+                yield range(offset, min(offset + step, count))
             return
         for _, group in groupby(sorted(positions), key=lambda position: position // step):
             yield list(group)
@@ -191,8 +197,9 @@ class SampleSource:
         Where the scorer itself does not say what is VALID, completions without text are INVALID.
         """
         key = self.main.key
-        scores = Scores(part.scores[key].struct.unnest(), self.encoded[key])
-        statuses = pl.repeat(None, len(part), dtype=pl.String, eager=True)
+        verdicts = part.scores[key].struct.unnest()
+        scores = Scores(verdicts, self.encoded[key])
+        statuses = _repeat_null(len(part))
         is_known = self.says_validity
         if not is_known and part.completions is not None:
             statuses = part.completions.frame["status"]
@@ -227,8 +234,8 @@ class SampleSource:
             samples=False,
             completions=needs_completions,
         ):
-            table = self.tabulate(part)
-            tables.append(table.with_columns(pl.col(INDEXED).cast(pl.Categorical)))
+            categorical = pl.col(INDEXED).cast(pl.Categorical)
+            tables.append(self.tabulate(part).with_columns(categorical))
         return pl.concat(tables).with_columns(**_list_kinds())
 
     def read_categories(self) -> pl.Series:
@@ -246,7 +253,7 @@ class SampleSource:
     def label_categories(self, part: Excerpt) -> pl.Series:
         """Return the category of some rows; null without the dataset."""
         if part.samples is None or self.category is None:
-            return pl.repeat(None, len(part), dtype=pl.String, eager=True)
+            return _repeat_null(len(part))
         return label_rows(part.samples, self.category).fill_null(NO_CATEGORY)
 
     def search(self, text: str) -> pl.Series:
@@ -259,13 +266,13 @@ class SampleSource:
                 texts.append(part.completions.frame["completion"])
             if self.fields is not None and part.samples is not None:
                 for template in self.fields.questions:
-                    values = map(show_value, template.values(part.samples))
-                    texts.append(pl.Series(list(values), dtype=pl.String))
-            mask = pl.repeat(False, len(part), dtype=pl.Boolean, eager=True)  # noqa: FBT003 - the value
+                    values = list(map(show_value, template.values(part.samples)))
+                    texts.append(pl.Series(values, dtype=pl.String))
+            hits = []
             for column in texts:
-                hits = column.str.to_lowercase().str.contains(term, literal=True)
-                mask |= hits.fill_null(value=False)
-            masks.append(mask)
+                folded = column.str.to_lowercase()
+                hits.append(folded.str.contains(term, literal=True))
+            masks.append(pl.select(pl.any_horizontal(hits)).to_series())
         return pl.concat(masks)
 
     def find_images(self, samples: Samples) -> dict[str, images.Image]:
@@ -277,7 +284,8 @@ class SampleSource:
         with suppress(AnswerkeyError):
             examples = None
             if self.examples:
-                examples = open_dataset(source_from(self.examples), name="examples").samples()
+                dataset = open_dataset(source_from(self.examples), name="examples")
+                examples = dataset.samples()
             for prompt in solver.build_prompts(samples, examples):
                 if not isinstance(prompt, list):
                     continue
@@ -291,23 +299,30 @@ def _find_value_name(step: ScoringStep, first: pl.DataFrame) -> str | None:
     """Return the value that stands for a scorer: its main one, or the first."""
     if step.scorer.main_value or step.key not in first.columns:
         return step.scorer.main_value
-    return next(iter(Scores(first[step.key].struct.unnest()).value_names), None)
+    scores = Scores(first[step.key].struct.unnest())
+    return next(iter(scores.value_names), None)
+
+
+def _repeat_null(rows: int) -> pl.Series:
+    return pl.Series([None] * rows, dtype=pl.String)
 
 
 def _find_text(scores: Scores, names: Sequence[str]) -> pl.Expr:
     """Return the first of these columns that holds texts."""
     for name in names:
         column = scores.column(name)
-        if column is not None and name not in scores.encoded and not column.dtype.is_nested():
+        if column is None or column.dtype.is_nested():
+            continue
+        if name not in scores.encoded:
             return pl.lit(column.cast(pl.String))
     return pl.lit(None, pl.String)
 
 
 def _list_kinds() -> Mapping[str, pl.Expr]:
     """Return which rows are right, wrong, invalid or failed; each is one of these."""
-    is_scored = (pl.col("status") == ScoreStatus.SCORED.value).fill_null(value=False)
-    is_invalid = (pl.col("validity") == Validity.INVALID.value).fill_null(value=False)
-    is_right = (pl.col("value") == 1).fill_null(value=False)
+    is_scored = pl.col("status").eq_missing(ScoreStatus.SCORED.value)
+    is_invalid = pl.col("validity").eq_missing(Validity.INVALID.value)
+    is_right = pl.col("value").eq_missing(1)
     is_valid = is_scored & ~is_invalid
     return {
         "right": is_valid & is_right,
@@ -319,7 +334,9 @@ def _list_kinds() -> Mapping[str, pl.Expr]:
 
 def show_value(value: object) -> str | None:
     """Return a value as text; None for one that is missing or could not be rendered."""
-    return None if value is None or isinstance(value, RowError) else str(value)
+    if value is None or isinstance(value, RowError):
+        return None
+    return str(value)
 
 
 # ── which rows are asked for
@@ -343,7 +360,8 @@ class Query:
     descending: bool = False
 
     def __post_init__(self) -> None:
-        for name, allowed in (("show", get_args(Shown)), ("sort", get_args(Sort))):
+        for name, literal in (("show", Shown), ("sort", Sort)):
+            allowed = get_args(literal)
             value = getattr(self, name)
             if value not in allowed:
                 hint = f"it is one of {listing(allowed)}"
@@ -368,8 +386,9 @@ class SampleTable:
     """
 
     def __init__(self, run: Run, task_run: TaskRun) -> None:
-        self.run, self.task_run = run, task_run
-        self._search = lru_cache(maxsize=MAX_QUERIES)(self._find)
+        self.run = run
+        self.task_run = task_run
+        self.find = lru_cache(maxsize=MAX_QUERIES)(self._find)
 
     def __len__(self) -> int:
         return len(self.task_run.stored_scores)
@@ -392,37 +411,29 @@ class SampleTable:
     @cached_property
     def audit(self) -> Audit:
         """All completions, or some drawn at random, read by every rule; E505 if they are gone."""
-        key = self.task_run.key
-        opened = self.source.opened
         return audit(
             self.run,
-            task=key,
+            task=self.task_run.key,
             most=MAX_REREAD,
-            opened=opened,
+            opened=self.source.opened,
         )
 
     @property
-    def flips(self) -> pl.Series:
+    def flips(self) -> Sequence[int]:
         """The positions of completions that not all rules read alike; none if they are gone."""
-        rows: Sequence[int] = ()
         with suppress(AnswerkeyError):
-            rows = self.audit.tasks[0].flipped_rows
-        return pl.Series(rows, dtype=pl.UInt32)
+            return self.audit.tasks[0].flipped_rows
+        return ()
 
-    def find(self, query: Query) -> pl.Series:
+    def _find(self, query: Query) -> pl.Series:
         """Return the positions of the rows that a query asks for, in the order asked for.
 
         Rows without the value that they are sorted by come last, equals as they stand.
         """
-        if query == Query():  # all rows as they stand
-            return pl.int_range(len(self), dtype=pl.UInt32, eager=True)
-        return self._search(query)
-
-    def _find(self, query: Query) -> pl.Series:
         rows = pl.int_range(len(self), dtype=pl.UInt32, eager=True)
         masks: list[pl.Series] = []
         if query.show == "flipped":
-            masks.append(rows.is_in(self.flips.implode()))
+            masks.append(rows.is_in(self.flips))
         elif query.show != "all":
             masks.append(self.index[query.show])
         for name in ("reason", "truth", "predicted"):
@@ -435,56 +446,50 @@ class SampleTable:
             masks.append(self.source.search(query.text))
         table = pl.DataFrame({"p": rows})
         if query.sort != "position":
-            table = table.with_columns(self._get_keys(query.sort).alias("key"))
+            keys = self._get_keys(query.sort)
+            table = table.with_columns(key=keys)
         table = table.filter(*masks)
-        if query.sort == "position":
-            return table["p"].reverse() if query.descending else table["p"]
-        order = [query.descending, False]
-        return table.sort("key", "p", descending=order, nulls_last=True)["p"]
+        if query.sort != "position":
+            table = table.sort(
+                "key",
+                "p",
+                descending=[query.descending, False],
+                nulls_last=True,
+            )
+        elif query.descending:
+            table = table.reverse()
+        return table["p"]
 
     def _get_keys(self, name: Sort) -> pl.Series:
         """Return what rows are sorted by."""
         if name == "id":
-            ids = self.task_run.stored_scores.read(0, len(self), ["sample_id"])["sample_id"]
-            return ids.cast(pl.String)
+            return read_ids(self.task_run, 0, len(self))
         if name == "category":
             return self.categories
         if name == "value":
             return self.index["value"]
         return self.index[name].cast(pl.String)
 
-    def locate(self, ids: Sequence[str]) -> dict[str, int]:
-        """Return the positions of the first rows of samples; those not found are left out."""
-        samples = pl.Series(ids, dtype=pl.String).unique().implode()
-        exact: dict[str, int] = {}
-        ordered: dict[str, int] = {}
-        for offset, names in iterate_ids(self.task_run):
-            table = pl.DataFrame({"id": names.cast(pl.String)}).with_row_index("p", offset)
-            # A sample whose options are shown in several orders may have no row of its own id.
-            table = table.with_columns(base=pl.col("id").str.replace(r"~\d+$", ""))
-            for column, positions in (("id", exact), ("base", ordered)):
-                rows = table.filter(pl.col(column).is_in(samples))
-                for position, name in rows.select("p", column).iter_rows():
-                    positions.setdefault(name, position)
-        return ordered | exact
+
+def locate(task: TaskRun, ids: Iterable[str]) -> dict[str, int]:
+    """Return the positions of the first rows of samples; those not found are left out."""
+    samples = set(ids)
+    exact: dict[str, int] = {}
+    ordered: dict[str, int] = {}
+    for offset in range(0, len(task.stored_scores), READ_IDS):
+        names = read_ids(task, offset, READ_IDS)
+        # A sample whose options are shown in several orders may have no row of its own id.
+        bases = names.str.replace(r"~\d+$", "")
+        for column, positions in ((names, exact), (bases, ordered)):
+            for place in column.is_in(samples).arg_true():
+                positions.setdefault(column[place], offset + place)
+    return ordered | exact
 
 
 def find_position(task: TaskRun, name: str) -> int | None:
     """Return where a sample stands in the run, by its id or by the number of its row."""
-    names = [name]
+    number = name
     if name.isdecimal() and name.isascii():
-        names.append(name.zfill(6))
-    positions: dict[str, int] = {}
-    for offset, ids in iterate_ids(task):
-        for sample_id in names:
-            position = ids.index_of(sample_id)
-            if position is not None:
-                positions.setdefault(sample_id, offset + int(position))
-    return positions.get(name, positions.get(names[-1]))
-
-
-def iterate_ids(task: TaskRun) -> Iterator[tuple[int, pl.Series]]:
-    """Yield the ids of a task's rows, some at a time, with the position of the first of them."""
-    scores = task.stored_scores
-    for offset in range(0, len(scores), READ_IDS):
-        yield offset, scores.read(offset, READ_IDS, ["sample_id"])["sample_id"]
+        number = name.zfill(6)
+    positions = locate(task, (name, number))
+    return positions.get(name, positions.get(number))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 from answerkey.reports.view import (
     CallsView,
     CategoryRow,
-    Lines,
+    Entry,
     MetricView,
     ReasonView,
     RunView,
@@ -25,7 +26,9 @@ from answerkey.text import (
     GAP,
     INDENT,
     Cell,
+    Cells,
     Line,
+    Lines,
     Role,
     Span,
     draw_facts,
@@ -57,7 +60,6 @@ ENDS, VERBOSE_ENDS = 5, 100
 #: A warning is due if more recorded completions than this share begin with a thinking block.
 THINKING_SHARE = 0.01
 
-Rows = Sequence[Sequence[Cell]]
 #: What has a value and an interval.
 Measured = MetricValue | GroupValue | CategoryRow
 
@@ -74,7 +76,7 @@ class Layout:
     def table(
         self,
         header: Sequence[str],
-        rows: Rows,
+        rows: Sequence[Cells],
         align: str,
     ) -> Lines:
         """Return a table below a blank line; nothing without rows."""
@@ -86,10 +88,24 @@ class Layout:
         """Return a text in indented lines."""
         return draw_text(text, self.width, role)
 
-    def figures(self, entry: Measured, *, as_share: bool) -> tuple[str, str]:
+    def figure(self, value: float | None, *, as_share: bool) -> str:
+        """Return a number as precise as the summary is."""
+        return format_figure(value, as_share=as_share, digits=self.digits)
+
+    def figures(
+        self,
+        entry: Measured,
+        *,
+        as_share: bool,
+    ) -> tuple[str, str]:
         """Return a value and its interval, which is empty where there is none."""
-        number = format_figure(entry.value, as_share=as_share, digits=self.digits)
-        return number, format_interval(entry.interval, as_share=as_share, digits=self.digits)
+        number = self.figure(entry.value, as_share=as_share)
+        interval = format_interval(
+            entry.interval,
+            as_share=as_share,
+            digits=self.digits,
+        )
+        return number, interval
 
 
 def draw_summary(
@@ -127,13 +143,20 @@ def draw_summary(
 
 def _draw_head(view: RunView, layout: Layout) -> Lines:
     role: Role = "good" if view.is_complete else "warn"
-    lines = [line(Span(view.title, "title"), "  ", Span(view.status, role))]
+    title = Span(view.title, "title")
+    lines = [line(title, "  ", Span(view.status, role))]
     if view.path is not None:
-        lines.append(line(Span("run ", "dim"), shorten_path(view.path)))
+        path = shorten_path(view.path)
+        lines.append(line(Span("run ", "dim"), path))
     if not view.can_go_on:
         return lines
     if view.stopped:
-        lines += draw_text(view.stopped, layout.width, "warn", indent="")
+        lines += draw_text(
+            view.stopped,
+            layout.width,
+            "warn",
+            indent="",
+        )
     when = "to continue: "
     if view.status == "running":
         when = "to continue, unless it is still running: "
@@ -151,7 +174,7 @@ def _draw_task(task: TaskView, layout: Layout) -> Lines:
         if task.advice:
             lines += layout.text(task.advice, "warn")
     lines += [BLANK, *_draw_counts(task)]
-    if layout.is_complete and task.task.totals.get("readings"):
+    if layout.is_complete and task.task.totals["readings"]:
         from answerkey.run_audit.text import draw_both_rules
 
         lines += draw_both_rules(task.task, layout.width, layout.digits)
@@ -169,9 +192,8 @@ def _draw_task(task: TaskView, layout: Layout) -> Lines:
 
 def _draw_audit(task: TaskView, layout: Layout) -> Lines:
     """Return how another tool judged, what a fallback was asked, and what is doubted."""
-    totals = task.task.totals
     lines: Lines = []
-    if not any(totals.get(name) for name in ("theirs", "fallback", "doubted")):
+    if not task.task.totals.keys() & {"theirs", "fallback", "doubted"}:
         return lines
     from answerkey.run_audit import text as audit
 
@@ -183,7 +205,8 @@ def _draw_audit(task: TaskView, layout: Layout) -> Lines:
     )
     if layout.is_complete:
         remarks = audit.say_fallbacks(task.task, layout.digits)
-        for sentence in remarks + audit.say_doubted(task.task, layout.digits):
+        remarks += audit.say_doubted(task.task, layout.digits)
+        for sentence in remarks:
             lines += [BLANK, *layout.text(sentence)]
     return lines
 
@@ -209,10 +232,12 @@ def _draw_headlines(view: RunView, layout: Layout) -> Lines:
             if entry.is_about_order:
                 continue
             details = entry.metric.details
-            right = f"  {details['count']} of {details['of']} right" if "of" in details else ""
-            figures = layout.figures(entry.metric, as_share=entry.is_share)
-            text = " ".join((entry.label, *figures)).rstrip()
-            lines.append(line(Span(f"{name}{text}", "title"), right))
+            right = ""
+            if "of" in details:
+                right = f"  {details['count']} of {details['of']} right"
+            number, interval = layout.figures(entry.metric, as_share=entry.is_share)
+            text = f"{name}{entry.label} {number} {interval}".rstrip()
+            lines.append(line(Span(text, "title"), right))
             break
     return lines if len(lines) > 1 else []
 
@@ -223,7 +248,7 @@ def _draw_headlines(view: RunView, layout: Layout) -> Lines:
 def _draw_facts(task: TaskView, layout: Layout) -> Lines:
     """Return the title of a task, and what was evaluated."""
     facts = _list_answerers(task)
-    facts.append(("dataset", _say_dataset(task)))
+    facts.append(("dataset", f"{task.dataset} ({_say_size(task)})"))
     manifest = task.task.manifest
     if manifest.get("choice_order"):
         from answerkey.robustness.choice_order import say_order
@@ -236,8 +261,10 @@ def _draw_facts(task: TaskView, layout: Layout) -> Lines:
         text = f"{repeated['num_runs']} runs; what follows is the first of them"
         facts.append(("repeated", text))
     if layout.verbose:
-        values = ", ".join(f"{key}={value!r}" for key, value in manifest["config"].items())
-        facts.append(("config", values or "none"))
+        values = []
+        for key, value in manifest["config"].items():
+            values.append(f"{key}={value!r}")
+        facts.append(("config", ", ".join(values) or "none"))
     name = ""
     if task.display_name not in {"", task.key}:
         name = f"  {task.display_name}"
@@ -276,25 +303,26 @@ def _say_completions(task: TaskView) -> str:
     return text
 
 
-def _say_dataset(task: TaskView) -> str:
+def _say_size(task: TaskView) -> str:
     dataset = task.task.manifest["dataset"]
-    label = dataset["display_name"] or dataset["key"] or "in memory"
     used = task.counts["samples"]
     size = format_count(used, "sample")
     if dataset["rows_read"] != used:
         size = f"{used} of {dataset['rows_read']} rows"
     if dataset["file"]:
         size = f"{shorten_path(dataset['file'])}, {size}"
-    return f"{label} ({size})"
+    return size
 
 
-def _say_trials(trials: Mapping[str, Any]) -> str:
+def _say_trials(trials: Entry) -> str:
     """Return how many trials there were, and what stands for them in each score."""
     meanings: dict[str, str] = {}
     for entry in trials["score_aggregators"]:
+        name = entry["score_name"]
         aggregator = entry["aggregator"]
-        function = aggregator["function"].replace("k", str(aggregator["k"] or "k"), 1)
-        meanings.setdefault(entry["score_name"], f"{entry['score_name']} is its {function}")
+        k = str(aggregator["k"] or "k")
+        function = aggregator["function"].replace("k", k, 1)
+        meanings.setdefault(name, f"{name} is its {function}")
     meaning = "; ".join(meanings.values()) or "values are their mean"
     return f"{trials['num_trials']} of each sample; {meaning}"
 
@@ -329,24 +357,34 @@ def _draw_numbers(task: TaskView, layout: Layout) -> Lines:
     return lines
 
 
-def _draw_metrics(task: TaskView, views: Sequence[MetricView], layout: Layout) -> Lines:
+def _draw_metrics(
+    task: TaskView,
+    views: Sequence[MetricView],
+    layout: Layout,
+) -> Lines:
     scorers = {view.metric.scorer for view in views}
     is_clustered = any(view.metric.details.get("cluster_by") for view in views)
     has_errors = layout.verbose or layout.digits is not None or is_clustered
-    rows: list[Sequence[Cell]] = []
+    rows: list[Cells] = []
     for view in views:
         metric = view.metric
-        as_share = view.is_share
         role: Role = "dim" if metric.value is None else "strong"
-        number, interval = layout.figures(metric, as_share=as_share)
+        number, interval = layout.figures(metric, as_share=view.is_share)
         error = ""
         if has_errors and metric.std_error is not None:
-            error = format_figure(metric.std_error, as_share=as_share, digits=layout.digits)
+            error = layout.figure(metric.std_error, as_share=view.is_share)
         # A single scorer is worth a mention only by the name that the user gave it.
         key = metric.scorer if len(scorers) > 1 else ""
-        scorer = Span(task.scorer_names.get(metric.scorer, key), "dim")
-        label = Span(view.label, "strong")
-        rows.append((label, Span(number, role), interval, error, str(metric.n), scorer))
+        scorer = task.scorer_names.get(metric.scorer, key)
+        cells = (
+            Span(view.label, "strong"),
+            Span(number, role),
+            interval,
+            error,
+            str(metric.n),
+            Span(scorer, "dim"),
+        )
+        rows.append(cells)
     header = ("", "value", "95 % interval", "std. error", "n", "scorer")
     lines = draw_table(header, rows, "~>>>><", layout.width)
     return lines + _draw_notes(views, layout)
@@ -371,7 +409,10 @@ def _draw_notes(views: Sequence[MetricView], layout: Layout) -> Lines:
 def _say_notes(metric: MetricValue) -> Iterator[str]:
     """Yield what is to be said of a metric besides its numbers."""
     details = metric.details
-    counts = [f"{reason} {count}" for reason, count in metric.n_excluded.items() if count]
+    counts = []
+    for reason, count in metric.n_excluded.items():
+        if count:
+            counts.append(f"{reason} {count}")
     if counts:
         yield f"left out: {', '.join(counts)}"
     if metric.note:
@@ -389,19 +430,23 @@ def _say_notes(metric: MetricValue) -> Iterator[str]:
 
 
 def _draw_repeatability(
-    repeated: Mapping[str, Any], metrics: Sequence[MetricView], layout: Layout
+    repeated: Entry,
+    metrics: Sequence[MetricView],
+    layout: Layout,
 ) -> Lines:
     """Return how far the metrics, and the scores of single samples, are the same in every run."""
     shares = {view.metric.name: view.is_share for view in metrics}
-    rows: list[Sequence[Cell]] = []
+    rows: list[Cells] = []
     for metric in repeated["metrics"]:
         name = metric["name"]
-        as_share = shares.get(name, False)
-        cells = []
-        for value in (metric["mean"], metric["std_dev"], *metric["values"][:MAX_RUNS]):
-            cells.append(format_figure(value, as_share=as_share, digits=layout.digits))
-        mean, spread, *values = cells
-        rows.append((Span(name, "strong"), mean, spread, ", ".join(values)))
+        figure = partial(layout.figure, as_share=shares.get(name, False))
+        cells = (
+            Span(name, "strong"),
+            figure(metric["mean"]),
+            figure(metric["std_dev"]),
+            ", ".join(map(figure, metric["values"][:MAX_RUNS])),
+        )
+        rows.append(cells)
     header = (f"Over {repeated['num_runs']} runs", "mean", "std. dev.", "values")
     lines = layout.table(header, rows, "<>>~")
     for scorer, agreement in repeated["agreement"].items():
@@ -429,35 +474,42 @@ def _draw_counts(task: TaskView) -> Lines:
         texts += say_counts(task.row_counts, noun)
     for key, count in totals["excluded"].items():
         texts.append(f"{format_count(count, 'scored sample')} kept out by action `{key}`")
-    lines = [line(f"  {text}") for text in texts]
     warnings = []
-    if cut_off := totals.get("cut_off"):
+    if cut_off := totals["cut_off"]:
         warnings.append(f"cut off by the token limit: {cut_off}")
     if truncated := totals["invalid"].get("TRUNCATED_THINKING"):
         count = truncated["count"]
         warnings.append(f"end within their thoughts: {count}; raise `max_tokens` of the model")
     thinking = totals.get("thinking", 0)
-    if thinking > THINKING_SHARE * (task.row_counts or task.counts)["samples"]:
+    rows = task.row_counts or task.counts
+    if thinking > THINKING_SHARE * rows["samples"]:
         warnings.append(f"begin with a thinking block: {thinking}, scored as they are written;")
         warnings.append("`--split-thinking` takes the thoughts out")
-    return lines + [line("  ", Span(text, "warn")) for text in warnings]
+    lines = [line(f"  {text}") for text in texts]
+    for warning in warnings:
+        lines.append(line("  ", Span(warning, "warn")))
+    return lines
 
 
 def say_counts(counts: Mapping[str, int], noun: str) -> tuple[str, str]:
     """Return the counts as two sums: every sample is somewhere."""
+    samples = format_count(counts["samples"], noun)
     parts = f"{counts['scored']} scored + {counts['failed']} failed + {counts['errors']} errors"
     refusals = f"refused by provider {counts['refused']}, declined {counts['declined']}"
     valid = f"{counts['valid']} valid + {counts['invalid']} invalid ({refusals})"
-    return f"{format_count(counts['samples'], noun)} = {parts}", f"scored = {valid}"
+    return f"{samples} = {parts}", f"scored = {valid}"
 
 
 def _draw_lost(task: TaskView, layout: Layout) -> Lines:
     """Return INVALID completions and samples without a score by reason, and failed scorers."""
     lines = _draw_invalid(task, layout)
-    rows: list[Sequence[Cell]] = []
-    for kind, reasons in (("failed", task.failed), ("errors", task.errors)):
-        rows += [(kind, *reason.cells) for reason in reasons]
-    lines += layout.table(("No score", "reason", "count", "example"), rows, "<~><")
+    columns = ("reason", "count", "example")
+    rows: list[Cells] = []
+    for reason in task.failed:
+        rows.append(("failed", *reason.cells))
+    for reason in task.errors:
+        rows.append(("errors", *reason.cells))
+    lines += layout.table(("No score", *columns), rows, "<~><")
     rows = []
     raised: Lines = []
     for scorer, reasons in task.failures.items():
@@ -466,7 +518,7 @@ def _draw_lost(task: TaskView, layout: Layout) -> Lines:
             if scorer != task.task.main_scorer:  # whose rows stand in the table above
                 rows.append((name, *reason.cells))
             raised += _draw_traceback(reason, layout)
-    lines += layout.table(("Failed scorer", "reason", "count", "example"), rows, "<~><")
+    lines += layout.table(("Failed scorer", *columns), rows, "<~><")
     return lines + raised
 
 
@@ -488,11 +540,17 @@ def _draw_traceback(reason: ReasonView, layout: Layout) -> Lines:
     texts = [text.strip() for text in traceback.strip().splitlines()]
     if not texts:
         return []
+    where = reason.cells[-1]
     places = [text for text in texts if text.startswith("File ")]
-    where = ": ".join([reason.cells[-1], *places[-1:], texts[-1]])
-    first, *further = wrap(make_visible(where), layout.width - 2)
-    lines = [line("  ", Span(first, "warn"))]
-    return lines + [line("    ", Span(text, "warn")) for text in further]
+    if places:
+        where = f"{where}: {places[-1]}"
+    where = f"{where}: {texts[-1]}"
+    lines: Lines = []
+    indent = "  "
+    for part in wrap(make_visible(where), layout.width - 2):
+        lines.append(line(indent, Span(part, "warn")))
+        indent = "    "
+    return lines
 
 
 # ── groups and categories
@@ -513,23 +571,38 @@ def _draw_groups(task: TaskView, layout: Layout) -> Lines:
     columns: dict[str, list[tuple[MetricView, Groups]]] = {}
     for view in task.metrics:
         for groups in view.metric.groups:
-            columns.setdefault(groups.column, []).append((view, groups))
+            grouped = columns.setdefault(groups.column, [])
+            grouped.append((view, groups))
     for column, grouped in columns.items():
         view, groups = grouped[0]
         rows = list_groups(groups)
-        lines += _draw_values(column, view.label, rows, layout, as_share=view.is_share)
+        lines += _draw_values(
+            column,
+            view.label,
+            rows,
+            layout,
+            as_share=view.is_share,
+        )
         lines += _draw_averages(column, grouped, layout)
     return lines
 
 
 def _draw_averages(
-    column: str, grouped: Sequence[tuple[MetricView, Groups]], layout: Layout
+    column: str,
+    grouped: Sequence[tuple[MetricView, Groups]],
+    layout: Layout,
 ) -> Lines:
     rows = []
     for view, groups in grouped:
-        micro, _ = layout.figures(view.metric, as_share=view.is_share)
-        macro = layout.figures(groups.macro, as_share=view.is_share)
-        rows.append((view.label, micro, *macro, str(groups.macro.n)))
+        macro, interval = layout.figures(groups.macro, as_share=view.is_share)
+        cells = (
+            view.label,
+            layout.figure(view.metric.value, as_share=view.is_share),
+            macro,
+            interval,
+            str(groups.macro.n),
+        )
+        rows.append(cells)
     header = (f"Averages by {column}", "micro", "macro", "95 % of macro", "groups")
     lines = layout.table(header, rows, "~>>>>")
     if groups.macro.note:
@@ -547,12 +620,19 @@ def _draw_values(
     macro: CategoryRow | None = None,
 ) -> Lines:
     """Return the best and the worst of a column, with a line about those between them."""
-    rows: list[Sequence[Cell]] = []
+    rows: list[Cells] = []
     ordered = sorted(values, key=lambda row: -(row.value or 0.0))
     ordered.sort(key=lambda row: row.value is None)
     for row in ordered:
-        right = "" if row.correct is None else str(row.correct)
-        rows.append((row.label, *layout.figures(row, as_share=as_share), right, str(row.n)))
+        number, interval = layout.figures(row, as_share=as_share)
+        cells = (
+            row.label,
+            number,
+            interval,
+            "" if row.correct is None else str(row.correct),
+            str(row.n),
+        )
+        rows.append(cells)
     size = VERBOSE_ENDS if layout.verbose else ENDS
     hidden = len(rows) - 2 * size
     if hidden > 0:
@@ -560,7 +640,8 @@ def _draw_values(
         gap = Span(f"… {hidden} more; {where}", "dim")
         rows[size:-size] = [(gap, "", "", "", "")]
     if macro is not None:
-        cells = (macro.label, *layout.figures(macro, as_share=True), "", "")
+        number, interval = layout.figures(macro, as_share=True)
+        cells = (macro.label, number, interval, "", "")
         rows.append([Span(cell, "dim") for cell in cells])
     header = (f"By {column}", label, "95 % interval", "right", "n")
     return layout.table(header, rows, "~>>>>")
@@ -603,12 +684,17 @@ def _list_call_facts(calls: CallsView) -> dict[str, str]:
     return facts
 
 
-def _draw_call_reasons(title: str, reasons: Sequence[ReasonView], layout: Layout) -> Lines:
+def _draw_call_reasons(
+    title: str,
+    reasons: Sequence[ReasonView],
+    layout: Layout,
+) -> Lines:
     rows = []
     for reason in reasons[:MAX_REASONS]:
-        text = shorten(reason.example.get("error", ""), layout.width)
-        rows.append((*reason.cells, text))
-    return layout.table((title, "count", "example", "message"), rows, "<><~")
+        message = reason.example.get("error", "")
+        rows.append((*reason.cells, shorten(message, layout.width)))
+    header = (title, "count", "example", "message")
+    return layout.table(header, rows, "<><~")
 
 
 def format_cost(cost: float) -> str:
@@ -620,7 +706,10 @@ def format_cost(cost: float) -> str:
 # ── what to do next
 
 
-def draw_next_steps(run: Run, more: Sequence[tuple[str, str]] = ()) -> Lines:
+def draw_next_steps(
+    run: Run,
+    more: Sequence[tuple[str, str]] = (),
+) -> Lines:
     """Return what to try next, as commands; `more` are commands and their purpose.
 
     Each works as it stands, but for `compare`, which needs another run.
@@ -650,8 +739,12 @@ def draw_next_for_several(folder: str) -> Lines:
 
 
 def _draw_steps(steps: Sequence[tuple[str, str]]) -> Lines:
-    rows = [(command, Span(f"# {purpose}", "dim")) for command, purpose in steps]
-    return [line(Span("Next", "title")), *draw_table(("", ""), rows, "<<", UNLIMITED)]
+    rows = []
+    for command, purpose in steps:
+        rows.append((command, Span(f"# {purpose}", "dim")))
+    lines = [line(Span("Next", "title"))]
+    lines += draw_table(("", ""), rows, "<<", UNLIMITED)
+    return lines
 
 
 # ── progress
@@ -693,25 +786,48 @@ def draw_bar(
     )
 
 
-def draw_progress(progress: CallProgress, width: int, *, bar: str = BAR) -> Lines:
+def draw_progress(
+    progress: CallProgress,
+    width: int,
+    *,
+    bar: str = BAR,
+) -> Lines:
     """Return a bar, then how the calls go, in lines of at most `width` cells."""
-    head = draw_bar(_name_progress(progress), progress.done, progress.total, bar=bar)
-    return [head, *draw_text(", ".join(_say_progress(progress)), width)]
+    head = draw_bar(
+        _name_progress(progress),
+        progress.done,
+        progress.total,
+        bar=bar,
+    )
+    text = ", ".join(_say_progress(progress))
+    return [head, *draw_text(text, width)]
 
 
-def draw_runs(runs: Sequence[RunProgress], width: int, *, bar: str = BAR) -> Lines:
+def draw_runs(
+    runs: Sequence[RunProgress],
+    width: int,
+    *,
+    bar: str = BAR,
+) -> Lines:
     """Return a bar for each of several runs, each with a line of how its calls go."""
     lines: Lines = []
     for run in runs:
-        lines.append(draw_bar(run.name, run.done, run.total, bar=bar))
-        lines += draw_text(shorten(_say_run(run), width - len(INDENT)), width, "dim")
+        head = draw_bar(
+            run.name,
+            run.done,
+            run.total,
+            bar=bar,
+        )
+        text = shorten(_say_run(run), width - len(INDENT))
+        lines += [head, *draw_text(text, width, "dim")]
     return lines
 
 
 def _say_run(run: RunProgress) -> str:
     if run.state or run.calls is None:
         return run.state or "waiting"
-    return ", ".join((_name_progress(run.calls), *_say_progress(run.calls)))
+    facts = [_name_progress(run.calls), *_say_progress(run.calls)]
+    return ", ".join(facts)
 
 
 def _name_progress(progress: CallProgress) -> str:

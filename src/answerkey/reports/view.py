@@ -15,6 +15,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from answerkey.datasets.storage import is_stored
 from answerkey.errors import RunError, suggest
 from answerkey.metrics import MODEL_CALL_FAILED, STOPPED_EARLY, average_counts, wilson
@@ -31,7 +33,8 @@ from answerkey.runs import (
 )
 from answerkey.text import (
     Cell,
-    Line,
+    Cells,
+    Lines,
     Role,
     Span,
     clean_numbers,
@@ -54,8 +57,8 @@ MAX_NAMED, MAX_ID = 20, 40
 RUNS = "runs"
 
 Interval = tuple[float, float]
-Lines = list[Line]
 Entry = Mapping[str, Any]
+Plain = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,8 @@ class ReasonView:
     @property
     def cells(self) -> tuple[str, str, str]:
         """The reason, its count and the first sample, as tables show them."""
-        return self.name, str(self.count), shorten(self.example["sample_id"], MAX_ID)
+        sample = shorten(self.example["sample_id"], MAX_ID)
+        return self.name, str(self.count), sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +147,8 @@ class TaskView:
     model: str | None
     is_simulated: bool
     answerer: str
+    dataset: str
+    trials: int
     helpers: Sequence[tuple[str, str]]
     reused: str | None
     counts: Mapping[str, int]
@@ -199,12 +205,14 @@ class RunView:
     @property
     def seconds(self) -> float | None:
         """How long the run took; None if its times are unknown."""
+        ended_at = self.run.manifest.get("ended_at")
         try:
             started = datetime.fromisoformat(str(self.started_at))
-            ended = datetime.fromisoformat(str(self.run.manifest.get("ended_at")))
+            ended = datetime.fromisoformat(str(ended_at))
         except ValueError:
             return None
-        return max(0.0, (ended - started).total_seconds())
+        duration = ended - started
+        return max(0.0, duration.total_seconds())
 
     @property
     def is_simulated(self) -> bool:
@@ -228,6 +236,10 @@ def view_run(run: Run) -> RunView:
         from answerkey.gates.rules import tell_gates  # a feature is imported where a run uses it
 
         gates = [GateView(*gate) for gate in tell_gates(run)]
+    tasks = []
+    for task in run.tasks.values():
+        tasks.append(view_task(task, is_complete=is_complete))
+    stopped = manifest.get("stopped") or {}
     return RunView(
         run=run,
         title=str(manifest.get("display_name") or run.key),
@@ -235,9 +247,9 @@ def view_run(run: Run) -> RunView:
         is_complete=is_complete,
         path=None if run.path is None else str(run.path),
         started_at=manifest.get("started_at"),
-        stopped=(manifest.get("stopped") or {}).get("message"),
+        stopped=stopped.get("message"),
         can_go_on=not is_complete and _can_go_on(run),
-        tasks=[view_task(task, is_complete=is_complete) for task in run.tasks.values()],
+        tasks=tasks,
         unfinished=unfinished,
         gates=gates,
         notices=list(map(str, manifest["notices"])),
@@ -250,7 +262,7 @@ def view_task(task: TaskRun, *, is_complete: bool) -> TaskView:
     totals = task.totals
     model: Entry = manifest["model"] or {}
     calls = manifest.get("calls") or {}
-    rows = totals.get("orders") or totals.get("trials") or {}
+    rows = totals.get("orders") or totals.get("trials")
     metrics = []
     for value in task.metrics.values():
         view = MetricView(
@@ -265,7 +277,7 @@ def view_task(task: TaskRun, *, is_complete: bool) -> TaskView:
         if name := scorer.get("display_name"):
             scorer_names[scorer["key"]] = name
     failures = {}
-    for key, counted in totals.get("failures", {}).items():
+    for key, counted in totals["failures"].items():
         failures[key] = list_reasons(counted)[:MAX_NAMED]
     cause, advice = "", None
     if not is_complete:
@@ -278,10 +290,12 @@ def view_task(task: TaskRun, *, is_complete: bool) -> TaskView:
         model=model.get("name"),
         is_simulated=model.get("simulated", False),
         answerer=name_answerer(manifest),
+        dataset=name_dataset(task),
+        trials=count_trials(task),
         helpers=list_helpers(manifest),
         reused=say_reused(calls.values()),
         counts=task.counts,
-        row_counts=rows.get("counts"),
+        row_counts=rows and rows["counts"],
         metrics=metrics,
         scorer_names=scorer_names,
         invalid=list_reasons(totals["invalid"]),
@@ -299,7 +313,8 @@ def list_reasons(counted: Entry) -> list[ReasonView]:
     """Return reasons, the most frequent first."""
     reasons = []
     for name, entry in counted.items():
-        reasons.append(ReasonView(name, entry["count"], entry["example"]))
+        reason = ReasonView(name, entry["count"], entry["example"])
+        reasons.append(reason)
     return sorted(reasons, key=lambda reason: -reason.count)
 
 
@@ -318,7 +333,13 @@ def _view_categories(task: TaskRun) -> Categories | None:
     for label, entry in task.totals["categories"].items():
         correct = entry["correct"]
         n = entry["n"]
-        row = CategoryRow(label, correct, n, correct / n, wilson(correct, n))
+        row = CategoryRow(
+            label,
+            correct,
+            n,
+            correct / n,
+            wilson(correct, n),
+        )
         if entry["partial"]:  # only the count is certain
             row = replace(row, value=None, interval=None)
         elif is_repeated:
@@ -327,31 +348,49 @@ def _view_categories(task: TaskRun) -> Categories | None:
     if not rows:
         return None
     macro = None
-    if len(rows) > 1 and all(row.interval for row in rows):
-        macro = average_counts([(row.correct or 0, row.n) for row in rows])
-    return Categories(column, "rows" if is_repeated else "n", rows, macro)
+    counts = []
+    for row in rows:
+        if row.interval:
+            counts.append((row.correct or 0, row.n))
+    if 1 < len(rows) == len(counts):
+        macro = average_counts(counts)
+    unit = "rows" if is_repeated else "n"
+    return Categories(column, unit, rows, macro)
 
 
 def list_groups(groups: Groups) -> list[CategoryRow]:
     """Return the values of a metric by group."""
     rows = []
     for group in groups.values:
-        row = CategoryRow(str(group.group), None, group.n, group.value, group.interval)
+        row = CategoryRow(
+            str(group.group),
+            None,
+            group.n,
+            group.value,
+            group.interval,
+        )
         rows.append(row)
     return rows
 
 
 def _view_calls(entry: Entry) -> list[CallsView]:
-    names = {field.name for field in fields(CallsView)}
     views = []
-    for purpose, counted in entry.get("calls", {}).items():
-        values = {"purpose": purpose, **counted}
+    calls = entry.get("calls", {})
+    for purpose, counted in calls.items():
+        values = {}
+        for field in fields(CallsView):
+            if field.name in counted:
+                values[field.name] = counted[field.name]
         for group in ("errors", "retried"):
             values[group] = []
             for reason in counted.get(group) or ():
-                view = ReasonView(reason["reason"], reason["count"], reason["example"])
+                view = ReasonView(
+                    reason["reason"],
+                    reason["count"],
+                    reason["example"],
+                )
                 values[group].append(view)
-        views.append(CallsView(**{name: values[name] for name in names & values.keys()}))
+        views.append(CallsView(purpose, **values))
     return views
 
 
@@ -361,20 +400,22 @@ def _view_calls(entry: Entry) -> list[CallsView]:
 def find_cause(task: TaskRun) -> str:
     """Return why a task is not complete: missing completions or scores, or judges that failed."""
     counts = task.counts
-    unscored = task.totals.get("unscored", 0)
+    unscored = task.totals["unscored"]
     samples = format_count(counts["samples"], "sample")
     calls = _count_failed_calls(task)
-    if counts["errors"] and ("ERROR" in task.totals["completion_statuses"] or not calls):
+    lacks_completions = "ERROR" in task.totals["completion_statuses"] or not calls
+    if counts["errors"] and lacks_completions:
         return f"{counts['errors']} of {samples} got no completion"
     if calls:
         return f"{format_count(calls, 'call')} to a judge or fallback failed"
     if not unscored:
         return "the rest of the run is not complete"
     reasons = []
-    for key, counted in task.totals.get("failures", {}).items():
+    for key, counted in task.totals["failures"].items():
         for reason, entry in counted.items():
             if reason != STOPPED_EARLY:
-                reasons.append((entry["count"], f"scorer `{key}`: {reason}"))
+                where = f"scorer `{key}`: {reason}"
+                reasons.append((entry["count"], where))
     _, where = max(reasons)
     return f"{unscored} of {samples} could not be scored (most often {where})"
 
@@ -382,15 +423,15 @@ def find_cause(task: TaskRun) -> str:
 def _count_failed_calls(task: TaskRun) -> int:
     """Return how many calls to judges and fallbacks failed permanently."""
     count = 0
-    for reasons in task.totals.get("failures", {}).values():
-        for reason in MODEL_CALL_FAILED:
-            count += reasons.get(reason, {}).get("count", 0)
+    for reasons in task.totals["failures"].values():
+        for reason in MODEL_CALL_FAILED & reasons.keys():
+            count += reasons[reason]["count"]
     return count
 
 
 def _find_advice(task: TaskRun) -> str | None:
     """Return what to do about samples that could not be scored."""
-    unscored = task.totals.get("unscored", 0)
+    unscored = task.totals["unscored"]
     if not unscored or _lacks_calls(task):
         return None
     return (
@@ -413,12 +454,14 @@ def _can_go_on(run: Run) -> bool:
     if run.path is None:
         return False
     entries: Sequence[Entry] = run.manifest["tasks"]
-    if "rescored_from" in run.manifest and not any(map(list_helpers, entries)):
+    has_helpers = any(map(list_helpers, entries))
+    if "rescored_from" in run.manifest and not has_helpers:
         return False
     if run.status == "running" or "stopped" in run.manifest:
         return True
     has_calls = any(entry.get("calls") for entry in entries)
-    return has_calls and any(map(_lacks_calls, run.tasks.values()))
+    lacks_calls = any(map(_lacks_calls, run.tasks.values()))
+    return has_calls and lacks_calls
 
 
 # ── names and single facts
@@ -429,7 +472,8 @@ def list_helpers(entry: Entry) -> list[tuple[str, str]]:
     helpers = {}
     for scorer in entry["scorers"]:
         if model := scorer.get("model"):
-            helpers[model.get("role", "judge"), model["name"]] = True
+            role = model.get("role", "judge")
+            helpers[role, model["name"]] = True
     return list(helpers)
 
 
@@ -446,22 +490,32 @@ def label_metric(task: TaskRun, value: MetricValue) -> str:
 def name_dataset(task: TaskRun) -> str:
     """Return what the dataset of a task is called; a file without its folder."""
     dataset: Entry = task.manifest["dataset"]
-    label = dataset["display_name"] or dataset["key"] or Path(dataset["file"] or "").name
-    return label or "in memory"
+    label = dataset["display_name"] or dataset["key"]
+    file = Path(dataset["file"] or "")
+    return label or file.name or "in memory"
 
 
 def count_trials(task: TaskRun) -> int:
     """Return how often each sample was asked."""
-    return int((task.manifest.get("trials") or {}).get("num_trials", 1))
+    trials = task.manifest.get("trials") or {}
+    return int(trials.get("num_trials", 1))
+
+
+def read_ids(task: TaskRun, offset: int, length: int) -> pl.Series:
+    """Return the ids of some rows of a task."""
+    rows = task.stored_scores.read(offset, length, ["sample_id"])
+    return rows["sample_id"].cast(pl.String)
 
 
 # ── as JSON
 
 
-def describe_run(run: Run) -> dict[str, Any]:
+def describe_run(run: Run) -> Plain:
     """Return the run as `--json` prints it; numbers that are not finite become null."""
-    path = None if run.path is None else str(run.path)
-    about: dict[str, Any] = {"path": path, "status": run.status}
+    about: Plain = {
+        "path": None if run.path is None else str(run.path),
+        "status": run.status,
+    }
     for name in ("key", "display_name", "answerkey_version", "started_at", "ended_at"):
         about[name] = run.manifest.get(name)
     if "stopped" in run.manifest:
@@ -477,19 +531,21 @@ def describe_run(run: Run) -> dict[str, Any]:
 
         described["variants"] = describe_variants(run)
     described["notices"] = list(run.manifest["notices"])
-    clean: dict[str, Any] = clean_numbers(described)
+    clean: Plain = clean_numbers(described)
     return clean
 
 
-def _describe_task(task: TaskRun) -> dict[str, Any]:
+def _describe_task(task: TaskRun) -> Plain:
     """Return one task: what was evaluated, the counts, every metric, and what was counted."""
     manifest = task.manifest
-    described: dict[str, Any] = {"key": task.key}
+    described: Plain = {"key": task.key}
     for name in ("display_name", "model", "dataset", "completions"):
         described[name] = manifest.get(name)
     described["counts"] = dict(task.counts)
     described["calls"] = manifest.get("calls")
-    described["metrics"] = list(map(describe_metric, task.metrics.values()))
+    described["metrics"] = []
+    for metric in task.metrics.values():
+        described["metrics"].append(describe_metric(metric))
     described["tally"] = {**task.totals}
     del described["tally"]["counts"]
     for name in ("trials", "choice_order", "variant"):
@@ -497,7 +553,8 @@ def _describe_task(task: TaskRun) -> dict[str, Any]:
             described[name] = manifest[name]
     if task.repeatability:
         described["repeatability"] = task.repeatability
-    if reused := say_reused((manifest.get("calls") or {}).values()):
+    calls = manifest.get("calls") or {}
+    if reused := say_reused(calls.values()):
         described["reused"] = reused
     if task.totals.get("fallback"):
         from answerkey.run_audit.text import describe_fallbacks
@@ -512,11 +569,12 @@ def _describe_task(task: TaskRun) -> dict[str, Any]:
 def find_example(run: Run) -> tuple[str, str] | None:
     """Return a sample worth a look and what it is: the first INVALID or failed one, else any."""
     for task in run.tasks.values():
-        for group, word in (("invalid", "INVALID"), ("failed", "failed")):
-            for entry in task.totals[group].values():
-                return str(entry["example"]["sample_id"]), f"a sample that is {word}"
-        for sample_id in task.stored_scores.read(0, 1, ["sample_id"])["sample_id"]:
-            return str(sample_id), "the first sample"
+        for entry in task.totals["invalid"].values():
+            return str(entry["example"]["sample_id"]), "a sample that is INVALID"
+        for entry in task.totals["failed"].values():
+            return str(entry["example"]["sample_id"]), "a sample that is failed"
+        for sample_id in read_ids(task, 0, 1):
+            return sample_id, "the first sample"
     return None
 
 
@@ -560,11 +618,17 @@ def list_folder(folder: str | Path) -> list[ListedRun]:
     rows = []
     for place in places:
         try:
-            rows.append(list_run(load_summary(place), str(place)))
+            run = load_summary(place)
+            rows.append(list_run(run, str(place)))
         except RunError as error:
-            rows.append(ListedRun(str(place), "unreadable", error=error.message))
-    rows.sort(key=lambda row: (row.started_at or "", row.path), reverse=True)
+            row = ListedRun(str(place), "unreadable", error=error.message)
+            rows.append(row)
+    rows.sort(key=_find_age, reverse=True)
     return rows
+
+
+def _find_age(row: ListedRun) -> tuple[str, str]:
+    return row.started_at or "", row.path
 
 
 def list_run(run: Run, path: str) -> ListedRun:
@@ -607,13 +671,24 @@ def list_run(run: Run, path: str) -> ListedRun:
 
 def draw_listing(rows: Sequence[ListedRun], width: int) -> Lines:
     """Return the list of runs as a table: which, when, the model and the number."""
-    metrics = {task.metric for row in rows for task in row.tasks[:1] if task.metric}
+    metrics = set()
+    for row in rows:
+        for task in row.tasks[:1]:
+            metrics.add(task.metric)
+    metrics.discard(None)
     title = metrics.pop() if len(metrics) == 1 else None
-    cells: list[Sequence[Cell]] = []
+    cells: list[Cells] = []
     for row in rows:
         result = _say_result(row.tasks, with_metric=title is None)
         cells.append([*_list_cells(row), result])
-    header = ("run", "started (UTC)", "status", "model", "n", title or "result")
+    header = (
+        "run",
+        "started (UTC)",
+        "status",
+        "model",
+        "n",
+        title or "result",
+    )
     return draw_table(header, cells, "<<<~><", width)
 
 
@@ -621,10 +696,16 @@ def _list_cells(row: ListedRun) -> list[Cell]:
     model = str(row.error or row.model or "")
     if " SIMULATED" in model:  # it must not be what is cut off
         model = f"SIMULATED {model.replace(' SIMULATED', '')}"
-    started = str(row.started_at or "")[:16].replace("T", " ")
+    started_at = str(row.started_at or "")
+    started = started_at[:16].replace("T", " ")
     role: Role = "good" if row.status == "complete" else "warn"
-    samples = "" if row.samples is None else str(row.samples)
-    return [Span(row.path, "strong"), started, Span(row.status, role), model, samples]
+    return [
+        Span(row.path, "strong"),
+        started,
+        Span(row.status, role),
+        model,
+        "" if row.samples is None else str(row.samples),
+    ]
 
 
 def _say_result(tasks: Sequence[ListedTask], *, with_metric: bool) -> str:
@@ -637,7 +718,8 @@ def _say_result(tasks: Sequence[ListedTask], *, with_metric: bool) -> str:
         name = f"{task.metric} " if with_metric else ""
         result = f"{name}{number} {interval}".rstrip()
     if len(tasks) > 1:
-        result += f" and {format_count(len(tasks) - 1, 'more task')}"
+        more = format_count(len(tasks) - 1, "more task")
+        result += f" and {more}"
     return result
 
 
@@ -675,7 +757,8 @@ def find_run(name: str) -> Run:
     runs = list_folder(below) if below.is_dir() else []
     if name == "latest" and runs:
         return load_run(runs[0].path)
-    if path.is_file() or (path.is_dir() and not runs):  # perhaps the log of another tool
+    is_log = path.is_file() or (path.is_dir() and not runs)
+    if is_log:  # perhaps that of another tool
         return load_run(path)
     raise _refuse_name(name, [run.path for run in runs])
 
@@ -684,6 +767,8 @@ def _refuse_name(name: str, runs: Sequence[str]) -> RunError:
     """Return E501 for a name that no run has, with the names that are near."""
     hint = "`answerkey runs` lists the runs of a folder; `answerkey run FILE` makes one"
     if runs:
-        names = ["latest", *runs, *(Path(run).name for run in runs)]
+        names = ["latest", *runs]
+        for run in runs:
+            names.append(Path(run).name)
         hint = suggest(name, names) or f"the newest run is `{runs[0]}`"
     return RunError("E501", f"there is no run `{name}`", hint=hint)

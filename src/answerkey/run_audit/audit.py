@@ -72,7 +72,9 @@ def audit(
     it has been opened again already.
     """
     loaded = load_run(run)
-    task_runs = list(loaded.tasks.values()) if task is None else [find_task(loaded, task)]
+    task_runs = list(loaded.tasks.values())
+    if task is not None:
+        task_runs = [find_task(loaded, task)]
     notices: list[Notice] = []
     if loaded.status != "complete":
         what = "the findings hold only for the completions that are there"
@@ -84,9 +86,13 @@ def audit(
             what = f"`{task_run.key}` was run several times: only the first run is audited"
             notices.append(Notice(what))
     reopened = [opened or reopen(loaded, task_run.key) for task_run in task_runs]
-    tasks = tuple(_audit_task(task, most, progress) for task in reopened)
     path = None if loaded.path is None else str(loaded.path)
-    return Audit(path, loaded.status, tasks, tuple(notices))
+    return Audit(
+        path,
+        loaded.status,
+        tuple(_audit_task(task, most, progress) for task in reopened),
+        tuple(notices),
+    )
 
 
 def find_reading_step(task: Task) -> ScoringStep:
@@ -97,7 +103,11 @@ def find_reading_step(task: Task) -> ScoringStep:
     return task.main_step
 
 
-def _audit_task(reopened: Reopened, most: int | None, progress: Progress) -> TaskAudit:
+def _audit_task(
+    reopened: Reopened,
+    most: int | None,
+    progress: Progress,
+) -> TaskAudit:
     task_run = reopened.task_run
     samples = len(reopened.dataset)
     step = find_reading_step(reopened.task)
@@ -107,18 +117,27 @@ def _audit_task(reopened: Reopened, most: int | None, progress: Progress) -> Tas
     drawn_from = None
     if most is not None and len(reopened) > most:
         drawn_from = len(reopened)
-        audited = pl.Series(choose_audited(samples, max(1, most // size)))
-    length = max(1, min(BLOCK, fit_rows(reopened.dataset.rows, reopened.recorded)) // size)
-    starts = range(0, len(audited), length)
-    parts = (reopened.take(audited[start : start + length]) for start in starts)
+        chosen = choose_audited(samples, max(1, most // size))
+        audited = pl.Series(chosen)
+    rows = min(BLOCK, fit_rows(reopened.dataset.rows, reopened.recorded))
+    length = max(1, rows // size)
+    positions = [audited[start : start + length] for start in range(0, len(audited), length)]
     first = reopened.read(audited[:FEWEST_ROWS]).completions.frame["completion"]
     spread = choose_spread(first, len(audited) * size)
     tally = ReadingTally()
-    tallies = open_engine().map(count_part, parts, spread=spread)
-    for start, counted in zip(starts, tallies, strict=True):
+    tallies = open_engine().map(
+        count_part,
+        map(reopened.take, positions),
+        spread=spread,
+    )
+    done = 0
+    for part, counted in zip(positions, tallies, strict=True):
         tally.update(counted)
-        progress("audit", min(start + length, len(audited)), len(audited))
-    letters = {truth: tally.group("letter", truth) for truth in tally.group("truth")}
+        done += len(part)
+        progress("audit", done, len(audited))
+    letters = {}
+    for truth in tally.group("truth"):
+        letters[truth] = tally.group("letter", truth)
     sizes = {}
     for number, count in tally.group("choices").items():
         sizes[int(number)] = count
@@ -144,7 +163,8 @@ def _audit_task(reopened: Reopened, most: int | None, progress: Progress) -> Tas
             "read some with `answerkey explain`, which says what speaks against them; "
             "`extraction: {rule: stated_answer, accept: doubted}` accepts them"
         )
-        findings.append(Finding("DOUBTED", sentence, advice, dict(task_run.totals["doubted"])))
+        numbers = dict(task_run.totals["doubted"])
+        findings.append(Finding("DOUBTED", sentence, advice, numbers))
     return replace(audit, findings=tuple(findings))
 
 
@@ -164,7 +184,9 @@ def _list_readers(tally: ReadingTally, rule: str) -> Iterator[ReaderCounts]:
             gained=tally.shown(name, "gains"),
             lost=tally.shown(name, "losses"),
         )
-        yield replace(reader, name=rule, kind="own") if name == OWN else reader
+        if name == OWN:
+            reader = replace(reader, name=rule, kind="own")
+        yield reader
 
 
 def _list_names(rule: str) -> list[str]:
@@ -174,11 +196,11 @@ def _list_names(rule: str) -> list[str]:
 
 def _list_reasons(tally: ReadingTally) -> Iterator[ReasonCounts]:
     """Yield why completions are INVALID, the most frequent reason first."""
-    counts = tally.group("reason")
-    for reason in sorted(counts, key=lambda reason: (-counts[reason], reason)):
+    counts = sorted(tally.group("reason").items())
+    for reason, count in sorted(counts, key=lambda item: -item[1]):
         yield ReasonCounts(
             reason,
-            counts[reason],
+            count,
             stated=tally.count("stated", reason),
             right=tally.count("right", reason),
             example=tally.shown("reason", reason)[0],
@@ -192,7 +214,8 @@ def _list_reasons(tally: ReadingTally) -> Iterator[ReasonCounts]:
 def choose_spread(texts: pl.Series, count: int) -> Spread:
     """Return whether to read `count` completions like these in worker processes."""
     distinct = texts.drop_nulls().unique()
-    size = int(distinct.str.len_bytes().sum()) + TEXT_BYTES * len(distinct)
+    sizes = distinct.str.len_bytes() + TEXT_BYTES
+    size = int(sizes.sum())
     return "processes" if size * count > WORKER_BYTES * len(texts) else "alone"
 
 
@@ -200,8 +223,11 @@ def count_part(part: RunPart) -> ReadingTally:
     """Return what is counted of some samples, and of what readers read in their completions."""
     step = find_reading_step(part.task)
     excerpt = part.load()
-    encoded = part.task_run.manifest.get("encoded", {}).get(step.key, ())
-    scores = Scores(excerpt.scores[step.key].struct.unnest(), frozenset(encoded))
+    encoded = part.task_run.manifest.get("encoded", {})
+    scores = Scores(
+        excerpt.scores[step.key].struct.unnest(),
+        frozenset(encoded.get(step.key, ())),
+    )
     tally = ReadingTally()
     for exclusion, count in count_coverage(scores).left_out.items():
         tally.counts["left_out", exclusion] += count
@@ -243,9 +269,10 @@ def _count_completions(tally: ReadingTally, table: pl.DataFrame) -> None:
     reason = pl.col("reason")
     is_answered = pl.col("status") == CompletionStatus.OK.value
     # A long text is known by its length and its beginning.
-    beginning = pl.format("{} {}", text.str.len_chars(), text.str.head(TEXT_CHARACTERS))
-    answered = table.filter(is_answered)
-    tally.add_groups("text", answered.select(beginning).to_series(), TEXTS)
+    length = text.str.len_chars()
+    beginning = pl.format("{} {}", length, text.str.head(TEXT_CHARACTERS))
+    answered = table.filter(is_answered).select(beginning)
+    tally.add_groups("text", answered.to_series(), TEXTS)
     is_open = text.str.contains("<think>", literal=True)
     is_open &= ~text.str.contains("</think>", literal=True)
     is_open |= reason.eq_missing("TRUNCATED_THINKING")
@@ -262,37 +289,45 @@ def _count_completions(tally: ReadingTally, table: pl.DataFrame) -> None:
             tally.counts["placeholder", placeholder] += 1
 
 
-def _count_readings(tally: ReadingTally, table: pl.DataFrame, rule: str) -> None:
+def _count_readings(
+    tally: ReadingTally,
+    table: pl.DataFrame,
+    rule: str,
+) -> None:
     """Count letters, what each reader reads, and the rows on which the rules disagree."""
     own_choice = pl.col(OWN)
     truth = pl.col("truth")
     tally.add_groups("truth", table["truth"])
     tally.add_groups("choices", table["choices"])
     for (letter,), rows in table.group_by("truth"):
-        tally.add_groups(("letter", str(letter)), rows[OWN].fill_null(INVALID))
+        predicted = rows[OWN].fill_null(INVALID)
+        tally.add_groups(("letter", str(letter)), predicted)
     for name in (OWN, *_list_names(rule)):
-        is_changed = pl.col(name).ne_missing(own_choice)
-        is_right = pl.col(name) == truth
+        choice = pl.col(name)
+        is_changed = choice.ne_missing(own_choice)
+        is_right = choice == truth
         tally.add(table, is_right, name, "correct")
-        tally.add(table, pl.col(name).is_null(), name, "invalid")
+        tally.add(table, choice.is_null(), name, "invalid")
         tally.add(table, is_changed, name, "changes")
         tally.add(table, is_changed & is_right, name, "gains")
         tally.add(table, is_changed & (own_choice == truth), name, "losses")
     table = table.with_columns(own_choice.alias(rule))
     first = pl.col(FIRST)
     stated_choice = pl.col(STATED)
+    every_row = pl.col("id").is_not_null()
     flips = [first.ne_missing(pl.col(name)) for name in RULE_NAMES]
     flipped = table.filter(pl.any_horizontal(flips))
-    tally.add(flipped, pl.col("id").is_not_null(), "flip")
+    tally.add(flipped, every_row, "flip")
     tally.flipped_rows.extend(flipped["position"])
-    tally.add(flipped, first != stated_choice, "disagree")
-    tally.add(flipped, (first != stated_choice) & (first == truth), "first_right")
-    tally.add(flipped, (first != stated_choice) & (stated_choice == truth), "stated_right")
+    opposed = flipped.filter(first != stated_choice)
+    tally.add(opposed, every_row, "disagree")
+    tally.add(opposed, first == truth, "first_right")
+    tally.add(opposed, stated_choice == truth, "stated_right")
     invalid = table.drop_nulls("reason")
     for (reason,), rows in invalid.group_by("reason", maintain_order=True):
         name = str(reason)
         text = rows["completion"].str.head(TEXT_CHARACTERS)[0]
         tally.first_texts.setdefault(name, text)
-        tally.add(rows, pl.col("id").is_not_null(), "reason", name)
+        tally.add(rows, every_row, "reason", name)
         tally.add(rows, stated_choice.is_not_null(), "stated", name)
         tally.add(rows, stated_choice == truth, "right", name)

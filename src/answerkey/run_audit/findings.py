@@ -67,13 +67,19 @@ class ReadingTally:
     first_texts: dict[str, str | None] = field(default_factory=dict)
     flipped_rows: list[int] = field(default_factory=list)
 
-    def add(self, table: pl.DataFrame, is_counted: pl.Expr, *key: str) -> None:
+    def add(
+        self,
+        table: pl.DataFrame,
+        is_counted: pl.Expr,
+        *key: str,
+    ) -> None:
         """Count some rows of a table of completions, and keep the ids of the first samples."""
-        ids = table["id"].filter(table.select(is_counted).to_series())
+        ids = table.filter(is_counted)["id"]
         self.counts[key] += len(ids)
         examples = self.examples.setdefault(key, [])
-        if len(examples) < SHOWN:
-            examples.extend(ids.unique(maintain_order=True).head(SHOWN - len(examples)))
+        room = SHOWN - len(examples)
+        if room:
+            examples.extend(ids.unique(maintain_order=True).head(room))
 
     def add_groups(
         self,
@@ -84,7 +90,9 @@ class ReadingTally:
         """Count completions by a value that each has, or by the most frequent of the values."""
         start = (key,) if isinstance(key, str) else key
         counts = values.drop_nulls().value_counts(sort=True)
-        for value, count in counts.head(most or len(counts)).iter_rows():
+        if most is not None:
+            counts = counts.head(most)
+        for value, count in counts.iter_rows():
             self.counts[*start, value] += count
 
     def update(self, further: ReadingTally) -> None:
@@ -111,6 +119,11 @@ class ReadingTally:
             if tuple(start) == key:
                 counts[last] = count
         return counts
+
+    def largest(self, *key: str) -> tuple[str, int]:
+        """Return the last part of the largest of these counts, and the count."""
+        counts = sorted(self.group(*key).items(), reverse=True)
+        return max(counts, key=lambda item: item[1], default=("", 0))
 
 
 @dataclass(frozen=True)
@@ -160,7 +173,8 @@ class ReaderCounts:
         """How far chance may move the accuracy, as if each sample had one completion."""
         if not self.n or not self.samples:
             return None
-        return wilson(round(self.correct * self.samples / self.n), self.samples)
+        right = round(self.correct * self.samples / self.n)
+        return wilson(right, self.samples)
 
 
 @dataclass(frozen=True)
@@ -222,9 +236,12 @@ class TaskAudit:
     @property
     def corrected(self) -> float | None:
         """The accuracy of the run's own reading, corrected for chance."""
-        if self.own is None or self.own.accuracy is None or self.chance is None:
+        accuracy = None
+        if self.own is not None:
+            accuracy = self.own.accuracy
+        if accuracy is None or self.chance is None:
             return None
-        return correct_for_chance(self.own.accuracy, self.chance)
+        return correct_for_chance(accuracy, self.chance)
 
     @property
     def kappa(self) -> float | None:
@@ -289,28 +306,22 @@ def _mark_drawn(audit: TaskAudit, finding: Finding) -> Finding:
     return replace(finding, sentence=drawn)
 
 
-def _largest(counts: Mapping[str, int]) -> tuple[str, int]:
-    return max(counts.items(), key=lambda item: (item[1], item[0]), default=("", 0))
-
-
-def _all_or_part(count: int, total: int) -> str:
-    return f"All {count:,}" if count == total else f"{format_part(count, total)} of the"
-
-
 def _answered(tally: ReadingTally) -> int:
     return tally.count("status", CompletionStatus.OK.value)
 
 
 def _are_alike(tally: ReadingTally) -> bool:
     """Return whether nearly all completions are the same text."""
-    same = _largest(tally.group("text"))[1]
-    return _answered(tally) >= LEAST and same >= MOST_SHARE * _answered(tally)
+    _, same = tally.largest("text")
+    answered = _answered(tally)
+    return answered >= LEAST and same >= MOST_SHARE * answered
 
 
 def _find_placeholders(tally: ReadingTally) -> Iterator[Finding]:
     prompts = tally.count("prompts")
     placeholders = tally.group("placeholder")
-    unfilled = {name: count for name, count in placeholders.items() if count >= IN_MOST * prompts}
+    least = IN_MOST * prompts
+    unfilled = {name: count for name, count in placeholders.items() if count >= least}
     if not prompts or not unfilled:
         return
     names = ", ".join(f"`{name}`" for name in sorted(unfilled))
@@ -328,15 +339,17 @@ def _find_placeholders(tally: ReadingTally) -> Iterator[Finding]:
 def _find_alike(tally: ReadingTally) -> Iterator[Finding]:
     if not _are_alike(tally):
         return
-    key, same = _largest(tally.group("text"))
+    key, same = tally.largest("text")
     answered = _answered(tally)
+    extent = f"{format_part(same, answered)} of the"
+    if same == answered:
+        extent = f"All {same:,}"
     text = key.partition(" ")[2]
     if len(text) > SHOWN_TEXT:
         text = f"{text[:SHOWN_TEXT]}…"
     yield Finding(
         "COMPLETIONS_ALIKE",
-        f"{_all_or_part(same, answered)} completions are the same: {text!r}. Nothing was answered "
-        "question by question.",
+        f"{extent} completions are the same: {text!r}. Nothing was answered question by question.",
         "look at the prompt and the reply of one sample with `answerkey explain`: is the question "
         "in it?",
         {"same": same, "of": answered},
@@ -419,20 +432,23 @@ def find_outsider(audit: TaskAudit) -> ReaderCounts | None:
     if own_reader is None or own_reader.reach is None:
         return None
     low, high = own_reader.reach
-    best = None
+    best: ReaderCounts | None = None
     for reader in audit.readers:
-        if reader.kind != "rule" or reader.name == LITERAL or 2 * reader.invalid > reader.n:
+        if reader.kind != "rule" or reader.name in {LITERAL, *audit.unfit}:
             continue
         if low <= reader.correct / reader.n <= high:
             continue
-        if best is None or (reader.correct, reader.name == STATED) > (best.correct, False):
+        is_stated = reader.name == STATED  # which is preferred among equals
+        if best is None or (reader.correct, is_stated) > (best.correct, False):
             best = reader
     return best
 
 
 def _find_invalid(audit: TaskAudit) -> Iterator[Finding]:
     reader = audit.own
-    if reader is None or not audit.reasons or reader.invalid < INVALID_SHARE * reader.n:
+    if reader is None or not audit.reasons:
+        return
+    if reader.invalid < INVALID_SHARE * reader.n:
         return
     stating = sum(reason.stated for reason in audit.reasons)
     right = sum(reason.right for reason in audit.reasons)
@@ -445,7 +461,12 @@ def _find_invalid(audit: TaskAudit) -> Iterator[Finding]:
         f"{format_part(reader.invalid, reader.n)} completions are INVALID, {first.count:,} of them "
         f"{first.reason}; {answers}.",
         "ask for the letter alone in the prompt, or read them by another rule, see the table",
-        {"invalid": reader.invalid, "of": reader.n, "stated": stating, "right": right},
+        {
+            "invalid": reader.invalid,
+            "of": reader.n,
+            "stated": stating,
+            "right": right,
+        },
         tuple(reason.example for reason in audit.reasons),
     )
 
@@ -500,11 +521,12 @@ def _find_favoured_letter(audit: TaskAudit, tally: ReadingTally) -> Iterator[Fin
         excess[letter] -= sum(row.values()) - row.get(INVALID, 0)
     letter = max(sorted(predicted), key=excess.__getitem__)
     count = predicted[letter]
+    true = count - excess[letter]
     if excess[letter] < max(FAVOURED * valid, FAVOURED_COUNT):
         return
     sentence = (
         f"{letter!r} is predicted in {format_part(count, valid)} of the valid completions and true "
-        f"in {format_part(count - excess[letter], valid)}."
+        f"in {format_part(true, valid)}."
     )
     if audit.spread is not None:
         sentence += f" The recalls of the letters spread by {audit.spread:.1f} points (RStd)."
@@ -513,5 +535,5 @@ def _find_favoured_letter(audit: TaskAudit, tally: ReadingTally) -> Iterator[Fin
         sentence,
         "ask again with the options in another order; a model that knows the answers is not moved "
         "by it",
-        {"letter": letter, "predicted": count, "true": count - excess[letter]},
+        {"letter": letter, "predicted": count, "true": true},
     )

@@ -5,7 +5,7 @@ Summaries use what was counted while the run was scored; no completion is read a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -23,8 +23,9 @@ from answerkey.runs import TaskRun
 from answerkey.text import (
     BLANK,
     Cell,
+    Cells,
     Drawn,
-    Line,
+    Lines,
     Span,
     clean_numbers,
     draw_facts,
@@ -43,7 +44,7 @@ from answerkey.text import (
 )
 from answerkey.types import RULE_NAMES, Notice
 
-Lines = list[Line]
+Plain = dict[str, Any]
 #: How much of a sample's id is shown.
 SHOWN_ID = 40
 #: What the run itself read, among the counts by rule.
@@ -81,22 +82,32 @@ def describe_whole(task: TaskRun, rule: str) -> TaskAudit:
         right += row.get(letter, 0)
         invalid += row.get(INVALID, 0)
     samples = min(n, task.counts["samples"])
-    sizes = task.totals.get("choice_counts", {})
+    reader = ReaderCounts(
+        rule,
+        "own",
+        n,
+        right,
+        invalid,
+        samples,
+    )
+    sizes = {}
+    for size, count in task.totals["choice_counts"].items():
+        sizes[int(size)] = count
     return TaskAudit(
         key=task.key,
         scorer=task.main_scorer,
         rule=rule,
         n=n,
         samples=samples,
-        readers=(ReaderCounts(rule, "own", n, right, invalid, samples),),
+        readers=(reader,),
         letters=letters,
-        choice_counts={int(size): count for size, count in sizes.items()},
+        choice_counts=sizes,
     )
 
 
 def describe_counted(task: TaskRun) -> TaskAudit | None:
     """Return the audit of the completions that the run read by every rule; None without any."""
-    readings = task.totals.get("readings") or {}
+    readings = task.totals["readings"]
     n = readings.get("n")
     if not n:
         return None
@@ -108,7 +119,9 @@ def describe_counted(task: TaskRun) -> TaskAudit | None:
             reader = ReaderCounts(name, "rule", n, **counts, samples=samples)
             readers.append(reader)
     readers[0] = replace(readers[0], name=rule, kind="own")
-    total = sum(sum(row.values()) for row in task.totals["letters"].values())
+    total = 0
+    for row in task.totals["letters"].values():
+        total += sum(row.values())
     return TaskAudit(
         key=task.key,
         scorer=task.main_scorer,
@@ -120,7 +133,11 @@ def describe_counted(task: TaskRun) -> TaskAudit | None:
     )
 
 
-def draw_both_rules(task: TaskRun, width: int, digits: int | None = None) -> Lines:
+def draw_both_rules(
+    task: TaskRun,
+    width: int,
+    digits: int | None = None,
+) -> Lines:
     """Return one line with the accuracy by the run's own rule, by `first_character` and by
     `stated_answer`; a warning where another rule moves the number out of its interval.
     """
@@ -145,31 +162,41 @@ def draw_both_rules(task: TaskRun, width: int, digits: int | None = None) -> Lin
     return draw_text(f"{text}; {advice}", width, "warn")
 
 
-def describe_fallbacks(task: TaskRun) -> dict[str, dict[str, Any]]:
+def describe_fallbacks(task: TaskRun) -> dict[str, Plain]:
     """Return what the fallback of each scorer was asked and read, and what it changes."""
-    described: dict[str, dict[str, Any]] = {}
+    described: dict[str, Plain] = {}
     fallbacks = task.totals.get("fallback", {})
     for scorer in task.manifest["scorers"]:
         if scorer["key"] not in fallbacks:
             continue
         counts = dict(fallbacks[scorer["key"]])
-        n, read = counts["n"], counts["named"]
-        right, invalid = counts.pop("right"), counts.pop("invalid")
+        n = counts["n"]
+        read = counts["named"]
+        correct = counts["correct"]
+        right = counts.pop("right")
+        invalid = counts.pop("invalid")
+        model = scorer.get("model") or {}
         described[scorer["key"]] = {
-            "model": (scorer.get("model") or {}).get("name"),
+            "model": model.get("name"),
             **counts,
             "share": counts["asked"] / n if n else None,
-            "accuracy": counts["correct"] / read if read else None,
+            "accuracy": correct / read if read else None,
             "with_it": _describe_reading(right, n, invalid),
-            "without_it": _describe_reading(right - counts["correct"], n, invalid + read),
+            "without_it": _describe_reading(right - correct, n, invalid + read),
         }
     return described
 
 
-def _describe_reading(right: int, n: int, invalid: int) -> dict[str, Any]:
-    if not n:
-        return {"accuracy": None, "interval": None, "invalid": invalid}
-    return {"accuracy": right / n, "interval": wilson(right, n), "invalid": invalid}
+def _describe_reading(
+    right: int,
+    n: int,
+    invalid: int,
+) -> Plain:
+    return {
+        "accuracy": right / n if n else None,
+        "interval": wilson(right, n) if n else None,
+        "invalid": invalid,
+    }
 
 
 def say_fallbacks(task: TaskRun, digits: int | None = None) -> list[str]:
@@ -196,8 +223,9 @@ def say_doubted(task: TaskRun, digits: int | None = None) -> list[str]:
     whole = describe_whole(task, "").own
     if not doubted or whole is None:
         return []
+    right = whole.correct + doubted["correct"]
     without = format_percent(whole.correct / whole.n, digits)
-    accepted = format_percent((whole.correct + doubted["correct"]) / whole.n, digits)
+    accepted = format_percent(right / whole.n, digits)
     count = f"{doubted['count']:,} of {format_count(whole.n, 'completion')}"
     sentence = f"Doubted replies, which name a choice and then speak against it: {count}."
     return [f"{sentence} Accuracy is {without} without them and {accepted} if they were accepted."]
@@ -244,17 +272,22 @@ def draw_imported_verdicts(
 # ── the audit of a run
 
 
-def describe_audit(audit: Audit) -> dict[str, Any]:
+def describe_audit(audit: Audit) -> Plain:
     """Return the audit as plain values, with every reader, every reason and every finding."""
-    tasks = [_describe_task(task) for task in audit.tasks]
-    whole = {"run": audit.path, "status": audit.status, "tasks": tasks}
-    notices = [str(notice) for notice in audit.notices]
-    described: dict[str, Any] = clean_numbers({"audit": whole, "notices": notices})
-    return described
+    described = {
+        "audit": {
+            "run": audit.path,
+            "status": audit.status,
+            "tasks": [_describe_task(task) for task in audit.tasks],
+        },
+        "notices": list(map(str, audit.notices)),
+    }
+    clean: Plain = clean_numbers(described)
+    return clean
 
 
-def _describe_task(task: TaskAudit) -> dict[str, Any]:
-    described: dict[str, Any] = {
+def _describe_task(task: TaskAudit) -> Plain:
+    described: Plain = {
         "key": task.key,
         "scorer": task.scorer,
         "extraction": task.rule,
@@ -276,6 +309,9 @@ def _describe_task(task: TaskAudit) -> dict[str, Any]:
             "interval": reader.interval,
         }
         readers.append(asdict(reader) | derived)
+    counts = {}
+    for size, count in task.choice_counts.items():
+        counts[str(size)] = count
     return described | {
         "accuracy": task.own.accuracy,
         "chance": task.chance,
@@ -283,17 +319,24 @@ def _describe_task(task: TaskAudit) -> dict[str, Any]:
         "kappa": task.kappa,
         "recall_by_letter": dict(task.recalls),
         "rstd_points": task.spread,
-        "choice_counts": {str(size): count for size, count in task.choice_counts.items()},
+        "choice_counts": counts,
         "readers": readers,
-        "flips": {"count": task.flips, "examples": list(task.flipped)},
+        "flips": {
+            "count": task.flips,
+            "examples": list(task.flipped),
+        },
         "invalid": [asdict(reason) for reason in task.reasons],
-        "letters": {letter: dict(row) for letter, row in task.letters.items()},
+        "letters": task.letters,
     }
 
 
 def _draw_task(task: TaskAudit, width: int) -> Lines:
     by = f"  by {task.scorer}, extraction {task.rule}" if task.scorer else ""
-    lines = [line(Span(task.key, "title"), by), line(Span(_say_extent(task), "dim")), BLANK]
+    lines = [
+        line(Span(task.key, "title"), by),
+        line(Span(_say_extent(task), "dim")),
+        BLANK,
+    ]
     if task.own is None:
         what = "  No scorer of this task reads choices: only the completions are looked at."
         lines.append(line(what))
@@ -327,8 +370,8 @@ def _say_extent(task: TaskAudit) -> str:
         why = "no intervals in the table: those of one sample are not independent"
         extent += f" of {samples}; {why}"
     if task.left_out:
-        counts = ", ".join(f"{name} {count}" for name, count in task.left_out.items())
-        extent += f"; left out: {counts}"
+        counts = [f"{name} {count}" for name, count in task.left_out.items()]
+        extent += f"; left out: {', '.join(counts)}"
     return extent
 
 
@@ -357,20 +400,25 @@ def _list_facts(task: TaskAudit) -> dict[str, Span]:
 
 def _draw_readers(task: TaskAudit, width: int) -> Lines:
     """Return what each rule, and each extractor of another harness, reads."""
-    rows: list[Sequence[Cell]] = []
+    rows: list[Cells] = []
     for reader in task.readers:
         name = Span(reader.name)
         if reader.kind == "own":
             name = Span(f"{reader.name} (this run)", "strong")
         elif reader.kind == "lens":
             name = Span(f"as {reader.name}")
-        differences = ("", "", "")
+        cells: list[Cell] = [
+            name,
+            format_figure(reader.accuracy, as_share=True),
+            format_interval(reader.interval),
+            format_figure(reader.invalid_share, as_share=True),
+            str(reader.read),
+        ]
         if reader.changes:
-            differences = (str(reader.changes), f"+{reader.gains}", f"-{reader.losses}")
-        accuracy = format_figure(reader.accuracy, as_share=True)
-        interval = format_interval(reader.interval)
-        invalid = format_figure(reader.invalid_share, as_share=True)
-        rows.append((name, accuracy, interval, invalid, str(reader.read), *differences))
+            cells += [str(reader.changes), f"+{reader.gains}", f"-{reader.losses}"]
+        else:
+            cells += ["", "", ""]
+        rows.append(cells)
     counts = ("read", "changed", "gained", "lost")
     header = ("Read by", "accuracy", "95 % interval", "INVALID", *counts)
     lines = [BLANK, *draw_table(header, rows, "~>>>>>>>", width)]
@@ -381,12 +429,18 @@ def _draw_readers(task: TaskAudit, width: int) -> Lines:
 
 
 def _draw_reasons(task: TaskAudit, width: int) -> Lines:
-    rows: list[Sequence[Cell]] = []
+    rows: list[Cells] = []
     for reason in task.reasons:
-        share = format_percent(reason.count / task.n)
-        counts = (str(reason.count), share, str(reason.stated), str(reason.right))
-        sample = shorten(reason.example, SHOWN_ID)
-        rows.append((reason.reason, *counts, sample, quote(reason.completion, width)))
+        cells = (
+            reason.reason,
+            str(reason.count),
+            format_percent(reason.count / task.n),
+            str(reason.stated),
+            str(reason.right),
+            shorten(reason.example, SHOWN_ID),
+            quote(reason.completion, width),
+        )
+        rows.append(cells)
     if not rows:
         return []
     header = ("Invalid because", "count", "share", "stated", "right", "example", "completion")

@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from answerkey.errors import AnswerkeyError, RunError
 from answerkey.reports.comparison import build_comparison
 from answerkey.reports.overview import audit_task, build_overview, count_readings, dump
 from answerkey.reports.samples import SampleTable
-from answerkey.reports.view import ListedRun, list_run
+from answerkey.reports.view import ListedRun, Plain, list_run
 from answerkey.runs import Run, TaskRun, list_places, load_run, load_summary
 from answerkey.runs.lock import LOCK_NAME, is_alive
 from answerkey.runs.store import JOURNAL_NAME
@@ -29,7 +28,6 @@ KEPT_COMPARISONS = 16
 #: A journal that was written to within so many seconds is being worked on, perhaps elsewhere.
 FRESH_SECONDS = 60.0
 
-Plain = dict[str, Any]
 #: What tells one state of a run's files from another.
 Mark = tuple[tuple[int, int], ...]
 
@@ -53,7 +51,8 @@ class RunFolder:
 
     def read_mark(self) -> Mark:
         """Return what tells this state of the run from another; E501 when it is gone."""
-        files = [self.path / "run.json", *sorted(self.path.glob("tasks/*/metrics.json"))]
+        metrics = self.path.glob("tasks/*/metrics.json")
+        files = [self.path / "run.json", *sorted(metrics)]
         marks = []
         try:
             for file in files:
@@ -73,7 +72,8 @@ class RunFolder:
 
 def make_id(name: str) -> str:
     """Return the id of a run by its name."""
-    return f"r{hashlib.sha256(name.encode('utf-8', 'surrogateescape')).hexdigest()[:16]}"
+    digest = hashlib.sha256(name.encode("utf-8", "surrogateescape"))
+    return f"r{digest.hexdigest()[:16]}"
 
 
 def is_under_way(folder: Path) -> bool:
@@ -81,11 +81,13 @@ def is_under_way(folder: Path) -> bool:
 
     Taking the lock to find out could turn away a process that starts at this moment.
     """
+    lock = folder / LOCK_NAME
     try:
-        holder = (folder / LOCK_NAME).read_text(encoding="ascii", errors="replace").strip()
+        holder = lock.read_text(encoding="ascii", errors="replace")
     except OSError:
         return False
-    if holder.isdecimal() and is_alive(int(holder)):
+    number = holder.strip()
+    if number.isdecimal() and is_alive(int(number)):
         return True
     since = time.time() - FRESH_SECONDS
     for path in folder.glob(f"{JOURNAL_NAME}*"):
@@ -133,20 +135,31 @@ class Catalog:
         """Return a run as it is now."""
         return self._load(entry, entry.read_mark())
 
-    def describe(self, run_id: str, *, is_brief: bool = False) -> Plain:
+    def describe(
+        self,
+        run_id: str,
+        *,
+        is_brief: bool = False,
+    ) -> Plain:
         """Return the overview of a run; the brief one at once."""
         entry = self.find(run_id)
         overview = self._overview(entry, entry.read_mark(), is_brief)
         return overview | {"status": entry.correct_status(overview["status"])}
 
-    def _build_overview(self, entry: RunFolder, mark: Mark, is_brief: bool) -> Plain:  # noqa: FBT001 - cached
+    def _build_overview(
+        self,
+        entry: RunFolder,
+        mark: Mark,
+        is_brief: bool,  # noqa: FBT001 - cached
+    ) -> Plain:
         run = self._load(entry, mark)
         audits = {}
         for key, task in run.tasks.items():
             if is_brief:
                 audits[key] = count_readings(task)
             else:
-                audits[key] = audit_task(self._table(entry, mark, key))
+                table = self._table(entry, mark, key)
+                audits[key] = audit_task(table)
         overview = build_overview(
             run,
             audits,
@@ -168,23 +181,27 @@ class Catalog:
         key = self.open_task(run_id, number).key
         return self._table(entry, entry.read_mark(), key)
 
-    def _build_table(self, entry: RunFolder, mark: Mark, key: str) -> SampleTable:
+    def _build_table(
+        self,
+        entry: RunFolder,
+        mark: Mark,
+        key: str,
+    ) -> SampleTable:
         run = self._load(entry, mark)
         return SampleTable(run, run.tasks[key])
 
     def compare(self, run_ids: Sequence[str]) -> Plain:
         """Return the comparison of runs, in this order."""
-        entries = map(self.find, run_ids)
-        return self._comparison(*((entry, entry.read_mark()) for entry in entries))
+        marked = []
+        for entry in map(self.find, run_ids):
+            marked.append((entry, entry.read_mark()))
+        return self._comparison(*marked)
 
     def _build_comparison(self, *marked: tuple[RunFolder, Mark]) -> Plain:
         runs = {}
-        tables: dict[str, dict[str, SampleTable]] = {}
         for entry, mark in marked:
-            run = self._load(entry, mark)
-            runs[entry.id] = run
-            tables[entry.id] = {key: self._table(entry, mark, key) for key in run.tasks}
-        return dump(build_comparison(runs, tables))
+            runs[entry.id] = self._load(entry, mark)
+        return dump(build_comparison(runs))
 
     def _scan(self) -> dict[str, RunFolder]:
         """Return the runs that are there now, by their ids."""

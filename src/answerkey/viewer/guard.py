@@ -79,7 +79,10 @@ class Guard:
         _check_body(request)
         path, query = _parse_target(request.target)
         is_page = path == "/"
-        self._check_token(query.get("token") if is_page else request.find(TOKEN_HEADER))
+        token = request.find(TOKEN_HEADER)
+        if is_page:
+            token = query.get("token")
+        self._check_token(token)
         if _PATH.fullmatch(path) is None:
             miss()
         # A foreign page may neither ask nor frame; a link to the page may stand anywhere.
@@ -96,7 +99,8 @@ class Guard:
         host = (request.find("Host") or "").lower()
         if not self._is_own(host):
             hint = "forwarded ports have to keep their number"
-            raise ServeError("E701", "the request is for another host", status=403, hint=hint)
+            message = "the request is for another host"
+            raise ServeError("E701", message, status=403, hint=hint)
         # Browsers name the origin of whatever could do harm.
         origin = request.find("Origin")
         if origin is not None and origin.lower() != f"http://{host}":
@@ -105,7 +109,8 @@ class Guard:
     def _check_token(self, token: str | None) -> None:
         if not token:
             raise ServeError("E704", "the token is missing", status=403, hint=_HINT)
-        if not secrets.compare_digest(token.encode("utf-8", "replace"), self.token.encode()):
+        guess = token.encode("utf-8", "replace")
+        if not secrets.compare_digest(guess, self.token.encode()):
             hint = f"{_HINT}: each start has a token of its own"
             raise ServeError("E704", "the token is wrong", status=403, hint=hint)
 
@@ -122,7 +127,8 @@ def _check_body(request: PageRequest) -> None:
     if request.method != "GET":
         refuse(f"the method {request.method[:20]!r} is not taken", status=405)
     length = request.find("Content-Length")
-    if request.find("Transfer-Encoding") is not None or length not in {None, "0"}:
+    encoding = request.find("Transfer-Encoding")
+    if encoding is not None or length not in {None, "0"}:
         refuse("a GET has no body")
 
 
@@ -164,7 +170,8 @@ def _forbid_other_site() -> NoReturn:
 
 def is_foreign(request: PageRequest) -> bool:
     """Return whether the browser says that another site, or another port, made it ask."""
-    return (request.find("Sec-Fetch-Site") or "").lower() in {"cross-site", "same-site"}
+    site = request.find("Sec-Fetch-Site") or ""
+    return site.lower() in {"cross-site", "same-site"}
 
 
 def is_opening(request: PageRequest) -> bool:

@@ -59,17 +59,22 @@ def read_api(catalog: Catalog, address: HostAddress) -> object:
         case ("api", "runs"):
             _require_only(query)
             now = datetime.now(UTC).isoformat(timespec="seconds")
-            made = now.replace("+00:00", "Z")
-            return {"folder": catalog.folder.name, "runs": catalog.list(), "made": made}
+            return {
+                "folder": catalog.folder.name,
+                "runs": catalog.list(),
+                "made": now.replace("+00:00", "Z"),
+            }
         case ("api", "compare"):
             _require_only(query, "runs")
             names = query.get("runs", "").split(",")
-            if not 2 <= len(names) <= MOST_COMPARED or len(set(names)) < len(names):  # noqa: PLR2004 - a pair
+            is_repeated = len(set(names)) < len(names)
+            if is_repeated or not 2 <= len(names) <= MOST_COMPARED:  # noqa: PLR2004 - a pair
                 refuse(f"name two to {MOST_COMPARED} different runs")
             return catalog.compare(names)
         case ("api", "runs", run):
             _require_only(query, "brief")
-            return catalog.describe(run, is_brief=query.get("brief") == "true")
+            is_brief = query.get("brief") == "true"
+            return catalog.describe(run, is_brief=is_brief)
         case ("api", "runs", run, "tasks", task, "rows"):
             _require_only(query, "offset", "limit", *FILTERS)
             offset = read_number(query.get("offset", "0"))
@@ -103,8 +108,10 @@ def _find_sample(
     first = find_position(task_run, query.get("id", ""))
     if first is None or trial >= count_trials(task_run):
         return {"p": None, "index": None}
-    rows = catalog.open_table(run, task).find(_parse_query(query))
-    return {"p": first + trial, "index": rows.index_of(first + trial)}
+    table = catalog.open_table(run, task)
+    rows = table.find(_parse_query(query))
+    position = first + trial
+    return {"p": position, "index": rows.index_of(position)}
 
 
 def _parse_query(words: Mapping[str, str]) -> Query:
@@ -121,7 +128,8 @@ def _require_only(query: Mapping[str, str], *names: str) -> None:
 
 def read_number(text: str, *, most: int = 2**32 - 1) -> int:
     """Return a whole number of plain digits; E702 for anything else."""
-    if re.fullmatch(r"[0-9]{1,10}", text, re.ASCII) is None or int(text) > most:
+    is_number = re.fullmatch(r"[0-9]{1,10}", text, re.ASCII)
+    if not is_number or int(text) > most:
         refuse(f"a whole number from 0 to {most:,} is needed")
     return int(text)
 
@@ -142,7 +150,8 @@ ADDED = (
 def build_page() -> tuple[bytes, str]:
     """Return the page of the viewer, and the policy that is sent with it."""
     begin, end, policy = build_html(TITLE, is_viewer=True)
-    return f"{begin}{end}".encode(), "; ".join((policy, *ADDED))
+    page = f"{begin}{end}"
+    return page.encode(), "; ".join((policy, *ADDED))
 
 
 # What a browser shows that comes without the token: it says so, or goes on where the token is still
@@ -228,7 +237,10 @@ class ViewerApp:
     guard: Guard
     catalog: Catalog
     page: tuple[bytes, str]
-    report_bug: Callable[[str], object] = field(default=sys.stderr.write, repr=False)
+    report_bug: Callable[[str], object] = field(
+        default=sys.stderr.write,
+        repr=False,
+    )
 
     def answer(self, request: PageRequest) -> Answer:
         """Return the answer to a request."""
@@ -246,11 +258,18 @@ class ViewerApp:
             self.report_bug(make_visible(text, keep_lines=True))
             return self._respond(500, _describe("E901", "a bug in answerkey"))
 
-    def refuse(self, error: AnswerkeyError, request: PageRequest | None = None) -> Answer:
+    def refuse(
+        self,
+        error: AnswerkeyError,
+        request: PageRequest | None = None,
+    ) -> Answer:
         """Return the answer to a request that is refused, or could not be carried out."""
-        status = STATUSES.get(error.code, 500 if isinstance(error, RunError) else 400)
         if isinstance(error, ServeError):
             status = error.status
+        elif isinstance(error, RunError):
+            status = STATUSES.get(error.code, 500)
+        else:
+            status = 400
         if error.code == "E704" and request is not None and _asks_for_page(request):
             # A browser that loads the page again goes on from there; to it, that is no failure.
             is_again = request.target == "/" and is_opening(request) and not is_foreign(request)
@@ -263,16 +282,28 @@ class ViewerApp:
         hint = (error.hint or "").replace(str(folder), folder.name)
         return self._respond(status, _describe(error.code, message, hint))
 
-    def _respond(self, status: int, content: object, policy: str = BARE_POLICY) -> Answer:
+    def _respond(
+        self,
+        status: int,
+        content: object,
+        policy: str = BARE_POLICY,
+    ) -> Answer:
         """Return an answer with all its headers; bytes are a page, anything else becomes JSON."""
-        kind, body = "text/html", content
-        if not isinstance(body, bytes):
-            kind = "application/json"
+        if isinstance(content, bytes):
+            kind, body = "text/html", content
+        else:
             # ASCII, so that half a surrogate pair in a completion is no problem.
-            text = json.dumps(clean_numbers(content), allow_nan=False, separators=(",", ":"))
-            body = text.encode()
-        content_type = f"{kind}; charset=utf-8"
-        headers = (("Content-Type", content_type), ("Content-Security-Policy", policy), *HEADERS)
+            text = json.dumps(
+                clean_numbers(content),
+                allow_nan=False,
+                separators=(",", ":"),
+            )
+            kind, body = "application/json", text.encode()
+        headers = (
+            ("Content-Type", f"{kind}; charset=utf-8"),
+            ("Content-Security-Policy", policy),
+            *HEADERS,
+        )
         return Answer(status, body, headers)
 
 
@@ -280,8 +311,17 @@ def _asks_for_page(request: PageRequest) -> bool:
     return request.target.partition("?")[0] == "/"
 
 
-def _describe(code: str, message: str, hint: str = "") -> dict[str, object]:
-    return {"error": {"code": code, "message": message, "hint": hint or None}}
+def _describe(
+    code: str,
+    message: str,
+    hint: str = "",
+) -> dict[str, object]:
+    error = {
+        "code": code,
+        "message": message,
+        "hint": hint or None,
+    }
+    return {"error": error}
 
 
 # ── sockets
@@ -326,10 +366,16 @@ class Handler(BaseHTTPRequestHandler):
             return
         # Its base makes one slash of several at the beginning; the guard is to see what came.
         target = self.requestline.split()[1]
-        request = PageRequest(self.command, target, list(self.headers.items()))
+        headers = list(self.headers.items())
+        request = PageRequest(self.command, target, headers)
         self._send(self.server.app.answer(request))
 
-    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002
+    def send_error(
+        self,
+        code: int,
+        message: str | None = None,  # noqa: ARG002 - of its base
+        explain: str | None = None,  # noqa: ARG002 - of its base
+    ) -> None:
         """Refuse what its base could not read, or a method that is not taken."""
         error = ServeError("E702", "the request cannot be read", status=int(code))
         if code == HTTPStatus.NOT_IMPLEMENTED:
@@ -367,6 +413,7 @@ def open_server(folder: str | Path, *, port: int = 0) -> Server:
         hint = "leave `--port` out to have a free one chosen"
         raise SpecError("E119", f"cannot listen on port {port}: {why}", hint=hint) from error
     token = secrets.token_urlsafe(32)
-    server.app = ViewerApp(Guard(token, server.server_port), catalog, build_page())
+    guard = Guard(token, server.server_port)
+    server.app = ViewerApp(guard, catalog, build_page())
     server.url = f"http://{LOOPBACK}:{server.server_port}/?token={token}"
     return server

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.lazy import stats
+from tests.quiz import MCQA, write_lines, write_task
 
 import answerkey as ak
 from answerkey.dataset_audit import audit as auditing
@@ -15,29 +16,17 @@ from answerkey.dataset_audit.audit import DatasetAudit, DatasetFinding
 from answerkey.errors import AnswerkeyError, DataError, SpecError
 
 SHARED = Path(__file__).parents[4] / "shared/data"
+IS_LONG = bool(os.environ.get("ANSWERKEY_LONG"))
 OPTIONS = ["Sydney", "Canberra", "Perth", "Hobart"]
-WORDS = [
-    "river",
-    "planet",
-    "sonata",
-    "enzyme",
-    "treaty",
-    "matrix",
-    "volcano",
-    "novel",
-    "engine",
-    "virus",
-]
+WORDS = ["river", "planet", "sonata", "enzyme", "treaty"]
+WORDS += ["matrix", "volcano", "novel", "engine", "virus"]
+MEASURED = ("position_skew", "majority_letter", "longest_option")
 Row = dict[str, object]
 
 
 def write(folder: Path, rows: Sequence[Mapping[str, object]], name: str = "rows.jsonl") -> Path:
     """Write rows as JSON lines."""
-    path = folder / name
-    path.write_text(
-        "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8"
-    )
-    return path
+    return write_lines(folder / name, rows)
 
 
 def make_row(question: str, answer: object = "B", options: Sequence[object] = OPTIONS) -> Row:
@@ -83,6 +72,8 @@ def test_sound_questions_have_no_findings(tmp_path: Path) -> None:
     assert result.fields == {**shown, "truth": "answer:label"}
 
 
+DAMAGED = ["women\ufffds", "a fiancÃ©e", "a\x02b", "a\u200bb", "x &lt; y"]
+DAMAGED += ["fiancée & co", "A&B; naïve"]  # these two are as they should be
 ODD = {
     "what is missing or no choice": (
         [
@@ -93,13 +84,8 @@ ODD = {
             make_row("Where will it be?", "A", ["x", "", None, "y"]),
             make_row("Only one?", "A", ["this"]),
         ],
-        {
-            "MISSING_QUESTION": 1,
-            "MISSING_TRUTH": 1,
-            "TRUTH_NOT_A_CHOICE": 1,
-            "MISSING_OPTION": 1,
-            "ONE_CHOICE": 1,
-        },
+        {"MISSING_QUESTION": 1, "MISSING_TRUTH": 1, "TRUTH_NOT_A_CHOICE": 1}
+        | {"MISSING_OPTION": 1, "ONE_CHOICE": 1},
     ),
     "options that are the same; case makes them different": (
         [
@@ -118,20 +104,7 @@ ODD = {
         {"REFERS_TO_LABELS": 1, "REFERS_TO_OTHERS": 2},
     ),
     "texts that were damaged": (
-        [
-            make_row(f"{text} {number}?")
-            for number, text in enumerate(
-                [
-                    "women\ufffds",
-                    "a fiancÃ©e",
-                    "a\x02b",
-                    "a\u200bb",
-                    "x &lt; y",
-                    "fiancée & co",
-                    "A&B; naïve",
-                ]
-            )
-        ],
+        [make_row(f"{text} {number}?") for number, text in enumerate(DAMAGED)],
         {"REPLACEMENT_CHARACTER": 1, "MOJIBAKE": 1, "CONTROL_CHARACTER": 2, "HTML_ENTITY": 1},
     ),
 }
@@ -152,9 +125,8 @@ def test_findings_say_where_and_what(tmp_path: Path) -> None:
     assert (example.sample, example.file, example.line) == ("000004", str(path), 4)
     assert example.note == "'E', choices A, B, C, D"
     assert truth.sentence == "1 of 8 (12.5 %) rows have a truth that is none of their choices."
-    others = find(
-        audit(write(tmp_path, ODD["options that speak of the others"][0])), "REFERS_TO_OTHERS"
-    )
+    path = write(tmp_path, ODD["options that speak of the others"][0])
+    others = find(audit(path), "REFERS_TO_OTHERS")
     assert others.sentence.endswith("such an option is right in 1 of 2 (50.0 %).")
 
 
@@ -172,9 +144,8 @@ def test_questions_that_are_asked_twice(tmp_path: Path) -> None:
     path = write(tmp_path, rows)
     result = audit(path)
     assert count(result) == {"CONTRADICTING_TRUTHS": 1, "DUPLICATE_QUESTIONS": 2}
-    assert (
-        find(result, "DUPLICATE_QUESTIONS").examples[0].note == "like 000022 (line 22) and 1 more"
-    )
+    (example,) = find(result, "DUPLICATE_QUESTIONS").examples
+    assert example.note == "like 000022 (line 22) and 1 more"
     wide = "".join(chr(ord(one) + 0xFEE0) if one.isalnum() else one for one in text)
     other = make_row(text, "B", ["Sydney", "Canberra", "Perth", "Darwin"])  # another question
     for row, duplicates in ((make_row(wide, "B"), 1), (other, 0)):
@@ -185,18 +156,13 @@ def test_questions_that_are_asked_twice(tmp_path: Path) -> None:
 def test_several_files_are_one_dataset(tmp_path: Path) -> None:
     """A question of one file that stands in another one is found, with both places."""
     rows = make_rows(20)
-    test, training = (
-        write(tmp_path, rows[:10], "test.jsonl"),
-        write(tmp_path, rows[9:], "train.jsonl"),
-    )
+    test = write(tmp_path, rows[:10], "test.jsonl")
+    training = write(tmp_path, rows[9:], "train.jsonl")
     result = audit(test, training)
     assert (result.name, result.rows, result.files) == ("2 files", 21, (str(test), str(training)))
     (example,) = find(result, "DUPLICATE_QUESTIONS").examples
-    assert (example.file, example.line, example.note) == (
-        str(test),
-        10,
-        "like 000011 (train.jsonl:1)",
-    )
+    assert (example.file, example.line) == (str(test), 10)
+    assert example.note == "like 000011 (train.jsonl:1)"
 
 
 def test_positions_and_baselines(tmp_path: Path) -> None:
@@ -209,16 +175,12 @@ def test_positions_and_baselines(tmp_path: Path) -> None:
         row["answer"] = "A"
         row["options"] = ["a much longer option " + str(row["question"]), "b", "c", "d"]
     result = audit(write(tmp_path, rows))
-    counts = list(result.every.places[4])
-    expected = stats.chisquare(counts)
-    assert counts == [140, 20, 20, 20]
-    assert result.every.position_skew is not None
-    assert result.every.position_skew.statistic == pytest.approx(expected.statistic)
-    assert result.every.position_skew.p == pytest.approx(expected.pvalue)
-    assert result.every.majority_letter is not None
-    assert (result.every.majority_letter.label, result.every.majority_letter.value) == ("A", 0.7)
-    assert result.every.longest_option is not None
-    assert result.every.longest_option.value > 0.6
+    skew, letter, longest = attrgetter(*MEASURED)(result.every)
+    expected = stats.chisquare([140, 20, 20, 20])
+    assert result.every.places[4] == (140, 20, 20, 20)
+    assert (skew.statistic, skew.p) == pytest.approx((expected.statistic, expected.pvalue))
+    assert (letter.label, letter.value) == ("A", 0.7)
+    assert longest.value > 0.6
     assert set(count(result)) == {"MAJORITY_LETTER", "LONGEST_OPTION", "POSITION_SKEW"}
 
 
@@ -247,28 +209,17 @@ def test_a_task_says_where_its_parts_are(tmp_path: Path) -> None:
 
     Config values and a dataset may be given.
     """
-    scorer = {
-        "type": "string_equals_mcqa",
-        "ground_truth_choice": "{{ sample.key | upper }}",
-        "choices": ["A", "B", "C", "D"],
-        "options": "{{ sample.texts }}",
-    }
-    task = {
-        "key": "t",
-        "display_name": "T",
-        "description": "t",
-        "definition": {"scorers": [scorer]},
-    }
-    (tmp_path / "task.yaml").write_text(json.dumps(task), encoding="utf-8")
+    scorer = MCQA | {"ground_truth_choice": "{{ sample.key | upper }}", "choices": [*"ABCD"]}
+    task = write_task(tmp_path / "task.yaml", scorer | {"options": "{{ sample.texts }}"})
     rows = [{"question": f"Which {key}?", "key": key, "texts": OPTIONS} for key in "bx"]
     path = write(tmp_path, rows)
-    result = audit(tmp_path / "task.yaml", dataset=str(path))
+    result = audit(task, dataset=str(path))
     assert count(result) == {"TRUTH_NOT_A_CHOICE": 1}
     assert result.fields["truth"] == "{{ sample.key | upper }}"
     with pytest.raises(SpecError):
-        audit(tmp_path / "task.yaml")
+        audit(task)
     with pytest.raises(SpecError, match="only data files can be looked at together"):
-        audit(tmp_path / "task.yaml", path)
+        audit(task, path)
 
 
 def test_what_cannot_be_found_is_asked_for(tmp_path: Path) -> None:
@@ -293,18 +244,15 @@ def test_what_cannot_be_found_is_asked_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="the shared material is not there")
-@pytest.mark.skipif(
-    not os.environ.get("ANSWERKEY_LONG"), reason="14,014 questions are for the long series"
-)
+@pytest.mark.skipif(not IS_LONG, reason="14,014 questions are for the long series")
 def test_known_facts_of_many_real_questions() -> None:
     """MMLU repeats 79 questions and prefers D."""
     mmlu = audit(SHARED / "helm_mmlu/helm_mmlu.jsonl")
-    assert (mmlu.rows, mmlu.every.places[4]) == (14_014, (3219, 3452, 3575, 3768))
+    places = (3219, 3452, 3575, 3768)
+    assert (mmlu.rows, mmlu.every.places[4]) == (14_014, places)
     assert count(mmlu)["DUPLICATE_QUESTIONS"] == 79
     assert mmlu.every.position_skew is not None
-    assert mmlu.every.position_skew.p == pytest.approx(
-        stats.chisquare([3219, 3452, 3575, 3768]).pvalue
-    )
+    assert mmlu.every.position_skew.p == pytest.approx(stats.chisquare(places).pvalue)
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="the shared material is not there")

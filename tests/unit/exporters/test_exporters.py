@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.quiz import write_task
 
 import answerkey as ak
 from answerkey.evaluate import reopen
@@ -20,17 +21,6 @@ from answerkey.reports import samples
 from answerkey.runs import Run
 from answerkey.spec import job
 
-SCORER = {
-    "type": "string_equals_mcqa",
-    "ground_truth_choice": "{{ sample.answer }}",
-    "choices": ["A", "B"],
-}
-TASK = {
-    "key": "quiz",
-    "display_name": "Quiz",
-    "description": "q",
-    "definition": {"scorers": [SCORER]},
-}
 ROWS = [
     {"sample_id": f"s{n}", "answer": "E" if n % 9 == 8 else "AB"[n % 2], "completion": "ABX"[n % 3]}
     for n in range(50)
@@ -66,42 +56,29 @@ def test_json_is_always_valid(content: object, text: str) -> None:
 # ── CSV that people open in a spreadsheet
 
 
-def guard(text: str | None) -> str | None:
-    """Return one guarded text."""
-    found: str | None = guard_column(pl.Series("text", [text], dtype=pl.String))[0]
-    return found
+#: Formulas, with a mark where the apostrophe comes to stand.
+FORMULAS = [
+    "‸=1+1",
+    "‸@SUM(A1)",
+    "‸+cmd|' /C calc'!A0",
+    "‸-2+3+cmd|' /C calc'!A0",
+    "\t‸=1",
+    "\r‸=1",
+]
+FORMULAS += ["\n‸=1", " ‸=1", "‸＝1", "‸- item", "a;‸=HYPERLINK(1)", 'a;"‸=1"', "a\n‸=1\n‸@b"]
+FORMULAS += ["‸=1+1", "a\t‸--cmd|x"]
+#: Numbers, lone signs, lists within a text and everything else are as they were.
+HARMLESS = ["B", "", "a=b", "a - b", "x@y.z", "5", "-5", "+1.5e-3", "-.5", "-", "+", "1-2"]
+HARMLESS += ["Options:\n- one\n- two", "a, b; c"]
 
 
-@pytest.mark.parametrize(
-    ("text", "guarded"),
-    [
-        ("=1+1", "'=1+1"),
-        ("@SUM(A1)", "'@SUM(A1)"),
-        ("+cmd|' /C calc'!A0", "'+cmd|' /C calc'!A0"),
-        ("-2+3+cmd|' /C calc'!A0", "'-2+3+cmd|' /C calc'!A0"),
-        ("\t=1", "\t'=1"),
-        ("\r=1", "\r'=1"),
-        ("\n=1", "\n'=1"),
-        (" =1", " '=1"),
-        ("＝1", "'＝1"),
-        ("- item", "'- item"),
-        ("a;=HYPERLINK(1)", "a;'=HYPERLINK(1)"),
-        ('a;"=1"', 'a;"\'=1"'),
-        ("a\n=1\n@b", "a\n'=1\n'@b"),
-        ("a\t--cmd|x", "a\t'--cmd|x"),
-        # Numbers, lone signs, lists within a text and everything else are as they were.
-        *(
-            (same, same)
-            for same in ("B", "", "a=b", "a - b", "x@y.z", "5", "-5", "+1.5e-3", "-.5", "-", "+")
-        ),
-        *((same, same) for same in ("1-2", "Options:\n- one\n- two", "a, b; c", None)),
-    ],
-)
-def test_what_would_be_computed_is_text(text: str | None, guarded: str | None) -> None:
+@pytest.mark.parametrize("marked", [*FORMULAS, *HARMLESS])
+def test_what_would_be_computed_is_text(marked: str) -> None:
     """An apostrophe stands before whatever begins like a formula, where a cell begins or may
     begin.
     """
-    assert guard(text) == guarded
+    column = pl.Series("text", [marked.replace("‸", ""), None])
+    assert guard_column(column).to_list() == [marked.replace("‸", "'"), None]
 
 
 @given(st.lists(st.text(), min_size=1))
@@ -122,10 +99,9 @@ def test_no_cell_begins_a_formula(texts: list[str]) -> None:
 )
 def test_what_nobody_sees_hides_no_formula(unseen: str) -> None:
     """In front of a cell, and after what other programs take for the end of one."""
-    result = guard_column(
-        pl.Series("x", [f"{unseen}=1+1", f"x;{unseen}@SUM(1)", f"{unseen}x"])
-    ).to_list()
-    assert result == [f"{unseen}'=1+1", f"x;{unseen}'@SUM(1)", f"{unseen}x"]
+    column = pl.Series("x", [f"{unseen}=1+1", f"x;{unseen}@SUM(1)", f"{unseen}x"])
+    guarded = [f"{unseen}'=1+1", f"x;{unseen}'@SUM(1)", f"{unseen}x"]
+    assert guard_column(column).to_list() == guarded
 
 
 # ── what is read part by part says the same as what is read at once
@@ -136,10 +112,9 @@ def test_what_nobody_sees_hides_no_formula(unseen: str) -> None:
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Return a run in chunks of seven rows."""
     monkeypatch.setattr(job, "CHUNK_ROWS", 7)
-    (tmp_path / "task.yaml").write_text(str(TASK))
-    pl.DataFrame(ROWS).write_parquet(tmp_path / "rows.parquet")
-    dataset = str(tmp_path / "rows.parquet")
-    return ak.run(tmp_path / "task.yaml", dataset=dataset, out=tmp_path / "run", allow_failed=5)
+    task, dataset = write_task(tmp_path / "task.yaml"), tmp_path / "rows.parquet"
+    pl.DataFrame(ROWS).write_parquet(dataset)
+    return ak.run(task, dataset=dataset, out=tmp_path / "run", allow_failed=5)
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -11,32 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.quiz import make_task
 
 import answerkey as ak
 from answerkey.exporters import export
 from answerkey.runs import Run
 
-SCORER = {
-    "type": "string_equals_mcqa",
-    "ground_truth_choice": "{{ sample.answer }}",
-    "choices": ["A", "B"],
-}
-TASK = {
-    "key": "quiz",
-    "display_name": "Quiz",
-    "description": "q",
-    "definition": {"scorers": [SCORER], "trials": {"num_trials": 2}},
-}
 ROWS = [{"question": f"{n}?", "answer": "AB"[n % 2], "category": "art"} for n in range(3)]
 SAID: list[dict[str, Any]] = [
-    {
-        "sample_id": f"{1 + n // 2:06}",
-        "trial": n % 2,
-        "completion": "A",
-        "reasoning": "Well." if n else None,
-    }
+    {"sample_id": f"{1 + n // 2:06}", "trial": n % 2, "completion": "A", "reasoning": "Well."}
     for n in range(6)
 ]
+SAID[0]["reasoning"] = None
 SAID[5] |= {"completion": None, "completion_status": "ERROR"}
 PLACE = re.compile(
     r"data/[^/]+/[^/]+/[^/]+/[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
@@ -49,7 +35,7 @@ long = pytest.mark.skipif(
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
     """Return a run of three samples in two trials, of which one failed."""
-    return ak.score(TASK, ROWS, SAID).save(tmp_path / "run")
+    return ak.score(make_task(trials={"num_trials": 2}), ROWS, SAID).save(tmp_path / "run")
 
 
 def test_every_eval_ever_gets_files_that_point_at_each_other(run: Run, tmp_path: Path) -> None:
@@ -69,17 +55,14 @@ def test_every_eval_ever_gets_files_that_point_at_each_other(run: Run, tmp_path:
     assert detail["checksum"] == hashlib.sha256(samples.read_bytes()).hexdigest()
     rows = [json.loads(line) for line in samples.read_text().splitlines()]
     assert detail["total_rows"] == len(rows) == 5
-    assert {(row["evaluation_id"], row["model_id"]) for row in rows} == {
-        (told["evaluation_id"], "unknown")
-    }
+    about = {(row["evaluation_id"], row["model_id"]) for row in rows}
+    assert about == {(told["evaluation_id"], "unknown")}
     results = told["evaluation_results"]
     assert results[0]["evaluation_result_id"] == rows[0]["evaluation_result_id"]
-    assert {result["evaluation_name"]: result["score_details"]["score"] for result in results} == {
-        name: one.value
-        for name, one in run.metrics.items()
-        if one.type != "frequency" and one.value is not None
-    }
     assert results[0]["source_data"]["source_type"] == "other"
+    told_numbers = {one["evaluation_name"]: one["score_details"]["score"] for one in results}
+    numbers = {one.name: one.value for one in run.metrics.values() if one.type != "frequency"}
+    assert told_numbers == {name: numbers[name] for name in numbers if numbers[name] is not None}
 
 
 @long
@@ -120,10 +103,9 @@ def test_the_recipes_log_to_mlflow_and_to_wandb(
 ) -> None:
     """As the documentation has them, with stores in a folder."""
     export(run, "parquet", tmp_path / "rows.parquet")
-    page = (Path(__file__).parents[3] / "docs" / "reference" / "ecosystem.md").read_text(
-        encoding="utf-8"
-    )
-    recipe = page.partition("## MLflow")[2].partition("```python\n")[2].partition("```")[0]
+    page = Path(__file__).parents[3] / "docs" / "reference" / "ecosystem.md"
+    chapter = page.read_text(encoding="utf-8").partition("## MLflow")[2]
+    recipe = chapter.partition("```python\n")[2].partition("```")[0]
     values = json.dumps({name: one.value for name, one in run.metrics.items()})
     apart = {"HOME": str(tmp_path), "WANDB_MODE": "offline", "WANDB_SILENT": "true"}
     said = run_tool("trackers", "-c", STAND_IN + recipe + ASKED, tmp_path, values, **apart)

@@ -11,38 +11,26 @@ from typing import Any
 
 import polars as pl
 import pytest
+from tests.quiz import MCQA, make_solver, make_task
 
 import answerkey as ak
-from answerkey.cli import main
 from answerkey.exporters import export_prompts
 from answerkey.testing import TestServer
 
-MESSAGES = [
-    {"role": "system", "content": "Answer with a letter."},
-    {
-        "role": "user",
-        "content": "{{ sample.question }}\nA. {{ sample.options[0] }}\nB. {{ sample.options[1] }}",
-    },
+Call = Callable[..., Any]
+
+SOLVER = make_solver(
+    "{{ sample.question }}\nA. {{ sample.options[0] }}\nB. {{ sample.options[1] }}"
+)
+SOLVER["input_builder"]["input_messages"][:0] = [
+    {"role": "system", "content": "Answer with a letter."}
 ]
-SOLVER = {
-    "type": "single_turn_solver",
-    "input_builder": {"type": "chat_completion", "input_messages": MESSAGES},
-}
-SCORER = {
-    "type": "string_equals_mcqa",
-    "ground_truth_choice": "{{ sample.answer }}",
-    "choices": ["A", "B"],
-    "options": "{{ sample.options }}",
-}
-ROWS = [
-    {
-        "sample_id": f"s{n}",
-        "question": f'Which, "{n}"?',
-        "options": ["=1", "x,y"],
-        "answer": "AB"[n % 2],
-    }
-    for n in range(12)
+SCORER = MCQA | {"options": "{{ sample.options }}"}
+ROWS: list[dict[str, Any]] = [
+    {"sample_id": f"s{n}", "question": f'Which, "{n}"?', "answer": "AB"[n % 2]} for n in range(12)
 ]
+for row in ROWS:
+    row["options"] = ["=1", "x,y"]
 
 
 @pytest.fixture
@@ -54,8 +42,8 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path
     monkeypatch.chdir(tmp_path)
 
     def write_run(model: str | None = None, **definition: Any) -> Path:  # noqa: ANN401 - YAML
-        whole = {"dataset": {"key": "q"}, "solver": SOLVER, "scorers": [SCORER], **definition}
-        task = {"key": "t", "display_name": "T", "description": "Prompts.", "definition": whole}
+        task = make_task(SCORER, name="T", dataset={"key": "q"}, solver=SOLVER)
+        task["definition"] |= definition
         dataset = {"key": "q", "display_name": "Q", "source": {"type": "inline", "rows": ROWS}}
         content: dict[str, Any] = {"datasets": [dataset], "tasks": [task]}
         if model:
@@ -123,7 +111,7 @@ def test_orders_of_options_are_joined_again(write: Callable[..., Path]) -> None:
 
 
 def test_neither_model_nor_key_is_needed(
-    write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, call: Call
 ) -> None:
     """A file that names a provider's model is exported without its key.
 
@@ -131,64 +119,36 @@ def test_neither_model_nor_key_is_needed(
     """
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     file = write(model="openai/gpt-5")
-    words = ["--num-samples", "4", "--subsampling", "random", "--seed", "3", "--json"]
-    assert main(["export-prompts", str(file), "-o", "prompts.jsonl", *words]) == 0
-    assert json.loads(capsys.readouterr().out) == {
-        "export_prompts": {"file": "prompts.jsonl", "rows": 4}
-    }
-    drawn = ak.run(
-        file,
-        model="builtin/constant?choice=A",
-        num_samples=4,
-        subsampling="random",
-        seed=3,
-        out="out",
-    )
-    assert (
-        read("prompts.jsonl")["sample_id"].to_list()
-        == drawn.tasks["t"].scores["sample_id"].to_list()
-    )
+    words = ("--num-samples", 4, "--subsampling", "random", "--seed", 3, "--json")
+    done = call("export-prompts", file, "-o", "prompts.jsonl", *words)
+    assert done.json == {"export_prompts": {"file": "prompts.jsonl", "rows": 4}}
+    selection: dict[str, Any] = {"num_samples": 4, "subsampling": "random", "seed": 3}
+    drawn = ak.run(file, model="builtin/constant?choice=A", out="out", **selection)
+    ids = drawn.tasks["t"].scores["sample_id"]
+    assert read("prompts.jsonl")["sample_id"].to_list() == ids.to_list()
+
+
+PASSING = {"solver": {"type": "pass_through_solver", "trace_column": "answer"}}
+WRONG_ROWS = {"scorers": [SCORER | {"choices": ["A", "C"]}]}
 
 
 @pytest.mark.parametrize(
-    ("out", "definition", "told"),
+    ("out", "definition", "message"),
     [
         ("prompts.txt", {}, "`-o prompts.txt`: the ending names no form"),
-        (
-            "p.csv",
-            {"solver": {"type": "pass_through_solver", "trace_column": "answer"}},
-            "is not one task with",
-        ),
+        ("p.csv", PASSING, "is not one task with"),
         ("p.csv", {"solver": None}, "is not one task with a `single_turn_solver`"),
         ("no/such/p.csv", {}, "cannot write `no/such/p.csv`: No such file or directory"),
+        ("p.csv", WRONG_ROWS, "error[E204]"),
     ],
 )
 def test_what_cannot_be_written_is_told(
-    write: Callable[..., Path],
-    capsys: pytest.CaptureFixture[str],
-    out: str,
-    definition: dict[str, Any],
-    told: str,
+    write: Callable[..., Path], call: Call, out: str, definition: dict[str, Any], message: str
 ) -> None:
-    """An ending that says nothing, a task that asks nothing, a folder that is not there."""
-    assert main(["export-prompts", str(write(**definition)), "-o", out]) == 2
-    assert told in capsys.readouterr().err
+    """An ending that says nothing, a task that asks nothing, a folder that is not there.
 
-
-def test_a_wrong_row_is_an_error(
-    write: Callable[..., Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    """All rows are checked before anything is written, as before a run."""
-    assert (
-        main(
-            [
-                "export-prompts",
-                str(write(scorers=[{**SCORER, "choices": ["A", "C"]}])),
-                "-o",
-                "p.csv",
-            ]
-        )
-        == 2
-    )
-    assert "error[E204]" in capsys.readouterr().err
-    assert not Path("p.csv").exists()
+    All rows are checked before anything is written, as before a run.
+    """
+    done = call("export-prompts", write(**definition), "-o", out)
+    assert (done.code, Path(out).exists()) == (2, False)
+    assert message in done.err

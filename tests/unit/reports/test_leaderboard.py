@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.quiz import MCQA, write_lines, write_task
 
 from answerkey.reports.comparison import build_comparison
 from answerkey.reports.leaderboard import draw_leaderboard, rank_ties
 from answerkey.reports.overview import dump
-from answerkey.reports.samples import SampleTable
 from answerkey.runs import Run, load_run
 from answerkey.text import plain_text
 
@@ -27,19 +26,16 @@ def score(tmp_path: Path, call: Callable[..., Any]) -> Score:
     """Return a maker of runs: so many of 100 samples are right, from the first on."""
 
     def make(name: str, right: int, key: str = "quiz") -> Run:
-        folder = tmp_path / f"{name}-files"
-        folder.mkdir()
-        scorer = {"type": "string_equals_mcqa", "ground_truth_choice": "A", "choices": ["A", "B"]}
-        task = {"key": key, "display_name": key.title(), "definition": {"scorers": [scorer]}}
-        (folder / "task.yaml").write_text(json.dumps(task))
+        (folder := tmp_path / f"{name}-files").mkdir()
+        task = write_task(
+            folder / "task.yaml", MCQA | {"ground_truth_choice": "A"}, name=key.title()
+        )
         rows = [{"sample_id": f"{key}-{i}"} for i in range(SIZE)]
-        said = [{**row, "completion": "A" if i < right else "B"} for i, row in enumerate(rows)]
-        for file, lines in (("rows", rows), ("said", said)):
-            (folder / f"{file}.jsonl").write_text(
-                "".join(json.dumps(line) + "\n" for line in lines)
-            )
-        words = ("--dataset", folder / "rows.jsonl", "--completions", folder / "said.jsonl")
-        done = call("score", folder / "task.yaml", *words, "--out", tmp_path / name)
+        replies = [{**row, "completion": "AB"[i >= right]} for i, row in enumerate(rows)]
+        questions = write_lines(folder / "rows.jsonl", rows)
+        completions = write_lines(folder / "replies.jsonl", replies)
+        files = ("--dataset", questions, "--completions", completions, "--out", tmp_path / name)
+        done = call("score", task, *files)
         assert done.code == 0, done.err
         return load_run(tmp_path / name)
 
@@ -49,11 +45,7 @@ def score(tmp_path: Path, call: Callable[..., Any]) -> Score:
 def describe(*runs: Run) -> dict[str, Any]:
     """Return the comparison of runs that are called r0, r1 and so on."""
     named = {f"r{number}": run for number, run in enumerate(runs)}
-    tables = {
-        name: {key: SampleTable(run, task) for key, task in run.tasks.items()}
-        for name, run in named.items()
-    }
-    return dump(build_comparison(named, tables))
+    return dump(build_comparison(named))
 
 
 def test_ranks_begin_after_the_better_and_end_before_the_worse() -> None:
@@ -66,14 +58,14 @@ def test_ranks_begin_after_the_better_and_end_before_the_worse() -> None:
 def test_models_that_are_not_shown_to_differ_share_ranks(score: Score) -> None:
     """90 and 88 of 100 right are a tie; 60 is shown to be worse than both. The best comes first."""
     board = describe(score("low", 60), score("high", 90), score("near", 88))["leaderboard"]
-    told = [
-        (row["name"], row["cells"][0]["value"], row["cells"][0]["rank"]) for row in board["rows"]
-    ]
-    assert told == [("high", 0.9, [1, 2]), ("near", 0.88, [1, 2]), ("low", 0.6, [3, 3])]
-    assert board["rows"][0]["cells"][0]["interval"] == pytest.approx([0.8256, 0.9448], abs=1e-4)
-    assert board["comparisons"] == 3
+    names = [row["name"] for row in board["rows"]]
+    cells = [row["cells"][0] for row in board["rows"]]
+    assert names == ["high", "near", "low"]
+    assert [cell["value"] for cell in cells] == [0.9, 0.88, 0.6]
+    assert [cell["rank"] for cell in cells] == [[1, 2], [1, 2], [3, 3]]
+    assert cells[0]["interval"] == pytest.approx([0.8256, 0.9448], abs=1e-4)
     assert [task["is_ranked"] for task in board["tasks"]] == [True]
-    assert board["rows"][0]["mean"] is None
+    assert (board["comparisons"], board["rows"][0]["mean"]) == (3, None)
 
 
 def test_runs_of_other_tasks_are_columns(score: Score) -> None:
@@ -82,21 +74,22 @@ def test_runs_of_other_tasks_are_columns(score: Score) -> None:
     result = describe(*runs)
     board = result["leaderboard"]
     assert (result["refused"], [task["key"] for task in board["tasks"]]) == (None, ["quiz", "exam"])
-    cells = {row["name"]: [cell and cell["rank"] for cell in row["cells"]] for row in board["rows"]}
-    assert cells == {
-        "a": [[1, 1], None],
-        "b": [[2, 2], None],
-        "c": [None, [1, 1]],
-        "d": [None, [2, 2]],
+    ranks = {row["name"]: [cell and cell["rank"] for cell in row["cells"]] for row in board["rows"]}
+    first, second = [1, 1], [2, 2]
+    assert ranks == {
+        "a": [first, None],
+        "b": [second, None],
+        "c": [None, first],
+        "d": [None, second],
     }
 
 
 def test_several_tasks_have_a_mean(score: Score) -> None:
     """It has an interval from those of the tasks."""
-    runs = [
-        put_together(score(f"{model}-quiz", right), score(f"{model}-exam", right, "exam"))
-        for model, right in (("x", 95), ("y", 50), ("z", 40))
-    ]
+    runs = []
+    for model, right in (("x", 95), ("y", 50), ("z", 40)):
+        exam = score(f"{model}-exam", right, "exam")
+        runs.append(put_together(score(f"{model}-quiz", right), exam))
     board = describe(*runs)["leaderboard"]
     assert [row["mean"]["value"] for row in board["rows"]] == [0.95, 0.5, 0.4]
     low, high = board["rows"][0]["cells"][0]["interval"]
@@ -118,9 +111,10 @@ def draw(*runs: Run, width: int = 100) -> list[str]:
 
 def put_together(*runs: Run) -> Run:
     """Return the tasks of several runs as those of one."""
-    entries = [entry for run in runs for entry in run.manifest["tasks"]]
-    tasks = {key: task for run in runs for key, task in run.tasks.items()}
-    return replace(runs[0], manifest={**runs[0].manifest, "tasks": entries}, tasks=tasks)
+    first, second = runs
+    entries = [*first.manifest["tasks"], *second.manifest["tasks"]]
+    tasks = {**first.tasks, **second.tasks}
+    return replace(first, manifest={**first.manifest, "tasks": entries}, tasks=tasks)
 
 
 def test_a_terminal_has_one_table_with_the_best_first(score: Score) -> None:
@@ -132,9 +126,6 @@ def test_a_terminal_has_one_table_with_the_best_first(score: Score) -> None:
     stopped = replace(weak, manifest={**weak.manifest, "status": "incomplete"})
     table = draw(weak, strong, stopped)
     assert table[:3] == ["Comparison", "", f"  model{'quiz':>{len(table[2]) - 7}}"]
-    assert [one.rpartition("  ")[2] for one in table[3:]] == [
-        "90.0 [82.6, 94.5] 1",
-        "40.0 [30.9, 49.8] 2",
-        "incomplete",
-    ]
+    last_cells = [row.rpartition("  ")[2] for row in table[3:]]
+    assert last_cells == ["90.0 [82.6, 94.5] 1", "40.0 [30.9, 49.8] 2", "incomplete"]
     assert draw(stopped, stopped)[3].endswith("  incomplete")

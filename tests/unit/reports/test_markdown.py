@@ -7,9 +7,10 @@ from dataclasses import replace
 from xml.etree.ElementTree import Element, fromstring
 
 import pytest
+from tests.quiz import make_task
 
 import answerkey as ak
-from answerkey.errors import Place, RunError, SpecError
+from answerkey.errors import Place, RunError
 from answerkey.reports.markdown import (
     escape_markdown,
     write_junit,
@@ -46,15 +47,8 @@ def gated(make_run: Callable[..., Run]) -> Callable[..., Run]:
 
 def test_nothing_from_data_is_markdown() -> None:
     """No link, no element, no row, no heading and no address is made of a name or a text."""
-    truth = {"ground_truth_choice": "{{ sample.answer }}", "choices": ["A", "B"]}
-    scorer = {"type": "string_equals_mcqa", **truth}
-    task = {
-        "key": "k",
-        "display_name": IN_MARKDOWN,
-        "description": "",
-        "definition": {"scorers": [scorer]},
-    }
     rows = [{"answer": "A", "category": IN_MARKDOWN}, {"answer": "B", "category": "x"}]
+    task = make_task() | {"display_name": IN_MARKDOWN}
     page = write_markdown([ak.score(task, rows, ["A", IN_MARKDOWN])])
     assert not [part for part in ("<script>", "www.a", "\n# y") if part in page]
     assert "](" not in page.replace("\\](", "")
@@ -108,40 +102,31 @@ def test_each_gate_is_a_test_case(gated: Callable[..., Run]) -> None:
 
     That the run is complete is a case, too.
     """
-    run = gated(
-        make_gate(GateStatus.PASS),
-        make_gate(GateStatus.FAIL),
-        make_gate(GateStatus.NOT_DECIDED, note="no baseline"),
-        make_gate(GateStatus.SKIPPED, note="for others"),
+    notes = {GateStatus.NOT_DECIDED: "no baseline", GateStatus.SKIPPED: "for others"}
+    statuses = (GateStatus.PASS, GateStatus.FAIL, *notes)
+    root = read(
+        write_junit([gated(*[make_gate(status, note=notes.get(status)) for status in statuses])])
     )
-    root = read(write_junit([run]))
     (suite,) = root
-    for element in (root, suite):
-        counts = [element.get(name) for name in ("tests", "failures", "errors", "skipped")]
-        assert counts == ["5", "1", "1", "1"]
-    about = [suite.get(name) for name in ("name", "time", "timestamp")]
-    assert about == [
-        "Demo (builtin/simulated?accuracy=0.8 SIMULATED)",
-        "90",
-        "2026-01-02T03:04:05Z",
-    ]
-    cases = list(suite.iter("testcase"))
-    assert [
-        (case.get("classname"), case.get("name"), [one.tag for one in case]) for case in cases
-    ] == [
-        ("demo", "the run is complete", []),
-        ("demo.release", "High", []),
-        ("demo.release", "High", ["failure"]),
-        ("demo.release", "High", ["error"]),
-        ("demo.release", "High", ["skipped"]),
-    ]
-    failure = cases[2][0]
-    assert failure.get("message") == "FAIL: Accuracy is 75.00 % (n 100); needed: at least 80.00 %"
-    assert failure.text == (
-        "rule release/high: Accuracy >= 0.8\n"
-        "Accuracy is 75.00 % (n 100); needed: at least 80.00 %\n"
-        "what to do: `answerkey show RUN` says what stands behind the value"
+    counts = {"tests": "5", "failures": "1", "errors": "1", "skipped": "1"}
+    about = {"name": "Demo (builtin/simulated?accuracy=0.8 SIMULATED)", "time": "90"}
+    assert root.attrib.items() >= counts.items()
+    assert suite.attrib == {**about, **counts, "timestamp": "2026-01-02T03:04:05Z"}
+    complete, *gates = suite.iter("testcase")
+    assert (complete.attrib, len(complete)) == (
+        {"classname": "demo", "name": "the run is complete", "time": "0"},
+        0,
     )
+    assert [[problem.tag for problem in gate] for gate in gates] == [
+        *([], ["failure"], ["error"], ["skipped"])
+    ]
+    for gate in gates:
+        assert gate.attrib == {"classname": "demo.release", "name": "High", "time": "0"}
+    measured = "Accuracy is 75.00 % (n 100); needed: at least 80.00 %"
+    advice = "what to do: `answerkey show RUN` says what stands behind the value"
+    failure = gates[1][0]
+    assert failure.get("message") == f"FAIL: {measured}"
+    assert failure.text == f"rule release/high: Accuracy >= 0.8\n{measured}\n{advice}"
 
 
 def test_a_run_without_policies_still_has_a_case(gated: Callable[..., Run]) -> None:
@@ -172,22 +157,15 @@ def test_a_command_that_ends_with_an_error_says_so() -> None:
 
     These say why, and what to do.
     """
-    root = read(
-        write_junit_fault(
-            RunError("E502", "cannot write <x>", where=Place(file="runs"), hint="make room")
-        )
-    )
+    fault = RunError("E502", "cannot write <x>", where=Place(file="runs"), hint="make `room`")
+    root = read(write_junit_fault(fault))
     assert (root.get("tests"), root.get("errors")) == ("1", "1")
     error = next(root.iter("error"))
     assert error.get("message") == "E502: cannot write <x>"
-    assert error.text == "error[E502]: cannot write <x>\n  --> runs\n  = help: make room"
-    assert write_summary_fault(
-        SpecError("E113", "names the metric `x`", hint="did you mean `y`?")
-    ) == (
-        "## answerkey: ❌ the run did not come to its end\n"
-        "\n"
-        "error E113: names the metric \\`x\\`\n"
-        "\n"
-        "What to do: did you mean \\`y\\`?\n"
-        "\n"
-    )
+    assert error.text == "error[E502]: cannot write <x>\n  --> runs\n  = help: make `room`"
+    assert write_summary_fault(fault).split("\n\n") == [
+        "## answerkey: ❌ the run did not come to its end",
+        "error E502: cannot write &lt;x&gt;",
+        "What to do: make \\`room\\`",
+        "",
+    ]

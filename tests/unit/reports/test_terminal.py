@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from answerkey.evaluate.observer import CallProgress
-from answerkey.models.calls import BatchSeen
 from answerkey.reports.terminal import (
     PLAIN_BAR,
     draw_bar,
@@ -26,47 +25,35 @@ from answerkey.types import Groups, GroupValue, MetricValue
 from .conftest import COUNTED
 
 MakeRun = Callable[..., Run]
-ACCURACY = MetricValue(
-    "Accuracy", 0.85, 100, {}, (0.77, 0.91), "wilson", std_error=0.0359, is_share=True
-)
+SHARE: dict[str, Any] = {"interval_method": "wilson", "is_share": True}
+ACCURACY = MetricValue("Accuracy", 0.85, 100, {}, (0.77, 0.91), std_error=0.0359, **SHARE)
 NO_INTERVAL = "the end of a sample says nothing"
 ENDS = [MetricValue(name, 12.5, 100, interval_note=NO_INTERVAL) for name in ("Longest", "Shortest")]
 CLUSTERS = {"clusters": 57, "cluster_by": "subject"}
 CLUSTERED = replace(ACCURACY, details=CLUSTERS, interval_method="clustered_wilson")
-GROUPS = Groups(
-    "subject",
-    (
-        GroupValue("algebra", 0.5, 10, {}, (0.2366, 0.7634), "wilson"),
-        GroupValue("biology", None, 0, {"failed": 2}, note="no sample counts towards it"),
-        GroupValue("chemistry", 1.0, 1, interval_note="there is one sample"),
-    ),
-    GroupValue(None, 0.75, 2, interval_note="a part with one sample says nothing about its spread"),
+SUBJECTS = (
+    GroupValue("algebra", 0.5, 10, {}, (0.2366, 0.7634), "wilson"),
+    GroupValue("biology", None, 0, {"failed": 2}, note="no sample counts towards it"),
+    GroupValue("chemistry", 1.0, 1, interval_note="there is one sample"),
 )
-MANY = tuple(
-    GroupValue(f"g{number:03d}", 0.5, 5 + number, {}, (0.1, 0.9), "wilson") for number in range(80)
-)
+GROUPS = Groups("subject", SUBJECTS, GroupValue(None, 0.75, 2, interval_note="too few"))
+MANY = tuple(GroupValue(f"g{n:03d}", 0.5, 5 + n, {}, (0.1, 0.9), "wilson") for n in range(80))
 TOO_MANY = Groups("id", (), GroupValue(None, None, 20_000, note="there are more than 10000 groups"))
 TRACEBACK = (
     'Traceback (most recent call last):\n  File "<python>", line 4, in '
     "compute_scores\n    return f()\n"
     '  File "<python>", line 2, in f\n    return 1 / 0\nZeroDivisionError: division by zero'
 )
-RAISED: dict[str, Any] = {
-    "SNIPPET_FAILED (raised): ZeroDivisionError": {
-        "count": 4,
-        "example": {"sample_id": "000001", "message": "SNIPPET_FAILED", "traceback": TRACEBACK},
-    }
-}
+EXAMPLE = {"sample_id": "000001", "message": "SNIPPET_FAILED", "traceback": TRACEBACK}
+RAISED = {"SNIPPET_FAILED (raised): ZeroDivisionError": {"count": 4, "example": EXAMPLE}}
 WHERE = '  000001: File "<python>", line 2, in f: ZeroDivisionError: division by zero\n'
 NAMED = [
     {"key": "string_equals_mcqa", "purpose": "score", "display_name": "My MCQA"},
     {"key": "python", "purpose": "qa", "display_name": "Length check"},
 ]
 OWN = {"key": "own", "purpose": "qa", "display_name": "My check"}
-CATEGORIES = {
-    "history": {"n": 40, "correct": 30, "partial": 0},
-    "science": {"n": 20, "correct": 10, "partial": 0},
-}
+CATEGORIES = {"history": {"n": 40, "correct": 30, "partial": 0}}
+CATEGORIES |= {"science": {"n": 20, "correct": 10, "partial": 0}}
 SAID = {"source": "recorded", "file": "said.jsonl", "column": "completions.x"}
 RECORDED = {"model": None, "completions": SAID}
 ERRORS = dict(zip(COUNTED, (10, 7, 7, 0, 0, 0, 0, 3), strict=True))
@@ -116,8 +103,23 @@ def draw(run: Run, width: int = 100, *, verbose: bool = False, digits: int | Non
 
 def group(groups: Groups) -> list[MetricValue]:
     """Return the accuracy in groups."""
-    value = MetricValue("MCQA Accuracy", 0.5, 8, {}, (0.2152, 0.7848), "wilson", is_share=True)
-    return [replace(value, groups=(groups,))]
+    return [MetricValue("MCQA Accuracy", 0.5, 8, {}, (0.2152, 0.7848), groups=(groups,), **SHARE)]
+
+
+CLUSTERED_ERROR = "standard error clustered by subject: 57 clusters, corrected by C/(C-1)"
+COUNTS = """\
+  10 samples = 9 scored + 1 failed + 0 errors
+  scored = 6 valid + 3 invalid (refused by provider 1, declined 0)
+"""
+CHECKS = """\
+Quality checks (purpose qa), not part of the score
+          value  n
+  length   12.5  9
+"""
+LACKING = {"status": "incomplete", "totals": {"counts": ERRORS}}
+NAMED_ACCURACY = "  MCQA Accuracy        50.00 %  [21.52, 78.48]  8  My MCQA\n"
+OWN_FAILURE = {"entry": {"scorers": [NAMED[0], OWN]}, "totals": {"failures": {"own": RAISED}}}
+JUDGED = {"entry": {"calls": {"judge:tone": UNKNOWN}}}
 
 
 @pytest.mark.parametrize(
@@ -128,19 +130,10 @@ def group(groups: Groups) -> list[MetricValue]:
         ({}, "left out: FAILED 1, drop-odd 1 (MCQA Accuracy)"),
         ({}, "needs two samples (is_correct_std_dev)"),
         ({"metrics": [ACCURACY, *ENDS]}, f"  no interval: {NO_INTERVAL} (Longest, Shortest)\n"),
-        (
-            {"metrics": [CLUSTERED]},
-            "  standard error clustered by subject: 57 clusters, corrected by C/(C-1)\n",
-        ),
+        ({"metrics": [CLUSTERED]}, f"  {CLUSTERED_ERROR}\n"),
         ({"metrics": [CLUSTERED]}, "  Accuracy  85.00 %  [77.00, 91.00]      3.59 %  100\n"),
         # Samples and scored samples are shown with what they consist of.
-        (
-            {},
-            (
-                "  10 samples = 9 scored + 1 failed + 0 errors\n"
-                "  scored = 6 valid + 3 invalid (refused by provider 1, declined 0)\n"
-            ),
-        ),
+        ({}, COUNTS),
         ({"totals": {"cut_off": 4}}, "  cut off by the token limit: 4\n"),
         # The most frequent reason comes first; the example's control characters are visible.
         ({}, INVALID),
@@ -149,29 +142,17 @@ def group(groups: Groups) -> list[MetricValue]:
         ({}, "  history         60.00 %  [23.07, 88.24]      3  5\n"),
         ({"totals": {"categories": CATEGORIES}}, "  macro average   62.50 %  [48.42, 74.74]"),
         # Display names are what people read.
-        (
-            {"entry": {"scorers": NAMED}},
-            "  MCQA Accuracy        50.00 %  [21.52, 78.48]  8  My MCQA\n",
-        ),
+        ({"entry": {"scorers": NAMED}}, NAMED_ACCURACY),
         ({"entry": {"scorers": NAMED}}, "  length   12.5  9  Length check\n"),
-        (
-            {},
-            (
-                "Quality checks (purpose qa), not part of the score\n          value  n\n  "
-                "length   12.5  9\n"
-            ),
-        ),
+        ({}, CHECKS),
         # Without a model the summary says where the completions come from.
         ({"entry": RECORDED}, "completions  recorded in said.jsonl, column completions.x"),
         ({}, "SIMULATED: answers made from the key"),
-        (
-            {"status": "incomplete", "totals": {"counts": ERRORS}},
-            "INCOMPLETE: 3 of 10 samples got no completion",
-        ),
+        (LACKING, "INCOMPLETE: 3 of 10 samples got no completion"),
         # What the user should hear once stands at the end.
         ({}, "warning: `choices_field` is an old name\n  = help: write `choices`\n"),
         # A failing snippet beside the main scorer: who, how many rows, one of them, the line.
-        ({"entry": {"scorers": [NAMED[0], OWN]}, "totals": {"failures": {"own": RAISED}}}, FAILED),
+        (OWN_FAILURE, FAILED),
         ({"totals": {"failures": {"string_equals_mcqa": RAISED}}}, WHERE),
         # Groups: a table of the first metric, and averages below.
         ({"metrics": group(GROUPS)}, "  By subject  MCQA Accuracy   95 % interval   n\n"),
@@ -183,10 +164,7 @@ def group(groups: Groups) -> list[MetricValue]:
         ({"metrics": group(TOO_MANY)}, "  there are more than 10000 groups\n"),
         # Calls: counts that add up, then each reason with an example that can do no harm.
         ({"entry": {"calls": {"solve": CALLS}}}, CALLED),
-        (
-            {"entry": {"calls": {"judge:tone": UNKNOWN}}},
-            "\n  Calls of the judge tone\n  calls   120",
-        ),
+        (JUDGED, "\n  Calls of the judge tone\n  calls   120"),
     ],
 )
 def test_the_summary_says(make_run: MakeRun, changes: dict[str, Any], shown: str) -> None:
@@ -204,7 +182,7 @@ def test_the_summary_says(make_run: MakeRun, changes: dict[str, Any], shown: str
         ({"totals": {"failures": {}}}, "Failed scorer"),
         ({"totals": {"cut_off": 0}}, "cut off"),
         ({"entry": {"calls": {}}}, "Calls"),
-        ({"entry": {"calls": {"judge:tone": UNKNOWN}}}, "cost"),
+        (JUDGED, "cost"),
         ({"metrics": group(replace(GROUPS, values=MANY))}, "g019"),
         # What stands behind the numbers is for `-v`.
         ({}, "predicted"),
@@ -231,21 +209,16 @@ def test_more_is_shown_when_asked_for(make_run: MakeRun) -> None:
 def test_the_number_is_the_last_line(make_run: MakeRun) -> None:
     """With how many were right, where that was counted; none while samples are missing."""
     value = replace(ACCURACY, details={"count": 85, "of": 100})
-    assert (
-        draw(make_run(metrics=[value])).splitlines()[-1]
-        == "Accuracy 85.00 % [77.00, 91.00]  85 of 100 right"
-    )
+    last = draw(make_run(metrics=[value])).splitlines()[-1]
+    assert last == "Accuracy 85.00 % [77.00, 91.00]  85 of 100 right"
     assert draw(make_run("incomplete")).splitlines()[-1] == "INCOMPLETE, no accuracy"
 
 
 def test_text_from_data_is_safe_and_fits(make_run: MakeRun, tmp_path: Path) -> None:
     """Neither an id nor what the user's code says can colour the terminal or fill it."""
     hostile = {"sample_id": "\x1b[2J" + "x" * 500, "completion": "A"}
-    raised = {
-        "sample_id": "\x1b[2J",
-        "message": "m",
-        "traceback": "KeyError: '\x1b[31m' " + "word " * 40,
-    }
+    traceback = "KeyError: '\x1b[31m' " + "word " * 40
+    raised = {"sample_id": "\x1b[2J", "message": "m", "traceback": traceback}
     failures = {"own": {"\x1b[1mR": {"count": 1, "example": raised}}}
     invalid = {"EMPTY": {"count": 1, "example": hostile}}
     run = make_run(totals={"failed": {}, "invalid": invalid, "failures": failures})
@@ -268,35 +241,19 @@ def test_json_has_whole_tracebacks(make_run: MakeRun) -> None:
 # ---------------------------------------------------------------------------------- how far the
 # calls are
 
-NOTHING, RETRIED = "failed 0, retried 0, tokens 0 + 0", "failed 0, retried 3, tokens 0 + 0"
 START = CallProgress("mmlu", "solve", 0, 10)
-HALF = CallProgress(
-    task="mmlu",
-    purpose="solve",
-    done=600,
-    total=1200,
-    remembered=100,
-    failed=3,
-    retried=14,
-    prompt_tokens=61_234,
-    completion_tokens=980,
-    pace=41.7,
-    seconds_left=14.4,
-)
-WAITING = replace(START, done=5, retried=3, pace=0.0, problem="`h` refuses\x1b[31m")
-BATCH = replace(
-    START, pace=0.0, batches=(BatchSeen("batch_1", "in_progress", 3, 10, is_over=False),)
-)
-HALF_SAID = (
-    "41.7 requests/s, 0:14 left, failed 3, retried 14, tokens 61,234 + 980, already answered 100"
-)
+TOKENS: dict[str, Any] = {"prompt_tokens": 61_234, "completion_tokens": 980}
+HALF = replace(START, done=600, total=1200, remembered=100, failed=3, retried=14, **TOKENS)
+HALF = replace(HALF, pace=41.7, seconds_left=14.4)
+PACE = "41.7 requests/s, 0:14 left, failed 3, retried 14, tokens 61,234 + 980, already answered 100"
 
 
 def test_the_block_says_how_far_it_is_and_how_it_goes() -> None:
     """Done, failed, retried, pace, tokens, time left."""
-    assert plain_text(draw_progress(HALF, 200)) == (
-        f"mmlu  ━━━━━━━━━━━━────────────  600/1200\n  {HALF_SAID}\n"
-    )
+    bar = "mmlu  ━━━━━━━━━━━━────────────  600/1200"
+    assert plain_text(draw_progress(HALF, 200)) == f"{bar}\n  {PACE}\n"
+    waiting = replace(START, pace=0.0, problem="`h` refuses\x1b[31m")
+    assert "  waiting: `h` refuses\\x1b[31m, failed 0" in plain_text(draw_progress(waiting, 200))
     for width in (60, 80, 120):
         drawn = plain_text(draw_progress(HALF, width)).splitlines()
         assert max(map(measure_width, drawn)) <= width

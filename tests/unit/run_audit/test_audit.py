@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.quiz import MCQA, make_solver, make_task, write_lines, write_task
 
 import answerkey as ak
 from answerkey.errors import RunError
@@ -18,39 +18,24 @@ from answerkey.runs import Run
 from answerkey.text import plain_text
 from answerkey.types import RULE_NAMES
 
-LETTERS = ["A", "B", "C", "D"]
+LETTERED = MCQA | {"choices": ["A", "B", "C", "D"]}
 SHARED = Path(__file__).parents[4] / "shared/data/helm_mmlu"
-
-
-def make_task(
-    definition: Mapping[str, object] | None = None, /, **fields: object
-) -> dict[str, Any]:
-    """Return a task with one scorer that reads choices."""
-    scorer = {
-        "type": "string_equals_mcqa",
-        "ground_truth_choice": "{{ sample.answer }}",
-        "choices": LETTERS,
-    }
-    words = {"key": "small", "display_name": "Small", "description": "Some questions."}
-    return {**words, "definition": {"scorers": [{**scorer, **fields}], **(definition or {})}}
 
 
 def score(answers: str, texts: Sequence[str | None], **fields: object) -> Run:
     """Return a run in memory: one sample for each letter of `answers`."""
     rows = [{"answer": letter, "options": ["one", "two", "three", "four"]} for letter in answers]
-    return ak.score(make_task(**fields), rows, list(texts))
+    return ak.score(make_task(LETTERED | fields), rows, list(texts))
 
 
 def score_trials(samples: int, trials: int) -> Run:
     """Return a run in which every trial of every sample is right."""
-    said = [
-        {"sample_id": f"{row:06d}", "trial": trial, "completion": "A"}
-        for row in range(1, samples + 1)
-        for trial in range(trials)
+    numbers = [divmod(number, trials) for number in range(samples * trials)]
+    replies = [
+        {"sample_id": f"{1 + row:06d}", "trial": trial, "completion": "A"} for row, trial in numbers
     ]
-    return ak.score(
-        make_task({"trials": {"num_trials": trials}}), [{"answer": "A"}] * samples, said
-    )
+    task = make_task(LETTERED, trials={"num_trials": trials})
+    return ak.score(task, [{"answer": "A"}] * samples, replies)
 
 
 def audit_only(run: Run, **options: Any) -> TaskAudit:  # noqa: ANN401 - the options of the verb
@@ -79,16 +64,12 @@ def test_every_rule_and_every_lens_reads_every_completion() -> None:
     task = audit_only(score("BBCA", ["B", "Answer: B", " C", None]))
     names = [*RULE_NAMES, *EXTRACTORS]
     assert [reader.name for reader in task.readers] == names
-    assert [reader.kind for reader in task.readers] == [
-        "own",
-        *["rule"] * 3,
-        *["lens"] * len(EXTRACTORS),
-    ]
+    reader_kinds = ["own", *["rule"] * 3, *["lens"] * len(EXTRACTORS)]
+    assert [reader.kind for reader in task.readers] == reader_kinds
     assert {reader.n for reader in task.readers} == {4}
-    counts = {
-        reader.name: (reader.correct, reader.invalid, reader.gains, reader.losses)
-        for reader in task.readers
-    }
+    counts = {}
+    for reader in task.readers:
+        counts[reader.name] = (reader.correct, reader.invalid, reader.gains, reader.losses)
     assert counts["first_character"] == (2, 2, 0, 0)
     assert counts["first_character_literal"] == (1, 2, 0, 1)
     assert counts["stated_answer"] == (3, 1, 1, 0)
@@ -113,21 +94,17 @@ def test_chance_kappa_and_recalls() -> None:
 def test_reasons_say_what_is_stated_all_the_same() -> None:
     """INVALID completions by reason, with how many state an answer and how many the right one."""
     task = audit_only(score("BCDA", ["Answer: B", "Answer: B", "no idea", "A"]))
-    results = {
-        reason.reason: (reason.count, reason.stated, reason.right, reason.example)
-        for reason in task.reasons
-    }
-    assert results == {"PART_OF_A_WORD": (2, 2, 1, "000001"), "NOT_A_CHOICE": (1, 0, 0, "000003")}
+    first, second = [astuple(reason)[:5] for reason in task.reasons]
+    assert first == ("PART_OF_A_WORD", 2, 2, 1, "000001")
+    assert second == ("NOT_A_CHOICE", 1, 0, 0, "000003")
 
 
 def test_rows_that_do_not_count_are_left_out() -> None:
     """What an action keeps out of the metrics is no part of the audit."""
     where = {"expression": "{{ sample.answer }}", "op": "equals", "value": "D"}
     action = {"key": "late", "action": "exclude_from_metrics", "filter": where}
-    task = make_task({"actions": [action]})
-    result = audit_only(
-        ak.score(task, [{"answer": letter} for letter in "ADAD"], ["A", "D", "A", "D"])
-    )
+    rows = [{"answer": letter} for letter in "ADAD"]
+    result = audit_only(ak.score(make_task(LETTERED, actions=[action]), rows, [*"ADAD"]))
     assert (result.n, result.left_out) == (2, {"excluded:late": 2})
 
 
@@ -148,19 +125,8 @@ def test_parts_and_processes_change_nothing(
 
     So does one of a draw.
     """
-    texts: list[str | None] = [
-        "A",
-        "B",
-        "Answer: C",
-        "(D)",
-        "A or B",
-        "B.",
-        " C",
-        "nothing",
-        "The answer is D.",
-    ]
-    texts = [*texts, None] * 7
-    run = score("ABCDABCDAB" * 7, texts)
+    replies = ["A", "B", "Answer: C", "(D)", "A or B", "B.", " C", "nothing", "The answer is D."]
+    run = score("ABCDABCDAB" * 7, [*replies, None] * 7)
     whole = ak.audit(run, most=most)
     for name, value in settings.items():
         monkeypatch.setattr(auditing, name, value)
@@ -199,8 +165,7 @@ def test_a_scorer_that_reads_no_choices_leaves_the_completions_to_look_at() -> N
     What is odd about the completions is found all the same.
     """
     scorer = {"type": "string_equals", "ground_truth": "{{ sample.answer }}"}
-    run = ak.score(make_task({"scorers": [scorer]}), [{"answer": "x"}] * 30, ["same"] * 30)
-    task = audit_only(run)
+    task = audit_only(ak.score(make_task(scorer), [{"answer": "x"}] * 30, ["same"] * 30))
     assert (task.readers, task.own, task.chance) == ((), None, None)
     assert kinds(task) == ["COMPLETIONS_ALIKE"]
 
@@ -237,52 +202,36 @@ def test_what_stands_out_is_said_with_its_numbers(
     answers: str, texts: list[str | None], kind: str, told: str, numbers: dict[str, object]
 ) -> None:
     """A finding has its sentence and the numbers behind it."""
-    (found,) = [
-        finding for finding in audit_only(score(answers, texts)).findings if finding.kind == kind
-    ]
-    assert told in found.sentence
-    assert {name: found.numbers[name] for name in numbers} == numbers
+    findings = {finding.kind: finding for finding in audit_only(score(answers, texts)).findings}
+    assert told in findings[kind].sentence
+    assert findings[kind].numbers.items() >= numbers.items()
 
 
-def write_project(folder: Path, prompt: str, **fields: object) -> Path:
-    """Return a task file whose prompt is this, with its dataset beside it."""
-    messages = [{"role": "user", "content": prompt}]
-    builder = {"type": "chat_completion", "input_messages": messages}
-    solver = {"type": "single_turn_solver", "input_builder": builder}
-    options = ["one", "two", "six", "ten"]
-    rows = [
-        {"question": f"Question {number}?", "answer": "ABCD"[number % 4], "options": options}
-        for number in range(30)
-    ]
-    task = make_task({"solver": solver}, **fields)
-    (folder / "task.yaml").write_text(json.dumps(task), encoding="utf-8")
-    (folder / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    return folder / "task.yaml"
+def ask(folder: Path, prompt: str) -> Run:
+    """Return a run with this prompt, whose dataset is `rows.jsonl`."""
+    rows = [{"question": f"Question {n}?", "answer": "ABCD"[n % 4]} for n in range(30)]
+    dataset = write_lines(folder / "rows.jsonl", rows)
+    task = write_task(folder / "task.yaml", LETTERED, solver=make_solver(prompt))
+    return ak.run(task, dataset=dataset, model="builtin/random", out=folder / "run")
 
 
-@pytest.mark.parametrize(
-    ("prompt", "expected"),
-    [
-        ("{{ sample.question }}", False),
-        ("{question}\nAnswer:", True),
-        ("{{ '{{ question }}' }}", True),
-    ],
-)
+PROMPTS = {
+    "{{ sample.question }}": False,
+    "{question}\nAnswer:": True,
+    "{{ '{{ question }}' }}": True,
+}
+
+
+@pytest.mark.parametrize(("prompt", "expected"), PROMPTS.items())
 def test_placeholders_that_nobody_filled(tmp_path: Path, prompt: str, *, expected: bool) -> None:
     """A placeholder that stands in every prompt is found; a filled one is not."""
-    task = write_project(tmp_path, prompt)
-    run = ak.run(
-        task, dataset=tmp_path / "rows.jsonl", model="builtin/random", out=tmp_path / "run"
-    )
-    assert ("UNFILLED_PLACEHOLDER" in kinds(audit_only(run))) is expected
+    assert ("UNFILLED_PLACEHOLDER" in kinds(audit_only(ask(tmp_path, prompt)))) is expected
 
 
 def test_a_run_whose_dataset_is_gone(tmp_path: Path) -> None:
     """Its completions cannot be read again; E505 says so."""
-    task = write_project(tmp_path, "{{ sample.question }}")
-    rows = tmp_path / "rows.jsonl"
-    run = ak.run(task, dataset=rows, model="builtin/random", out=tmp_path / "run")
-    rows.unlink()
+    run = ask(tmp_path, "{{ sample.question }}")
+    (tmp_path / "rows.jsonl").unlink()
     with pytest.raises(RunError, match="cannot be opened again"):
         ak.audit(run)
 
@@ -292,9 +241,8 @@ def test_known_values_of_real_completions(tmp_path: Path) -> None:
     """On 14,014 completions of a model that writes a bare letter every careful rule reads the
     same.
     """
-    (tmp_path / "task.yaml").write_text(json.dumps(make_task()), encoding="utf-8")
     run = ak.run(
-        tmp_path / "task.yaml",
+        write_task(tmp_path / "task.yaml", LETTERED),
         dataset=SHARED / "helm_mmlu.jsonl",
         completion_column="completions.anthropic_claude-3-opus-20240229",
         out=tmp_path / "run",
@@ -328,7 +276,7 @@ DRAWN = """
 
 def test_their_verdicts_and_ours_are_compared() -> None:
     """No share in a run that is not complete, nothing without them."""
-    task = score("A", ["A"]).tasks["small"]
+    task = score("A", ["A"]).tasks["quiz"]
     assert draw_imported_verdicts(task, 100) == []
     task = replace(task, totals={**task.totals, "theirs": VERDICTS})
     assert plain_text(draw_imported_verdicts(task, 100)) == DRAWN
@@ -349,7 +297,7 @@ FIRST, STATES = "by first_character 25.00 %", "by stated_answer 50.00 %"
 def test_every_summary_has_the_number_by_both_rules(fields: dict[str, Any], line: str) -> None:
     """The run's own first; what neither rule is comes beside both."""
     run = score("AAAA", ["A", "The answer is A.", "B", "Who knows?"], **fields)
-    assert plain_text(draw_both_rules(run.tasks["small"], 100)) == f"  {line}\n"
+    assert plain_text(draw_both_rules(run.tasks["quiz"], 100)) == f"  {line}\n"
     assert f"\n  {line}\n" in str(run)
 
 
@@ -358,7 +306,7 @@ def test_a_number_of_some_samples_says_so() -> None:
 
     Without a choice that is read there is no line.
     """
-    task = score("A" * 1_001, ["A"] * 1_001).tasks["small"]
+    task = score("A" * 1_001, ["A"] * 1_001).tasks["quiz"]
     pair = "accuracy by first_character 100.00 %, by stated_answer 100.00 %"
     drawn = f"on 1,000 samples drawn at random, {pair}"
     assert plain_text(draw_both_rules(task, 100)) == f"  {drawn}\n"

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,35 +30,22 @@ from answerkey.text import (
 from answerkey.types import MetricValue, Notice
 
 #: Format characters that show something, or that scripts and emoji need.
-KEPT = {
-    *range(0x600, 0x606),
-    *(0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x200C, 0x200D, 0x110BD, 0x110CD),
-    *range(0x13430, 0x13440),
-}
+KEPT = {0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x200C, 0x200D, 0x110BD, 0x110CD}
+KEPT |= {*range(0x600, 0x606), *range(0x13430, 0x13440)}
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("plain", "plain"),
-        ("\x1b[31mred", "\\x1b[31mred"),
-        ("a\nb\tc\r", "a\\nb\\tc\\r"),
-        ("\u202eevil", "\\u202eevil"),
-        ("zero\u200bwidth", "zero\\u200bwidth"),
-        ("\ufeffB", "\\ufeffB"),
-        ("\x9b31m", "\\x9b31m"),
-        ("\U000e0041", "\\U000e0041"),
-        ("\ud800", "\\ud800"),
-        ("👩\u200d🚀", "👩\u200d🚀"),
-        ("答え ب Å", "答え ب Å"),
-    ],
-)
-def test_hidden_characters_are_written_out(text: str, shown: str) -> None:
+def test_hidden_characters_are_written_out() -> None:
     """Whatever a terminal would obey or hide is printed as an escape.
 
-    Every script stays as it is.
+    Every script stays as it is. With `keep_lines` line feeds stay, tabs are four spaces.
     """
-    assert make_visible(text) == shown
+    for text in ("plain", "👩\u200d🚀", "答え ب Å"):
+        assert make_visible(text) == text
+    assert make_visible("\x1b[31mred a\nb\tc\r") == "\\x1b[31mred a\\nb\\tc\\r"
+    assert make_visible("\u202eevil zero\u200bwidth") == "\\u202eevil zero\\u200bwidth"
+    assert make_visible("\ufeffB \x9b31m \U000e0041") == "\\ufeffB \\x9b31m \\U000e0041"
+    assert make_visible("\ud800") == "\\ud800"
+    assert make_visible("a\n\tb\r\n\x1b", keep_lines=True) == "a\n    b\\r\n\\x1b"
 
 
 @given(st.text(), st.integers(2, 40))
@@ -69,9 +54,7 @@ def test_nothing_that_a_terminal_obeys_is_left(text: str, width: int) -> None:
 
     JSON is read back as it was; cut text fits.
     """
-    assert not any(
-        ord(character) < 32 or 127 <= ord(character) < 160 for character in make_visible(text)
-    )
+    assert not {*range(32), *range(127, 160)} & set(map(ord, make_visible(text)))
     shown = escape_json(json.dumps({"text": text}, ensure_ascii=False))
     assert json.loads(shown) == {"text": text}
     assert make_visible(shown) == shown
@@ -81,74 +64,39 @@ def test_nothing_that_a_terminal_obeys_is_left(text: str, width: int) -> None:
 def test_every_hidden_character_is_known() -> None:
     """Of all characters, those for control, format and line ends are written out, but for a few."""
     kinds = {"Cc", "Cf", "Cs", "Zl", "Zp"}
-    hidden = [
-        code
-        for code in range(0x110000)
-        if unicodedata.category(chr(code)) in kinds and code not in KEPT
-    ]
-    assert [hex(code) for code in hidden if make_visible(chr(code)) == chr(code)] == []
+    codes = {code for code in range(0x110000) if unicodedata.category(chr(code)) in kinds}
+    assert [hex(code) for code in codes - KEPT if make_visible(chr(code)) == chr(code)] == []
 
 
-@pytest.mark.parametrize(
-    ("text", "width", "shown"),
-    [
-        ("short", 10, "short"),
-        ("exactly ten", 11, "exactly ten"),
-        ("a long text", 6, "a lon…"),
-        ("答え答え", 5, "答え…"),
-    ],
-)
-def test_a_cut_is_marked_and_fits(text: str, width: int, shown: str) -> None:
+def test_a_cut_is_marked_and_fits() -> None:
     """A text that does not fit ends with an ellipsis inside the width."""
-    assert shorten(text, width) == shown
+    texts = {("short", 10): "short", ("exactly ten", 11): "exactly ten"}
+    texts |= {("a long text", 6): "a lon…", ("答え答え", 5): "答え…"}
+    assert {(text, width): shorten(text, width) for text, width in texts} == texts
 
 
-@pytest.mark.parametrize(
-    ("value", "shown"), [(3.0, "3"), (12.5, "12.5"), (1 / 3, "0.333333"), (0.0, "0"), (-2.0, "-2")]
-)
-def test_numbers_are_short(value: float, shown: str) -> None:
-    """Six significant digits; whole numbers have no point."""
-    assert format_number(value) == shown
+def test_numbers_are_short() -> None:
+    """Six significant digits; whole numbers have no point.
 
-
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
-        (
-            MetricValue("Accuracy", 11918 / 14014, 14014, {}, (0.8, 0.9), "wilson", type="mean"),
-            "85.04 %",
-        ),
-        (MetricValue("length", 12.5, 9, type="mean"), "12.5"),
-        (MetricValue("recall", None, 0, note="0/0", type="recall"), "no value"),
-    ],
-)
-def test_a_share_is_a_percentage(value: MetricValue, shown: str) -> None:
-    """What has a Wilson interval is a share, a mean of lengths is none.
-
-    No value is neither 0 nor NaN.
+    What has a Wilson interval is a share, a mean of lengths is none; no value is neither 0 nor NaN.
     """
-    assert format_value(value) == shown
+    numbers = map(format_number, (3.0, 12.5, 1 / 3, 0.0, -2.0))
+    assert list(numbers) == ["3", "12.5", "0.333333", "0", "-2"]
+    accuracy = MetricValue("Accuracy", 11918 / 14014, 14014, {}, (0.8, 0.9), "wilson", type="mean")
+    length = MetricValue("length", 12.5, 9, type="mean")
+    recall = MetricValue("recall", None, 0, note="0/0", type="recall")
+    assert list(map(format_value, (accuracy, length, recall))) == ["85.04 %", "12.5", "no value"]
     assert format_interval((0.844435, 0.856244)) == "[84.44, 85.62]"
     assert [format_count(1, "sample"), format_count(2, "sample")] == ["1 sample", "2 samples"]
 
 
-@pytest.mark.parametrize(
-    ("table", "drawn"),
-    [
-        (
-            (("name", "n"), [("a", "1"), ("long name", "100")], "<>", 80),
-            "  name         n\n  a            1\n  long name  100\n",
-        ),
-        (
-            (("id", "text"), [("000001", "a text that is much too long")], "<~", 24),
-            "  id      text\n  000001  a text that i…\n",
-        ),
-        ((("", ""), [("a", "b")], "<<", 80), "  a  b\n"),
-    ],
-)
-def test_a_table_is_laid_out(table: tuple[Any, Any, str, int], drawn: str) -> None:
+def test_a_table_is_laid_out() -> None:
     """Columns are aligned, only the flexible one is cut, empty headings take no line."""
-    assert plain_text(draw_table(*table)) == drawn
+    aligned = draw_table(("name", "n"), [("a", "1"), ("long name", "100")], "<>", 80)
+    assert plain_text(aligned) == "  name         n\n  a            1\n  long name  100\n"
+    cut = draw_table(("id", "text"), [("000001", "a text that is much too long")], "<~", 24)
+    assert plain_text(cut) == "  id      text\n  000001  a text that i…\n"
+    assert plain_text(draw_table(("", ""), [("a", "b")], "<<", 80)) == "  a  b\n"
 
 
 def test_lines_keep_their_text() -> None:
@@ -198,8 +146,3 @@ def test_a_notice_is_a_warning() -> None:
         "warning: `choices_field` is an old name\n  --> task.yaml:3:5\n  = help: write `choices`\n"
     )
     assert describe_notices([notice])[0]["line"] == 3
-
-
-def test_a_block_keeps_its_lines() -> None:
-    """With `keep_lines` line feeds stay, tabs are four spaces, the rest is still written out."""
-    assert make_visible("a\n\tb\r\n\x1b", keep_lines=True) == "a\n    b\\r\n\\x1b"

@@ -24,10 +24,9 @@ def test_spread_table_has_failed_rows_between() -> None:
     """
     spread = make_scores([0.5, 1.0]).spread([0, 2], 4, "BAD_ROW")
     missing = Score(ScoreStatus.FAILED, "BAD_ROW", {"score": None}, {"twice": None})
-    scored = [
-        Score(ScoreStatus.SCORED, None, {"score": one}, {"twice": 2 * one}) for one in (0.5, 1.0)
-    ]
-    assert list(spread.rows()) == [scored[0], missing, scored[1], missing]
+    low = Score(ScoreStatus.SCORED, None, {"score": 0.5}, {"twice": 1.0})
+    high = Score(ScoreStatus.SCORED, None, {"score": 1.0}, {"twice": 2.0})
+    assert list(spread.rows()) == [low, missing, high, missing]
     assert (spread.count(ScoreStatus.SCORED), spread.count(ScoreStatus.FAILED)) == (2, 2)
 
 
@@ -40,7 +39,6 @@ def test_value_comes_before_metadata_of_the_same_name() -> None:
     assert scores.column("twice").to_list() == [1.0]  # type: ignore[union-attr]
     assert scores.column("thrice") is None
     assert scores.column("_") is None
-    gap = pl.DataFrame(
-        {"values": [{"score": 1.0}, None], "metadata": [{"score": "x"}, {"score": "y"}]}
-    )
+    metadata = [{"score": "x"}, {"score": "y"}]
+    gap = pl.DataFrame({"values": [{"score": 1.0}, None], "metadata": metadata})
     assert Scores(gap).column("score").to_list() == [1.0, None]  # type: ignore[union-attr]

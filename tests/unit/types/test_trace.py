@@ -9,19 +9,16 @@ import pytest
 from answerkey.templates import Template
 from answerkey.types import Completion
 
+NAMES = ["solver_output"]
+PARTS = [{"type": "text", "text": "Be"}, {"type": "text", "text": "brief."}]
+MIXED = ["Second", {"type": "image", "url": "x"}, {"type": "text", "text": 3}, "?"]
 PROMPT: list[dict[str, Any]] = [
-    {
-        "role": "developer",
-        "content": [{"type": "text", "text": "Be"}, {"type": "text", "text": "brief."}],
-    },
+    {"role": "developer", "content": PARTS},
     {"role": "assistant", "content": "Hello."},
     {"role": "user", "content": "First?"},
     {"role": "assistant", "content": "A"},
     {"role": "tool", "content": "42"},
-    {
-        "role": "user",
-        "content": ["Second", {"type": "image", "url": "x"}, {"type": "text", "text": 3}, "?"],
-    },
+    {"role": "user", "content": MIXED},
 ]
 
 
@@ -40,14 +37,20 @@ def test_each_message_of_the_user_begins_a_turn() -> None:
     trace = read_trace(completion)
     said = {"role": "assistant", "content": "B"}
     assert trace["items"] == [*PROMPT, said]
-    assert [turn["user_message"] for turn in trace["turns"]] == [None, PROMPT[2], PROMPT[5]]
-    assert [turn["assistant_messages"] for turn in trace["turns"]] == [
-        [PROMPT[1]],
-        [PROMPT[3]],
-        [said],
-    ]
-    assert all(turn["assistant_items"] == turn["assistant_messages"] for turn in trace["turns"])
+    turns = trace["turns"]
+    assert [turn["user_message"] for turn in turns] == [None, PROMPT[2], PROMPT[5]]
+    for name in ("assistant_items", "assistant_messages"):
+        assert [turn[name] for turn in turns] == [[PROMPT[1]], [PROMPT[3]], [said]]
     assert trace["system_messages"] == PROMPT[:1]
+
+
+REFUSAL = {"content": [{"type": "refusal", "refusal": "no"}]}
+
+
+def evaluate(completion: Completion, expression: str) -> object:
+    """Return what an expression on a trace evaluates to."""
+    template = Template.compile(f"{{{{ solver_output.trace.{expression} }}}}", names=NAMES)
+    return template.evaluate(solver_output=completion.solver_output())
 
 
 @pytest.mark.parametrize(
@@ -56,28 +59,16 @@ def test_each_message_of_the_user_begins_a_turn() -> None:
         (Completion("B", prompt=PROMPT), ["B", "Second\n?", "Be\nbrief."]),
         (Completion("B"), ["B", None, None]),
         (Completion(None), [None, None, None]),
-        (
-            Completion("B", reply={"content": [{"type": "refusal", "refusal": "no"}]}),
-            [None, None, None],
-        ),
+        (Completion("B", reply=REFUSAL), [None, None, None]),
         (Completion("B", reply={"role": "assistant", "content": 4}), [None, None, None]),
     ],
 )
 def test_texts_of_an_exchange(completion: Completion, texts: list[str | None]) -> None:
-    """Text parts are joined by a newline; where there is no text there is none."""
-    names = ("get_last_assistant_text", "get_last_user_text", "get_first_system_prompt")
-    context = {"solver_output": completion.solver_output()}
-    templates = [
-        Template.compile(f"{{{{ solver_output.trace.{name}() }}}}", names=["solver_output"])
-        for name in names
-    ]
-    assert [template.evaluate(**context) for template in templates] == texts
+    """Text parts are joined by a newline; where there is no text there is none.
 
-
-def test_a_method_of_a_trace_is_no_value() -> None:
-    """Not called it is missing, as that of any mapping."""
-    template = Template.compile(
-        "{{ solver_output.trace.get_last_user_text }}", names=["solver_output"]
-    )
+    A method that is not called is missing, as that of any mapping.
+    """
+    methods = ("get_last_assistant_text", "get_last_user_text", "get_first_system_prompt")
+    assert [evaluate(completion, f"{method}()") for method in methods] == texts
     with pytest.raises(Exception, match="there is no field `get_last_user_text`"):
-        template.evaluate(solver_output=Completion("B").solver_output())
+        evaluate(completion, "get_last_user_text")

@@ -13,41 +13,29 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.quiz import MCQA, write_task
 
 from answerkey.viewer.catalog import Catalog
-from answerkey.viewer.guard import Guard
-from answerkey.viewer.server import Server, ViewerApp, build_page, open_server
+from answerkey.viewer.server import Server, open_server
 
-TASK = """\
-key: small
-display_name: Small
-description: Four questions.
-definition:
-  scorers:
-    - type: string_equals_mcqa
-      ground_truth_choice: "{{ sample.answer }}"
-      choices: ["A", "B", "C"]
-"""
 ROWS = """\
 {"question": "one", "answer": "A", "category": "easy", "completion": "A"}
 {"question": "two", "answer": "B", "category": "easy", "completion": "Answer: B"}
 {"question": "three", "answer": "C", "category": "hard", "completion": null}
 {"question": "four", "answer": "C", "category": "hard", "completion": "\\u001b[31mB"}
 """
-TOKEN = "a-token-of-the-tests"  # noqa: S105 - of the tests
-PORT = 8765
-HOST = f"127.0.0.1:{PORT}"
 
 
 @pytest.fixture(scope="session")
 def made_runs(tmp_path_factory: pytest.TempPathFactory, call: Callable[..., Any]) -> Path:
     """Make a folder with two runs of four samples; the second one has all right."""
     project = tmp_path_factory.mktemp("project")
-    (project / "task.yaml").write_text(TASK, encoding="utf-8")
+    task = write_task(project / "task.yaml", MCQA | {"choices": ["A", "B", "C"]}, name="Small")
     for name, rows in (("first", ROWS), ("second", ROWS.replace("Answer: B", "B"))):
-        (project / f"{name}.jsonl").write_text(rows, encoding="utf-8")
-        words = ("score", project / "task.yaml", "--dataset", project / f"{name}.jsonl")
-        assert call(*words, "--out", project / "runs" / name).code == 0
+        dataset = project / f"{name}.jsonl"
+        dataset.write_text(rows, encoding="utf-8")
+        out = project / "runs" / name
+        assert call("score", task, "--dataset", dataset, "--out", out).code == 0
     return project / "runs"
 
 
@@ -61,13 +49,6 @@ def runs(made_runs: Path, tmp_path: Path) -> Path:
 def catalog(runs: Path) -> Catalog:
     """Return the catalog of the runs."""
     return Catalog(runs)
-
-
-@pytest.fixture
-def app(catalog: Catalog) -> ViewerApp:
-    """Return an app over the runs, with a token that is known."""
-    guard = Guard(TOKEN, PORT)
-    return ViewerApp(guard, catalog, build_page())
 
 
 @dataclass(frozen=True)
@@ -122,9 +103,7 @@ def read_answer(connection: socket.socket, method: str = "GET") -> Said:
 def server(runs: Path) -> Iterator[Server]:
     """Serve the runs on a free port."""
     with open_server(runs) as opened:
-        thread = threading.Thread(
-            target=opened.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
-        )
+        thread = threading.Thread(target=opened.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         yield opened
         opened.shutdown()

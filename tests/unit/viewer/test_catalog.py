@@ -14,6 +14,9 @@ from answerkey.runs.store import JOURNAL_NAME
 from answerkey.viewer import catalog as catalog_module
 from answerkey.viewer.catalog import Catalog, is_under_way, make_id
 
+#: No process has this number.
+GONE = 4194305
+
 
 def change_status(run: Path, status: str) -> None:
     """Let a run say that it has another status."""
@@ -43,12 +46,8 @@ def test_new_runs_appear_and_gone_ones_go(catalog: Catalog, runs: Path) -> None:
     assert {one["label"] for one in catalog.list()} == {"first", "second"}
     with pytest.raises(ServeError):
         catalog.find(make_id("third"))
-
-
-def test_a_run_that_is_gone_is_said_to_be_gone(catalog: Catalog, runs: Path) -> None:
-    """Between the list and the click it may vanish."""
     entry = catalog.find(make_id("first"))
-    shutil.rmtree(runs / "first")
+    shutil.rmtree(runs / "first")  # between the list and the click
     with pytest.raises(RunError) as caught:
         catalog.open(entry)
     assert caught.value.code == "E501"
@@ -68,32 +67,26 @@ def test_the_brief_overview_reads_no_completion_again(
 def test_a_number_of_a_run_that_is_not_complete_is_no_number(catalog: Catalog, runs: Path) -> None:
     """It is not shown in passing."""
     change_status(runs / "first", "incomplete")
-    listed = {one["label"]: one for one in catalog.list()}["first"]
+    listed = {run["label"]: run for run in catalog.list()}["first"]
     numbers = [listed["tasks"][0][name] for name in ("value", "interval", "metric")]
     assert (listed["status"], numbers) == ("incomplete", [None, None, None])
 
 
-def test_a_run_under_way_is_running(catalog: Catalog, runs: Path) -> None:
-    """It is running while its process lives."""
-    change_status(runs / "first", "running")
-    (runs / "first" / "lock").write_text(f"{os.getpid()}\n", encoding="ascii")
-    listed = {one["label"]: one for one in catalog.list()}["first"]
-    assert listed["status"] == "running"
-    assert catalog.describe(make_id("first"))["status"] == "running"
-
-
-def test_a_run_whose_process_is_gone_is_incomplete(catalog: Catalog, runs: Path) -> None:
+@pytest.mark.parametrize(("pid", "status"), [(os.getpid(), "running"), (GONE, "incomplete")])
+def test_a_run_is_running_while_its_process_lives(
+    catalog: Catalog, runs: Path, pid: int, status: str
+) -> None:
     """Whatever its `run.json` says; a lock that a killed process left behind changes nothing."""
     change_status(runs / "first", "running")
-    (runs / "first" / "lock").write_text("4194305\n", encoding="ascii")
+    (runs / "first" / "lock").write_text(f"{pid}\n", encoding="ascii")
     assert not (runs / "first" / JOURNAL_NAME).exists()
-    assert {one["label"]: one["status"] for one in catalog.list()}["first"] == "incomplete"
-    assert catalog.describe(make_id("first"))["status"] == "incomplete"
+    assert {run["label"]: run["status"] for run in catalog.list()}["first"] == status
+    assert catalog.describe(make_id("first"))["status"] == status
 
 
 def test_a_journal_that_grows_is_worked_on_wherever_that_is(tmp_path: Path) -> None:
     """The process may be one of another machine; an old journal says nothing."""
-    (tmp_path / "lock").write_text("4194305\n", encoding="ascii")
+    (tmp_path / "lock").write_text(f"{GONE}\n", encoding="ascii")
     (tmp_path / "calls.sqlite").write_bytes(b"")
     assert is_under_way(tmp_path)
     os.utime(tmp_path / "calls.sqlite", (0, 0))

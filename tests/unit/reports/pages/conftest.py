@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.quiz import MCQA, write_lines, write_task
 
 from answerkey.exporters import to_json
 from answerkey.reports.sample_view import view_rows, view_sample
@@ -17,11 +18,7 @@ from answerkey.runs import Run, load_run
 Rows = Sequence[Mapping[str, Any]]
 MakeRun = Callable[..., Run]
 
-SCORER: dict[str, Any] = {
-    "type": "string_equals_mcqa",
-    "ground_truth_choice": "{{ sample.answer }}",
-    "choices": ["A", "B", "C"],
-}
+SCORER = MCQA | {"choices": ["A", "B", "C"]}
 #: Right, wrong, INVALID in three ways, of which the first flips: its first character is no answer.
 ROWS = [
     ("Two plus two?", ["four", "five", "six"], "A", "A.", "mathematics"),
@@ -35,16 +32,10 @@ ROWS = [
 def list_rows(times: int = 1, **said: str) -> Sequence[dict[str, Any]]:
     """Return the rows so many times, with other completions for some of the first: `q0="B"`."""
     names = ("question", "options", "answer", "completion", "category")
-    results = [dict(zip(names, row, strict=True)) for _ in range(times) for row in ROWS]
+    results = [dict(zip(names, row, strict=True)) for row in ROWS * times]
     for name, text in said.items():
         results[int(name[1:])]["completion"] = text
     return results
-
-
-def write_lines(path: Path, rows: Rows) -> Path:
-    """Write rows as JSONL; return the file."""
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
 
 
 @pytest.fixture(scope="session")
@@ -59,15 +50,10 @@ def make_in(call: Callable[..., Any]) -> MakeRun:
         scorers: Sequence[Mapping[str, Any]] = (SCORER,),
         **changes: object,
     ) -> Run:
-        folder = parent / f"{name}-files"
-        folder.mkdir()
+        (folder := parent / f"{name}-files").mkdir()
         file = write_lines(folder / "rows.jsonl", list_rows() if rows is None else rows)
-        definition = {"scorers": list(scorers), **changes}
-        task = {"key": "quiz", "display_name": "Quiz", "description": "", "definition": definition}
-        (folder / "task.yaml").write_text(json.dumps(task))
-        done = call(
-            "score", folder / "task.yaml", "--dataset", file, "--out", parent / name, *words
-        )
+        task = write_task(folder / "task.yaml", *scorers, **changes)
+        done = call("score", task, "--dataset", file, "--out", parent / name, *words)
         assert done.code == 0, done.err
         return load_run(parent / name)
 

@@ -8,11 +8,12 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
-from html import unescape
+from html import escape, unescape
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.quiz import write_lines
 
 from answerkey.errors import RunError
 from answerkey.exporters import to_json
@@ -22,7 +23,7 @@ from answerkey.reports.html import build_page, report, select_rows, write_conten
 from answerkey.reports.overview import dump
 from answerkey.runs import Run, load_run
 
-from .conftest import SCORER, MakeRun, list_rows, lose_dataset, open_table, write_lines
+from .conftest import SCORER, MakeRun, list_rows, lose_dataset, open_table
 
 BLOCK = re.compile(
     r'<script type="application/json" id="([^"]+)"( data-packed="gzip")?>(.*?)</script>', re.DOTALL
@@ -69,9 +70,7 @@ def test_a_report_says_what_the_viewer_says(
         assert results[place] == table.describe(place)
     assert len(blocks["ak-samples-0-0-0"]) == 200
     rows = table.list(range(300))
-    columns = blocks["ak-rows-0-0"]
-    assert columns == {name: [row[name] for row in rows] for name in columns}
-    assert columns.keys() == rows[0].keys()
+    assert blocks["ak-rows-0-0"] == {name: [row[name] for row in rows] for name in rows[0]}
     monkeypatch.setattr(html, "CHUNK_SAMPLES", 200)
     chunks = report_on([run], tmp_path / "chunks.html")
     assert chunks | {"ak-overview": None} == blocks | {"ak-overview": None}
@@ -100,8 +99,8 @@ def test_no_folder_of_this_machine_is_in_a_report(make_run: MakeRun, tmp_path: P
 
     Without its dataset a run has its verdicts.
     """
-    said = [{"sample_id": f"{number:06d}", "completion": "A"} for number in range(1, 6)]
-    file = write_lines(tmp_path / "said.jsonl", said)
+    replies = [{"sample_id": f"{number:06d}", "completion": "A"} for number in range(1, 6)]
+    file = write_lines(tmp_path / "said.jsonl", replies)
     plain = [{name: row[name] for name in ("question", "options", "answer")} for row in list_rows()]
     runs = [make_run("a"), make_run("recorded", plain, "--completions", file)]
     blocks = report_on(runs, tmp_path / "x.html")
@@ -190,15 +189,14 @@ def test_small_blocks_are_plain_and_large_ones_packed() -> None:
 
     JSON has no NaN: it becomes null.
     """
-    assert (
-        write_content(to_json({"a": float("nan"), "b": [float("inf")]}))
-        == '>{"a": null, "b": [null]}'
-    )
-    large = write_content(to_json(["<é😀"] * 2_000))
-    found = re.fullmatch(r' data-packed="gzip">([A-Za-z0-9+/=]+)', large)
-    assert found is not None
-    assert json.loads(gzip.decompress(base64.b64decode(found[1]))) == ["<é😀"] * 2_000
-    assert write_content(to_json(["<é😀"] * 2_000)) == large
+    odd = {"a": float("nan"), "b": [float("inf")]}
+    assert write_content(to_json(odd)) == '>{"a": null, "b": [null]}'
+    texts = ["<é😀"] * 2_000
+    large = write_content(to_json(texts))
+    packed = re.fullmatch(r' data-packed="gzip">([A-Za-z0-9+/=]+)', large)
+    assert packed is not None
+    assert json.loads(gzip.decompress(base64.b64decode(packed[1]))) == texts
+    assert write_content(to_json(texts)) == large
     assert write_content("é" * 4_095) == f">{'é' * 4_095}"
     assert write_content("é" * 4_096).startswith(' data-packed="gzip">')
 
@@ -223,17 +221,11 @@ def test_the_policy_allows_this_script_and_this_style_alone(*, is_viewer: bool) 
     page, policy = build("x", is_viewer=is_viewer), build_page("x", is_viewer=is_viewer)[2]
     (script,) = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
     (style,) = re.findall(r"<style>(.*?)</style>", page, re.DOTALL)
-    assert policy.split("; ") == [
-        "default-src 'none'",
-        f"script-src {hash_text(script)}",
-        f"style-src {hash_text(style)}",
-        "img-src data:",
-        "base-uri 'none'",
-        "form-action 'none'",
-    ]
-    stated = re.findall(
-        r'http-equiv="Content-Security-Policy" content="([^"]+)"', page.partition("<style>")[0]
-    )
+    hashes = f"script-src {hash_text(script)}; style-src {hash_text(style)}"
+    targets = "base-uri 'none'; form-action 'none'"
+    assert policy == f"default-src 'none'; {hashes}; img-src data:; {targets}"
+    head = page.partition("<style>")[0]
+    stated = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]+)"', head)
     assert list(map(unescape, stated)) == ([] if is_viewer else [policy])
     assert page.count("Content-Security-Policy") == len(stated)
 
@@ -249,11 +241,8 @@ def test_a_report_cannot_ask_a_server_and_no_script_parses_markup() -> None:
     assert re.search(words, report) is None
     assert "X-Answerkey-Token" in viewer
     assert set(re.findall(r"https?://[^\s\"'`)]+", viewer)) <= {"http://www.w3.org/2000/svg"}
-    words = (
-        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new "
-        r"Function|DOMParser|cssText"
-    )
-    assert re.findall(words, viewer) == []
+    words = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\("
+    assert re.findall(rf"{words}|new Function|DOMParser|cssText", viewer) == []
     assert re.search(r"<noscript>\s*<main>\s*<h1>", report)
     assert '<html lang="en"' in report
 
@@ -262,11 +251,9 @@ def test_the_title_is_text() -> None:
     """It stays within its element, fills in no mark of the page, and turns no text of the
     window.
     """
-    page = build("</title><script>alert(1)</script><!-- script -->")
-    assert "<script>alert" not in page
-    assert (
-        "&lt;/title&gt;&lt;script&gt;alert(1)&lt;/script&gt;&lt;!-- script --&gt;</title>" in page
-    )
+    title = "</title><script>alert(1)</script><!-- script -->"
+    page = build(title)
+    assert f"<title>{escape(title)}</title>" in page
     assert page.count("<script>") == 1
     assert "<title>\\u202eevil\\x1b[1m</title>" in build("\u202eevil\x1b[1m")
 
@@ -275,88 +262,67 @@ def test_the_title_is_text() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "invalid", "right", "most", "compared", "said"),
+    ("counts", "most", "compared", "sentence"),
     [
-        (5, 5, 190, 40, [], "This file holds 40 of 200 samples: some that are INVALID, wrong"),
-        (150, 40, 10, 40, [], "This file holds 40 of 200 samples"),
-        (0, 0, 200, 64, [7, 77, 177], "This file holds 64 of 200 samples"),
-        (2, 1, 7, 0, [], "This file holds none of 10 samples."),
-        (2, 1, 7, 10, [], None),
+        ((5, 5, 190), 40, [], "This file holds 40 of 200 samples: some that are INVALID, wrong"),
+        ((150, 40, 10), 40, [], "This file holds 40 of 200 samples"),
+        ((0, 0, 200), 64, [7, 77, 177], "This file holds 64 of 200 samples"),
+        ((2, 1, 7), 0, [], "This file holds none of 10 samples."),
+        ((2, 1, 7), 10, [], "None"),
     ],
     ids=["what decides comes first", "no kind takes all", "runs differ", "none", "all"],
 )
 def test_what_decides_is_embedded(
-    make_run: MakeRun,
-    wrong: int,
-    invalid: int,
-    right: int,
-    most: int,
-    compared: list[int],
-    said: str | None,
+    make_run: MakeRun, counts: tuple[int, int, int], most: int, compared: list[int], sentence: str
 ) -> None:
-    """As many as asked for, in order.
+    """As many as asked for, in order; `counts` are wrong, invalid and right ones.
 
     The same run gives the same selection, and the sentence says so.
     """
+    wrong, invalid, right = counts
     texts = ["B"] * wrong + ["none"] * invalid + ["A"] * right
-    rows = [
-        {"question": f"q{n}", "answer": "A", "completion": text} for n, text in enumerate(texts)
-    ]
-    run = make_run(rows=rows)
+    run = make_run(rows=[{"question": "q", "answer": "A", "completion": text} for text in texts])
     selection = select_rows(open_table(run), most, compared)
-    positions, sentence = list(selection.positions), selection.sentence
+    positions = list(selection.positions)
     assert positions == sorted(set(positions))
     assert len(positions) == most
     assert set(compared) <= set(positions)
     if wrong + invalid <= most // 4:
         assert set(range(wrong + invalid)) <= set(positions)
-    assert sentence is None if said is None else str(sentence).startswith(said)
+    assert str(selection.sentence).startswith(sentence)
     assert list(select_rows(open_table(run), most, compared).positions) == positions
 
 
 # ── several runs compared
 
 
-def describe(*runs: Run) -> dict[str, Any]:
-    """Return the comparison of runs that are called r0, r1 and so on."""
-    named = {f"r{number}": run for number, run in enumerate(runs)}
-    tables = {name: {"quiz": open_table(run)} for name, run in named.items()}
-    return dump(build_comparison(named, tables))
-
-
 def test_a_pair_has_all_that_a_page_shows(make_run: MakeRun) -> None:
-    """Difference with interval and test, categories, flips with their places."""
-    result = describe(make_run("a"), make_run("b", list_rows(q0="B", q1="B", q4="B")))
+    """Difference with interval and test, categories, flips with their places.
+
+    A report must embed these rows so that flips can be looked at.
+    """
+    runs = {"r0": make_run("a"), "r1": make_run("b", list_rows(q0="B", q1="B", q4="B"))}
+    comparison = build_comparison(runs)
+    assert list_flips(comparison, "r0", 0) == [0, 1, 4]
+    assert (list_flips(comparison, "r0", 1), list_flips(None, "r0", 0)) == ([], [])
+    result = dump(comparison)
     assert result["notices"] == [
         "the datasets of `a` and `b` differ; their samples are matched by id and truth"
     ]
     assert result["refused"] is None
     (task,) = result["tasks"]
     assert [task[name] for name in ("key", "samples", "is_share")] == ["quiz", 5, True]
-    told = [(run["id"], run["label"], run["mean"], run["n"]) for run in task["runs"]]
-    assert told == [("r0", "a", 0.2, 5), ("r1", "b", 0.4, 5)]
+    sides = [(run["id"], run["label"], run["mean"], run["n"]) for run in task["runs"]]
+    assert sides == [("r0", "a", 0.2, 5), ("r1", "b", 0.4, 5)]
     (pair,) = task["pairs"]
-    assert set(pair) == {
-        "first", "second", "difference", "interval", "p", "p_adjusted", "test", "is_significant",
-        "first_only", "second_only", "left_out", "categories", "flips", "flips_total"
-    }  # fmt: skip
-    assert (pair["first"], pair["second"], pair["difference"]) == ("r0", "r1", -0.2)
-    assert (pair["first_only"], pair["second_only"], pair["flips_total"]) == (1, 2, 3)
-    assert pair["test"] == "McNemar's exact test"
-    assert (pair["p_adjusted"], pair["is_significant"]) == (1.0, False)
+    numbers = {"difference": -0.2, "first_only": 1, "second_only": 2, "flips_total": 3}
+    verdict = {"test": "McNemar's exact test", "p_adjusted": 1.0, "is_significant": False}
+    values = {"first": "r0", "second": "r1", **numbers, **verdict}
+    assert pair.items() >= values.items()
+    assert set(pair) - set(values) == {*["interval", "p", "left_out", "categories", "flips"]}
     assert pair["flips"] == [
         {"id": "000001", "p": {"r0": 0, "r1": 0}, "side": "first"},
         {"id": "000002", "p": {"r0": 1, "r1": 1}, "side": "second"},
         {"id": "000005", "p": {"r0": 4, "r1": 4}, "side": "second"},
     ]
     assert [one["label"] for one in pair["categories"]] == ["(none)", "mathematics", "nature"]
-
-
-def test_listed_flips_are_known_by_position(make_run: MakeRun) -> None:
-    """What a report must embed so that flips can be looked at."""
-    runs = {"r0": make_run("a"), "r1": make_run("b", list_rows(q0="B", q1="B"))}
-    tables = {name: {"quiz": open_table(run)} for name, run in runs.items()}
-    result = build_comparison(runs, tables)
-    assert list_flips(result, "r0", 0) == [0, 1]
-    assert list_flips(result, "r0", 1) == []
-    assert list_flips(None, "r0", 0) == []

@@ -41,10 +41,8 @@ def make(project: Path, tmp_path: Path, call: Callable[..., Any]) -> Callable[[]
 def find_images(run: Run, room: int = sample_view.ROOM) -> list[Any]:
     """Return the images of each row."""
     source = open_table(run).source
-    results = [
-        pair for part in source.read() for pair in sample_view.view_samples(source, part, room)
-    ]
-    return [sample["images"] for _, sample in results]
+    (part,) = source.read()
+    return [sample["images"] for _, sample in sample_view.view_samples(source, part, room)]
 
 
 def test_an_image_is_shown_with_its_sample(make: Callable[[], Run]) -> None:
@@ -65,7 +63,8 @@ def test_an_image_that_is_gone_or_another_one_is_told_in_words(
     """What is shown is what was sent, or nothing."""
     run = make()
     (project / "pictures/circle.png").write_bytes((project / "pictures/square.png").read_bytes())
-    assert [[one["data"] is None for one in row] for row in find_images(run)] == [[True], [False]]
+    [[circle], [square]] = find_images(run)
+    assert (circle["data"], square["data"] is None) == (None, False)
     (project / "questions.jsonl").unlink()
     assert find_images(run)[0] == [{"name": CIRCLE, "data": None}]
 
@@ -76,14 +75,9 @@ def test_a_page_has_room_for_small_images_alone(
     """One has at most a hundredth of the room, which is shared by all."""
     run = make()
     monkeypatch.setattr(html, "MIN_PACKED", 1_000_000)
-    assert [[one["data"] is None for one in row] for row in find_images(run, 35_000)] == [
-        [True],
-        [False],
-    ]
-    assert [[one["data"] is None for one in row] for row in find_images(run, 21_300)] == [
-        [True],
-        [False],
-    ]
+    for room in (35_000, 21_300):
+        [[circle], [square]] = find_images(run, room)
+        assert (circle["data"], square["data"] is None) == (None, False)
     source = open_table(run).source
     for room, is_shown in ((20_000_000, True), (100, False)):
         _, [block] = html.embed_samples(source, range(2), room=room)

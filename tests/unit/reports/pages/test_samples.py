@@ -4,7 +4,6 @@ sample.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,15 +11,16 @@ from typing import Any
 
 import polars as pl
 import pytest
+from tests.quiz import MCQA, make_solver, write_lines, write_task
 
 import answerkey as ak
 from answerkey.reports import samples
 from answerkey.reports.sample_view import show_decision
-from answerkey.reports.samples import Query
+from answerkey.reports.samples import Query, locate
 from answerkey.runs import Run
 from answerkey.testing import Reply, TestServer
 
-from .conftest import SCORER, MakeRun, list_rows, lose_dataset, open_table, write_lines
+from .conftest import SCORER, MakeRun, list_rows, lose_dataset, open_table
 
 EXACT = {"type": "string_equals", "key": "exact", "ground_truth": "{{ sample.answer }}"}
 STATED = {**SCORER, "extraction": "stated_answer"}
@@ -92,7 +92,8 @@ def test_a_line_of_the_table_says_what_the_verdict_is(small: Run) -> None:
 
     Several are found by id in one pass; who is not there is left out.
     """
-    assert open_table(small).locate(["000005", "000001", "nobody"]) == {"000005": 4, "000001": 0}
+    ids = ["000005", "000001", "nobody"]
+    assert locate(small.tasks["quiz"], ids) == {"000005": 4, "000001": 0}
     result = open_table(small).list(range(5))
     keys = "p id trial category truth predicted status value validity reason flipped said head"
     assert list(result[0]) == keys.split()
@@ -139,18 +140,21 @@ def test_a_scorer_without_choices_has_validity_by_the_completion(make_run: MakeR
 
 def test_trials_are_rows(tmp_path: Path, make_run: MakeRun) -> None:
     """Each trial is a row with its number; a sample is found at its first."""
-    said = [
-        {"sample_id": f"{number:06d}", "trial": trial, "completion": text}
-        for number in range(1, 6)
-        for trial, text in enumerate(["A", "B"])
+    replies = [
+        {
+            "sample_id": f"00000{1 + number // 2}",
+            "trial": number % 2,
+            "completion": "AB"[number % 2],
+        }
+        for number in range(10)
     ]
-    file = write_lines(tmp_path / "said.jsonl", said)
+    file = write_lines(tmp_path / "replies.jsonl", replies)
     plain = [{name: row[name] for name in ("question", "answer")} for row in list_rows()]
     table = open_table(make_run("trials", plain, "--completions", file, trials={"num_trials": 2}))
     assert len(table) == 10
     told = [[row[name] for name in ("id", "trial", "predicted")] for row in table.list([2, 3])]
     assert told == [["000002", 0, "A"], ["000002", 1, "B"]]
-    assert table.locate(["000002"]) == {"000002": 2}
+    assert locate(table.task_run, ["000002"]) == {"000002": 2}
     assert table.describe(3)["completion"]["text"] == "B"
     assert table.find(Query(show="right")).to_list() == [0, 3, 6, 9]
 
@@ -158,22 +162,20 @@ def test_trials_are_rows(tmp_path: Path, make_run: MakeRun) -> None:
 def test_orders_of_options_are_rows(tmp_path: Path, make_run: MakeRun) -> None:
     """Each order is a row with its own id; choices are shown as they were asked."""
     orders = ([0, 1, 2], [1, 2, 0], [2, 0, 1])
-    said = [{"sample_id": "000001", "option_order": order, "completion": "A"} for order in orders]
-    file = write_lines(tmp_path / "said.jsonl", said)
-    plain = [
-        {name: row[name] for name in ("question", "options", "answer")} for row in list_rows()[:1]
+    replies = [
+        {"sample_id": "000001", "option_order": order, "completion": "A"} for order in orders
     ]
+    file = write_lines(tmp_path / "replies.jsonl", replies)
+    plain = [{name: list_rows()[0][name] for name in ("question", "options", "answer")}]
     order = {"options": "{{ sample.options }}", "orders": "rotations"}
     table = open_table(make_run("orders", plain, "--completions", file, choice_order=order))
     results = [table.describe(position) for position in range(3)]
     assert pick(results, "id") == ["000001", "000001~1", "000001~2"]
-    shown = [tuple(pick(one["choices"], "text")) for one in results]
-    assert len(set(shown)) == 3
-    assert all(sorted(texts) == ["five", "four", "six"] for texts in shown)
-    assert [[one["text"] for one in each["choices"] if one["is_truth"]] for each in results] == [
-        ["four"]
-    ] * 3
-    assert table.locate(["000001"]) == {"000001": 0}
+    asked = {tuple(pick(row["choices"], "text")) for row in results}
+    assert asked == {("four", "five", "six"), ("five", "six", "four"), ("six", "four", "five")}
+    for row in results:
+        assert [choice["text"] for choice in row["choices"] if choice["is_truth"]] == ["four"]
+    assert locate(table.task_run, ["000001"]) == {"000001": 0}
 
 
 # ── what is said of one sample
@@ -190,17 +192,10 @@ def test_a_sample_is_shown_with_all_there_is(small: Run) -> None:
     assert sample["choices"][0] == choice
     assert pick(sample["choices"], "is_truth") == [True, False, False]
     assert (sample["completion"]["text"], sample["completion"]["status"]) == ("A.", "OK")
-    assert sample["verdicts"] == [
-        {
-            "scorer": "string_equals_mcqa",
-            "rule": "first_character",
-            "status": "SCORED",
-            "validity": "VALID",
-            "reason": None,
-            "value": 1.0,
-            "why": "VALID: the completion begins with 'A', which is the ground truth 'A'",
-        }
-    ]
+    why = "VALID: the completion begins with 'A', which is the ground truth 'A'"
+    rule = {"scorer": "string_equals_mcqa", "rule": "first_character", "status": "SCORED"}
+    validity = {"validity": "VALID", "reason": None, "value": 1.0, "why": why}
+    assert sample["verdicts"] == [{**rule, **validity}]
 
 
 def test_every_rule_says_what_it_reads_and_where(small: Run) -> None:
@@ -229,19 +224,12 @@ def test_spans_count_characters_not_bytes(make_run: MakeRun) -> None:
 
 def test_rows_that_cannot_be_scored_say_why(make_run: MakeRun) -> None:
     """A FAILED row has its reason, and the check's own sentence."""
-    bad = [
-        *list_rows(),
-        {"question": "Bad?", "answer": "Z", "completion": "A", "category": "nature"},
-    ]
-    table = open_table(make_run("bad", bad, "--allow-failed", "1"))
+    bad = {"question": "Bad?", "answer": "Z", "completion": "A", "category": "nature"}
+    table = open_table(make_run("bad", [*list_rows(), bad], "--allow-failed", "1"))
     assert table.find(Query(show="failed")).to_list() == [5]
     (row,) = table.list([5])
-    assert (row["status"], row["reason"], row["value"], row["flipped"]) == (
-        "FAILED",
-        "BAD_TRUTH",
-        None,
-        None,
-    )
+    values = [row[name] for name in ("status", "reason", "value", "flipped")]
+    assert values == ["FAILED", "BAD_TRUTH", None, None]
     why = table.describe(5)["verdicts"][0]["why"]
     assert why == "sample `000006`: ground truth 'Z' is not among the choices ['A', 'B', 'C']"
 
@@ -252,17 +240,11 @@ def test_what_was_asked_and_how_likely_choices_were_is_shown(tmp_path: Path) -> 
     """
     rows = [{"question": "q1", "answer": "B"}, {"question": "q2", "answer": "A"}]
     file = write_lines(tmp_path / "rows.jsonl", rows)
-    messages = [{"role": "user", "content": "{{ sample.question }}"}]
-    chat = {"type": "chat_completion", "input_messages": messages}
-    solver = {"type": "single_turn_solver", "input_builder": chat}
-    likely = {**SCORER, "type": "choice_probabilities", "choices": ["A", "B"]}
-    words = {"key": "quiz", "display_name": "Quiz", "description": ""}
-    (tmp_path / "task.yaml").write_text(
-        json.dumps({**words, "definition": {"solver": solver, "scorers": [likely]}})
-    )
+    likely = MCQA | {"type": "choice_probabilities"}
+    task = write_task(tmp_path / "task.yaml", likely, solver=make_solver())
     with TestServer(Reply("B", logprobs={"B": math.log(0.75), "A": math.log(0.25)})) as server:
         model = f"{server.url}?top_logprobs=5#m"
-        run = ak.run(tmp_path / "task.yaml", dataset=file, model=model, out=tmp_path / "out")
+        run = ak.run(task, dataset=file, model=model, out=tmp_path / "out")
     sample = open_table(run).describe(1)
     assert sample["prompt"] == [{"role": "user", "text": "q2"}]
     assert sample["completion"]["latency"] > 0
@@ -294,10 +276,9 @@ def test_without_its_dataset_rows_have_no_texts(make_run: MakeRun) -> None:
 
 def test_long_texts_are_cut_and_say_so(make_run: MakeRun) -> None:
     """A field keeps its beginning, a completion its end, with the passage in its place."""
-    long = [
-        {"question": "q" * 30_000, "answer": "B", "completion": "x" * 100_000 + " The answer is B."}
-    ]
-    table = open_table(make_run(rows=long, scorers=[STATED]))
+    completion = "x" * 100_000 + " The answer is B."
+    long = {"question": "q" * 30_000, "answer": "B", "completion": completion}
+    table = open_table(make_run(rows=[long], scorers=[STATED]))
     sample = table.describe(0)
     assert sample["question"].endswith("[cut: the first 20,000 of 30,000 characters]")
     text = sample["completion"]["text"]

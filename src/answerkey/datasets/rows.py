@@ -9,11 +9,12 @@ from __future__ import annotations
 import io
 import json
 import pickle
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, Protocol, Self
 
 import polars as pl
 
@@ -29,8 +30,6 @@ ORDER_COLUMN = "option_order"
 #: How many rows are in memory together where all of them are looked at.
 BLOCK_ROWS = 32_768
 ID_WIDTH = 6
-#: The place of every row with a multiple of this number is kept; others are reached from there.
-STRIDE = 16
 #: Positions of rows; a range where they follow each other.
 Positions = range | pl.Series
 #: Size and time of a file, which change when the file does.
@@ -89,177 +88,122 @@ class RowsOver:
 
 
 @dataclass(frozen=True)
-class LineRows:
-    """Rows of a file of JSON Lines: the user's own, or a temporary copy of ours.
+class FileRows(ABC):
+    """Rows of a file, which become samples where they are loaded.
 
-    `positions` says which rows of the file these are. `marks` has the byte and the line at which
-    every sixteenth row begins, from the one with the index `first_mark` on. `files` are the names
-    of the user's files in errors. A line of a copy is a list: the line in the user's file, the
-    index of that file, and the fields.
+    `frame` has a row for each of them: its cells, or where in the file it begins. `positions` says
+    which rows of the table these are. `files` are the names of the user's files in errors.
     """
 
-    path: Path
+    frame: pl.DataFrame
+    positions: Positions
     columns: Sequence[str]
     files: Sequence[str]
-    marks: pl.DataFrame
-    positions: Positions
-    stamp: Stamp | None
-    is_copy: bool
-    first_mark: int = 0
+
+    @abstractmethod
+    def load(self) -> Samples:
+        """Return the rows."""
 
     @property
     def file(self) -> str | None:
         """The name that errors give."""
         return self.files[0]
 
+    @property
+    def ids(self) -> pl.Series:
+        """The ids of all rows; generated ones are not read from anywhere."""
+        if ID_COLUMN not in self.columns:
+            numbers = pl.Series(ID_COLUMN, self.positions, dtype=pl.Int64) + 1
+            return numbers.cast(pl.String).str.zfill(ID_WIDTH)
+        parts = [pl.Series(ID_COLUMN, [], dtype=pl.String)]
+        for _, block in iterate_blocks(self):
+            parts.append(block.ids)
+        return pl.concat(parts)
+
     def __len__(self) -> int:
         return len(self.positions)
 
-    @property
-    def ids(self) -> pl.Series:
-        """The ids of all rows."""
-        return list_ids(self)
+    def slice(self, offset: int, length: int) -> Self:
+        """Return the rows from `offset` on, at most `length` of them."""
+        return self.take(range(offset, offset + length))
 
-    def slice(
-        self,
-        offset: int,
-        length: int,
-    ) -> Rows:
-        """Return the rows from `offset` on, at most `length` of them, with their marks alone."""
-        positions = join_positions(self.positions, range(offset, offset + length))
-        if not len(positions):
-            return replace(self, positions=positions, marks=self.marks.clear())
-        first = min(positions) // STRIDE
-        last = max(positions) // STRIDE
-        marks = self.marks.slice(first - self.first_mark, last - first + 1)
+    def take(self, positions: Positions, /) -> Self:
+        """Return the rows at these positions."""
         return replace(
             self,
-            positions=positions,
-            marks=marks,
-            first_mark=first,
+            frame=self.frame[positions],
+            positions=join_positions(self.positions, positions),
         )
 
-    def take(self, positions: Positions, /) -> Rows:
-        """Return the rows at these positions."""
-        return replace(self, positions=join_positions(self.positions, positions))
+
+@dataclass(frozen=True)
+class LineRows(FileRows):
+    """Rows of a file of JSON Lines: the user's own, or a temporary copy of ours.
+
+    `frame` says of each row at which byte it begins, and on which line of which of the `files`.
+    """
+
+    path: Path
+    stamp: Stamp | None
 
     def load(self) -> Samples:
         """Return the rows."""
         if read_stamp(self.path) != self.stamp:
             raise refuse_change(self.file)
+        items = []
+        marks = zip(self.positions, self.frame.rows(), strict=True)
         try:
             with self.path.open("rb") as stream:
-                items = list(self._read_samples(stream))
-        except (EOFError, OSError, ValueError):
+                for position, (offset, line, file_index) in marks:
+                    stream.seek(offset)
+                    text = stream.readline().decode()
+                    sample = build_sample(
+                        _decode_json(text),
+                        self.columns,
+                        number=position + 1,
+                        file=self.files[file_index],
+                        line=line,
+                    )
+                    items.append(sample)
+        except (OSError, ValueError):
             raise refuse_change(self.file) from None
         return Samples(items, self.columns, self.file)
 
-    def _read_samples(self, stream: BinaryIO) -> Iterator[Sample]:
-        for position, line, text in self._read_lines(stream):
-            value = _decode_json(text)
-            file = self.files[0]
-            if self.is_copy:
-                line, file_index, value = value  # noqa: PLW2901 - that of the user's file
-                file = self.files[file_index]
-            yield build_sample(
-                value,
-                self.columns,
-                number=position + 1,
-                file=file,
-                line=line,
-            )
-
-    def _read_lines(self, stream: BinaryIO) -> Iterator[tuple[int, int, str]]:
-        """Yield the position of each row, its line in the file, and the text of that line."""
-        reached = -STRIDE
-        line = 0
-        raw = b""
-        for position in self.positions:
-            if not 0 < position - reached < STRIDE:
-                mark = position // STRIDE
-                offset, line = self.marks.row(mark - self.first_mark)
-                stream.seek(offset)
-                line -= 1
-                reached = mark * STRIDE - 1
-            while reached < position:
-                raw = stream.readline()
-                line += 1
-                if not raw:
-                    raise EOFError
-                if raw.lstrip().startswith((b"{", b"[")):  # else the line is blank
-                    reached += 1
-            yield position, line, raw.decode()
-
 
 @dataclass(frozen=True)
-class FrameRows:
-    """Rows of a table of Polars, which become samples where they are loaded.
-
-    `positions` says which rows of the file these are.
-    """
-
-    frame: pl.DataFrame
-    file: str
-    positions: Positions
+class FrameRows(FileRows):
+    """Rows of a table of Polars, whose cells are in memory."""
 
     def __reduce__(self) -> tuple[object, ...]:
         """Return the rows as Arrow IPC: a pickled frame would hold the texts of rows left out."""
         buffer = io.BytesIO()
         self.frame.write_ipc_stream(buffer, compat_level=pl.CompatLevel.oldest())
-        return _read_frame_rows, (buffer.getvalue(), self.file, self.positions)
-
-    @property
-    def columns(self) -> Sequence[str]:
-        """The column names."""
-        return self.frame.columns
-
-    @property
-    def ids(self) -> pl.Series:
-        """The ids of all rows."""
-        return list_ids(self)
-
-    def __len__(self) -> int:
-        return len(self.positions)
-
-    def slice(self, offset: int, length: int) -> Rows:
-        """Return the rows from `offset` on, at most `length` of them."""
-        positions = join_positions(self.positions, range(offset, offset + length))
-        return replace(self, frame=self.frame.slice(offset, length), positions=positions)
-
-    def take(self, positions: Positions, /) -> Rows:
-        """Return the rows at these positions."""
-        frame = self.frame[positions]
-        return replace(self, frame=frame, positions=join_positions(self.positions, positions))
+        parts = (buffer.getvalue(), self.positions, self.columns, self.files)
+        return _read_frame_rows, parts
 
     def load(self) -> Samples:
         """Return the rows."""
         items = []
         for position, fields in zip(self.positions, iterate_fields(self.frame), strict=True):
             number = position + 1
-            items.append(
-                build_sample(fields, self.columns, number=number, file=self.file, line=number)
+            sample = build_sample(
+                fields,
+                self.columns,
+                number=number,
+                file=self.files[0],
+                line=number,
             )
+            items.append(sample)
         return Samples(items, self.columns, self.file)
 
 
-def _read_frame_rows(payload: bytes, file: str, positions: Positions) -> FrameRows:
-    return FrameRows(pl.read_ipc_stream(payload), file, positions)
+def _read_frame_rows(payload: bytes, *parts: Any) -> FrameRows:  # noqa: ANN401 - the other fields
+    return FrameRows(pl.read_ipc_stream(payload), *parts)
 
 
 def holds_text(rows: Rows, column: str) -> bool:
     """Return whether the type of a column says that all of its cells are text or null."""
     return isinstance(rows, FrameRows) and rows.frame.schema.get(column) == pl.String
-
-
-def list_ids(rows: FrameRows | LineRows) -> pl.Series:
-    """Return the ids of rows; generated ones are not read from anywhere."""
-    if ID_COLUMN not in rows.columns:
-        numbers = pl.Series(ID_COLUMN, rows.positions, dtype=pl.Int64) + 1
-        return numbers.cast(pl.String).str.zfill(ID_WIDTH)
-    parts = [pl.Series(ID_COLUMN, [], dtype=pl.String)]
-    for _, block in iterate_blocks(rows):
-        parts.append(block.ids)
-    return pl.concat(parts)
 
 
 class _RowPickler(pickle.Pickler):

@@ -12,8 +12,8 @@ import json
 import os
 import sys
 import tempfile
-from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from functools import partial
@@ -50,7 +50,6 @@ from answerkey.datasets.formats import (
 )
 from answerkey.datasets.questions import SAID_ROLES, QuestionColumns
 from answerkey.datasets.rows import (
-    STRIDE,
     FrameRows,
     LineRows,
     Rows,
@@ -209,7 +208,7 @@ def _hold_rows(content: Content, form: FormatName) -> Rows | None:
     if frame is None:
         return None
     check_names(frame.columns, Place(content.file))
-    return FrameRows(frame, content.file, range(frame.height))
+    return FrameRows(frame, range(frame.height), frame.columns, [content.file])
 
 
 def _type_cells(
@@ -284,6 +283,10 @@ def collect_rows(
     return Samples(samples, names, files[0])
 
 
+#: Where each row of a file of JSON Lines begins, and its line in which of the user's files.
+MARKS = {"offset": pl.UInt64(), "line": pl.UInt32(), "file_index": pl.UInt32()}
+
+
 class RowFile:
     """A file of JSON Lines with the rows of a table: the user's own, or a temporary copy.
 
@@ -296,58 +299,66 @@ class RowFile:
         in_place: Path | None,
     ) -> None:
         self._files = files
-        self._path = in_place
+        self._path = in_place or _open_copy(files[0])
         self._is_copy = in_place is None
-        self._offsets = array("Q")
-        self._lines = array("Q")
-        self._count = 0
+        self._marks: list[pl.DataFrame] = []
 
     def write(self, records: Sequence[ParsedRow]) -> None:
-        """Add rows to a copy; of the user's own file only note where some of them begin."""
+        """Note where rows begin, after adding them to a copy."""
         offsets = [record.offset for record in records]
         if self._is_copy:
-            try:
+            with _translating(self._files[0]):
                 offsets = self._append(records)
-            except OSError as error:
-                file = self._files[0]
-                message = f"cannot keep the rows of `{file}` in a temporary file: {error}"
-                folder = tempfile.gettempdir()
-                hint = f"make room in `{folder}`, or name another folder: `TMPDIR=FOLDER`"
-                raise refuse_file("E201", message, file, hint) from None
-        first = -self._count % STRIDE
-        self._offsets.extend(offsets[first::STRIDE])
-        self._lines.extend(record.line for record in records[first::STRIDE])
-        self._count += len(records)
+        columns = [
+            offsets,
+            [record.line for record in records],
+            [record.file_index for record in records],
+        ]
+        self._marks.append(pl.DataFrame(columns, MARKS, orient="col"))
 
     def _append(self, records: Sequence[ParsedRow]) -> list[int]:
         """Write rows to the copy, and return where they begin."""
-        if self._path is None:
-            descriptor, name = tempfile.mkstemp(prefix="answerkey-rows-", suffix=".jsonl")
-            os.close(descriptor)
-            self._path = Path(name)
-            atexit.register(self._path.unlink, missing_ok=True)
         offsets = []
         with self._path.open("ab") as stream:
             for record in records:
                 offsets.append(stream.tell())
-                row = [record.line, record.file_index, record.fields]
-                text = json.dumps(row, ensure_ascii=False)
+                text = json.dumps(record.fields, ensure_ascii=False)
                 stream.write(text.encode() + b"\n")
         return offsets
 
     def open_rows(self, columns: Sequence[str]) -> LineRows:
         """Return the rows that were written."""
-        path = self._path or Path()
-        marks = pl.DataFrame({"offset": self._offsets, "line": self._lines})
+        marks = pl.concat(self._marks)
         return LineRows(
-            path,
+            marks,
+            range(marks.height),
             columns,
             self._files,
-            marks,
-            range(self._count),
-            read_stamp(path),
-            is_copy=self._is_copy,
+            self._path,
+            read_stamp(self._path),
         )
+
+
+def _open_copy(file: str) -> Path:
+    """Return an empty file that is removed at the end of the process."""
+    with _translating(file):
+        descriptor, name = tempfile.mkstemp(prefix="answerkey-rows-", suffix=".jsonl")
+        os.close(descriptor)
+    path = Path(name)
+    atexit.register(path.unlink, missing_ok=True)
+    return path
+
+
+@contextmanager
+def _translating(file: str) -> Iterator[None]:
+    """Turn an error of a temporary file into E201 with the name of the user's own."""
+    try:
+        yield
+    except OSError as error:
+        message = f"cannot keep the rows of `{file}` in a temporary file: {error}"
+        folder = tempfile.gettempdir()
+        hint = f"make room in `{folder}`, or name another folder: `TMPDIR=FOLDER`"
+        raise refuse_file("E201", message, file, hint) from None
 
 
 class ArrowStream(Protocol):

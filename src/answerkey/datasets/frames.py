@@ -11,6 +11,7 @@ import json
 from collections.abc import Sequence
 from itertools import chain
 from types import NoneType
+from typing import Any
 
 import polars as pl
 
@@ -24,67 +25,60 @@ LEAVES: dict[type, pl.DataType] = {
     int: pl.Int64(),
 }
 INT64 = range(-(2**63), 2**63)
-#: Whether a value is inside a list, and its type.
-Shape = tuple[bool, type]
 
 
 def infer_types(rows: Rows) -> dict[str, pl.DataType | None]:
     """Return the type of each column, judged on all rows; None for one that is JSON text."""
-    shapes: dict[str, set[Shape]] = {name: set() for name in rows.columns}
+    types: dict[str, set[type]] = {name: set() for name in rows.columns}
+    element_types: dict[str, set[type]] = {name: set() for name in rows.columns}
     for _, block in iterate_blocks(rows):
         for name in rows.columns:
-            shapes[name] |= _find_shapes(block.values(name))
-    return {name: _choose_type(column) for name, column in shapes.items()}
-
-
-def _find_shapes(values: Sequence[object]) -> set[Shape]:
-    shapes = {(False, kind) for kind in _find_types(values)}
-    if (False, list) in shapes:
-        lists = [value for value in values if isinstance(value, list)]
-        elements = list(chain.from_iterable(lists))
-        shapes.remove((False, list))
-        shapes |= {(True, kind) for kind in (NoneType, *_find_types(elements))}
-    return shapes
+            values = block.values(name)
+            types[name] |= _find_types(values)
+            lists = [value for value in values if isinstance(value, list)]
+            element_types[name] |= _find_types(list(chain.from_iterable(lists)))
+    return {name: _choose_type(types[name], element_types[name]) for name in rows.columns}
 
 
 def _find_types(values: Sequence[object]) -> set[type]:
-    """Return the types of values; `object` stands for a number that is too large for a column."""
+    """Return the types of values but null; `object` stands for a number that is too large."""
     types = set(map(type, values))
+    types.discard(NoneType)
     if int in types and any(type(value) is int and value not in INT64 for value in values):
         types.add(object)
     return types
 
 
-def _choose_type(shapes: set[Shape]) -> pl.DataType | None:
+def _choose_type(types: set[type], element_types: set[type]) -> pl.DataType | None:
     """Return the type of a column; None for one whose values differ."""
-    shapes.discard((False, NoneType))
-    are_lists = {is_list for is_list, _ in shapes}
-    types = {kind for _, kind in shapes} - {NoneType}
-    if len(are_lists) > 1 or len(types) > 1:
+    are_lists = types == {list}
+    if are_lists:
+        types = element_types
+    if len(types) > 1:
         return None
-    leaf = LEAVES.get(types.pop() if types else str)
-    if leaf is None or True not in are_lists:
+    leaf = LEAVES.get(next(iter(types), str))
+    if leaf is None or not are_lists:
         return leaf
     return pl.List(leaf)
 
 
 def build_column(
     name: str,
-    values: Sequence[object],
+    values: Sequence[Any],
     dtype: pl.DataType | None,
 ) -> pl.Series:
     """Return values that have this type as a column, as JSON text when it is None."""
-    if isinstance(dtype, pl.List):
-        # Polars builds lists much faster when it may find their type itself.
-        return pl.Series(name, values).cast(dtype)
-    if dtype is not None:
-        return pl.Series(
-            name,
-            values,
-            dtype=dtype,
-            strict=True,
-        )
-    texts = []
+    if dtype is None:
+        texts = []
+        for value in values:
+            texts.append(None if value is None else json.dumps(value, ensure_ascii=False))
+        return pl.Series(name, texts, dtype=pl.String)
+    if dtype != pl.List(pl.String):
+        return pl.Series(name, values, dtype=dtype)
+    # Polars takes long for each list, and the same few labels come again and again.
+    numbers: dict[tuple[str, ...] | None, int] = {}
+    places = []
     for value in values:
-        texts.append(None if value is None else json.dumps(value, ensure_ascii=False))
-    return pl.Series(name, texts, dtype=pl.String)
+        key = None if value is None else tuple(value)
+        places.append(numbers.setdefault(key, len(numbers)))
+    return pl.Series(name, list(numbers), dtype=dtype).gather(places)

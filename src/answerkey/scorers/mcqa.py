@@ -16,11 +16,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, TypeGuard
+from typing import ClassVar, TypeGuard
 
 import polars as pl
 
 from answerkey.errors import SpecError, listing
+from answerkey.models.config import Model
 from answerkey.reader import Reading, explain_reading, read
 from answerkey.reader.characters import WHITE_SPACE
 from answerkey.reader.explain import shorten
@@ -28,12 +29,10 @@ from answerkey.reader.markup import is_thought
 from answerkey.scorers.base import (
     UNANSWERED,
     FieldErrors,
-    ModelCall,
     RowChecks,
     Scorer,
     Types,
-    call_by_trial,
-    call_model,
+    ask_model,
     report_faults,
 )
 from answerkey.scorers.extraction import ExtractionRule, find_rule
@@ -58,9 +57,6 @@ from answerkey.types import (
     ScoreStatus,
     Validity,
 )
-
-if TYPE_CHECKING:
-    from answerkey.models.config import Model
 
 Extraction = str | dict[str, str]
 Templates = Mapping[str, Template]
@@ -271,8 +267,9 @@ class StringEqualsMcqa(Scorer):
     choices_field: str | None = None
     extraction: Extraction = "first_character"
     options: str | list[str] | None = None
-    #: Calls the model of the `fallback`, once the scorer is bound to it.
-    _call: ModelCall | None = field(default=None, kw_only=True)
+    #: The model of the `fallback`, once the scorer is bound to it, and the scorer's own key.
+    _model: Model | None = field(default=None, kw_only=True)
+    _key: str = field(default="", kw_only=True)
 
     type = "string_equals_mcqa"
     title = "String Equality (Multiple Choice)"
@@ -322,17 +319,13 @@ class StringEqualsMcqa(Scorer):
         *,
         key: str,
     ) -> StringEqualsMcqa:
-        """Return the scorer with the model of its `fallback`.
-
-        `key` is the scorer's own, for the purpose of its calls.
-        """
+        """Return the scorer with the model of its `fallback`; `key` is the scorer's own."""
         is_builtin = model.name.startswith("builtin/")
         if is_builtin or getattr(model, "needs", None):
             what = "answers multiple-choice questions and cannot read completions"
             hint = "name a live model in `fallback`"
             raise SpecError("E301", f"model `{model.name}` {what}", hint=hint)
-        purpose = f"{FALLBACK}:{key}"
-        return replace(self, _call=partial(call_model, model, purpose=purpose))
+        return replace(self, _model=model, _key=key)
 
     def compile_field(self, field: str) -> Template | None:
         """Return the template of one field.
@@ -475,7 +468,7 @@ class StringEqualsMcqa(Scorer):
             types = {**types, **_SPAN_TYPES}
         if rule.reads_options:
             types = {**types, **_GRADE_TYPES}
-        if self._call is not None:
+        if self._model is not None:
             types = {**types, **_FALLBACK_TYPES}
         return self.value_types, types
 
@@ -496,13 +489,14 @@ class StringEqualsMcqa(Scorer):
         readings = rule.read_all(passages)
         judge_row = partial(judge_reading, rule)
         scores = list(map(judge_row, questions, completions, readings))
-        if self._call is None:
+        if self._model is None:
             return scores
         prompts = {}
         for row in find_unread(scores):
             prompt = write_prompt(*passages[row])
             prompts[row] = [{"role": "user", "content": prompt}]
-        replies = call_by_trial(self._call, prompts, completions)
+        purpose = f"{FALLBACK}:{self._key}"
+        replies = ask_model(self._model, purpose, prompts, completions)
         for row, reply in replies.items():
             scores[row] = self._judge_again(scores[row], questions[row], reply)
         return scores

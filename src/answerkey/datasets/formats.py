@@ -338,33 +338,11 @@ def _open_frame(content: Content, kind: BinaryKind) -> pl.LazyFrame:
     return pl.read_ipc_stream(messages).lazy()
 
 
-def hold_frame(content: Content, form: FormatName, limit: int) -> pl.DataFrame | None:
-    """Return the rows of a Parquet or Arrow file as they are; None without any, and for more bytes
-    than the limit.
-    """
-    kind: BinaryKind = "Parquet" if form == "parquet" else "Arrow"
-    parts = []
-    try:
-        for _, part in _iterate_parts(_open_frame(content, kind)):
-            limit -= int(part.estimated_size())
-            if limit < 0:
-                return None
-            parts.append(part)
-    except FOREIGN as error:
-        raise content.refuse_damage(kind, error) from None
-    return pl.concat(parts) if parts else None
-
-
-def _iterate_parts(frame: pl.LazyFrame) -> Iterator[tuple[int, pl.DataFrame]]:
-    """Yield the rows of a frame part by part, each with the position of its first row."""
-    count = frame.select(pl.len()).collect().item()
-    for offset in range(0, count, FRAME_ROWS):
-        yield offset, frame.slice(offset, FRAME_ROWS).collect()
-
-
 def read_frame(frame: pl.LazyFrame, file: str) -> Iterator[ParsedRow]:
     """Yield the rows of a frame with values that JSON has; `file` is its name in errors."""
-    for offset, part in _iterate_parts(frame):
+    count = frame.select(pl.len()).collect().item()
+    for offset in range(0, count, FRAME_ROWS):
+        part = frame.slice(offset, FRAME_ROWS).collect()
         number = offset
         try:
             for number, fields in enumerate(iterate_fields(part), offset + 1):

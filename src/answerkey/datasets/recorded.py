@@ -24,7 +24,6 @@ from answerkey.datasets.rows import (
     Positions,
     Rows,
     get_inside,
-    holds_text,
     iterate_samples,
     repeat_positions,
 )
@@ -169,8 +168,6 @@ class RecordedCompletions:
 
     def check(self, rows: Rows) -> None:
         """Raise E209 for all cells of the rows that are no completions."""
-        if STATUS_COLUMN not in self.beside and holds_text(rows, self.column):
-            return
         errors = RowErrors(rows.file)
         for sample in iterate_samples(rows):
             cell = get_inside(sample.fields, self.column)

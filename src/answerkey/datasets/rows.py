@@ -9,16 +9,14 @@ from __future__ import annotations
 import io
 import json
 import pickle
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 import polars as pl
 
-from answerkey.datasets.cells import iterate_fields
 from answerkey.datasets.content import RowErrors, refuse_file
 from answerkey.errors import DataError, Place
 from answerkey.types import Row, Sample, Samples
@@ -88,21 +86,19 @@ class RowsOver:
 
 
 @dataclass(frozen=True)
-class FileRows(ABC):
-    """Rows of a file, which become samples where they are loaded.
+class LineRows:
+    """Rows of a file of JSON Lines: the user's own, or a temporary copy of ours.
 
-    `frame` has a row for each of them: its cells, or where in the file it begins. `positions` says
-    which rows of the table these are. `files` are the names of the user's files in errors.
+    `positions` says which rows of the table these are. `marks` says of each at which byte it
+    begins, and on which line of which of the user's `files`, by their names in errors.
     """
 
-    frame: pl.DataFrame
-    positions: Positions
+    path: Path
+    stamp: Stamp | None
     columns: Sequence[str]
     files: Sequence[str]
-
-    @abstractmethod
-    def load(self) -> Samples:
-        """Return the rows."""
+    marks: pl.DataFrame
+    positions: Positions
 
     @property
     def file(self) -> str | None:
@@ -123,35 +119,24 @@ class FileRows(ABC):
     def __len__(self) -> int:
         return len(self.positions)
 
-    def slice(self, offset: int, length: int) -> Self:
+    def slice(self, offset: int, length: int) -> Rows:
         """Return the rows from `offset` on, at most `length` of them."""
         return self.take(range(offset, offset + length))
 
-    def take(self, positions: Positions, /) -> Self:
+    def take(self, positions: Positions, /) -> Rows:
         """Return the rows at these positions."""
         return replace(
             self,
-            frame=self.frame[positions],
+            marks=self.marks[positions],
             positions=join_positions(self.positions, positions),
         )
-
-
-@dataclass(frozen=True)
-class LineRows(FileRows):
-    """Rows of a file of JSON Lines: the user's own, or a temporary copy of ours.
-
-    `frame` says of each row at which byte it begins, and on which line of which of the `files`.
-    """
-
-    path: Path
-    stamp: Stamp | None
 
     def load(self) -> Samples:
         """Return the rows."""
         if read_stamp(self.path) != self.stamp:
             raise refuse_change(self.file)
         items = []
-        marks = zip(self.positions, self.frame.rows(), strict=True)
+        marks = zip(self.positions, self.marks.rows(), strict=True)
         try:
             with self.path.open("rb") as stream:
                 for position, (offset, line, file_index) in marks:
@@ -168,42 +153,6 @@ class LineRows(FileRows):
         except (OSError, ValueError):
             raise refuse_change(self.file) from None
         return Samples(items, self.columns, self.file)
-
-
-@dataclass(frozen=True)
-class FrameRows(FileRows):
-    """Rows of a table of Polars, whose cells are in memory."""
-
-    def __reduce__(self) -> tuple[object, ...]:
-        """Return the rows as Arrow IPC: a pickled frame would hold the texts of rows left out."""
-        buffer = io.BytesIO()
-        self.frame.write_ipc_stream(buffer, compat_level=pl.CompatLevel.oldest())
-        parts = (buffer.getvalue(), self.positions, self.columns, self.files)
-        return _read_frame_rows, parts
-
-    def load(self) -> Samples:
-        """Return the rows."""
-        items = []
-        for position, fields in zip(self.positions, iterate_fields(self.frame), strict=True):
-            number = position + 1
-            sample = build_sample(
-                fields,
-                self.columns,
-                number=number,
-                file=self.files[0],
-                line=number,
-            )
-            items.append(sample)
-        return Samples(items, self.columns, self.file)
-
-
-def _read_frame_rows(payload: bytes, *parts: Any) -> FrameRows:  # noqa: ANN401 - the other fields
-    return FrameRows(pl.read_ipc_stream(payload), *parts)
-
-
-def holds_text(rows: Rows, column: str) -> bool:
-    """Return whether the type of a column says that all of its cells are text or null."""
-    return isinstance(rows, FrameRows) and rows.frame.schema.get(column) == pl.String
 
 
 class _RowPickler(pickle.Pickler):

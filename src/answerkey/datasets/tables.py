@@ -43,14 +43,12 @@ from answerkey.datasets.formats import (
     ROWS_HINT,
     FormatName,
     ParsedRow,
-    hold_frame,
     measure_fields,
     read_frame,
     split_endings,
 )
 from answerkey.datasets.questions import SAID_ROLES, QuestionColumns
 from answerkey.datasets.rows import (
-    FrameRows,
     LineRows,
     Rows,
     build_sample,
@@ -169,9 +167,6 @@ def load_table(
 
 def _read_rows(content: Content, how: FileFields) -> Rows:
     form = how.find_format(content.path)
-    held = _hold_rows(content, form)
-    if held is not None and not how.columns:
-        return held
     read = READERS[form]
     if how.header is not None:
         read = partial(read, names=how.header)
@@ -198,17 +193,6 @@ def _read_rows(content: Content, how: FileFields) -> Rows:
             where = Place(file=content.file, field=name)
             raise refuse_column(message, name, rows.columns, where)
     return rows
-
-
-def _hold_rows(content: Content, form: FormatName) -> Rows | None:
-    """Return the rows of a Parquet or Arrow file, as columns, unless these are too large."""
-    if form not in BINARY:
-        return None
-    frame = hold_frame(content, form, min(HELD_BYTES, find_line_limit()))
-    if frame is None:
-        return None
-    check_names(frame.columns, Place(content.file))
-    return FrameRows(frame, range(frame.height), frame.columns, [content.file])
 
 
 def _type_cells(
@@ -330,12 +314,12 @@ class RowFile:
         """Return the rows that were written."""
         marks = pl.concat(self._marks)
         return LineRows(
-            marks,
-            range(marks.height),
-            columns,
-            self._files,
             self._path,
             read_stamp(self._path),
+            columns,
+            self._files,
+            marks,
+            range(marks.height),
         )
 
 

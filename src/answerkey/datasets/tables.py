@@ -391,10 +391,12 @@ def _read_tabular(
     lone: str,
 ) -> Iterator[ParsedRow]:
     """Yield the rows of a table of any library."""
-    rows = _list_rows(data, name, lone)
+    rows = _list_rows(data, name)
     if isinstance(rows, pl.LazyFrame):
         yield from read_frame(rows, name)
         return
+    if lone and not any(isinstance(row, Mapping) for row in rows):
+        rows = [{lone: cell} for cell in rows]
     for number, row in enumerate(rows, 1):
         try:
             fields: Any = plain(row)
@@ -409,7 +411,6 @@ def _read_tabular(
 def _list_rows(
     data: Any,  # noqa: ANN401 - of any library
     name: str,
-    lone: str,
 ) -> pl.LazyFrame | list[Any]:
     """Return a table of any library as a frame of Polars, or as a list of rows.
 
@@ -418,21 +419,22 @@ def _list_rows(
     """
     if isinstance(data, pl.LazyFrame):
         return data
-    is_pandas = hasattr(data, "reset_index") and hasattr(data, "columns")
-    # An index of pandas without a name only numbers the rows.
-    if is_pandas and any(data.index.names):
-        data = data.reset_index()
-    if is_pandas or isinstance(data, Mapping):
+    if isinstance(data, Mapping):
         return _zip_columns(data, name)
-    if hasattr(data, "with_format") and hasattr(data, "num_rows"):
-        data = data.with_format("arrow")[:]  # of `datasets`, which knows Arrow
+    if _has(data, "reset_index", "columns"):  # of pandas
+        # An index without a name only numbers the rows.
+        frame = data.reset_index() if any(data.index.names) else data
+        return _zip_columns(frame, name)
+    if _has(data, "with_format", "num_rows"):  # of `datasets`, which knows Arrow
+        data = data.with_format("arrow")[:]
     is_column = hasattr(data, "dtype") or hasattr(data, "type")
-    if hasattr(data, "__arrow_c_stream__") and not (lone and is_column):
+    if hasattr(data, "__arrow_c_stream__") and not is_column:
         return _import_arrow(data, name)
-    rows = _list_cells(data, name)
-    if not lone or any(isinstance(row, Mapping) for row in rows):
-        return rows
-    return [{lone: cell} for cell in rows]
+    return _list_cells(data, name)
+
+
+def _has(data: object, *names: str) -> bool:
+    return all(hasattr(data, name) for name in names)
 
 
 def _import_arrow(data: Any, name: str) -> pl.LazyFrame:  # noqa: ANN401 - of any library

@@ -137,22 +137,9 @@ class RowErrors:
     errors: list[DataError] = field(default_factory=list)
     counts: Counter[ErrorKind] = field(default_factory=Counter)
 
-    def add(
-        self,
-        code: str,
-        message: str,
-        *,
-        where: Place,
-        hint: str | None = None,
-    ) -> None:
-        """Remember one bad row."""
-        error = DataError(
-            code,
-            message,
-            where=where,
-            hint=hint,
-        )
-        kind = (code, error.message)
+    def add(self, error: DataError) -> None:
+        """Remember the error of one row."""
+        kind = (error.code, error.message)
         self.counts[kind] += 1
         if self.counts[kind] == 1 and len(self.errors) < SHOWN:
             self.errors.append(error)
@@ -514,9 +501,9 @@ def check_names(names: Sequence[str], where: Place) -> None:
         if not name.strip():
             message = f"column {number} has no name"
             hint = "give the column a name; a table written by pandas needs `index=False`"
-            errors.add("E202", message, where=where, hint=hint)
+            errors.add(DataError("E202", message, where=where, hint=hint))
         elif first != number:
             message = f"column `{name}` appears twice, as column {first} and column {number}"
             hint = "rename or remove one of them"
-            errors.add("E212", message, where=where, hint=hint)
+            errors.add(DataError("E212", message, where=where, hint=hint))
     errors.raise_any()

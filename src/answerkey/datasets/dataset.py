@@ -27,7 +27,7 @@ from answerkey.datasets.rows import (
     join_positions,
 )
 from answerkey.datasets.sources import Source
-from answerkey.datasets.tables import add_template_error, digest_rows
+from answerkey.datasets.tables import describe_template_error, digest_rows
 from answerkey.errors import Place, SpecError, refuse_column
 from answerkey.templates import RowError, RowFilter
 from answerkey.types import Completions, Notice, Samples
@@ -189,7 +189,8 @@ def filter_rows(rows: Rows, filters: Sequence[RowFilter]) -> Positions:
             passing = []
             for position, verdict in zip(positions, verdicts, strict=True):
                 if isinstance(verdict, RowError):
-                    add_template_error(errors, label, verdict, block.items[position])
+                    sample = block.items[position]
+                    errors.add(describe_template_error(label, verdict, sample))
                 elif verdict:
                     passing.append(position)
             positions = passing

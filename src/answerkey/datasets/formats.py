@@ -12,7 +12,6 @@ import csv
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from itertools import chain
@@ -132,14 +131,8 @@ def _read_cells(
             continue
         count = format_count(len(cells), "cell")
         message = f"the row has {count}, the header has {len(header)}"
-        where = Place(content.file, line)
         hint = "a cell that holds the separator or a line break must be in double quotes"
-        errors.add(
-            "E202",
-            message,
-            where=where,
-            hint=hint,
-        )
+        errors.add(content.error("E202", message, line, hint=hint))
     errors.raise_any()
 
 
@@ -234,13 +227,7 @@ def read_json_lines(content: Content) -> Iterator[ParsedRow]:
             try:
                 fields = check_row(parse_json(source), source)
             except DataError as error:
-                where, hint = _locate(content, error, number)
-                errors.add(
-                    error.code,
-                    error.message,
-                    where=where,
-                    hint=hint,
-                )
+                errors.add(_locate(content, error, number))
             else:
                 yield ParsedRow(number, fields, len(source), start)
     errors.raise_any()
@@ -250,13 +237,21 @@ def _locate(
     content: Content,
     error: DataError,
     line: int,
-) -> tuple[Place, str | None]:
-    """Return where the row with an error begins, and the hint for it."""
-    place = error.where or Place()
-    where = replace(place, file=content.file, line=line)
-    if place.column:
-        return where, content.guess() or ROW_HINT
-    return where, error.hint
+) -> DataError:
+    """Return the error of a row with the line on which the row begins."""
+    column = None
+    hint = error.hint
+    if error.where is not None:
+        column = error.where.column
+    if column:
+        hint = content.guess() or ROW_HINT
+    return content.error(
+        error.code,
+        error.message,
+        line,
+        column=column,
+        hint=hint,
+    )
 
 
 def read_json_list(content: Content) -> Iterator[ParsedRow]:
@@ -296,14 +291,9 @@ def read_json_list(content: Content) -> Iterator[ParsedRow]:
             raise json.JSONDecodeError("Extra text after the list", text, start + 1)
     except (RecursionError, ValueError, DataError) as error:
         refusal = error if isinstance(error, DataError) else refuse_json(error)
-        place = refusal.where or Place()
-        where, advice = _locate(content, refusal, place.line or line)
-        raise DataError(
-            refusal.code,
-            refusal.message,
-            where=where,
-            hint=advice,
-        ) from None
+        if refusal.where is not None:
+            line = refusal.where.line or line
+        raise _locate(content, refusal, line) from None
 
 
 BinaryKind = Literal["Parquet", "Arrow"]

@@ -178,23 +178,13 @@ class RecordedCompletions:
                     fields = [f"{self.column}.{field}" for field in cell]
                     hint += f"; name a field: {listing(fields)}"
                 where = sample.place(self.column)
-                errors.add(
-                    "E209",
-                    message,
-                    where=where,
-                    hint=hint,
-                )
+                errors.add(DataError("E209", message, where=where, hint=hint))
             status = sample.fields.get(STATUS_COLUMN)
             if STATUS_COLUMN in self.beside and status not in (None, "", *STATUSES):
                 message = f"{status!r} is not a completion status"
                 where = sample.place(STATUS_COLUMN)
                 hint = f"statuses: {listing(STATUSES)}"
-                errors.add(
-                    "E209",
-                    message,
-                    where=where,
-                    hint=hint,
-                )
+                errors.add(DataError("E209", message, where=where, hint=hint))
         errors.raise_any()
 
     def slice(self, offset: int, length: int) -> Self:

@@ -282,7 +282,8 @@ def check_ids(rows: Rows, *, by_trial: bool = False) -> None:
             keys.append(_write_key(sample, marks))
             if not sample.id:
                 cell = json.dumps(sample.fields[ID_COLUMN], ensure_ascii=False)
-                _add_id_error(errors, sample, f"sample id {cell} is not text or a whole number")
+                message = f"sample id {cell} is not text or a whole number"
+                errors.add(_refuse_id(sample, message))
         column = pl.Series(keys, dtype=pl.String)
         hashes.append(column.hash())
     every_hash = pl.concat(hashes)
@@ -298,7 +299,7 @@ def check_ids(rows: Rows, *, by_trial: bool = False) -> None:
             message = f"sample id `{name}` is used twice, first on line {first.line}"
             if first.file != sample.file:
                 message += f" of `{first.file}`"
-            _add_id_error(errors, sample, message)
+            errors.add(_refuse_id(sample, message))
     errors.raise_any()
 
 
@@ -308,18 +309,14 @@ def _write_key(sample: Sample, marks: Sequence[str]) -> str:
     return "\0".join([sample.id, *parts])
 
 
-def _add_id_error(
-    errors: RowErrors,
-    sample: Sample,
-    message: str,
-) -> None:
+def _refuse_id(sample: Sample, message: str) -> DataError:
     where = Place(
         file=sample.file,
         line=sample.line,
         field=ID_COLUMN,
     )
     hint = f"give every row its own id, or remove the column `{ID_COLUMN}` to number the rows"
-    errors.add(
+    return DataError(
         "E208",
         message,
         where=where,

@@ -211,7 +211,7 @@ def _type_cells(
                 fields[name] = convert_cell(fields[name], kind)
             except ValueError as error:
                 where = Place(content.file, record.line, field=name)
-                errors.add("E211", str(error), where=where)
+                errors.add(DataError("E211", str(error), where=where))
         yield record._replace(fields=fields)
     errors.raise_any()
 
@@ -485,18 +485,17 @@ def digest_rows(rows: Rows) -> str:
     return digest.hexdigest()
 
 
-def add_template_error(
-    errors: RowErrors,
+def describe_template_error(
     label: str,
     error: RowError,
     sample: Sample,
-) -> None:
-    """Remember that what `label` names failed on a row: E206 for a column that is not there."""
+) -> DataError:
+    """Return the error of what `label` names on a row: E206 for a column that is not there."""
     is_missing = error.is_undefined and error.column is not None
     code = "E206" if is_missing else "E207"
     message = f"{label}: {error.message}"
     where = sample.place(error.column)
-    errors.add(
+    return DataError(
         code,
         message,
         where=where,
@@ -532,7 +531,7 @@ def _derive(
         for sample, fields, value in zip(samples, rows, values, strict=True):
             fields[name] = None
             if isinstance(value, RowError):
-                add_template_error(errors, label, value, sample)
+                errors.add(describe_template_error(label, value, sample))
                 continue
             try:
                 fields[name] = plain(value)

@@ -189,11 +189,7 @@ class RecordedCompletions:
 
     def slice(self, offset: int, length: int) -> Self:
         """Return those of `length` samples from `offset` on."""
-        if self.rows is None:
-            return self
-        trials = self.num_trials
-        rows = self.rows.slice(offset * trials, length * trials)
-        return replace(self, rows=rows)
+        return self.take(range(offset, offset + length))
 
     def take(self, positions: Positions) -> Self:
         """Return those of the samples at these positions."""

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import ClassVar, TypeGuard
 
 import polars as pl
@@ -157,7 +157,7 @@ def judge(
     if scorer.model_key is not None:
         hint = "leave `fallback` out, or use `score`"
         raise SpecError("E108", "`judge` asks no model", hint=hint)
-    rule = find_rule(extraction)
+    rule = scorer.rule
     question = build_question(choices, truth, rule.check_labels)
     if options is not None:
         question = replace(question, options=tuple(options))
@@ -298,19 +298,23 @@ class StringEqualsMcqa(Scorer):
             return self.extraction.get(FALLBACK)
         return None
 
+    @cached_property
+    def rule(self) -> ExtractionRule:
+        """The extraction rule. Raise SpecError."""
+        return find_rule(self.extraction)
+
     @property
     def rule_name(self) -> str:
         """The name of the extraction rule, and whether there is a fallback."""
-        name = find_rule(self.extraction).name
         if self.model_key is None:
-            return name
-        return f"{name}/{FALLBACK}"
+            return self.rule.name
+        return f"{self.rule.name}/{FALLBACK}"
 
     @property
     def check_labels(self) -> LabelCheck:
         """What refuses labels that the rule cannot read."""
         with suppress(SpecError):
-            return find_rule(self.extraction).check_labels
+            return self.rule.check_labels
         return check_characters
 
     def bind(
@@ -344,7 +348,7 @@ class StringEqualsMcqa(Scorer):
         """Return an unknown extraction rule, a missing field, and constants that fit no row."""
         errors = []
         try:
-            find_rule(self.extraction)
+            _ = self.rule
         except SpecError as error:
             errors.append(("extraction", error))
         constants = {}
@@ -460,13 +464,12 @@ class StringEqualsMcqa(Scorer):
 
     def column_types(self, scores: Sequence[Score]) -> tuple[Types, Types]:  # noqa: ARG002 - known before
         """Return the types of what is stored; a rule with parts and a fallback add metadata."""
-        rule = find_rule(self.extraction)
         types: Types = self.metadata_types
         if not self.reads_choices:
             return self.value_types, types
-        if rule.has_parts:
+        if self.rule.has_parts:
             types = {**types, **_SPAN_TYPES}
-        if rule.reads_options:
+        if self.rule.reads_options:
             types = {**types, **_GRADE_TYPES}
         if self._model is not None:
             types = {**types, **_FALLBACK_TYPES}
@@ -481,13 +484,12 @@ class StringEqualsMcqa(Scorer):
 
         A fallback reads what the rule cannot; if its call fails, the sample is an ERROR.
         """
-        rule = find_rule(self.extraction)
         questions = self.questions(samples)
         passages = []
         for question, completion in zip(questions, completions, strict=True):
             passages.append((completion.text or "", question.labels, question.options))
-        readings = rule.read_all(passages)
-        judge_row = partial(judge_reading, rule)
+        readings = self.rule.read_all(passages)
+        judge_row = partial(judge_reading, self.rule)
         scores = list(map(judge_row, questions, completions, readings))
         if self._model is None:
             return scores

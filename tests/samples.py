@@ -1,12 +1,15 @@
-"""Samples for tests, made of a table."""
+"""Samples for tests, made of a table, and tables of cases."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
+from ruamel.yaml import YAML
 
 from answerkey.datasets.sources import Source
 from answerkey.errors import DataError
@@ -43,6 +46,13 @@ def record(samples: Samples, completions: Iterable[Completion | str | None]) -> 
     """Return recorded completions of samples; a text stands for the completion that says it."""
     items = [reply if isinstance(reply, Completion) else Completion(reply) for reply in completions]
     return Completions.build(samples.ids, items, source="recorded")
+
+
+def read_cases(test_file: str) -> dict[str, list[Any]]:
+    """Return the tables of cases in the YAML file beside a test, by name."""
+    path = Path(test_file).with_suffix(".yaml")
+    cases: dict[str, list[Any]] = YAML(typ="safe").load(path)
+    return cases
 
 
 def refuse(source: Source, message: str) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from tests.samples import read_cases
 
 from answerkey.datasets.dataset import Dataset
 from answerkey.datasets.recorded import find_own_completions, match_completions
@@ -16,6 +17,8 @@ from answerkey.datasets.rows import Rows
 from answerkey.datasets.tables import FileFields, load_rows, load_table
 from answerkey.errors import AnswerkeyError, DataError
 from answerkey.types import COMPLETION_SCHEMA, Completions, CompletionStatus
+
+CASES = read_cases(__file__)
 
 Cells = Sequence[dict[str, object]]
 ALL = ("a", "b", "c")
@@ -205,14 +208,7 @@ def test_statuses_of_the_file_are_kept() -> None:
 
 @pytest.mark.parametrize(
     ("column", "cells", "expected"),
-    [
-        ("their_score", [1, 0], [1.0, 0.0]),
-        ("their_score", ["0.5", "x"], [0.5, None]),
-        ("their_score", [[1], 1], [None, 1.0]),
-        ("their_answer", ["A", None], ["A", None]),
-        ("finish_reason", ["length", None], ["length", None]),
-        ("logprobs", [{"content": []}, "no JSON"], [{"content": []}, None]),
-    ],
+    CASES["beside"],
 )
 def test_what_stands_beside_a_completion_comes_along(
     column: str, cells: list[object], expected: list[object]
@@ -290,17 +286,7 @@ def test_trials_that_do_not_fit_are_refused(rows: Cells, num_trials: int, words:
 
 @pytest.mark.parametrize(
     ("row", "name"),
-    [
-        ({"a": "x"}, "a"),
-        ({"a.b": "x", "a": {"b": "no"}}, "a.b"),
-        ({"a": {"b": "x"}}, "a.b"),
-        ({"a": {"b.c": "x", "b": {"c": "no"}}}, "a.b.c"),
-        ({"a": {"b": {"c": "x"}}}, "a.b.c"),
-        ({"a.b": {"c": "x"}, "a": {"b": {"c": "no"}}}, "a.b.c"),
-        ({"a.b": {"z": "no"}, "a": {"b": {"c": "x"}}}, "a.b.c"),
-        ({"by": {"org_model-1.5@001": "x"}}, "by.org_model-1.5@001"),
-        ({"by": {"v1": {"no": 1}, "v1.5": "x"}}, "by.v1.5"),
-    ],
+    CASES["names"],
 )
 def test_the_exact_name_first_then_the_longest(row: dict[str, object], name: str) -> None:
     """A dotted name reaches the exact column, else the field under the longest matching name."""

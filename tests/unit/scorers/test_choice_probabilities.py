@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import polars as pl
 import pytest
-from tests.samples import samples_from_frame, score_table
+from tests.samples import read_cases, samples_from_frame, score_table
 
 from answerkey.scorers.choice_probabilities import (
     ChoiceProbabilities,
@@ -16,6 +16,8 @@ from answerkey.scorers.choice_probabilities import (
     read_label,
 )
 from answerkey.types import Completion, Completions, CompletionStatus, Score
+
+CASES = read_cases(__file__)
 
 CHOICES = ("A", "B", "C", "D")
 
@@ -62,23 +64,7 @@ def test_spellings_of_a_choice_add_up() -> None:
 
 @pytest.mark.parametrize(
     "thoughts",
-    [
-        ("<think>", "A", " or", " C", "?", "</think>", "\n\n"),
-        ("A", " or", " C", "?", "</think>"),
-        ("<th", "ink>", "A", "</", "think>", "\n"),
-        (
-            "<|channel|>",
-            "analysis",
-            "<|message|>",
-            "A",
-            *("<|end|>", "<|start|>assistant<|channel|>final<|message|>"),
-        ),
-        ("analysis", "We", " have", " A", ".", "assistant", "final"),
-        ("<think>", *("hm " for _ in range(200)), "</think>"),
-        ('{"', "answer", '":"'),
-        ("{\n ", ' "', "answer", '"', ":", ' "'),
-        ("<think>", "A", "</think>", '{"', "answer", '": "'),
-    ],
+    [*CASES["thoughts"], ("<think>", *("hm " for _ in range(200)), "</think>")],
 )
 def test_probabilities_are_read_after_the_thoughts(thoughts: tuple[str, ...]) -> None:
     """The first token of the answer counts, not that of a thought, nor that of JSON around a

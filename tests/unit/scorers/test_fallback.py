@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from tests.samples import record, samples_from_frame, score_table
+from tests.samples import read_cases, record, samples_from_frame, score_table
 
 from answerkey.errors import SpecError
 from answerkey.models.model import open_model
@@ -28,6 +28,8 @@ from answerkey.types import (
     Score,
     Scores,
 )
+
+CASES = read_cases(__file__)
 
 CHOICES = ("A", "B", "C", "D")
 OPTIONS = ("Sydney", "Canberra", "Perth", "None of these")
@@ -136,24 +138,7 @@ def test_truth_changes_nothing_that_is_asked() -> None:
 
 @pytest.mark.parametrize(
     ("reply", "expected"),
-    [
-        ("B", "B"),
-        (" b.\n", "B"),
-        ("**B**", "B"),
-        ("B. Canberra", "B"),
-        ("The answer is B.", "B"),
-        ("NONE", None),
-        ("None.", None),
-        ("**NONE**", None),
-        ("none, though A is mentioned. Answer: A", None),
-        ("None of these", None),
-        ("Canberra", None),
-        ("B. Sydney", None),
-        ("A or B", None),
-        ("E", None),
-        ("", None),
-        ("I cannot say.", None),
-    ],
+    CASES["replies"],
 )
 def test_reply_is_read_strictly(reply: str, expected: str | None) -> None:
     """One label is a choice.
@@ -294,17 +279,7 @@ def test_scorer_without_a_fallback_asks_nobody() -> None:
 
 @pytest.mark.parametrize(
     ("extraction", "message"),
-    [
-        (
-            {"rule": "stated", "fallback": "m"},
-            "unknown extraction rule {'rule': 'stated', 'fallback': 'm'}",
-        ),
-        ({"fallback": "m"}, "unknown extraction rule {'fallback': 'm'}"),
-        ({"rule": "stated_answer", "fallback": " "}, "unknown extraction rule"),
-        ({"rule": "stated_answer", "fallbacks": "m"}, "unknown extraction rule"),
-        ({"rule": "stated_answer", "pattern": "(A)", "fallback": "m"}, "unknown extraction rule"),
-        ({"pattern": "A", "fallback": "m"}, "`pattern` 'A' has 0 groups, and needs exactly one"),
-    ],
+    CASES["mistakes"],
 )
 def test_mistakes_are_said(extraction: dict[str, str], message: str) -> None:
     """What is wrong with the rule or the model is an error of the field."""

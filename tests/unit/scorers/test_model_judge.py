@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from tests.samples import samples_from_frame, score_table
+from tests.samples import read_cases, samples_from_frame, score_table
 
 from answerkey.errors import InternalError, SpecError
 from answerkey.models.model import open_model
@@ -17,7 +17,6 @@ from answerkey.scorers.model_judge import (
     ModelJudge,
     ModelLabeler,
     UnreadableVerdict,
-    Verdict,
     read_label,
     read_verdict,
 )
@@ -31,64 +30,23 @@ from answerkey.types import (
     Scores,
 )
 
+CASES = read_cases(__file__)
+
 FIVE = (1, 5)
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [
-        ('{"reasoning": "good", "score": 4, "confidence": 0.9}', (4.0, "good", 0.9)),
-        ('{"score": 4}', (4.0, None, None)),
-        ('```json\n{"score": 4, "reasoning": "x"}\n```', (4.0, "x", None)),
-        ('Sure! Here it is:\n{"score": 4, "reasoning": "x"}\nAnything else?', (4.0, "x", None)),
-        ('{"score": "4.5"}', (4.5, None, None)),
-        ('{"Score": 4, "Reasoning": "x"}', (4.0, "x", None)),
-        ('{"verdict": {"score": 4, "reasoning": "x"}}', (4.0, "x", None)),
-        ('{"score": 4, "details": {"score": 1}}', (4.0, None, None)),
-        ('{"reasoning": "two\nlines", "score": 4}', (4.0, "two\nlines", None)),
-        ('{"reasoning": "{\\"score\\": 1}", "score": 4}', (4.0, '{"score": 1}', None)),
-        ('{"score": 4} or in other words {"score": 4.0, "reasoning": "x"}', (4.0, None, None)),
-        ("4", (4.0, None, None)),
-        (" 4.5\n", (4.5, None, None)),
-        ('{"score": 4, "reasoning": ["a", "b"]}', (4.0, '["a", "b"]', None)),
-        ('{"score": 1}', (1.0, None, None)),
-        ('{"score": 5}', (5.0, None, None)),
-    ],
+    CASES["verdicts"],
 )
-def test_verdict_is_found(text: str, expected: Verdict) -> None:
+def test_verdict_is_found(text: str, expected: list[object]) -> None:
     """A JSON object with a score is found bare, fenced or in prose."""
-    assert read_verdict(text, FIVE) == expected
+    assert list(read_verdict(text, FIVE)) == expected
 
 
 @pytest.mark.parametrize(
     ("text", "why"),
-    [
-        ("", "the reply is empty"),
-        (
-            "I would say it is good.",
-            "the reply has no JSON object with a `score`: 'I would say it is good.'",
-        ),
-        ("Score: 4", "no JSON object"),
-        ("4/5", "no JSON object"),
-        ('{"rating": 4}', "no JSON object"),
-        ('{"score": 4, "reasoning": "cut of', "no JSON object"),
-        ('{"score": 6}', "the score is 6, and the scale goes from 1 to 5"),
-        ('{"score": 0.99}', "the score is 0.99, and the scale goes from 1 to 5"),
-        ("7", "the score is 7, and the scale goes from 1 to 5"),
-        ('{"score": null}', "the score is None, not a number"),
-        ('{"score": true}', "the score is True, not a number"),
-        ('{"score": "high"}', "the score is 'high', not a number"),
-        ('{"score": [4]}', "not a number"),
-        ('{"score": NaN}', "not a number"),
-        ('{"score": Infinity}', "not a number"),
-        ('{"score": 1e999}', "not a number"),
-        ('{"score": 4} no, {"score": 2}', "the reply names several scores: 4, 2"),
-        ('{"score": 4, "score": 2}', "the reply names several scores in one object"),
-        (
-            '[{"criterion": "a", "score": 1}, {"criterion": "b", "score": 5}]',
-            "several scores: 1, 5",
-        ),
-    ],
+    CASES["no_verdicts"],
 )
 def test_no_score_is_guessed(text: str, why: str) -> None:
     """A text without exactly one score on the scale is refused with the reason.
@@ -236,16 +194,7 @@ def test_judge_is_told_the_form_of_its_answer() -> None:
 
 @pytest.mark.parametrize(
     ("template", "expected"),
-    [
-        ("{{ input_prompt }}", "because"),
-        ("{{ model_output }}", "because"),
-        ("{{ model_output | upper }}", "BECAUSE"),
-        ("{{ model_output['choices'][0]['message'].content }}", "because"),
-        ("{{ model_output.choices[0].message.content }}", "because"),
-        ("{{ solver_output.output.choices[0].message.content }}", "because"),
-        ("{{ messages[0].content }} {{ messages[-1].content }}", "hi because"),
-        ("{{ sample.question }}", "why"),
-    ],
+    CASES["prompts"],
 )
 def test_prompts_see_the_whole_exchange(template: str, expected: str) -> None:
     """Prompts may use `sample`, `solver_output`, `model_output`, `messages` and `input_prompt`."""
@@ -399,20 +348,7 @@ LABELS = ("good", "N.A.", "'quoted'", "Bad one")
 
 @pytest.mark.parametrize(
     ("text", "label"),
-    [
-        ("good", "good"),
-        (" good\n", "good"),
-        ('"good"', "good"),
-        ("'good'.", "good"),
-        ('"good."', "good"),
-        ("\u201cgood\u201d", "good"),
-        ("`good` .", "good"),
-        ("\u00a0good.\u00a0", "good"),
-        ("N.A.", "N.A."),
-        ("'N.A.'.", "N.A."),
-        ("'quoted'", "'quoted'"),
-        ("Bad one.", "Bad one"),
-    ],
+    CASES["labels"],
 )
 def test_label_is_read(text: str, label: str) -> None:
     """White space, quotes and a final full stop are taken away, unless a label has them."""
@@ -421,17 +357,7 @@ def test_label_is_read(text: str, label: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "why"),
-    [
-        ("Good", "the reply is none of the labels: 'Good'"),
-        ("good!", "none of the labels"),
-        ("good..", "none of the labels"),
-        ("bad one", "none of the labels"),
-        ("good, Bad one", "none of the labels"),
-        ("The answer is good.", "none of the labels"),
-        ('{"label": "good"}', "none of the labels"),
-        (" ", "the reply is empty"),
-        ("'.'", "the reply is empty"),
-    ],
+    CASES["no_labels"],
 )
 def test_no_label_is_guessed(text: str, why: str) -> None:
     """Case matters, and a label within a sentence is none."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from tests.samples import samples_from_frame
+from tests.samples import read_cases, samples_from_frame
 
 from answerkey.errors import Place, SpecError
 from answerkey.sandbox.process import SnippetError
@@ -23,6 +23,8 @@ from answerkey.templates import RowError, Template, TemplateStopped, rendering
 from answerkey.templates.rendering import Recipe, render_rows
 from answerkey.templates.values import RowExcessError
 from answerkey.types import Row, Samples
+
+CASES = read_cases(__file__)
 
 
 def make_samples(*encoded: str, **columns: object) -> Samples:
@@ -40,45 +42,12 @@ def values(source: str, samples: Samples) -> list[object]:
 
 
 TOO_LONG = "the template makes a value of more than 10,000,000 elements or 1,000,000 parts"
-MACRO = "{% macro m() %}{{ sample.x }}{% endmacro %}{% set y = m() %}{{ y ~ m() }}"
-BROKEN_OFF = "{% for x in [1] %}{% autoescape true %}{% break %}{% endautoescape %}{% endfor %}"
-ESCAPED = "{% autoescape true %}{{ 1 // sample.x }}{{ sample.t }}{% endautoescape %}"
 
 
 @pytest.mark.parametrize(
     ("source", "columns", "expected"),
     [
-        # Names, macros and namespaces are made anew for each row.
-        (MACRO, {"x": [1, 0, 2]}, ["11", "00", "22"]),
-        (
-            "{% set n = namespace(v=0) %}{% set n.v = n.v + sample.x %}{{ n.v }}",
-            {"x": [1, 2]},
-            ["1", "2"],
-        ),
-        # Nothing is left behind by a row that fails, or by a block that is left early.
-        (
-            "{{ sample.t }}" + ESCAPED,
-            {"x": [1, 0, 1], "t": ["<", "<<", "<<<"]},
-            ["<1&lt;", "division by zero", "<<<1&lt;&lt;&lt;"],
-        ),
-        ("{{ sample.t }}" + BROKEN_OFF, {"t": ["<", ">"]}, ["<", ">"]),
-        # Each row has all of its steps.
-        (
-            "{% for i in range(60000) %}{% endfor %}{{ sample.x }}",
-            {"x": list(range(30))},
-            [str(number) for number in range(30)],
-        ),
-        # Lazy values are read before the next row: a generator sees the row it belongs to.
-        ("{{ sample.x | map('upper') }}", {"x": [["a"], ["b", "c"]]}, [["A"], ["B", "C"]]),
-        ("{{ sample | map('upper') }}", {"x": [["a"], ["b", "c"]]}, [["X"], ["X"]]),
-        ("{{ sample }}", {"x": [["a"], ["b", "c"]]}, [{"x": ["a"]}, {"x": ["b", "c"]}]),
-        # Error in a long template names the line.
-        (
-            "a\n{{ 1 // sample.x }}\nb",
-            {"x": [0, 1]},
-            ["division by zero (line 2 of the template)", "a\n1\nb"],
-        ),
-        # A text that is too long is the error of its row.
+        *CASES["rows"],
         (
             "{{ sample.x }}{{ sample.x }}",
             {"x": ["y" * 6_000_000, "z"]},
@@ -483,20 +452,7 @@ def test_a_value_that_cannot_be_written_is_the_error_of_its_row() -> None:
 
 @pytest.mark.parametrize(
     "source",
-    [
-        *("{{ '%1000000000d' % 1 }}", "{{ '%*d' % (1000000000, 1) }}", "{{ '%.1000000000f' % 1 }}"),
-        "{{ '%1000000000d' | format(1) }}",
-        "{{ 2 | round(1000000000, 'ceil') }}",
-        (
-            "{% set ns = namespace(x='ab') %}{% for i in range(60) %}"
-            "{% set ns.x = '%s%s' % (ns.x, ns.x) %}{% endfor %}"
-        ),
-        "{{ 'x' * 10000000000 }}",
-        (
-            "{% set ns = namespace(x=3) %}{% for i in range(60) %}{% set ns.x = ns.x * "
-            "ns.x %}{% endfor %}"
-        ),
-    ],
+    CASES["too_large"],
 )
 def test_what_is_too_large_ends_in_the_worker(source: str) -> None:
     """Widths, products and formats are rendered in a worker, whose limits stop them."""

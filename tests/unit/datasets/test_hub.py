@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
-from tests.samples import refuse
+from tests.samples import read_cases, refuse
 
 from answerkey.cli import main
 from answerkey.datasets.dataset import open_dataset
@@ -24,6 +24,8 @@ from answerkey.datasets.hub import HuggingFaceSource, choose_files
 from answerkey.datasets.sources import pin_source
 from answerkey.errors import DataError, SpecError
 from answerkey.spec.ready_made import load_ready_made
+
+CASES = read_cases(__file__)
 
 if TYPE_CHECKING:
     from tests.unit.datasets.conftest import Handler, Server
@@ -220,15 +222,7 @@ def test_without_a_card_the_files_are_read_that_the_hub_made(hub: Hub) -> None:
 
 @pytest.mark.parametrize(
     ("fields", "words"),
-    [
-        ({"path": "made/none"}, "does not exist, or is not for you.*`path` is `owner/name`"),
-        ({"path": "not a name/at all/x"}, "does not exist.*`path` is `owner/name`"),
-        ({"split": "tset", "name": "all"}, r"has no split `tset`.*did you mean `test`\?"),
-        ({"split": "test"}, "has several configs.*`all`, `law`"),
-        ({"split": "test", "name": "al"}, r"has no config `al`.*did you mean `all`\?"),
-        ({"split": "test", "revision": "v9"}, "has no revision `v9`"),
-        ({"data_files": "x/*.csv"}, r"has no file `x/\*.csv`.*data files there"),
-    ],
+    CASES["missing"],
 )
 @pytest.mark.usefixtures("quiz")
 def test_what_is_not_there_is_told(fields: dict[str, str], words: str) -> None:

@@ -72,26 +72,9 @@ def name_cells(names: Sequence[str], **more: object) -> Cells:
     return [{"sample_id": name, "completion": name, **more} for name in names]
 
 
-STRANGERS = name_cells(["a", *(f"x{n}" for n in range(1, 7))])
-SEVERAL: Cells = [{"response": "A", "output": "B"}]
-FIELDS: Cells = [{"completion": {"m1": "A", "m2": "B"}}]
-STATUS: Cells = [{"completion": "B", "completion_status": "ok"}]
-BARE: list[dict[str, object]] = [{"completion": "A"}]
-
-
 @pytest.mark.parametrize(
     ("rows", "ids", "words"),
-    [
-        (STRANGERS, "abc", r"E209.*samples without a completion: 2 \(`b`, `c`\); "),
-        (STRANGERS, "abc", "completions without a sample: 6 .`x1`, `x2`"),
-        (name_cells("aa"), "a", "E208.*sample id `a` is used twice"),
-        (SEVERAL, "a", "E209.*several columns may hold the completions: `output`, `response`"),
-        ([{"text": "A"}], "a", "E209.*no column holds .*; looked for `completion`, `output`"),
-        (FIELDS, "a", "E209.*name a field: `completion.m1`, `completion.m2`"),
-        (STATUS, "a", "E209.*'ok' is not a completion status\n.*column `completion_status`"),
-        (BARE, "abc", "E209.*no column `sample_id`, .*: completions 1, samples 3, selected 3"),
-        (BARE * 2, "a", "E209.*no column `sample_id`, .*: completions 2, samples 1, selected 1"),
-    ],
+    CASES["misfits"],
 )
 def test_what_does_not_fit_is_refused_in_words(rows: Cells, ids: str, words: str) -> None:
     """Both sides of a mismatch, ids that come twice, columns and statuses that cannot be told."""
@@ -261,20 +244,7 @@ def test_rows_are_matched_by_sample_and_trial(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("rows", "num_trials", "words"),
-    [
-        (
-            [*ROWS[1:], {"sample_id": "a", "trial": 7, "completion": "?"}],
-            2,
-            r"E209.*without a completion: 1 \(`b trial 1`\); .* a sample: 1 \(`a trial 7`\)",
-        ),
-        (name_cells("ab"), 2, "E209.*has 2 trials of each sample.*name a model"),
-        (ROWS, 1, "E209.*several trials of a sample.*num_trials: N"),
-        (
-            [*ROWS, {"sample_id": "a", "trial": 0, "completion": "?"}],
-            2,
-            "E208.*sample id `a` trial `0` is used twice",
-        ),
-    ],
+    CASES["trials"],
 )
 def test_trials_that_do_not_fit_are_refused(rows: Cells, num_trials: int, words: str) -> None:
     """Missing ones and too many, none where a task asks several times, several where it asks

@@ -129,18 +129,7 @@ def test_opening_tokens_are_passed_over() -> None:
 
 @pytest.mark.parametrize(
     ("logprobs", "reason"),
-    [
-        (None, "NO_LOGPROBS"),
-        ({"content": [{"token": "A", "logprob": None}]}, "NO_LOGPROBS"),
-        (send("The", {"The": 0.9, "It": 0.1}), "NO_CHOICE_IN_TOP_LOGPROBS"),
-        (send("(", {"(": 0.9}), "NO_ANSWER_TOKEN"),
-        ({"ranking": [{"logprob": -1.0}]}, "OTHER_RANKING"),
-        ({"ranking": [{"logprob": None, "why": "x"}] * 4}, "NO_LOGPROBS"),
-        *[
-            ({"ranking": [*[{"logprob": -0.1}] * 3, bad]}, "NO_LOGPROBS")
-            for bad in ("x", None, -0.5)
-        ],
-    ],
+    CASES["reasons"],
 )
 def test_without_probabilities_a_row_is_failed_with_the_reason(
     logprobs: object, reason: str

@@ -159,14 +159,7 @@ def test_judge_scores_each_completion() -> None:
 
 @pytest.mark.parametrize(
     ("scale", "raw", "expected"),
-    [
-        ((0, 1), 0.25, 0.25),
-        (FIVE, 1, 0.0),
-        (FIVE, 5, 1.0),
-        (FIVE, 3, 0.5),
-        ((-1, 1), 0, 0.5),
-        ((0, 100), 87, 0.87),
-    ],
+    CASES["scales"],
 )
 def test_scores_are_normalised(scale: tuple[float, float], raw: float, expected: float) -> None:
     """The ends of the scale become 0 and 1."""
@@ -438,13 +431,7 @@ def test_json_is_taken_off_only_where_it_was_asked_for() -> None:
 
 @pytest.mark.parametrize(
     ("changes", "errors"),
-    [
-        ({}, []),
-        ({"correct_labels": ()}, ["correct_labels"]),
-        ({"incorrect_labels": ()}, ["incorrect_labels"]),
-        ({"incorrect_labels": ("no", "yes")}, ["correct_labels", "incorrect_labels"]),
-        ({"correct_labels": ("yes", "yes")}, ["correct_labels"]),
-    ],
+    CASES["labels_twice"],
 )
 def test_labels_must_tell_right_from_wrong(changes: Any, errors: list[str]) -> None:  # noqa: ANN401
     """Labels for both, each once."""

@@ -43,10 +43,10 @@ def test_careful_reader_and_rule_agree_on_tricky_completions() -> None:
 STATED_ONCE = {
     "Mixtral-8x7B-Instruct-v0.1": (10_294, 10_287),
     "Qwen1.5-7B-Chat": (7_771, 7_739),
-    "gemini-1.5-flash-002": (10_774, 10_757),
+    "gemini-1.5-flash-002": (10_774, 10_759),
 }
 #: The same for every sixth row of the second; the long series reads all rows of all three.
-EVERY_SIXTH = (1_319, 1_315)
+EVERY_SIXTH = (1_319, 1_316)
 
 
 @pytest.mark.parametrize(

@@ -69,10 +69,7 @@ def test_rows_are_read_as_written(
     assert [list(row.values()) for row in load_table(write(name, text)).samples.rows()] == rows
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "lines"),
-    CASES["lines"],
-)
+@pytest.mark.parametrize(("name", "text", "lines"), CASES["lines"])
 def test_a_row_knows_the_line_on_which_it_starts(
     write: Write, name: str, text: str, lines: list[int]
 ) -> None:
@@ -318,10 +315,7 @@ def type_cell(write: Write, cell: str, kind: ColumnKind) -> object:
     return load_table(path, FileFields(columns={"x": kind})).samples.row(0)["x"]
 
 
-@pytest.mark.parametrize(
-    ("cell", "kind", "expected"),
-    CASES["cells"],
-)
+@pytest.mark.parametrize(("cell", "kind", "expected"), CASES["cells"])
 def test_cells_take_the_type_asked_for(
     write: Write, cell: str, kind: ColumnKind, expected: object
 ) -> None:
@@ -338,10 +332,7 @@ WORDS: dict[ColumnKind, str] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("kind", "cell", "why"),
-    CASES["unfit_cells"],
-)
+@pytest.mark.parametrize(("kind", "cell", "why"), CASES["unfit_cells"])
 def test_unfit_cells_are_refused(write: Write, kind: ColumnKind, cell: str, why: str) -> None:
     """A cell without the type asked for gives E211 with line and column."""
     message = re.escape(f"{cell!r} is not {WORDS[kind]}{why}")

@@ -220,10 +220,7 @@ def test_without_a_card_the_files_are_read_that_the_hub_made(hub: Hub) -> None:
         refuse(source, r"(?s)does not say which.*files there: .*`test.csv`")
 
 
-@pytest.mark.parametrize(
-    ("fields", "words"),
-    CASES["missing"],
-)
+@pytest.mark.parametrize(("fields", "words"), CASES["missing"])
 @pytest.mark.usefixtures("quiz")
 def test_what_is_not_there_is_told(fields: dict[str, str], words: str) -> None:
     """E214 says what is missing, and what there is."""

@@ -72,10 +72,7 @@ def name_cells(names: Sequence[str], **more: object) -> Cells:
     return [{"sample_id": name, "completion": name, **more} for name in names]
 
 
-@pytest.mark.parametrize(
-    ("rows", "ids", "words"),
-    CASES["misfits"],
-)
+@pytest.mark.parametrize(("rows", "ids", "words"), CASES["misfits"])
 def test_what_does_not_fit_is_refused_in_words(rows: Cells, ids: str, words: str) -> None:
     """Both sides of a mismatch, ids that come twice, columns and statuses that cannot be told."""
     with pytest.raises(AnswerkeyError, match=f"(?s){words}"):
@@ -189,10 +186,7 @@ def test_statuses_of_the_file_are_kept() -> None:
     assert [row.status for row in result][1] is CompletionStatus.REFUSED
 
 
-@pytest.mark.parametrize(
-    ("column", "cells", "expected"),
-    CASES["beside"],
-)
+@pytest.mark.parametrize(("column", "cells", "expected"), CASES["beside"])
 def test_what_stands_beside_a_completion_comes_along(
     column: str, cells: list[object], expected: list[object]
 ) -> None:
@@ -242,10 +236,7 @@ def test_rows_are_matched_by_sample_and_trial(tmp_path: Path) -> None:
     assert texts(match(name_cells("ab", trial=0), SAMPLES)) == ["a", "b"]
 
 
-@pytest.mark.parametrize(
-    ("rows", "num_trials", "words"),
-    CASES["trials"],
-)
+@pytest.mark.parametrize(("rows", "num_trials", "words"), CASES["trials"])
 def test_trials_that_do_not_fit_are_refused(rows: Cells, num_trials: int, words: str) -> None:
     """Missing ones and too many, none where a task asks several times, several where it asks
     once.
@@ -254,10 +245,7 @@ def test_trials_that_do_not_fit_are_refused(rows: Cells, num_trials: int, words:
         match(rows, SAMPLES, num_trials=num_trials)
 
 
-@pytest.mark.parametrize(
-    ("row", "name"),
-    CASES["names"],
-)
+@pytest.mark.parametrize(("row", "name"), CASES["names"])
 def test_the_exact_name_first_then_the_longest(row: dict[str, object], name: str) -> None:
     """A dotted name reaches the exact column, else the field under the longest matching name."""
     assert texts(load([row], "a", column=name)) == ["x"]

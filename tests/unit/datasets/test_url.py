@@ -262,10 +262,7 @@ def test_a_compressed_file_and_a_stated_format(web: Site) -> None:
     web.refuse("the ending of `download` names no format", "/download")
 
 
-@pytest.mark.parametrize(
-    ("url", "code"),
-    CASES["addresses"],
-)
+@pytest.mark.parametrize(("url", "code"), CASES["addresses"])
 def test_only_safe_addresses_are_taken(url: str, code: str) -> None:
     """https, or this machine, and without a password in it."""
     with pytest.raises(SpecError, match=code) as caught:

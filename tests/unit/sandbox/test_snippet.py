@@ -24,19 +24,13 @@ def find_reason(source: str, function: str = "compute_scores") -> str | None:
     return error.message.removeprefix("Python snippet of `scorers[0]`: ")
 
 
-@pytest.mark.parametrize(
-    "source",
-    CASES["good"],
-)
+@pytest.mark.parametrize("source", CASES["good"])
 def test_good_snippet_has_no_error(source: str) -> None:
     """Every way of defining the function at the top level is accepted."""
     assert find_reason(source) is None
 
 
-@pytest.mark.parametrize(
-    ("source", "reason"),
-    CASES["bad"],
-)
+@pytest.mark.parametrize(("source", "reason"), CASES["bad"])
 def test_bad_snippet_is_told_without_running_it(source: str, reason: str) -> None:
     """Syntax, a missing function and unfit parameters are seen in the text."""
     assert find_reason(source) == reason

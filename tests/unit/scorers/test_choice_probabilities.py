@@ -127,10 +127,7 @@ def test_opening_tokens_are_passed_over() -> None:
     assert (result.metadata["answer_token"], result.values["is_correct"]) == ("B", 1.0)
 
 
-@pytest.mark.parametrize(
-    ("logprobs", "reason"),
-    CASES["reasons"],
-)
+@pytest.mark.parametrize(("logprobs", "reason"), CASES["reasons"])
 def test_without_probabilities_a_row_is_failed_with_the_reason(
     logprobs: object, reason: str
 ) -> None:

@@ -13,10 +13,7 @@ CHOICES = ["A", "B", "C", "D"]
 OPTIONS = ["Sydney", "Canberra", "Melbourne", "Perth"]
 
 
-@pytest.mark.parametrize(
-    ("extraction", "text", "sentence"),
-    CASES["passages"],
-)
+@pytest.mark.parametrize(("extraction", "text", "sentence"), CASES["passages"])
 def test_verdicts_are_told_with_their_passage(
     extraction: str | dict[str, str], text: str, sentence: str
 ) -> None:

@@ -33,10 +33,7 @@ def test_rules_are_found_by_name() -> None:
     assert rule.read("answer: B", ("A", "B")).choice == "B"
 
 
-@pytest.mark.parametrize(
-    "extraction",
-    CASES["unknown"],
-)
+@pytest.mark.parametrize("extraction", CASES["unknown"])
 def test_unknown_rules_are_refused(extraction: object) -> None:
     """The error lists those there are."""
     with pytest.raises(SpecError) as caught:
@@ -143,10 +140,7 @@ def test_case_is_ignored_only_where_it_tells_no_choices_apart() -> None:
     assert rule.read("a", ("A", "B", "b")).reason == "NOT_A_CHOICE"
 
 
-@pytest.mark.parametrize(
-    ("pattern", "message"),
-    CASES["bad_patterns"],
-)
+@pytest.mark.parametrize(("pattern", "message"), CASES["bad_patterns"])
 def test_bad_patterns_are_refused(pattern: object, message: str) -> None:
     """A pattern that is none, or has not one group, is an error of the task.
 

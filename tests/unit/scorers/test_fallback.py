@@ -136,10 +136,7 @@ def test_truth_changes_nothing_that_is_asked() -> None:
 # What is read in a reply.
 
 
-@pytest.mark.parametrize(
-    ("reply", "expected"),
-    CASES["replies"],
-)
+@pytest.mark.parametrize(("reply", "expected"), CASES["replies"])
 def test_reply_is_read_strictly(reply: str, expected: str | None) -> None:
     """One label is a choice.
 
@@ -277,10 +274,7 @@ def test_scorer_without_a_fallback_asks_nobody() -> None:
     assert build_scorer().rule_name == "stated_answer/fallback"
 
 
-@pytest.mark.parametrize(
-    ("extraction", "message"),
-    CASES["mistakes"],
-)
+@pytest.mark.parametrize(("extraction", "message"), CASES["mistakes"])
 def test_mistakes_are_said(extraction: dict[str, str], message: str) -> None:
     """What is wrong with the rule or the model is an error of the field."""
     ((name, error),) = build_scorer(extraction).check_fields()

@@ -219,10 +219,7 @@ def test_fields_that_are_missing_are_named_in_both_spellings() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("truth", "choices", "field", "message"),
-    CASES["constants"],
-)
+@pytest.mark.parametrize(("truth", "choices", "field", "message"), CASES["constants"])
 def test_unsuitable_constants_are_the_tasks_fault(
     truth: str, choices: list[str | int] | str, field: str, message: str
 ) -> None:
@@ -260,10 +257,7 @@ def test_known_holds_choices_truths_and_options() -> None:
     assert SCORER.sample_facts(samples_from_frame(frame, pl.Series(["1", "2"]))) == known
 
 
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    CASES["options"],
-)
+@pytest.mark.parametrize(("options", "expected"), CASES["options"])
 def test_options_come_from_the_field_or_from_a_column_of_lists(
     options: str | list[str] | None, expected: list[list[str] | None]
 ) -> None:

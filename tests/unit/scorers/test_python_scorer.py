@@ -92,10 +92,7 @@ def test_failing_sample_fails_alone_with_its_traceback() -> None:
     assert result[0].metadata["snippet_traceback"] is None
 
 
-@pytest.mark.parametrize(
-    "value",
-    CASES["unsuitable"],
-)
+@pytest.mark.parametrize("value", CASES["unsuitable"])
 def test_unsuitable_values_fail_their_rows(value: str) -> None:
     """What is no dict of plain finite values is FAILED, never NaN and never zero."""
     scores = score(f"def compute_scores(sample):\n    return {value}", 1)
@@ -158,10 +155,7 @@ def test_no_rows_need_no_verdicts() -> None:
     assert len(score("def compute_scores(sample):\n    return {}")) == 0
 
 
-@pytest.mark.parametrize(
-    ("source", "needs"),
-    CASES["needs"],
-)
+@pytest.mark.parametrize(("source", "needs"), CASES["needs"])
 def test_whether_completions_are_needed_is_told_by_the_text(source: str, needs: bool) -> None:  # noqa: FBT001 - a row of a table
     """Where the text does not show how many arguments there are, completions are there."""
     assert PythonScorer(source).needs_completion is needs

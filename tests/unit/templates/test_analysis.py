@@ -15,10 +15,7 @@ from answerkey.trace import TRACE_METHODS
 CASES = read_cases(__file__)
 
 
-@pytest.mark.parametrize(
-    ("source", "reads"),
-    CASES["paths"],
-)
+@pytest.mark.parametrize(("source", "reads"), CASES["paths"])
 def test_a_template_knows_the_paths_that_decide_its_value(
     source: str, reads: tuple[str, ...]
 ) -> None:
@@ -56,10 +53,7 @@ def test_every_bounded_filter_exists() -> None:
 TAKEN = "{% if sample.meta.a is defined %}"
 
 
-@pytest.mark.parametrize(
-    "template",
-    CASES["set_names"],
-)
+@pytest.mark.parametrize("template", CASES["set_names"])
 def test_a_name_may_be_set_in_any_branch(template: str) -> None:
     """What a branch of an `if` sets is known after it.
 
@@ -68,10 +62,7 @@ def test_a_name_may_be_set_in_any_branch(template: str) -> None:
     assert Template.compile(template).render(sample={"meta": {"a": 1}})
 
 
-@pytest.mark.parametrize(
-    ("template", "name"),
-    CASES["unset_names"],
-)
+@pytest.mark.parametrize(("template", "name"), CASES["unset_names"])
 def test_a_name_that_is_never_set_is_refused(template: str, name: str) -> None:
     """Before it is set, in another branch, and after the block that it belongs to, there is no such
     name.

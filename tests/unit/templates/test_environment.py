@@ -63,10 +63,7 @@ def test_what_is_refused_is_named(source: str, row: dict[str, object], message: 
     assert message_of(source, **row).startswith(message)
 
 
-@pytest.mark.parametrize(
-    ("source", "refusal"),
-    CASES["forbidden_calls"],
-)
+@pytest.mark.parametrize(("source", "refusal"), CASES["forbidden_calls"])
 def test_what_a_template_may_not_call_is_named(source: str, refusal: str) -> None:
     """Methods of classes, functions handed to others, and whatever changes the row."""
     assert message_of(source, c=[1], d={"e": {}}) == f"not allowed in a template: {refusal}"
@@ -83,10 +80,7 @@ def test_a_block_inside_a_loop_sees_the_same_row_and_takes_the_same_steps() -> N
     assert message_of(loops) == "the template takes more than 1,000,000 steps on this row"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    CASES["regex_replace"],
-)
+@pytest.mark.parametrize(("arguments", "text"), CASES["regex_replace"])
 def test_regex_replace_takes_pattern_repl_multiline_ignorecase_count(
     arguments: str, text: str
 ) -> None:
@@ -115,28 +109,19 @@ def test_a_row_has_a_number_of_steps(source: str) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    "source",
-    CASES["too_large"],
-)
+@pytest.mark.parametrize("source", CASES["too_large"])
 def test_what_would_be_too_large_is_not_made(source: str) -> None:
     """Repetitions and doublings are told before they fill the memory."""
     assert message_of(source, x="f" * 5000)
 
 
-@pytest.mark.parametrize(
-    ("source", "value"),
-    CASES["honest"],
-)
+@pytest.mark.parametrize(("source", "value"), CASES["honest"])
 def test_honest_templates_do_not_notice_the_limits(source: str, value: object) -> None:
     """Every guarded operator, filter and method yields what Jinja's own does."""
     assert evaluate(source, c=["a", "b"]) == value
 
 
-@pytest.mark.parametrize(
-    ("source", "message"),
-    CASES["named_limits"],
-)
+@pytest.mark.parametrize(("source", "message"), CASES["named_limits"])
 def test_the_limit_is_named(source: str, message: str) -> None:
     """With the numbers that went beyond it."""
     assert message_of(source, x="f" * 5000) == message

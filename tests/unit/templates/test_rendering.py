@@ -450,10 +450,7 @@ def test_a_value_that_cannot_be_written_is_the_error_of_its_row() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "source",
-    CASES["too_large"],
-)
+@pytest.mark.parametrize("source", CASES["too_large"])
 def test_what_is_too_large_ends_in_the_worker(source: str) -> None:
     """Widths, products and formats are rendered in a worker, whose limits stop them."""
     template = Template.compile(source)

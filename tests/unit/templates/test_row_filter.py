@@ -36,10 +36,7 @@ def test_equality_is_by_value(cell: object, value: object, equal: bool) -> None:
     assert matches("not_equals", cell, value) is not equal
 
 
-@pytest.mark.parametrize(
-    ("cell", "value", "order"),
-    CASES["order"],
-)
+@pytest.mark.parametrize(("cell", "value", "order"), CASES["order"])
 def test_order_is_of_numbers_or_of_texts(cell: object, value: object, order: int) -> None:
     """As numbers if one is a number and the other reads as one; two texts as texts."""
     assert matches("greater_than", cell, value) is (order > 0)
@@ -62,10 +59,7 @@ def test_the_message_about_order_names_both_values() -> None:
     assert caught.value.message == "None (null) and 3 (a number) have no order"
 
 
-@pytest.mark.parametrize(
-    ("cell", "truth"),
-    CASES["truth"],
-)
+@pytest.mark.parametrize(("cell", "truth"), CASES["truth"])
 def test_truth_has_several_spellings(cell: object, truth: bool) -> None:  # noqa: FBT001 - a column of the table
     """Words, digits and booleans, in any case."""
     assert matches("is_true", cell) is truth
@@ -96,10 +90,7 @@ def test_in_compares_with_each_of_the_values() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("row", "there"),
-    CASES["existence"],
-)
+@pytest.mark.parametrize(("row", "there"), CASES["existence"])
 def test_exists_asks_for_something_that_is_not_null(row: dict[str, object], there: bool) -> None:  # noqa: FBT001 - a column of the table
     """A missing column, a missing field and null are not there; an empty text is."""
     assert RowFilter("exists", "{{ sample.x.y }}").matches(sample=row) is there

@@ -51,20 +51,14 @@ def test_a_template_yields_a_value(source: str, row: dict[str, object], value: o
     assert type(result) is type(value)
 
 
-@pytest.mark.parametrize(
-    "value",
-    CASES["texts"],
-)
+@pytest.mark.parametrize("value", CASES["texts"])
 def test_text_is_never_retyped_and_never_run(value: str) -> None:
     """A text cell stays the very same text, alone and inside other text."""
     assert evaluate("{{ sample.x }}", x=value) == value
     assert evaluate("<{{ sample.x }}>", x=value) == f"<{value}>"
 
 
-@pytest.mark.parametrize(
-    ("source", "value"),
-    CASES["literals"],
-)
+@pytest.mark.parametrize(("source", "value"), CASES["literals"])
 def test_literals_are_constants(source: str, value: object) -> None:
     """What needs no row is known at once, delimiters inside quotes included."""
     template = Template.compile(source)
@@ -101,19 +95,13 @@ def test_what_is_missing_is_named_with_what_there_is() -> None:
     assert problem.hint == "fields: `a`"
 
 
-@pytest.mark.parametrize(
-    "source",
-    CASES["missing_columns"],
-)
+@pytest.mark.parametrize("source", CASES["missing_columns"])
 def test_a_missing_column_fails_however_it_is_used(source: str) -> None:
     """Nothing turns a missing column into an empty text."""
     assert error_of(source, answer="A", choices=["A"]).column == "anser"
 
 
-@pytest.mark.parametrize(
-    "source",
-    CASES["uncalled_methods"],
-)
+@pytest.mark.parametrize("source", CASES["uncalled_methods"])
 def test_a_method_that_is_not_called_is_a_missing_column(source: str) -> None:
     """`sample.keys` without such a column is no value, and never the text of an address in
     memory.
@@ -121,10 +109,7 @@ def test_a_method_that_is_not_called_is_a_missing_column(source: str) -> None:
     assert error_of(source, key=1).column == "keys"
 
 
-@pytest.mark.parametrize(
-    ("source", "message"),
-    CASES["missing_parts"],
-)
+@pytest.mark.parametrize(("source", "message"), CASES["missing_parts"])
 def test_what_is_not_there_is_the_rows_error(source: str, message: str) -> None:
     """An index out of range, a null on the way or a missing field is undefined, and says so."""
     row = {"choices": ["A", "B"], "null": None, "text": "1", "meta": {"key": 1}, "number": 3}
@@ -134,10 +119,7 @@ def test_what_is_not_there_is_the_rows_error(source: str, message: str) -> None:
     assert problem.column is None
 
 
-@pytest.mark.parametrize(
-    ("source", "kind", "columns", "path"),
-    CASES["reads"],
-)
+@pytest.mark.parametrize(("source", "kind", "columns", "path"), CASES["reads"])
 def test_a_template_knows_what_it_reads(
     source: str, kind: str, columns: list[str], path: list[str | int] | None
 ) -> None:
@@ -147,10 +129,7 @@ def test_a_template_knows_what_it_reads(
     assert template.path == (path and tuple(path))
 
 
-@pytest.mark.parametrize(
-    "source",
-    CASES["reads_anything"],
-)
+@pytest.mark.parametrize("source", CASES["reads_anything"])
 def test_a_template_that_may_read_any_column_says_so(source: str) -> None:
     """Dynamic access, the row as a whole, and another thing named `sample` leave the columns
     open.
@@ -268,10 +247,7 @@ def test_the_text_of_a_constant_is_the_same_in_every_row(source: object, text: s
     assert list(map(str, Template.compile(source).values(samples))) == [text, text]
 
 
-@pytest.mark.parametrize(
-    "source",
-    CASES["sandbox"],
-)
+@pytest.mark.parametrize("source", CASES["sandbox"])
 def test_a_template_cannot_reach_out_or_change_a_value(source: str) -> None:
     """The sandbox holds."""
     choices = ["B", "A"]

@@ -19,15 +19,18 @@ from answerkey.types import Completion, Completions, Row, Sample, Samples, Score
 
 def samples_from_frame(
     frame: pl.DataFrame,
-    ids: Iterable[object],
+    ids: Iterable[object] | None = None,
     file: str | None = None,
     lines: Iterable[int] | None = None,
     *,
     encoded: Collection[str] = (),
     orders: pl.DataFrame | None = None,
 ) -> Samples:
-    """Return the rows of a frame as samples; the cells of `encoded` columns are JSON text."""
-    names = [str(sample_id) for sample_id in ids]
+    """Return the rows of a frame as samples, with numbers from 0 on as ids unless they have others.
+
+    The cells of `encoded` columns are JSON text.
+    """
+    names = list(map(str, range(frame.height) if ids is None else ids))
     numbers: list[int | None] = [None] * len(names)
     if lines is not None:
         numbers = list(lines)

@@ -200,7 +200,7 @@ def test_rows_and_fields_are_those_of_the_text_scorer() -> None:
         ["extraction"],
     )
     frame = pl.DataFrame({"answer": ["B", "E"], "options": [["w", "x", "y", "z"]] * 2})
-    samples = samples_from_frame(frame, pl.Series(["a", "b"]))
+    samples = samples_from_frame(frame)
     plain = ChoiceProbabilities("{{ sample.answer }}", list(CHOICES))
     problems, notices = plain.check_rows(samples)
     assert [(problem.position, problem.reason) for problem in problems] == [(1, "BAD_TRUTH")]

@@ -69,9 +69,7 @@ def build(options: str | None) -> tuple[StringEqualsMcqa, Samples, Completions]:
         {"truth": "A", "choices": ["A", "B"], "texts": None},
         {"truth": "Z", "choices": ["A", "B"], "texts": None},
     ]
-    samples = samples_from_frame(
-        pl.DataFrame(rows), pl.Series([str(number) for number in range(len(rows))])
-    )
+    samples = samples_from_frame(pl.DataFrame(rows))
     said = [
         Completion("The answer is Rome."),
         Completion("Answer: C"),

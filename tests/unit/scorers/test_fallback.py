@@ -74,8 +74,7 @@ def score(
     **fields: Any,  # noqa: ANN401 - of the scorer
 ) -> Scores:
     """Return the scores of completions, with this reader as the fallback."""
-    ids = [f"s{number}" for number in range(len(completions))]
-    samples = samples_from_frame(pl.DataFrame({"n": range(len(ids))}), ids)
+    samples = samples_from_frame(pl.DataFrame({"n": range(len(completions))}))
     scorer = build_scorer(extraction, **fields).bind(reader, key="quiz")
     return score_table(scorer, samples, record(samples, completions))
 
@@ -123,7 +122,7 @@ def test_truth_changes_nothing_that_is_asked() -> None:
     asked = []
     for truth in CHOICES:
         reader = Reader(lambda _: "NONE")
-        samples = samples_from_frame(pl.DataFrame({"n": [0]}), pl.Series(["s"]))
+        samples = samples_from_frame(pl.DataFrame({"n": [0]}))
         scorer = StringEqualsMcqa(truth, list(CHOICES), extraction=STATED, options=list(OPTIONS))
         score_table(scorer.bind(reader, key="quiz"), samples, record(samples, [VAGUE]))
         asked.append(
@@ -169,7 +168,7 @@ def test_only_what_the_rule_cannot_read_is_asked_about() -> None:
         Completion(None, status=CompletionStatus.ERROR, error="HTTP 500"),
     ]
     result = score(reader, said)
-    assert [one.sample_id for one in reader.asked] == ["s1", "s2"]
+    assert [one.sample_id for one in reader.asked] == ["1", "2"]
     assert list_metadata(result, "fallback_text") == [None, "B", "NONE", None, None, None, None]
     assert list_metadata(result, "predicted_choice") == ["B", "B", None, None, None, None, None]
     assert list_metadata(result, "validity_reason") == [

@@ -451,9 +451,7 @@ def server() -> Iterator[TestServer]:
 def judge_all(model: LiveModel, **changes: Any) -> Scores:  # noqa: ANN401 - fields of the scorer
     """Return the scores of three answers, on a scale from 0 to 10."""
     judge = ModelAsAJudge("judge", "The answer: {{ input_prompt }}", score_max=10.0, **changes)
-    samples = samples_from_frame(
-        pl.DataFrame({"question": ["capital?"] * 3}), pl.Series(["a", "b", "c"])
-    )
+    samples = samples_from_frame(pl.DataFrame({"question": ["capital?"] * 3}))
     table = record(samples, ANSWERS)
     bound = judge.bind(model, key="quality")
     try:
@@ -500,7 +498,7 @@ def test_enum_of_the_labels_is_asked_for() -> None:
         correct_labels=("right",),
         incorrect_labels=("wrong",),
     )
-    samples = samples_from_frame(pl.DataFrame({"question": ["capital?"]}), pl.Series(["a"]))
+    samples = samples_from_frame(pl.DataFrame({"question": ["capital?"]}))
     table = record(samples, ["Canberra"])
     with TestServer('{"label": "right"}') as server, open_judge(server) as model:
         bound = judge.bind(model, key="quality")
@@ -538,7 +536,7 @@ def test_label_of_any_kind_has_no_enum(server: TestServer) -> None:
     """Without `valid_labels` the shape asks for text; by default no shape is asked for."""
     free = ModelLabeler("judge", "{{ input_prompt }}")
     assert free.schema["properties"] == {"label": {"type": "string"}}
-    samples = samples_from_frame(pl.DataFrame({"question": ["capital?"]}), pl.Series(["a"]))
+    samples = samples_from_frame(pl.DataFrame({"question": ["capital?"]}))
     table = record(samples, ["Canberra"])
     with open_judge(server) as model:
         score_table(free.bind(model, key="tone"), samples, table)

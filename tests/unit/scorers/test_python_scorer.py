@@ -15,8 +15,7 @@ CASES = read_cases(__file__)
 
 def build_samples(*numbers: object) -> Samples:
     """Return samples with these numbers."""
-    ids = pl.Series([str(position) for position in range(len(numbers))])
-    return samples_from_frame(pl.DataFrame({"n": numbers}, strict=False), ids)
+    return samples_from_frame(pl.DataFrame({"n": numbers}, strict=False))
 
 
 def score(source: str, *numbers: object, completion: Completion | None = None) -> Scores:

@@ -30,9 +30,7 @@ CASES = read_cases(__file__)
 def make_samples(*encoded: str, **columns: object) -> Samples:
     """Return a table of these columns."""
     frame = pl.DataFrame(columns, strict=False)
-    return samples_from_frame(
-        frame, pl.Series([str(n) for n in range(frame.height)]), encoded=frozenset(encoded)
-    )
+    return samples_from_frame(frame, encoded=encoded)
 
 
 def values(source: str, samples: Samples) -> list[object]:
@@ -145,8 +143,7 @@ def test_errors_come_back_whole() -> None:
 @pytest.mark.usefixtures("everywhere")
 def test_many_rows_keep_their_order() -> None:
     """In batches, with the errors in between."""
-    frame = pl.DataFrame({"x": list(range(3000))})
-    samples = samples_from_frame(frame, pl.Series([str(number) for number in range(3000)]))
+    samples = make_samples(x=list(range(3000)))
     template = Template.compile(UNBOUNDED + "{{ 10 // (sample.x % 1000) }}{{ sample.x }}")
     result = template.values(samples)
     problems = [place for place, one in enumerate(result) if isinstance(one, RowError)]
@@ -158,11 +155,8 @@ def test_many_rows_keep_their_order() -> None:
 @pytest.mark.usefixtures("everywhere")
 def test_large_rows_are_sent_a_few_at_a_time() -> None:
     """However many there are, no message is larger than the worker can hold."""
-    rows = [{"x": "y" * 3_000_000} for _ in range(5)]
-    samples = samples_from_frame(pl.DataFrame(rows), pl.Series(["1", "2", "3", "4", "5"]))
-    assert (
-        Template.compile(UNBOUNDED + "{{ sample.x | length }}").values(samples) == ["3000000"] * 5
-    )
+    samples = make_samples(x=["y" * 3_000_000] * 5)
+    assert values(UNBOUNDED + "{{ sample.x | length }}", samples) == ["3000000"] * 5
 
 
 @pytest.mark.usefixtures("everywhere")
@@ -172,16 +166,14 @@ def test_a_bounded_template_that_takes_many_steps_is_rendered_elsewhere() -> Non
         "{% for i in range(9999) %}{% if i == sample.x %}{{ i }}{% endif %}{% endfor %}"
     )
     assert template.evaluate(sample={"x": 9998}) == "9998"
-    samples = samples_from_frame(pl.DataFrame({"x": [3, 4]}), pl.Series(["1", "2"]))
-    assert template.values(samples) == ["3", "4"]
+    assert template.values(make_samples(x=[3, 4])) == ["3", "4"]
 
 
 @pytest.mark.usefixtures("everywhere")
 def test_rows_that_are_large_are_rendered_elsewhere() -> None:
     """Among others, each in its place."""
-    rows = [{"x": ["a"]}, {"x": ["b" * 20_000]}, {"x": ["c"]}]
-    samples = samples_from_frame(pl.DataFrame(rows), pl.Series(["1", "2", "3"]))
-    result = Template.compile("{% for y in sample.x %}{{ y | upper }}{% endfor %}").values(samples)
+    samples = make_samples(x=[["a"], ["b" * 20_000], ["c"]])
+    result = values("{% for y in sample.x %}{{ y | upper }}{% endfor %}", samples)
     assert result == ["A", "B" * 20_000, "C"]
 
 
@@ -227,8 +219,7 @@ def test_a_template_that_takes_memory_without_end_is_the_rows_error() -> None:
 @pytest.mark.usefixtures("everywhere")
 def test_a_template_that_does_too_much_on_row_after_row_is_stopped() -> None:
     """On the fifth row; the first four are in error of their own."""
-    frame = pl.DataFrame({"x": list(range(8))})
-    samples = samples_from_frame(frame, pl.Series([str(number) for number in range(8)]))
+    samples = make_samples(x=list(range(8)))
     template = Template.compile("{{ sample.x }}{% for i in range(99999) %}xxxxxxxxxx{% endfor %}")
     result = template.values(samples.slice(0, 4))
     assert all(isinstance(one, RowExcessError) for one in result)

@@ -171,10 +171,7 @@ def test_a_line_longer_than_the_limit_is_refused(
 def test_a_format_may_be_stated(write: Write) -> None:
     """JSON Lines in a file named `.json` are read as such when the source says so."""
     path = write("valid-v1.3.json", '{"q": 1}\n{"q": 2}\n')
-    assert LocalSource(str(path), format="jsonl").read(name="x").samples.values("q") == [
-        1,
-        2,
-    ]
+    assert LocalSource(str(path), format="jsonl").read(name="x").samples.values("q") == [1, 2]
     with pytest.raises(DataError):
         LocalSource(str(path)).read(name="x")
 
@@ -325,11 +322,7 @@ def test_cells_take_the_type_asked_for(
     assert type(result) is type(expected)
 
 
-WORDS: dict[ColumnKind, str] = {
-    "int": "a whole number",
-    "list": "a list",
-    "json": "JSON",
-}
+WORDS: dict[ColumnKind, str] = {"int": "a whole number", "list": "a list", "json": "JSON"}
 
 
 @pytest.mark.parametrize(("kind", "cell", "why"), CASES["unfit_cells"])
@@ -372,10 +365,7 @@ def test_cells_that_have_the_type_stay(write: Write) -> None:
     text = '{"a": ["x"], "b": 1}\n{"a": "[\\"y\\"]", "b": "2"}\n'
     how = FileFields(columns={"a": "list", "b": "int"})
     samples = load_table(write("a.jsonl", text), how).samples
-    assert [dict(row) for row in samples.rows()] == [
-        {"a": ["x"], "b": 1},
-        {"a": ["y"], "b": 2},
-    ]
+    assert [dict(row) for row in samples.rows()] == [{"a": ["x"], "b": 1}, {"a": ["y"], "b": 2}]
 
 
 def test_cells_of_another_type_are_refused(write: Write) -> None:

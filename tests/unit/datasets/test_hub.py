@@ -429,11 +429,7 @@ CEVAL_ROW: Columns = {"answer": ["B"], "A": ["w"], "B": ["x"], "C": ["y"], "D": 
     ],
 )
 def test_examples_of_a_ready_made_task_are_read_from_the_hub(
-    hub: Hub,
-    capsys: pytest.CaptureFixture[str],
-    name: str,
-    path: str,
-    shown: Columns,
+    hub: Hub, capsys: pytest.CaptureFixture[str], name: str, path: str, shown: Columns
 ) -> None:
     """Of the split for them, in the first prompt; without shots that split is not fetched."""
     ready, test = load_ready_made(name), "val" if name == "ceval" else "test"

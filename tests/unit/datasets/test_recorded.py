@@ -331,10 +331,7 @@ def test_a_column_of_ids_says_which_sample_is_meant(names: str, read: str, *, is
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (
-            "abx",
-            r"E209.*samples without a completion: 1 \(`c`\); completions .* sample: 1 \(`x`\)",
-        ),
+        ("abx", r"E209.*samples without a completion: 1 \(`c`\); completions .* sample: 1 \(`x`\)"),
         ("aab", r"E208.*: several completions have the same `id`: `a`"),
     ],
 )

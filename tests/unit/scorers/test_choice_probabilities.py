@@ -63,8 +63,7 @@ def test_spellings_of_a_choice_add_up() -> None:
 
 
 @pytest.mark.parametrize(
-    "thoughts",
-    [*CASES["thoughts"], ("<think>", *("hm " for _ in range(200)), "</think>")],
+    "thoughts", [*CASES["thoughts"], ("<think>", *("hm " for _ in range(200)), "</think>")]
 )
 def test_probabilities_are_read_after_the_thoughts(thoughts: tuple[str, ...]) -> None:
     """The first token of the answer counts, not that of a thought, nor that of JSON around a

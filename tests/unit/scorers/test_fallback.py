@@ -14,20 +14,9 @@ from tests.samples import read_cases, record, samples_from_frame, score_table
 
 from answerkey.errors import SpecError
 from answerkey.models.model import open_model
-from answerkey.scorers import (
-    StringEqualsMcqa,
-    asks_model,
-    explain_verdict,
-    judge,
-)
+from answerkey.scorers import StringEqualsMcqa, asks_model, explain_verdict, judge
 from answerkey.scorers.mcqa import read_reply, write_prompt
-from answerkey.types import (
-    Completion,
-    CompletionStatus,
-    Request,
-    Score,
-    Scores,
-)
+from answerkey.types import Completion, CompletionStatus, Request, Score, Scores
 
 CASES = read_cases(__file__)
 
@@ -301,16 +290,8 @@ def test_judge_asks_no_model() -> None:
 @pytest.mark.parametrize(
     ("text", "reply", "why"),
     [
-        (
-            VAGUE,
-            "Answer: B",
-            f"{FOUND} 'B' (it says 'Answer: B')",
-        ),
-        (
-            VAGUE,
-            "C",
-            f"{FOUND} 'C' (it says 'C')",
-        ),
+        (VAGUE, "Answer: B", f"{FOUND} 'B' (it says 'Answer: B')"),
+        (VAGUE, "C", f"{FOUND} 'C' (it says 'C')"),
         (VAGUE, "NONE", "INVALID: the text states no answer; the fallback says 'NONE'"),
         ("B", "C", judge("B", CHOICES, "B", "stated_answer")),
     ],

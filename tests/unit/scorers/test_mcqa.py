@@ -14,15 +14,7 @@ from answerkey.scorers.question import (
     parse_choices,
     read_options,
 )
-from answerkey.types import (
-    Completion,
-    CompletionStatus,
-    Known,
-    Notice,
-    Samples,
-    Score,
-    ScoreStatus,
-)
+from answerkey.types import Completion, CompletionStatus, Known, Notice, Samples, Score, ScoreStatus
 
 CASES = read_cases(__file__)
 

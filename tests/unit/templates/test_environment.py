@@ -97,10 +97,7 @@ def test_every_filter_is_on_its_page(name: str) -> None:
     assert f"`{name}`" in text or f"`{name}(" in text
 
 
-@pytest.mark.parametrize(
-    "source",
-    [*CASES["too_many_steps"], LONG_LOOP],
-)
+@pytest.mark.parametrize("source", [*CASES["too_many_steps"], LONG_LOOP])
 def test_a_row_has_a_number_of_steps(source: str) -> None:
     """Loops, calls and printed text are counted together, however they are nested."""
     assert message_of(source, x="f" * 5000) in {

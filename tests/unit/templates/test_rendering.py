@@ -46,16 +46,8 @@ TOO_LONG = "the template makes a value of more than 10,000,000 elements or 1,000
     ("source", "columns", "expected"),
     [
         *CASES["rows"],
-        (
-            "{{ sample.x }}{{ sample.x }}",
-            {"x": ["y" * 6_000_000, "z"]},
-            [TOO_LONG, "zz"],
-        ),
-        (
-            "{{ sample.x ~ sample.x }}",
-            {"x": ["y" * 6_000_000, "z"]},
-            [TOO_LONG, "zz"],
-        ),
+        ("{{ sample.x }}{{ sample.x }}", {"x": ["y" * 6_000_000, "z"]}, [TOO_LONG, "zz"]),
+        ("{{ sample.x ~ sample.x }}", {"x": ["y" * 6_000_000, "z"]}, [TOO_LONG, "zz"]),
     ],
 )
 def test_no_row_sees_anything_of_another(

@@ -179,7 +179,7 @@ class Content:
             hint = suggest(self.path.name, names) or f"files there: {listing(names, limit=5)}"
             raise self.error("E201", message, hint=hint) from None
         except (OSError, ValueError) as error:
-            raise describe_unreadable(self.path, error, self.file) from None
+            raise self.refuse_unreadable(error) from None
         ending = self.path.suffix.lower()
         if ending not in COMPRESSIONS:
             return stream
@@ -236,6 +236,13 @@ class Content:
                 return f"by its first bytes this file is {kind}"
         return None
 
+    def refuse_unreadable(self, error: OSError | ValueError) -> DataError:
+        """Return E201 for a file that cannot be read."""
+        reason = getattr(error, "strerror", None) or str(error)
+        if self.path.is_dir():
+            reason = "it is a folder"
+        return self.error("E201", f"cannot read data file `{self.file}`: {reason.lower()}")
+
     def refuse_damage(
         self,
         kind: str,
@@ -272,20 +279,6 @@ class Content:
                         column=position + 1,
                         hint=hint,
                     )
-
-
-def describe_unreadable(
-    path: Path,
-    error: OSError | ValueError,
-    file: str | None = None,
-) -> DataError:
-    """Return E201 for a file that cannot be read; `file` is its name in errors."""
-    reason = getattr(error, "strerror", None) or str(error)
-    if path.is_dir():
-        reason = "it is a folder"
-    shown = file or str(path)
-    message = f"cannot read data file `{shown}`: {reason.lower()}"
-    return refuse_file("E201", message, shown)
 
 
 def require_plain(path: Path) -> None:

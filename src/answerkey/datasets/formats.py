@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple, TextIO
 
 import polars as pl
 
-from answerkey.datasets.cells import iterate_fields
+from answerkey.datasets.cells import plain_fields
 from answerkey.datasets.content import (
     COMPRESSIONS,
     DECODER,
@@ -333,13 +333,13 @@ def read_frame(frame: pl.LazyFrame, file: str) -> Iterator[ParsedRow]:
     count = frame.select(pl.len()).collect().item()
     for offset in range(0, count, FRAME_ROWS):
         part = frame.slice(offset, FRAME_ROWS).collect()
-        number = offset
-        try:
-            for number, fields in enumerate(iterate_fields(part), offset + 1):
-                yield ParsedRow(number, fields, measure_fields(fields))
-        except TypeError as error:
-            message = f"row {number + 1} holds {error}, which has no form in JSON"
-            raise refuse_file("E202", message, file) from None
+        for number, row in enumerate(part.iter_rows(named=True), offset + 1):
+            try:
+                fields = plain_fields(row)
+            except TypeError as error:
+                message = f"row {number} holds {error}, which has no form in JSON"
+                raise refuse_file("E202", message, file) from None
+            yield ParsedRow(number, fields, measure_fields(fields))
 
 
 def measure_fields(fields: Mapping[str, object]) -> int:

@@ -32,7 +32,6 @@ from answerkey.datasets.content import (
     RowErrors,
     check_names,
     describe_long,
-    describe_unreadable,
     find_line_limit,
     refuse_file,
     require_plain,
@@ -160,7 +159,7 @@ def load_table(
         rows = _read_rows(content, how)
         digest = content.digest
     except OSError as error:
-        raise describe_unreadable(content.path, error, content.file) from None
+        raise content.refuse_unreadable(error) from None
     check_ids(rows, by_trial=by_trial)
     return DataTable(rows, digest)
 

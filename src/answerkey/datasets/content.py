@@ -125,17 +125,13 @@ def refuse_file(
     )
 
 
-#: The code and the message of an error.
-ErrorKind = tuple[str, str]
-
-
 @dataclass
 class RowErrors:
     """The bad rows of one file: the first errors that differ, and how often each error came."""
 
     file: str | None
     errors: list[DataError] = field(default_factory=list)
-    counts: Counter[ErrorKind] = field(default_factory=Counter)
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def add(self, error: DataError) -> None:
         """Remember the error of one row."""

@@ -338,7 +338,10 @@ class Chunk:
         """Return at most `count` parts of like size, of one row at least."""
         size = len(self.samples)
         step = max(1, -(-size // count))
-        return [self.cut(start, min(start + step, size)) for start in range(0, size, step)]
+        parts = []
+        for start in range(0, size, step):
+            parts.append(self.cut(start, min(start + step, size)))
+        return parts
 
     def leave_out(self, reason: str) -> Chunk:
         """Return the chunk with all its rows left out of the work."""

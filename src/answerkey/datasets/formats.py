@@ -296,10 +296,7 @@ def read_json_list(content: Content) -> Iterator[ParsedRow]:
         raise _locate(content, refusal, line) from None
 
 
-BinaryKind = Literal["Parquet", "Arrow"]
-
-
-def read_binary(content: Content, *, kind: BinaryKind) -> Iterator[ParsedRow]:
+def read_binary(content: Content, *, kind: str) -> Iterator[ParsedRow]:
     """Yield the rows of a Parquet or Arrow file, or an Arrow stream."""
     try:
         frame = _open_frame(content, kind)
@@ -308,7 +305,7 @@ def read_binary(content: Content, *, kind: BinaryKind) -> Iterator[ParsedRow]:
         raise content.refuse_damage(kind, error) from None
 
 
-def _open_frame(content: Content, kind: BinaryKind) -> pl.LazyFrame:
+def _open_frame(content: Content, kind: str) -> pl.LazyFrame:
     """Return the rows of a file; one that is packed, and a stream, are held in memory."""
     if not content.head:
         raise content.error("E210", "the file is empty")

@@ -113,7 +113,9 @@ class HuggingFaceSource(FileFields):
     def _merge_kwargs(self) -> Self:
         """Return the source with `load_dataset_kwargs` in its fields; `data_files` is a list."""
         kwargs = self.load_dataset_kwargs
-        fields: dict[str, Any] = {key: getattr(self, key) or kwargs.get(key) for key in _KNOWN}
+        fields: dict[str, Any] = {}
+        for key in _KNOWN:
+            fields[key] = getattr(self, key) or kwargs.get(key)
         files = fields["data_files"]
         if isinstance(files, Mapping):
             files = files.get(fields["split"] or "train")

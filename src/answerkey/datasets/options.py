@@ -109,11 +109,9 @@ def read_option_texts(cell: object) -> tuple[list[str] | None, list[str]]:
     options.
     """
     texts, labels = read_option_cell(cell)
-    if texts:
-        return [text or "" for text in texts], labels
     if texts is None and isinstance(cell, str):
         return split_question(cell)[1], []
-    return None, []
+    return [text or "" for text in texts or ()] or None, labels
 
 
 def read_mark(cell: object) -> int | None:
@@ -333,7 +331,9 @@ def find_lettered(prompt: str) -> tuple[str, Texts | None]:
     starts = [match.end() for match in matches]
     ends = [match.start() for match in matches[1:]]
     ends.append(text.index("\n", starts[-1]))
-    options = [text[start:end].strip() for start, end in zip(starts, ends, strict=True)]
+    options = []
+    for start, end in zip(starts, ends, strict=True):
+        options.append(text[start:end].strip())
     cut = len(text) - matches[0].start() - len("\n\n")
     before = prompt[: len(prompt) - cut]
     return before, tuple(options)

@@ -100,9 +100,9 @@ def fold_name(name: str) -> str:
     return re.sub(r"[\W_]+", "", name.casefold()) or name
 
 
-FOLDED: dict[str, Texts] = {
-    role: tuple(map(fold_name, names.split())) for role, names in _NAMES.items()
-}
+FOLDED: dict[str, Texts] = {}
+for _role, _names in _NAMES.items():
+    FOLDED[_role] = tuple(map(fold_name, _names.split()))
 
 
 def find_numbered(names: Sequence[str]) -> Texts:
@@ -223,7 +223,9 @@ class QuestionColumns:
     @property
     def pairs(self) -> list[tuple[str, str]]:
         """Each column with its role."""
-        return [*self.columns.items(), *(("options", name) for name in self.spread)]
+        pairs = list(self.columns.items())
+        pairs += [("options", name) for name in self.spread]
+        return pairs
 
     def unfold(self, preview: Samples) -> QuestionColumns:
         """Return the same columns with those as `unfolded` that list an element for each question
@@ -401,8 +403,11 @@ class QuestionColumns:
             message = f"the lists in {listing(self.unfolded)} are not equally long"
             where = Place(field=self.unfolded[0])
             raise DataError("E202", message, where=where)
-        questions = zip(*lists, strict=True)
-        return [{**row, **dict(zip(self.unfolded, cells, strict=True))} for cells in questions]
+        questions: list[Row] = []
+        for cells in zip(*lists, strict=True):
+            own_cells = dict(zip(self.unfolded, cells, strict=True))
+            questions.append({**row, **own_cells})
+        return questions
 
     def read_options(self, row: Row) -> OptionList | None:
         """Return the options of a row; None for none, E205 for too many."""

@@ -267,7 +267,11 @@ def collect_rows(
 
 
 #: Where each row of a file of JSON Lines begins, and its line in which of the user's files.
-MARKS = {"offset": pl.UInt64(), "line": pl.UInt32(), "file_index": pl.UInt32()}
+MARKS = {
+    "offset": pl.UInt64(),
+    "line": pl.UInt32(),
+    "file_index": pl.UInt32(),
+}
 
 
 class RowFile:

@@ -13,7 +13,6 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from hashlib import sha256
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path, PurePosixPath
@@ -45,8 +44,6 @@ from answerkey.text import format_count
 UNNAMED = "column_1"
 ROWS_HINT = "is this the right file, and was it written to its end?"
 QUOTE_HINT = 'a cell in double quotes ends at the next double quote; one inside it is written `""`'
-#: What the library calls some mistakes, and what we do.
-QUOTE_ERRORS = {"unexpected end of data": "a double quote opened in this row is never closed"}
 #: So much of a line is looked at to tell what separates its cells.
 BEGINNING = 2**20
 #: A JSON list is in memory as a whole; it may have so many times the characters of a line.
@@ -157,30 +154,24 @@ def _iterate_cells(
     separator: str,
 ) -> Iterator[CellRow]:
     """Yield the first line of each row and its cells; a blank line has none."""
-    row_limit = find_line_limit()
-    row_size = 0
+    limit = find_line_limit()
     # The limit is the process's; it is only ever raised, so that no other reader is disturbed.
-    if csv.field_size_limit() < row_limit:
-        csv.field_size_limit(row_limit)
-
-    def measure_lines() -> Iterator[str]:
-        nonlocal row_size
-        for text in _iterate_text(content, stream):
-            row_size += len(text)
-            if row_size > row_limit:
-                raise csv.Error(describe_long("the row", row_limit))
-            yield text
-
-    reader = csv.reader(measure_lines(), delimiter=separator, strict=True)
+    if csv.field_size_limit() < limit:
+        csv.field_size_limit(limit)
+    lines = _iterate_text(content, stream)
+    reader = csv.reader(lines, delimiter=separator, strict=True)
     while True:
         line = reader.line_num + 1
-        row_size = 0
         try:
             cells = next(reader)
         except StopIteration:
             return
         except csv.Error as error:
-            message = QUOTE_ERRORS.get(str(error), str(error))
+            message = str(error)
+            if message.startswith("field larger"):
+                message = describe_long("the row", limit)
+            elif message == "unexpected end of data":
+                message = "a double quote opened in this row is never closed"
             raise content.error(
                 "E202",
                 message,
@@ -202,8 +193,7 @@ def read_document(content: Content) -> Iterator[ParsedRow]:
     content.check_text()
     with content.open_text() as stream:
         text = stream.read(find_line_limit() + 1)
-    digest = sha256(text.encode()).hexdigest()
-    yield ParsedRow(1, {"sample_id": digest, "content": text}, len(text))
+    yield ParsedRow(1, {"sample_id": content.digest, "content": text}, len(text))
 
 
 def read_json_lines(content: Content) -> Iterator[ParsedRow]:

@@ -19,8 +19,7 @@ from tests.lazy import datasets
 from tests.lazy import pandas as pd
 
 from answerkey.datasets import rows, tables
-from answerkey.datasets.frames import build_column, infer_types
-from answerkey.datasets.rows import Rows
+from answerkey.datasets.rows import Rows, build_column, infer_types
 from answerkey.datasets.tables import load_rows, load_table
 from answerkey.errors import DataError
 from answerkey.types import Row, Sample, Samples

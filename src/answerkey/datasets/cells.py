@@ -70,7 +70,9 @@ def _plain_foreign(value: Any) -> object:  # noqa: ANN401 - of any library
     match value:
         case dt.date() | dt.time():
             is_missing = value != value  # noqa: PLR0124 - pandas has a time that is none
-            return None if is_missing else value.isoformat()
+            if is_missing:
+                return None
+            return value.isoformat()
         case dt.timedelta():
             return str(value)
         case Decimal():

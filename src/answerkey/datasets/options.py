@@ -111,7 +111,9 @@ def read_option_texts(cell: object) -> tuple[list[str] | None, list[str]]:
     texts, labels = read_option_cell(cell)
     if texts is None and isinstance(cell, str):
         return split_question(cell)[1], []
-    return [text or "" for text in texts or ()] or None, labels
+    if not texts:
+        return None, []
+    return [text or "" for text in texts], labels
 
 
 def read_mark(cell: object) -> int | None:
@@ -147,7 +149,10 @@ def _pick(
     cell: Mapping[str, object],
     names: Sequence[str],
 ) -> object:
-    return next((cell[name] for name in names if name in cell), None)
+    for name in names:
+        if name in cell:
+            return cell[name]
+    return None
 
 
 def _parse_list(text: str) -> object:
@@ -181,7 +186,9 @@ _WORD_PLACES = {
 
 def label_options(count: int) -> Texts | None:
     """Return a label for each of `count` options; None for no options or too many."""
-    return LABELS[:count] if 0 < count <= len(LABELS) else None
+    if 0 < count <= len(LABELS):
+        return LABELS[:count]
+    return None
 
 
 def take_labels(texts: Sequence[str], *, counting: bool = False) -> Texts | None:
@@ -232,7 +239,9 @@ class OptionList:
             if number is None:
                 return None
             place = int(number[1]) - int(form)
-            return place if 0 <= place < len(self.texts) else None
+            if 0 <= place < len(self.texts):
+                return place
+            return None
         if form == "text":
             texts = list(map(str.strip, self.texts))
             return _find_text(truth, texts, _LABELLED_TEXT)

@@ -258,7 +258,9 @@ class QuestionColumns:
         """Return what is what, for people."""
         parts = {}
         for role, name in self.say().items():
-            parts[role] = listing([name] if isinstance(name, str) else name)
+            if isinstance(name, str):
+                name = [name]  # noqa: PLW2901 - as a list
+            parts[role] = listing(name)
         if self.form:
             parts["truth"] = f"`{self.columns['truth']}` ({FORMS[self.form]})"
         if self.has_options_in_question:
@@ -349,7 +351,9 @@ class QuestionColumns:
                 if self.unfolded and sample_id is not None:
                     row[ID_COLUMN] = f"{sample_id}-{number + 1}"
                 items.append(replace(sample, fields=row))
-        columns = list(items[0].fields) if items else samples.columns
+        columns = samples.columns
+        if items:
+            columns = list(items[0].fields)
         return replace(samples, items=items, columns=columns)
 
     def _derive_parts(self, row: Row) -> dict[str, object]:
@@ -398,14 +402,17 @@ class QuestionColumns:
         lists: list[list[object]] = []
         for name in self.unfolded:
             cell = row.get(name)
-            lists.append(cell if cell and isinstance(cell, list) else [None])
+            cells: list[object] = [None]
+            if cell and isinstance(cell, list):
+                cells = cell
+            lists.append(cells)
         if len(set(map(len, lists))) > 1:
             message = f"the lists in {listing(self.unfolded)} are not equally long"
             where = Place(field=self.unfolded[0])
             raise DataError("E202", message, where=where)
         questions: list[Row] = []
-        for cells in zip(*lists, strict=True):
-            own_cells = dict(zip(self.unfolded, cells, strict=True))
+        for elements in zip(*lists, strict=True):
+            own_cells = dict(zip(self.unfolded, elements, strict=True))
             questions.append({**row, **own_cells})
         return questions
 
@@ -455,7 +462,9 @@ class QuestionColumns:
             is_list = isinstance(cell, list | dict)
             if isinstance(cell, str) and is_pair:
                 is_list = cell.lstrip().startswith("[")
-            listed = read_option_texts(cell)[0] if is_list else None
+            listed = None
+            if is_list:
+                listed, _ = read_option_texts(cell)
             texts += listed or [to_text(cell) or ""]
         return list(takewhile(bool, map(str.strip, texts)))
 
@@ -471,7 +480,9 @@ class QuestionColumns:
         count = len(options.texts)
         if self.form == "flag":
             place = read_mark(cell)
-            return place if place in range(count) else None
+            if place in range(count):
+                return place
+            return None
         truth = read_truth(cell)
         if truth is None:
             return None

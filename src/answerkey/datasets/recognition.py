@@ -75,7 +75,8 @@ def recognise(
     """
     names = {}
     for role, name in (chosen or {}).items():
-        names["truth" if role in TRUTH_ROLES else role] = name
+        said_role = "truth" if role in TRUTH_ROLES else role
+        names[said_role] = name
     return _Table(
         rows,
         names,
@@ -163,7 +164,9 @@ def _strip_marks(names: tuple[str, ...]) -> list[str]:
 
 
 def _show_line(sample: Sample) -> str:
-    return "" if sample.line is None else f"line {sample.line}: "
+    if sample.line is None:
+        return ""
+    return f"line {sample.line}: "
 
 
 def _try_readings(rows: Rows, readings: Sequence[TableReading]) -> None:
@@ -490,7 +493,9 @@ class _Table:
         if truth in columns.spread:
             return ["text"]
         if columns.form:
-            return [columns.form] if columns.has("options") else []
+            if columns.has("options"):
+                return [columns.form]
+            return []
         if columns.has("options"):
             return ["label", "0", "1", "text", *flag]
         return ["true", "yes"]
@@ -515,7 +520,8 @@ class _Table:
             if empty <= _MISSED * reading.total:
                 filled.append(reading)
         is_forced = bool(sources) and sources[0].form is not None
-        fitting = _choose_fitting(filled, 1.0 if is_forced else _MISSED)
+        most_missed = 1.0 if is_forced else _MISSED
+        fitting = _choose_fitting(filled, most_missed)
         if len(fitting) > 1:
             raise self._refuse_several(fitting)
         if fitting:
@@ -635,7 +641,8 @@ def _are_labels(texts: tuple[str | None, ...]) -> bool:
         if match is None:
             return False
         before, place, after = match.groups()
-        places.append(int(place) if place.isdecimal() else ord(place))
+        number = int(place) if place.isdecimal() else ord(place)
+        places.append(number)
         around.add((before, after))
     # A lone text is an option.
     if len(places) == 1 and around != {("", "")}:

@@ -82,7 +82,9 @@ def _is_completion(cell: object) -> bool:
 
 
 def _read_text(cell: object) -> str | None:
-    return str(cell) if isinstance(cell, str | int | float) else None
+    if isinstance(cell, str | int | float):
+        return str(cell)
+    return None
 
 
 def _read_number(cell: object) -> float | None:

@@ -351,7 +351,10 @@ def infer_types(rows: Rows) -> dict[str, pl.DataType | None]:
             types[name] |= _find_types(values)
             lists = [value for value in values if isinstance(value, list)]
             element_types[name] |= _find_types(list(chain.from_iterable(lists)))
-    return {name: _choose_type(types[name], element_types[name]) for name in rows.columns}
+    chosen = {}
+    for name in rows.columns:
+        chosen[name] = _choose_type(types[name], element_types[name])
+    return chosen
 
 
 def _find_types(values: Sequence[object]) -> set[type]:

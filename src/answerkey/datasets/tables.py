@@ -469,7 +469,9 @@ def _zip_columns(data: Any, name: str) -> list[dict[object, object]]:  # noqa: A
         if label in columns:
             raise refuse_file("E212", f"`{name}`: column `{label}` appears twice", name)
         # One of several tables is no column.
-        column = None if hasattr(cells, "column_names") else cells
+        column = cells
+        if hasattr(cells, "column_names"):
+            column = None
         columns[label] = _list_cells(column, f"{name}.{label}")
     try:
         rows = list(zip(*columns.values(), strict=True))

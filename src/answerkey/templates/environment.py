@@ -400,92 +400,26 @@ def find_paths(node: nodes.Node, name: str) -> Iterator[Path]:
         yield from find_paths(child, name)
 
 
+def _list_words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 #: What a bounded template may consist of: exactly these, not what is derived from them.
-_BOUNDED_NODES = frozenset(
-    [
-        "Add",
-        "And",
-        "Break",
-        "Call",
-        "Compare",
-        "Concat",
-        "CondExpr",
-        "Const",
-        "Continue",
-        "Dict",
-        "Div",
-        "Filter",
-        "For",
-        "Getattr",
-        "Getitem",
-        "If",
-        "Keyword",
-        "List",
-        "Name",
-        "Neg",
-        "Not",
-        "Operand",
-        "Or",
-        "Output",
-        "Pair",
-        "Pos",
-        "Slice",
-        "Sub",
-        "Template",
-        "TemplateData",
-        "Test",
-        "Tuple",
-    ]
+_BOUNDED_NODES = _list_words(
+    "Add And Break Call Compare Concat CondExpr Const Continue Dict Div Filter For Getattr "
+    "Getitem If Keyword List Name Neg Not Operand Or Output Pair Pos Slice Sub Template "
+    "TemplateData Test Tuple"
 )
-BOUNDED_FILTERS = frozenset(
-    [
-        "count",
-        "d",
-        "default",
-        "first",
-        "fromjson",
-        "int",
-        "join",
-        "json_escape",
-        "last",
-        "length",
-        "list",
-        "lower",
-        "map",
-        "reverse",
-        "string",
-        "tojson",
-        "trim",
-        "upper",
-        "zip",
-    ]
+BOUNDED_FILTERS = _list_words(
+    "count d default first fromjson int join json_escape last length list lower map reverse "
+    "string tojson trim upper zip"
 )
 #: Those that `map` may apply to each element.
 _MAPPED_FILTERS = BOUNDED_FILTERS - {"map", "zip"}
-BOUNDED_METHODS = frozenset(
-    [
-        "count",
-        "endswith",
-        "find",
-        "get",
-        "index",
-        "items",
-        "keys",
-        "lower",
-        "lstrip",
-        "removeprefix",
-        "removesuffix",
-        "rsplit",
-        "rstrip",
-        "split",
-        "splitlines",
-        "startswith",
-        "strip",
-        "upper",
-        "values",
-        *TRACE_METHODS,
-    ]
-)
+BOUNDED_METHODS = _list_words(
+    "count endswith find get index items keys lower lstrip removeprefix removesuffix rsplit "
+    "rstrip split splitlines startswith strip upper values"
+).union(TRACE_METHODS)
 
 
 def is_bounded(tree: nodes.Template, names: Sequence[str]) -> bool:

@@ -326,6 +326,7 @@ class _Blocks(io.RawIOBase):
         super().close()
 
 
+@dataclass
 class Frames:
     """The frames of compressed data, one after the other.
 
@@ -333,15 +334,12 @@ class Frames:
     ended.
     """
 
-    def __init__(
-        self,
-        start: Callable[[], Any],
-        error: type[Exception],
-    ) -> None:
-        self.error = error
-        self.is_open = False
-        self._start = start
-        self._frame = start()
+    start: Callable[[], Any]
+    error: type[Exception]
+    is_open: bool = False
+
+    def __post_init__(self) -> None:
+        self._frame = self.start()
 
     def decompress(self, data: bytes) -> bytes:
         """Return what some more data expands to; raises `error`."""
@@ -351,7 +349,7 @@ class Frames:
             self.is_open = not self._frame.eof
             data = self._frame.unused_data
             if self._frame.eof:
-                self._frame = self._start()
+                self._frame = self.start()
         return b"".join(parts)
 
 

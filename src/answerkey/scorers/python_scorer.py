@@ -79,7 +79,7 @@ class PythonScorer(Scorer):
         if not calls:
             return scores
         try:
-            with SnippetProcess(*self.snippets()) as process:
+            with SnippetProcess(self.snippets()[0]) as process:
                 outcomes = process.call_all(calls.values())
                 for row, outcome in zip(calls, outcomes, strict=True):
                     scores[row] = _read_outcome(outcome)

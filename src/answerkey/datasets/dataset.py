@@ -325,12 +325,14 @@ class Chunk:
         recorded = self.recorded
         if recorded is not None:
             recorded = recorded.slice(start, stop - start)
+        first = bisect_left(self.failed, start)
+        last = bisect_left(self.failed, stop)
         return replace(
             self,
             offset=self.offset + start,
             samples=self.samples.slice(start, stop - start),
             recorded=recorded,
-            failed=tuple(row - start for row in self.failed if start <= row < stop),
+            failed=tuple(row - start for row in self.failed[first:last]),
             skipped=(),
         )
 
@@ -365,17 +367,12 @@ def split_into_chunks(
 
     `failed` are the positions of rows that are wrong, in order.
     """
+    whole = Chunk(
+        0,
+        0,
+        dataset.rows,
+        recorded,
+        tuple(failed),
+    )
     for index, span in enumerate(dataset.cut(rows)):
-        offset = span.start
-        first = bisect_left(failed, offset)
-        last = bisect_left(failed, span.stop)
-        part = None
-        if recorded is not None:
-            part = recorded.slice(offset, len(span))
-        yield Chunk(
-            index,
-            offset,
-            dataset.rows.slice(offset, len(span)),
-            recorded=part,
-            failed=tuple(row - offset for row in failed[first:last]),
-        )
+        yield replace(whole.cut(span.start, span.stop), index=index)

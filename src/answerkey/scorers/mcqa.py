@@ -158,9 +158,7 @@ def judge(
         hint = "leave `fallback` out, or use `score`"
         raise SpecError("E108", "`judge` asks no model", hint=hint)
     rule = scorer.rule
-    question = build_question(choices, truth, rule.check_labels)
-    if options is not None:
-        question = replace(question, options=tuple(options))
+    question = build_question(choices, truth, rule.check_labels, options)
     if not isinstance(completion, Completion):
         completion = Completion(completion)
     reading = rule.read(completion.text or "", question.labels, question.options)

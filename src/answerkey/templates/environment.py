@@ -82,15 +82,7 @@ class UncalledMethod(StrictName):
     As text it would be its address in memory, another one each time.
     """
 
-    def __init__(
-        self,
-        method: Callable[..., Value],
-        *,
-        obj: object,
-        name: str,
-    ) -> None:
-        super().__init__(obj=obj, name=name)
-        self.method = method
+    method: Callable[..., Value]
 
 
 class RowEnvironment(SandboxedEnvironment):
@@ -124,7 +116,9 @@ class RowEnvironment(SandboxedEnvironment):
             return self.undefined(obj=obj, name=attribute)
         if isinstance(method, Undefined):
             return method
-        return UncalledMethod(method, obj=obj, name=attribute)
+        uncalled = UncalledMethod(obj=obj, name=attribute)
+        uncalled.method = method
+        return uncalled
 
     def getitem(self, obj: Value, argument: Value) -> Value:
         """Return `obj[argument]`; of a mapping only ever a key."""

@@ -13,7 +13,6 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from functools import partial
@@ -286,7 +285,7 @@ class RowFile:
         in_place: Path | None,
     ) -> None:
         self._files = files
-        self._path = in_place or _open_copy(files[0])
+        self._path = in_place
         self._is_copy = in_place is None
         self._marks: list[pl.DataFrame] = []
 
@@ -294,8 +293,14 @@ class RowFile:
         """Note where rows begin, after adding them to a copy."""
         offsets = [record.offset for record in records]
         if self._is_copy:
-            with _translating(self._files[0]):
+            try:
                 offsets = self._append(records)
+            except OSError as error:
+                file = self._files[0]
+                message = f"cannot keep the rows of `{file}` in a temporary file: {error}"
+                folder = tempfile.gettempdir()
+                hint = f"make room in `{folder}`, or name another folder: `TMPDIR=FOLDER`"
+                raise refuse_file("E201", message, file, hint) from None
         columns = [
             offsets,
             [record.line for record in records],
@@ -305,6 +310,11 @@ class RowFile:
 
     def _append(self, records: Sequence[ParsedRow]) -> list[int]:
         """Write rows to the copy, and return where they begin."""
+        if self._path is None:
+            descriptor, name = tempfile.mkstemp(prefix="answerkey-rows-", suffix=".jsonl")
+            os.close(descriptor)
+            self._path = Path(name)
+            atexit.register(self._path.unlink, missing_ok=True)
         offsets = []
         with self._path.open("ab") as stream:
             for record in records:
@@ -315,37 +325,16 @@ class RowFile:
 
     def open_rows(self, columns: Sequence[str]) -> LineRows:
         """Return the rows that were written."""
+        path = self._path or Path()
         marks = pl.concat(self._marks)
         return LineRows(
-            self._path,
-            read_stamp(self._path),
+            path,
+            read_stamp(path),
             columns,
             self._files,
             marks,
             range(marks.height),
         )
-
-
-def _open_copy(file: str) -> Path:
-    """Return an empty file that is removed at the end of the process."""
-    with _translating(file):
-        descriptor, name = tempfile.mkstemp(prefix="answerkey-rows-", suffix=".jsonl")
-        os.close(descriptor)
-    path = Path(name)
-    atexit.register(path.unlink, missing_ok=True)
-    return path
-
-
-@contextmanager
-def _translating(file: str) -> Iterator[None]:
-    """Turn an error of a temporary file into E201 with the name of the user's own."""
-    try:
-        yield
-    except OSError as error:
-        message = f"cannot keep the rows of `{file}` in a temporary file: {error}"
-        folder = tempfile.gettempdir()
-        hint = f"make room in `{folder}`, or name another folder: `TMPDIR=FOLDER`"
-        raise refuse_file("E201", message, file, hint) from None
 
 
 class ArrowStream(Protocol):

@@ -399,11 +399,3 @@ def build_column(
         key = None if value is None else tuple(value)
         places.append(numbers.setdefault(key, len(numbers)))
     return pl.Series(name, list(numbers), dtype=dtype).gather(places)
-
-
-def build_frame(
-    columns: Mapping[str, Sequence[Any]],
-    types: Mapping[str, pl.DataType | None],
-) -> pl.DataFrame:
-    """Return columns with these types as a table."""
-    return pl.DataFrame([build_column(name, columns[name], types[name]) for name in columns])

@@ -413,20 +413,16 @@ def _list_rows(
         return data
     if isinstance(data, Mapping):
         return _zip_columns(data, name)
-    if _has(data, "reset_index", "columns"):  # of pandas
+    if hasattr(data, "reset_index") and hasattr(data, "columns"):  # of pandas
         # An index without a name only numbers the rows.
         frame = data.reset_index() if any(data.index.names) else data
         return _zip_columns(frame, name)
-    if _has(data, "with_format", "num_rows"):  # of `datasets`, which knows Arrow
+    if hasattr(data, "with_format") and hasattr(data, "num_rows"):  # `datasets` knows Arrow
         data = data.with_format("arrow")[:]
     is_column = hasattr(data, "dtype") or hasattr(data, "type")
     if hasattr(data, "__arrow_c_stream__") and not is_column:
         return _import_arrow(data, name)
     return _list_cells(data, name)
-
-
-def _has(data: object, *names: str) -> bool:
-    return all(hasattr(data, name) for name in names)
 
 
 def _import_arrow(data: Any, name: str) -> pl.LazyFrame:  # noqa: ANN401 - of any library

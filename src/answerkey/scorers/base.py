@@ -524,8 +524,7 @@ def apply_actions(
             except RowError as problem:
                 message = f"action `{action.key}`: {problem.message}"
                 where = samples.place(row, problem.column)
-                hint = problem.hint
-                raise DataError("E207", message, where=where, hint=hint) from problem
+                raise DataError("E207", message, where=where, hint=problem.hint) from problem
     excluded = [keys.get(row // num_trials) for row in range(len(samples))]
     column = pl.Series("excluded_by", excluded, pl.String)
     return {

@@ -334,13 +334,10 @@ class StringEqualsMcqa(Scorer):
 
         A deprecated column name stands for a template that reads it.
         """
-        source = getattr(self, field)
         column = getattr(self, f"{field}_field", None)
-        if source is None and column is not None:
-            source = f"{{{{ sample[{column!r}] }}}}"
-        if source is None:
-            return None
-        return Template.compile(source)
+        if column is None or getattr(self, field) is not None:
+            return super().compile_field(field)
+        return Template.compile(f"{{{{ sample[{column!r}] }}}}")
 
     def check_fields(self) -> FieldErrors:
         """Return an unknown extraction rule, a missing field, and constants that fit no row."""

@@ -239,18 +239,6 @@ class Content:
             reason = "it is a folder"
         return self.error("E201", f"cannot read data file `{self.file}`: {reason.lower()}")
 
-    def refuse_damage(
-        self,
-        kind: str,
-        error: BaseException,
-    ) -> DataError:
-        """Return E202 for a file that is not what its name says."""
-        lines = str(error).splitlines() or ["damaged"]
-        reason = lines[0].replace(str(self.path), self.file)
-        message = f"not a valid {kind} file: {reason}"
-        hint = self.guess() or "copy or download it again"
-        return self.error("E202", message, hint=hint)
-
     def check_text(self) -> None:
         """Raise E203 for the first line that is not UTF-8, or that holds a NUL."""
         if self.is_utf16:

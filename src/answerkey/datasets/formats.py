@@ -292,7 +292,10 @@ def read_binary(content: Content, *, kind: str) -> Iterator[ParsedRow]:
         frame = _open_frame(content, kind)
         yield from read_frame(frame, content.file)
     except FOREIGN as error:
-        raise content.refuse_damage(kind, error) from None
+        lines = str(error).splitlines() or ["damaged"]
+        reason = lines[0].replace(str(content.path), content.file)
+        hint = content.guess() or "copy or download it again"
+        raise content.error("E202", f"not a valid {kind} file: {reason}", hint=hint) from None
 
 
 def _open_frame(content: Content, kind: str) -> pl.LazyFrame:

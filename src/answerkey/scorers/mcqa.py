@@ -375,17 +375,11 @@ class StringEqualsMcqa(Scorer):
             errors.append((name, SpecError("E108", message, hint=hint)))
         return errors
 
-    def questions(
-        self,
-        samples: Samples,
-        templates: Templates | None = None,
-    ) -> list[Question]:
-        """Return the question that templates, by default all of them, make of each sample.
+    def questions(self, samples: Samples, templates: Templates) -> list[Question]:
+        """Return the question that templates make of each sample.
 
         Where options were put in another order, the truth moves along.
         """
-        if templates is None:
-            templates = self.templates()
         written = samples.as_written()
         columns: list[Sequence[object]] = []
         for name in ("choices", "ground_truth_choice", "options"):
@@ -435,7 +429,7 @@ class StringEqualsMcqa(Scorer):
         """Return choices, truth and option texts of each sample; None where a row has none."""
         choices: list[Labels | None] = []
         truths: list[str | None] = []
-        for question in self.questions(samples):
+        for question in self.questions(samples, self.templates()):
             choices.append(question.labels or None)
             truth = next(iter(question.truths), None)
             truths.append(truth)
@@ -479,7 +473,7 @@ class StringEqualsMcqa(Scorer):
 
         A fallback reads what the rule cannot; if its call fails, the sample is an ERROR.
         """
-        questions = self.questions(samples)
+        questions = self.questions(samples, self.templates())
         passages = []
         for question, completion in zip(questions, completions, strict=True):
             passages.append((completion.text or "", question.labels, question.options))

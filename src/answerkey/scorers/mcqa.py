@@ -63,10 +63,8 @@ Templates = Mapping[str, Template]
 
 #: What the rules that read the whole text add: the passage that decided, and how sure it is.
 _SPAN_TYPES: Types = {"answer_span": pl.List(pl.Int64)}
-_GRADES = ("confidence", "doubted_choice", "doubt")
-_GRADE_TYPES: Types = dict.fromkeys(_GRADES, pl.String())
-_FALLBACKS = ("fallback_text", "fallback_error")
-_FALLBACK_TYPES: Types = dict.fromkeys(_FALLBACKS, pl.String())
+_GRADE_TYPES: Types = dict.fromkeys(("confidence", "doubted_choice", "doubt"), pl.String())
+_FALLBACK_TYPES: Types = dict.fromkeys(("fallback_text", "fallback_error"), pl.String())
 
 #: Why a completion that ends within its thoughts is INVALID, and the reasons that this replaces.
 TRUNCATED = "TRUNCATED_THINKING"

@@ -258,9 +258,8 @@ class QuestionColumns:
         """Return what is what, for people."""
         parts = {}
         for role, name in self.say().items():
-            if isinstance(name, str):
-                name = [name]  # noqa: PLW2901 - as a list
-            parts[role] = listing(name)
+            names = [name] if isinstance(name, str) else name
+            parts[role] = listing(names)
         if self.form:
             parts["truth"] = f"`{self.columns['truth']}` ({FORMS[self.form]})"
         if self.has_options_in_question:

@@ -68,8 +68,6 @@ from answerkey.errors import (
 from answerkey.templates import RowError, RowFilter, Template
 from answerkey.types import Sample, Samples
 
-DELIMITED = frozenset({"csv", "tsv"})
-BINARY = frozenset({"parquet", "arrow"})
 #: The column in which a run keeps rows that were in memory, as JSON text.
 SAMPLE_COLUMN = "sample"
 #: A table with more bytes is not held in memory.
@@ -117,7 +115,7 @@ class FileFields:
             hint += "save a workbook as CSV"
             message = f"the ending of `{name}` names no format"
             raise refuse_file("E201", message, str(path), hint)
-        if self.header is not None and form not in DELIMITED:
+        if self.header is not None and form not in {"csv", "tsv"}:
             message = f"`header` is for CSV and TSV, and `{name}` is {form}"
             raise refuse_file("E202", message, str(path))
         return form
@@ -178,7 +176,7 @@ def _read_rows(content: Content, how: FileFields) -> Rows:
             records = _type_cells(records, how.columns, content)
         rows = collect_rows(records, [content.file], in_place=in_place)
     except AnswerkeyError:
-        if form not in BINARY:
+        if form not in {"parquet", "arrow"}:
             content.check_text()  # bytes that are no text explain every other mistake
         raise
     except UnicodeDecodeError as error:
@@ -430,7 +428,9 @@ def _import_arrow(data: Any, name: str) -> pl.LazyFrame:  # noqa: ANN401 - of an
         return pl.DataFrame(data).lazy()
     except FOREIGN as error:
         message = f"`{name}` cannot be read as a table: {str(error).splitlines()[0]}"
-        code = "E212" if isinstance(error, pl.exceptions.DuplicateError) else "E202"
+        code = "E202"
+        if isinstance(error, pl.exceptions.DuplicateError):
+            code = "E212"
         raise refuse_file(code, message, name, NO_TABLE) from None
 
 
@@ -567,7 +567,9 @@ def read_files(
         errors = RowErrors(shown)
         for index, file in enumerate(files):
             table = load_table(file.path, how, shown=file.shown)
-            label = file.label if how.file_column else None
+            label = None
+            if how.file_column:
+                label = file.label
             contents.append([table.digest, label])
             for sample, fields in _extend_rows(table.rows, file, how, errors):
                 line = sample.line or 1

@@ -38,8 +38,6 @@ CALL_FAILED = "CALL_FAILED"
 ModelRole = Literal["judge", "fallback"]
 #: The errors of a scorer's fields, each with the field's name.
 FieldErrors = list[tuple[str, SpecError]]
-#: The templates of a scorer that compile, by field, and the errors of all fields.
-Compiled = tuple[dict[str, Template], FieldErrors]
 #: The messages that are sent to a model.
 Prompt = Sequence[Mapping[str, object]]
 #: The type of each value or metadata field of a score, by name; None for one that is stored as
@@ -125,7 +123,7 @@ class Scorer:
         return Template.compile(source)
 
     @cached_property
-    def compiled(self) -> Compiled:
+    def compiled(self) -> tuple[dict[str, Template], FieldErrors]:
         """The templates that compile, and all errors of the fields."""
         templates = {}
         errors = self.check_fields()

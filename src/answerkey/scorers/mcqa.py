@@ -59,7 +59,6 @@ from answerkey.types import (
 )
 
 Extraction = str | dict[str, str]
-Templates = Mapping[str, Template]
 
 #: What the rules that read the whole text add: the passage that decided, and how sure it is.
 _SPAN_TYPES: Types = {"answer_span": pl.List(pl.Int64)}
@@ -373,7 +372,7 @@ class StringEqualsMcqa(Scorer):
             errors.append((name, SpecError("E108", message, hint=hint)))
         return errors
 
-    def questions(self, samples: Samples, templates: Templates) -> list[Question]:
+    def questions(self, samples: Samples, templates: Mapping[str, Template]) -> list[Question]:
         """Return the question that templates make of each sample.
 
         Where options were put in another order, the truth moves along.

@@ -227,11 +227,7 @@ class ModelJudge(Scorer):
         return Score(ScoreStatus.SCORED, values=cells, metadata=metadata)
 
 
-def _fail(
-    reason: str,
-    error: str,
-    text: str | None = None,
-) -> Score:
+def _fail(reason: str, error: str, text: str | None = None) -> Score:
     metadata = {"judge_text": text, "judge_error": error}
     return Score(ScoreStatus.FAILED, reason, metadata=metadata)
 

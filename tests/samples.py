@@ -1,12 +1,15 @@
-"""Samples for tests, made of a table."""
+"""Samples for tests, made of a table, and tables of cases."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
+from ruamel.yaml import YAML
 
 from answerkey.datasets.sources import Source
 from answerkey.errors import DataError
@@ -16,15 +19,18 @@ from answerkey.types import Completion, Completions, Row, Sample, Samples, Score
 
 def samples_from_frame(
     frame: pl.DataFrame,
-    ids: Iterable[object],
+    ids: Iterable[object] | None = None,
     file: str | None = None,
     lines: Iterable[int] | None = None,
     *,
     encoded: Collection[str] = (),
     orders: pl.DataFrame | None = None,
 ) -> Samples:
-    """Return the rows of a frame as samples; the cells of `encoded` columns are JSON text."""
-    names = [str(sample_id) for sample_id in ids]
+    """Return the rows of a frame as samples, with numbers from 0 on as ids unless they have others.
+
+    The cells of `encoded` columns are JSON text.
+    """
+    names = list(map(str, range(frame.height) if ids is None else ids))
     numbers: list[int | None] = [None] * len(names)
     if lines is not None:
         numbers = list(lines)
@@ -43,6 +49,13 @@ def record(samples: Samples, completions: Iterable[Completion | str | None]) -> 
     """Return recorded completions of samples; a text stands for the completion that says it."""
     items = [reply if isinstance(reply, Completion) else Completion(reply) for reply in completions]
     return Completions.build(samples.ids, items, source="recorded")
+
+
+def read_cases(test_file: str) -> dict[str, list[Any]]:
+    """Return the tables of cases in the YAML file beside a test, by name."""
+    path = Path(test_file).with_suffix(".yaml")
+    cases: dict[str, list[Any]] = YAML(typ="safe").load(path)
+    return cases
 
 
 def refuse(source: Source, message: str) -> None:

@@ -11,12 +11,9 @@ import base64
 import datetime as dt
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Literal
-
-import polars as pl
-from polars.datatypes import DataType, DataTypeClass
 
 from answerkey.datasets.content import check_text, parse_json, refuse_duplicates
 from answerkey.errors import DataError
@@ -50,7 +47,7 @@ def plain(value: object) -> object:
         case list() | tuple():
             return [plain(item) for item in value]
         case Mapping():
-            return _plain_mapping(value)
+            return plain_fields(value)
         case str():
             return str.__str__(value)
         case int():
@@ -58,7 +55,8 @@ def plain(value: object) -> object:
     return _plain_foreign(value)
 
 
-def _plain_mapping(mapping: Mapping[object, object]) -> dict[str, object]:
+def plain_fields(mapping: Mapping[Any, object]) -> dict[str, object]:
+    """Return a mapping with plain values; TypeError for a key that is no text."""
     converted = {}
     for key, value in mapping.items():
         if not isinstance(key, str):
@@ -72,7 +70,9 @@ def _plain_foreign(value: Any) -> object:  # noqa: ANN401 - of any library
     match value:
         case dt.date() | dt.time():
             is_missing = value != value  # noqa: PLR0124 - pandas has a time that is none
-            return None if is_missing else value.isoformat()
+            if is_missing:
+                return None
+            return value.isoformat()
         case dt.timedelta():
             return str(value)
         case Decimal():
@@ -92,23 +92,6 @@ def _plain_foreign(value: Any) -> object:  # noqa: ANN401 - of any library
     if type(value).__name__ == "NAType":  # the null of pandas
         return None
     raise TypeError(f"a value of type {type(value).__name__}")
-
-
-def iterate_fields(frame: pl.DataFrame) -> Iterator[dict[str, object]]:
-    """Yield the fields of each row with values that JSON has; TypeError for one that has none."""
-    columns = []
-    for column in frame.iter_columns():
-        cells = column.to_list()
-        columns.append(cells if _is_plain(column.dtype) else map(plain, cells))
-    for row in zip(*columns, strict=True):
-        yield dict(zip(frame.columns, row, strict=True))
-
-
-def _is_plain(dtype: DataType | DataTypeClass) -> bool:
-    """Return whether JSON has all values of a type, as the column library gives them."""
-    if isinstance(dtype, pl.List):
-        dtype = dtype.inner  # of a list of lists, `plain` takes care
-    return dtype in {pl.String, pl.Boolean} or dtype.is_integer()
 
 
 # ── declared types

@@ -125,34 +125,17 @@ def refuse_file(
     )
 
 
-#: The code and the message of an error.
-ErrorKind = tuple[str, str]
-
-
 @dataclass
 class RowErrors:
     """The bad rows of one file: the first errors that differ, and how often each error came."""
 
     file: str | None
     errors: list[DataError] = field(default_factory=list)
-    counts: Counter[ErrorKind] = field(default_factory=Counter)
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
 
-    def add(
-        self,
-        code: str,
-        message: str,
-        *,
-        where: Place,
-        hint: str | None = None,
-    ) -> None:
-        """Remember one bad row."""
-        error = DataError(
-            code,
-            message,
-            where=where,
-            hint=hint,
-        )
-        kind = (code, error.message)
+    def add(self, error: DataError) -> None:
+        """Remember the error of one row."""
+        kind = (error.code, error.message)
         self.counts[kind] += 1
         if self.counts[kind] == 1 and len(self.errors) < SHOWN:
             self.errors.append(error)
@@ -192,7 +175,7 @@ class Content:
             hint = suggest(self.path.name, names) or f"files there: {listing(names, limit=5)}"
             raise self.error("E201", message, hint=hint) from None
         except (OSError, ValueError) as error:
-            raise describe_unreadable(self.path, error, self.file) from None
+            raise self.refuse_unreadable(error) from None
         ending = self.path.suffix.lower()
         if ending not in COMPRESSIONS:
             return stream
@@ -249,17 +232,12 @@ class Content:
                 return f"by its first bytes this file is {kind}"
         return None
 
-    def refuse_damage(
-        self,
-        kind: str,
-        error: BaseException,
-    ) -> DataError:
-        """Return E202 for a file that is not what its name says."""
-        lines = str(error).splitlines() or ["damaged"]
-        reason = lines[0].replace(str(self.path), self.file)
-        message = f"not a valid {kind} file: {reason}"
-        hint = self.guess() or "copy or download it again"
-        return self.error("E202", message, hint=hint)
+    def refuse_unreadable(self, error: OSError | ValueError) -> DataError:
+        """Return E201 for a file that cannot be read."""
+        reason = getattr(error, "strerror", None) or str(error)
+        if self.path.is_dir():
+            reason = "it is a folder"
+        return self.error("E201", f"cannot read data file `{self.file}`: {reason.lower()}")
 
     def check_text(self) -> None:
         """Raise E203 for the first line that is not UTF-8, or that holds a NUL."""
@@ -285,20 +263,6 @@ class Content:
                         column=position + 1,
                         hint=hint,
                     )
-
-
-def describe_unreadable(
-    path: Path,
-    error: OSError | ValueError,
-    file: str | None = None,
-) -> DataError:
-    """Return E201 for a file that cannot be read; `file` is its name in errors."""
-    reason = getattr(error, "strerror", None) or str(error)
-    if path.is_dir():
-        reason = "it is a folder"
-    shown = file or str(path)
-    message = f"cannot read data file `{shown}`: {reason.lower()}"
-    return refuse_file("E201", message, shown)
 
 
 def require_plain(path: Path) -> None:
@@ -347,6 +311,7 @@ class _Blocks(io.RawIOBase):
         super().close()
 
 
+@dataclass
 class Frames:
     """The frames of compressed data, one after the other.
 
@@ -354,15 +319,12 @@ class Frames:
     ended.
     """
 
-    def __init__(
-        self,
-        start: Callable[[], Any],
-        error: type[Exception],
-    ) -> None:
-        self.error = error
-        self.is_open = False
-        self._start = start
-        self._frame = start()
+    start: Callable[[], Any]
+    error: type[Exception]
+    is_open: bool = False
+
+    def __post_init__(self) -> None:
+        self._frame = self.start()
 
     def decompress(self, data: bytes) -> bytes:
         """Return what some more data expands to; raises `error`."""
@@ -372,7 +334,7 @@ class Frames:
             self.is_open = not self._frame.eof
             data = self._frame.unused_data
             if self._frame.eof:
-                self._frame = self._start()
+                self._frame = self.start()
         return b"".join(parts)
 
 
@@ -511,9 +473,9 @@ def check_names(names: Sequence[str], where: Place) -> None:
         if not name.strip():
             message = f"column {number} has no name"
             hint = "give the column a name; a table written by pandas needs `index=False`"
-            errors.add("E202", message, where=where, hint=hint)
+            errors.add(DataError("E202", message, where=where, hint=hint))
         elif first != number:
             message = f"column `{name}` appears twice, as column {first} and column {number}"
             hint = "rename or remove one of them"
-            errors.add("E212", message, where=where, hint=hint)
+            errors.add(DataError("E212", message, where=where, hint=hint))
     errors.raise_any()

@@ -27,7 +27,7 @@ from answerkey.datasets.rows import (
     join_positions,
 )
 from answerkey.datasets.sources import Source
-from answerkey.datasets.tables import add_template_error, digest_rows
+from answerkey.datasets.tables import describe_template_error, digest_rows
 from answerkey.errors import Place, SpecError, refuse_column
 from answerkey.templates import RowError, RowFilter
 from answerkey.types import Completions, Notice, Samples
@@ -189,7 +189,8 @@ def filter_rows(rows: Rows, filters: Sequence[RowFilter]) -> Positions:
             passing = []
             for position, verdict in zip(positions, verdicts, strict=True):
                 if isinstance(verdict, RowError):
-                    add_template_error(errors, label, verdict, block.items[position])
+                    sample = block.items[position]
+                    errors.add(describe_template_error(label, verdict, sample))
                 elif verdict:
                     passing.append(position)
             positions = passing
@@ -324,12 +325,14 @@ class Chunk:
         recorded = self.recorded
         if recorded is not None:
             recorded = recorded.slice(start, stop - start)
+        first = bisect_left(self.failed, start)
+        last = bisect_left(self.failed, stop)
         return replace(
             self,
             offset=self.offset + start,
             samples=self.samples.slice(start, stop - start),
             recorded=recorded,
-            failed=tuple(row - start for row in self.failed if start <= row < stop),
+            failed=tuple(row - start for row in self.failed[first:last]),
             skipped=(),
         )
 
@@ -337,7 +340,10 @@ class Chunk:
         """Return at most `count` parts of like size, of one row at least."""
         size = len(self.samples)
         step = max(1, -(-size // count))
-        return [self.cut(start, min(start + step, size)) for start in range(0, size, step)]
+        parts = []
+        for start in range(0, size, step):
+            parts.append(self.cut(start, min(start + step, size)))
+        return parts
 
     def leave_out(self, reason: str) -> Chunk:
         """Return the chunk with all its rows left out of the work."""
@@ -361,17 +367,12 @@ def split_into_chunks(
 
     `failed` are the positions of rows that are wrong, in order.
     """
+    whole = Chunk(
+        0,
+        0,
+        dataset.rows,
+        recorded,
+        tuple(failed),
+    )
     for index, span in enumerate(dataset.cut(rows)):
-        offset = span.start
-        first = bisect_left(failed, offset)
-        last = bisect_left(failed, span.stop)
-        part = None
-        if recorded is not None:
-            part = recorded.slice(offset, len(span))
-        yield Chunk(
-            index,
-            offset,
-            dataset.rows.slice(offset, len(span)),
-            recorded=part,
-            failed=tuple(row - offset for row in failed[first:last]),
-        )
+        yield replace(whole.cut(span.start, span.stop), index=index)

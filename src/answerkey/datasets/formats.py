@@ -12,9 +12,7 @@ import csv
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
-from hashlib import sha256
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path, PurePosixPath
@@ -22,7 +20,7 @@ from typing import Literal, NamedTuple, TextIO
 
 import polars as pl
 
-from answerkey.datasets.cells import iterate_fields
+from answerkey.datasets.cells import plain_fields
 from answerkey.datasets.content import (
     COMPRESSIONS,
     DECODER,
@@ -46,8 +44,6 @@ from answerkey.text import format_count
 UNNAMED = "column_1"
 ROWS_HINT = "is this the right file, and was it written to its end?"
 QUOTE_HINT = 'a cell in double quotes ends at the next double quote; one inside it is written `""`'
-#: What the library calls some mistakes, and what we do.
-QUOTE_ERRORS = {"unexpected end of data": "a double quote opened in this row is never closed"}
 #: So much of a line is looked at to tell what separates its cells.
 BEGINNING = 2**20
 #: A JSON list is in memory as a whole; it may have so many times the characters of a line.
@@ -132,14 +128,8 @@ def _read_cells(
             continue
         count = format_count(len(cells), "cell")
         message = f"the row has {count}, the header has {len(header)}"
-        where = Place(content.file, line)
         hint = "a cell that holds the separator or a line break must be in double quotes"
-        errors.add(
-            "E202",
-            message,
-            where=where,
-            hint=hint,
-        )
+        errors.add(content.error("E202", message, line, hint=hint))
     errors.raise_any()
 
 
@@ -164,30 +154,24 @@ def _iterate_cells(
     separator: str,
 ) -> Iterator[CellRow]:
     """Yield the first line of each row and its cells; a blank line has none."""
-    row_limit = find_line_limit()
-    row_size = 0
+    limit = find_line_limit()
     # The limit is the process's; it is only ever raised, so that no other reader is disturbed.
-    if csv.field_size_limit() < row_limit:
-        csv.field_size_limit(row_limit)
-
-    def measure_lines() -> Iterator[str]:
-        nonlocal row_size
-        for text in _iterate_text(content, stream):
-            row_size += len(text)
-            if row_size > row_limit:
-                raise csv.Error(describe_long("the row", row_limit))
-            yield text
-
-    reader = csv.reader(measure_lines(), delimiter=separator, strict=True)
+    if csv.field_size_limit() < limit:
+        csv.field_size_limit(limit)
+    lines = _iterate_text(content, stream)
+    reader = csv.reader(lines, delimiter=separator, strict=True)
     while True:
         line = reader.line_num + 1
-        row_size = 0
         try:
             cells = next(reader)
         except StopIteration:
             return
         except csv.Error as error:
-            message = QUOTE_ERRORS.get(str(error), str(error))
+            message = str(error)
+            if message.startswith("field larger"):
+                message = describe_long("the row", limit)
+            elif message == "unexpected end of data":
+                message = "a double quote opened in this row is never closed"
             raise content.error(
                 "E202",
                 message,
@@ -209,8 +193,7 @@ def read_document(content: Content) -> Iterator[ParsedRow]:
     content.check_text()
     with content.open_text() as stream:
         text = stream.read(find_line_limit() + 1)
-    digest = sha256(text.encode()).hexdigest()
-    yield ParsedRow(1, {"sample_id": digest, "content": text}, len(text))
+    yield ParsedRow(1, {"sample_id": content.digest, "content": text}, len(text))
 
 
 def read_json_lines(content: Content) -> Iterator[ParsedRow]:
@@ -234,13 +217,7 @@ def read_json_lines(content: Content) -> Iterator[ParsedRow]:
             try:
                 fields = check_row(parse_json(source), source)
             except DataError as error:
-                where, hint = _locate(content, error, number)
-                errors.add(
-                    error.code,
-                    error.message,
-                    where=where,
-                    hint=hint,
-                )
+                errors.add(_locate(content, error, number))
             else:
                 yield ParsedRow(number, fields, len(source), start)
     errors.raise_any()
@@ -250,13 +227,21 @@ def _locate(
     content: Content,
     error: DataError,
     line: int,
-) -> tuple[Place, str | None]:
-    """Return where the row with an error begins, and the hint for it."""
-    place = error.where or Place()
-    where = replace(place, file=content.file, line=line)
-    if place.column:
-        return where, content.guess() or ROW_HINT
-    return where, error.hint
+) -> DataError:
+    """Return the error of a row with the line on which the row begins."""
+    column = None
+    hint = error.hint
+    if error.where is not None:
+        column = error.where.column
+    if column:
+        hint = content.guess() or ROW_HINT
+    return content.error(
+        error.code,
+        error.message,
+        line,
+        column=column,
+        hint=hint,
+    )
 
 
 def read_json_list(content: Content) -> Iterator[ParsedRow]:
@@ -296,29 +281,24 @@ def read_json_list(content: Content) -> Iterator[ParsedRow]:
             raise json.JSONDecodeError("Extra text after the list", text, start + 1)
     except (RecursionError, ValueError, DataError) as error:
         refusal = error if isinstance(error, DataError) else refuse_json(error)
-        place = refusal.where or Place()
-        where, advice = _locate(content, refusal, place.line or line)
-        raise DataError(
-            refusal.code,
-            refusal.message,
-            where=where,
-            hint=advice,
-        ) from None
+        if refusal.where is not None:
+            line = refusal.where.line or line
+        raise _locate(content, refusal, line) from None
 
 
-BinaryKind = Literal["Parquet", "Arrow"]
-
-
-def read_binary(content: Content, *, kind: BinaryKind) -> Iterator[ParsedRow]:
+def read_binary(content: Content, *, kind: str) -> Iterator[ParsedRow]:
     """Yield the rows of a Parquet or Arrow file, or an Arrow stream."""
     try:
         frame = _open_frame(content, kind)
         yield from read_frame(frame, content.file)
     except FOREIGN as error:
-        raise content.refuse_damage(kind, error) from None
+        lines = str(error).splitlines() or ["damaged"]
+        reason = lines[0].replace(str(content.path), content.file)
+        hint = content.guess() or "copy or download it again"
+        raise content.error("E202", f"not a valid {kind} file: {reason}", hint=hint) from None
 
 
-def _open_frame(content: Content, kind: BinaryKind) -> pl.LazyFrame:
+def _open_frame(content: Content, kind: str) -> pl.LazyFrame:
     """Return the rows of a file; one that is packed, and a stream, are held in memory."""
     if not content.head:
         raise content.error("E210", "the file is empty")
@@ -338,40 +318,18 @@ def _open_frame(content: Content, kind: BinaryKind) -> pl.LazyFrame:
     return pl.read_ipc_stream(messages).lazy()
 
 
-def hold_frame(content: Content, form: FormatName, limit: int) -> pl.DataFrame | None:
-    """Return the rows of a Parquet or Arrow file as they are; None without any, and for more bytes
-    than the limit.
-    """
-    kind: BinaryKind = "Parquet" if form == "parquet" else "Arrow"
-    parts = []
-    try:
-        for _, part in _iterate_parts(_open_frame(content, kind)):
-            limit -= int(part.estimated_size())
-            if limit < 0:
-                return None
-            parts.append(part)
-    except FOREIGN as error:
-        raise content.refuse_damage(kind, error) from None
-    return pl.concat(parts) if parts else None
-
-
-def _iterate_parts(frame: pl.LazyFrame) -> Iterator[tuple[int, pl.DataFrame]]:
-    """Yield the rows of a frame part by part, each with the position of its first row."""
-    count = frame.select(pl.len()).collect().item()
-    for offset in range(0, count, FRAME_ROWS):
-        yield offset, frame.slice(offset, FRAME_ROWS).collect()
-
-
 def read_frame(frame: pl.LazyFrame, file: str) -> Iterator[ParsedRow]:
     """Yield the rows of a frame with values that JSON has; `file` is its name in errors."""
-    for offset, part in _iterate_parts(frame):
-        number = offset
-        try:
-            for number, fields in enumerate(iterate_fields(part), offset + 1):
-                yield ParsedRow(number, fields, measure_fields(fields))
-        except TypeError as error:
-            message = f"row {number + 1} holds {error}, which has no form in JSON"
-            raise refuse_file("E202", message, file) from None
+    count = frame.select(pl.len()).collect().item()
+    for offset in range(0, count, FRAME_ROWS):
+        part = frame.slice(offset, FRAME_ROWS).collect()
+        for number, row in enumerate(part.iter_rows(named=True), offset + 1):
+            try:
+                fields = plain_fields(row)
+            except TypeError as error:
+                message = f"row {number} holds {error}, which has no form in JSON"
+                raise refuse_file("E202", message, file) from None
+            yield ParsedRow(number, fields, measure_fields(fields))
 
 
 def measure_fields(fields: Mapping[str, object]) -> int:

@@ -113,7 +113,9 @@ class HuggingFaceSource(FileFields):
     def _merge_kwargs(self) -> Self:
         """Return the source with `load_dataset_kwargs` in its fields; `data_files` is a list."""
         kwargs = self.load_dataset_kwargs
-        fields: dict[str, Any] = {key: getattr(self, key) or kwargs.get(key) for key in _KNOWN}
+        fields: dict[str, Any] = {}
+        for key in _KNOWN:
+            fields[key] = getattr(self, key) or kwargs.get(key)
         files = fields["data_files"]
         if isinstance(files, Mapping):
             files = files.get(fields["split"] or "train")
@@ -185,7 +187,11 @@ def choose_files(
         configs = _group_converted(names)
     if not configs:
         return []
-    patterns = _choose_split(source, configs)
+    config = source.name
+    if config is None and DEFAULT_CONFIG in configs:
+        config = DEFAULT_CONFIG
+    splits = _choose(source, "config", config, configs)
+    patterns = _choose(source, "split", source.split, splits)
     return _match(source, names, patterns, "its card")
 
 
@@ -257,15 +263,6 @@ def _list_texts(value: object) -> list[str]:
     if isinstance(value, list | tuple):
         return [str(item) for item in value]
     return [str(value)]
-
-
-def _choose_split(source: HuggingFaceSource, configs: Configs) -> list[str]:
-    """Return the files, or patterns of files, of a config's split."""
-    name = source.name
-    if name is None and DEFAULT_CONFIG in configs:
-        name = DEFAULT_CONFIG
-    splits = _choose(source, "config", name, configs)
-    return _choose(source, "split", source.split, splits)
 
 
 def _choose(

@@ -109,11 +109,11 @@ def read_option_texts(cell: object) -> tuple[list[str] | None, list[str]]:
     options.
     """
     texts, labels = read_option_cell(cell)
-    if texts:
-        return [text or "" for text in texts], labels
     if texts is None and isinstance(cell, str):
         return split_question(cell)[1], []
-    return None, []
+    if not texts:
+        return None, []
+    return [text or "" for text in texts], labels
 
 
 def read_mark(cell: object) -> int | None:
@@ -149,7 +149,10 @@ def _pick(
     cell: Mapping[str, object],
     names: Sequence[str],
 ) -> object:
-    return next((cell[name] for name in names if name in cell), None)
+    for name in names:
+        if name in cell:
+            return cell[name]
+    return None
 
 
 def _parse_list(text: str) -> object:
@@ -183,7 +186,9 @@ _WORD_PLACES = {
 
 def label_options(count: int) -> Texts | None:
     """Return a label for each of `count` options; None for no options or too many."""
-    return LABELS[:count] if 0 < count <= len(LABELS) else None
+    if 0 < count <= len(LABELS):
+        return LABELS[:count]
+    return None
 
 
 def take_labels(texts: Sequence[str], *, counting: bool = False) -> Texts | None:
@@ -234,7 +239,9 @@ class OptionList:
             if number is None:
                 return None
             place = int(number[1]) - int(form)
-            return place if 0 <= place < len(self.texts) else None
+            if 0 <= place < len(self.texts):
+                return place
+            return None
         if form == "text":
             texts = list(map(str.strip, self.texts))
             return _find_text(truth, texts, _LABELLED_TEXT)
@@ -333,7 +340,9 @@ def find_lettered(prompt: str) -> tuple[str, Texts | None]:
     starts = [match.end() for match in matches]
     ends = [match.start() for match in matches[1:]]
     ends.append(text.index("\n", starts[-1]))
-    options = [text[start:end].strip() for start, end in zip(starts, ends, strict=True)]
+    options = []
+    for start, end in zip(starts, ends, strict=True):
+        options.append(text[start:end].strip())
     cut = len(text) - matches[0].start() - len("\n\n")
     before = prompt[: len(prompt) - cut]
     return before, tuple(options)

@@ -100,9 +100,9 @@ def fold_name(name: str) -> str:
     return re.sub(r"[\W_]+", "", name.casefold()) or name
 
 
-FOLDED: dict[str, Texts] = {
-    role: tuple(map(fold_name, names.split())) for role, names in _NAMES.items()
-}
+FOLDED: dict[str, Texts] = {}
+for _role, _names in _NAMES.items():
+    FOLDED[_role] = tuple(map(fold_name, _names.split()))
 
 
 def find_numbered(names: Sequence[str]) -> Texts:
@@ -223,7 +223,9 @@ class QuestionColumns:
     @property
     def pairs(self) -> list[tuple[str, str]]:
         """Each column with its role."""
-        return [*self.columns.items(), *(("options", name) for name in self.spread)]
+        pairs = list(self.columns.items())
+        pairs += [("options", name) for name in self.spread]
+        return pairs
 
     def unfold(self, preview: Samples) -> QuestionColumns:
         """Return the same columns with those as `unfolded` that list an element for each question
@@ -256,7 +258,8 @@ class QuestionColumns:
         """Return what is what, for people."""
         parts = {}
         for role, name in self.say().items():
-            parts[role] = listing([name] if isinstance(name, str) else name)
+            names = [name] if isinstance(name, str) else name
+            parts[role] = listing(names)
         if self.form:
             parts["truth"] = f"`{self.columns['truth']}` ({FORMS[self.form]})"
         if self.has_options_in_question:
@@ -347,7 +350,9 @@ class QuestionColumns:
                 if self.unfolded and sample_id is not None:
                     row[ID_COLUMN] = f"{sample_id}-{number + 1}"
                 items.append(replace(sample, fields=row))
-        columns = list(items[0].fields) if items else samples.columns
+        columns = samples.columns
+        if items:
+            columns = list(items[0].fields)
         return replace(samples, items=items, columns=columns)
 
     def _derive_parts(self, row: Row) -> dict[str, object]:
@@ -396,13 +401,19 @@ class QuestionColumns:
         lists: list[list[object]] = []
         for name in self.unfolded:
             cell = row.get(name)
-            lists.append(cell if cell and isinstance(cell, list) else [None])
+            cells: list[object] = [None]
+            if cell and isinstance(cell, list):
+                cells = cell
+            lists.append(cells)
         if len(set(map(len, lists))) > 1:
             message = f"the lists in {listing(self.unfolded)} are not equally long"
             where = Place(field=self.unfolded[0])
             raise DataError("E202", message, where=where)
-        questions = zip(*lists, strict=True)
-        return [{**row, **dict(zip(self.unfolded, cells, strict=True))} for cells in questions]
+        questions: list[Row] = []
+        for elements in zip(*lists, strict=True):
+            own_cells = dict(zip(self.unfolded, elements, strict=True))
+            questions.append({**row, **own_cells})
+        return questions
 
     def read_options(self, row: Row) -> OptionList | None:
         """Return the options of a row; None for none, E205 for too many."""
@@ -450,7 +461,9 @@ class QuestionColumns:
             is_list = isinstance(cell, list | dict)
             if isinstance(cell, str) and is_pair:
                 is_list = cell.lstrip().startswith("[")
-            listed = read_option_texts(cell)[0] if is_list else None
+            listed = None
+            if is_list:
+                listed, _ = read_option_texts(cell)
             texts += listed or [to_text(cell) or ""]
         return list(takewhile(bool, map(str.strip, texts)))
 
@@ -466,7 +479,9 @@ class QuestionColumns:
         count = len(options.texts)
         if self.form == "flag":
             place = read_mark(cell)
-            return place if place in range(count) else None
+            if place in range(count):
+                return place
+            return None
         truth = read_truth(cell)
         if truth is None:
             return None

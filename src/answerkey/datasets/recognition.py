@@ -77,7 +77,8 @@ def recognise(
     """
     names = {}
     for role, name in (chosen or {}).items():
-        names["truth" if role in TRUTH_ROLES else role] = name
+        said_role = "truth" if role in TRUTH_ROLES else role
+        names[said_role] = name
     return _Table(
         rows,
         names,
@@ -165,7 +166,9 @@ def _strip_marks(names: tuple[str, ...]) -> list[str]:
 
 
 def _show_line(sample: Sample) -> str:
-    return "" if sample.line is None else f"line {sample.line}: "
+    if sample.line is None:
+        return ""
+    return f"line {sample.line}: "
 
 
 def _try_readings(rows: Rows, readings: Sequence[TableReading]) -> None:
@@ -335,7 +338,8 @@ class _Table:
         names = [name, second]
         flags = [f"`--column completion={column}`" for column in names]
         message = f"several columns may hold the completions: {listing(names)}"
-        raise self._refuse("E209", [message], f"say which: {' or '.join(flags)}")
+        hint = f"say which: {' or '.join(flags)}"
+        raise refuse_file("E209", message, self.rows.file, hint)
 
     def _holds(
         self,
@@ -399,13 +403,13 @@ class _Table:
             repeated = self._find_repeated(name)
             if not repeated:
                 continue
-            message = f"`{name}` has the same value in several rows, and is no id"
+            message = f"`{name}` has the same value in several rows, and is no id\n"
             text = repeated[0]
             cells = self._iterate_cells(name)
             lines = [str(sample.line) for sample, cell in cells if to_text(cell) == text]
-            shown = f"{text!r} on lines {', '.join(lines[:_SHOWN_ROWS])}"
+            message += f"{text!r} on lines {', '.join(lines[:_SHOWN_ROWS])}"
             hint = "give every row its own id, or number the rows instead: `--column id=`"
-            raise self._refuse("E208", [message, shown], hint, name)
+            raise refuse_file("E208", message, self.rows.file, hint, field=name)
 
     def _iterate_cells(
         self,
@@ -513,7 +517,9 @@ class _Table:
         if truth in columns.spread:
             return ["text"]
         if columns.form:
-            return [columns.form] if columns.has("options") else []
+            if columns.has("options"):
+                return [columns.form]
+            return []
         if columns.has("options"):
             return ["label", "0", "1", "text", *flag]
         return ["true", "yes"]
@@ -538,7 +544,8 @@ class _Table:
             if empty <= _MISSED * reading.total:
                 filled.append(reading)
         is_forced = bool(sources) and sources[0].form is not None
-        fitting = _choose_fitting(filled, 1.0 if is_forced else _MISSED)
+        most_missed = 1.0 if is_forced else _MISSED
+        fitting = _choose_fitting(filled, most_missed)
         if len(fitting) > 1:
             raise self._refuse_several(fitting)
         if fitting:
@@ -555,22 +562,6 @@ class _Table:
 
     # ── what is wrong
 
-    def _refuse(
-        self,
-        code: str,
-        lines: Sequence[str],
-        hint: str,
-        column: str | None = None,
-    ) -> DataError:
-        message = "\n".join(lines)
-        return refuse_file(
-            code,
-            message,
-            self.rows.file,
-            hint,
-            field=column,
-        )
-
     def _require_parts(self, result: QuestionColumns) -> None:
         """Raise E206 for parts that no column holds."""
         missing = [part for part in ("question", "options", "truth") if not result.has(part)]
@@ -584,7 +575,7 @@ class _Table:
         file = str(self.rows.file)
         if file.lower().endswith((".csv", ".tsv")):
             hint += "; `--header question,A,B,C,D,answer` if the first line is a question"
-        raise self._refuse("E206", [message], hint)
+        raise refuse_file("E206", message, self.rows.file, hint)
 
     def _refuse_several(self, readings: Sequence[TableReading]) -> DataError:
         """Return the error about a table that can be read in several ways, with rows that show
@@ -598,11 +589,11 @@ class _Table:
                 if not all(item in roles for roles in settings):
                     flags.append(_write_flag(*item))
             hints.append(f"`{' '.join(flags)}`")
-        message = f"the truths can be read in {len(readings)} ways, which all fit"
-        conflicts = islice(_show_conflicts(self.rows, readings), _SHOWN_ROWS)
-        lines = [message, *conflicts]
+        lines = [f"the truths can be read in {len(readings)} ways, which all fit"]
+        lines += islice(_show_conflicts(self.rows, readings), _SHOWN_ROWS)
+        message = "\n".join(lines)
         hint = f"say which is meant: {' or '.join(hints)}"
-        return self._refuse("E215", lines, hint, readings[0].truth)
+        return refuse_file("E215", message, self.rows.file, hint, field=readings[0].truth)
 
     def _refuse_unfit(self, readings: Sequence[TableReading]) -> DataError:
         """Return the error about truths that name no options."""
@@ -616,8 +607,8 @@ class _Table:
             hint += f"to score the other rows: `{flag} --allow-failed {best.missed}`"
         else:
             hint += "a truth names one option, and some splits have none"
-        lines = [message, *best.shown]
-        return self._refuse("E215", lines, hint, best.truth)
+        message = "\n".join([message, *best.shown])
+        return refuse_file("E215", message, self.rows.file, hint, field=best.truth)
 
 
 def _show_conflicts(rows: Rows, readings: Sequence[TableReading]) -> Iterator[str]:
@@ -658,7 +649,8 @@ def _are_labels(texts: tuple[str | None, ...]) -> bool:
         if match is None:
             return False
         before, place, after = match.groups()
-        places.append(int(place) if place.isdecimal() else ord(place))
+        number = int(place) if place.isdecimal() else ord(place)
+        places.append(number)
         around.add((before, after))
     # A lone text is an option.
     if len(places) == 1 and around != {("", "")}:

@@ -24,7 +24,6 @@ from answerkey.datasets.rows import (
     Positions,
     Rows,
     get_inside,
-    holds_text,
     iterate_samples,
     repeat_positions,
 )
@@ -83,7 +82,9 @@ def _is_completion(cell: object) -> bool:
 
 
 def _read_text(cell: object) -> str | None:
-    return str(cell) if isinstance(cell, str | int | float) else None
+    if isinstance(cell, str | int | float):
+        return str(cell)
+    return None
 
 
 def _read_number(cell: object) -> float | None:
@@ -171,8 +172,6 @@ class RecordedCompletions:
 
     def check(self, rows: Rows) -> None:
         """Raise E209 for all cells of the rows that are no completions."""
-        if STATUS_COLUMN not in self.beside and holds_text(rows, self.column):
-            return
         errors = RowErrors(rows.file)
         for sample in iterate_samples(rows):
             cell = get_inside(sample.fields, self.column)
@@ -183,32 +182,18 @@ class RecordedCompletions:
                     fields = [f"{self.column}.{field}" for field in cell]
                     hint += f"; name a field: {listing(fields)}"
                 where = sample.place(self.column)
-                errors.add(
-                    "E209",
-                    message,
-                    where=where,
-                    hint=hint,
-                )
+                errors.add(DataError("E209", message, where=where, hint=hint))
             status = sample.fields.get(STATUS_COLUMN)
             if STATUS_COLUMN in self.beside and status not in (None, "", *STATUSES):
                 message = f"{status!r} is not a completion status"
                 where = sample.place(STATUS_COLUMN)
                 hint = f"statuses: {listing(STATUSES)}"
-                errors.add(
-                    "E209",
-                    message,
-                    where=where,
-                    hint=hint,
-                )
+                errors.add(DataError("E209", message, where=where, hint=hint))
         errors.raise_any()
 
     def slice(self, offset: int, length: int) -> Self:
         """Return those of `length` samples from `offset` on."""
-        if self.rows is None:
-            return self
-        trials = self.num_trials
-        rows = self.rows.slice(offset * trials, length * trials)
-        return replace(self, rows=rows)
+        return self.take(range(offset, offset + length))
 
     def take(self, positions: Positions) -> Self:
         """Return those of the samples at these positions."""

@@ -12,12 +12,13 @@ import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from types import NoneType
+from typing import Any, Protocol
 
 import polars as pl
 
-from answerkey.datasets.cells import iterate_fields
 from answerkey.datasets.content import RowErrors, refuse_file
 from answerkey.errors import DataError, Place
 from answerkey.types import Row, Sample, Samples
@@ -29,8 +30,6 @@ ORDER_COLUMN = "option_order"
 #: How many rows are in memory together where all of them are looked at.
 BLOCK_ROWS = 32_768
 ID_WIDTH = 6
-#: The place of every row with a multiple of this number is kept; others are reached from there.
-STRIDE = 16
 #: Positions of rows; a range where they follow each other.
 Positions = range | pl.Series
 #: Size and time of a file, which change when the file does.
@@ -92,174 +91,70 @@ class RowsOver:
 class LineRows:
     """Rows of a file of JSON Lines: the user's own, or a temporary copy of ours.
 
-    `positions` says which rows of the file these are. `marks` has the byte and the line at which
-    every sixteenth row begins, from the one with the index `first_mark` on. `files` are the names
-    of the user's files in errors. A line of a copy is a list: the line in the user's file, the
-    index of that file, and the fields.
+    `positions` says which rows of the table these are. `marks` says of each at which byte it
+    begins, and on which line of which of the user's `files`, by their names in errors.
     """
 
     path: Path
+    stamp: Stamp | None
     columns: Sequence[str]
     files: Sequence[str]
     marks: pl.DataFrame
     positions: Positions
-    stamp: Stamp | None
-    is_copy: bool
-    first_mark: int = 0
 
     @property
     def file(self) -> str | None:
         """The name that errors give."""
         return self.files[0]
 
-    def __len__(self) -> int:
-        return len(self.positions)
-
     @property
     def ids(self) -> pl.Series:
-        """The ids of all rows."""
-        return list_ids(self)
-
-    def slice(
-        self,
-        offset: int,
-        length: int,
-    ) -> Rows:
-        """Return the rows from `offset` on, at most `length` of them, with their marks alone."""
-        positions = join_positions(self.positions, range(offset, offset + length))
-        if not len(positions):
-            return replace(self, positions=positions, marks=self.marks.clear())
-        first = min(positions) // STRIDE
-        last = max(positions) // STRIDE
-        marks = self.marks.slice(first - self.first_mark, last - first + 1)
-        return replace(
-            self,
-            positions=positions,
-            marks=marks,
-            first_mark=first,
-        )
-
-    def take(self, positions: Positions, /) -> Rows:
-        """Return the rows at these positions."""
-        return replace(self, positions=join_positions(self.positions, positions))
-
-    def load(self) -> Samples:
-        """Return the rows."""
-        if read_stamp(self.path) != self.stamp:
-            raise refuse_change(self.file)
-        try:
-            with self.path.open("rb") as stream:
-                items = list(self._read_samples(stream))
-        except (EOFError, OSError, ValueError):
-            raise refuse_change(self.file) from None
-        return Samples(items, self.columns, self.file)
-
-    def _read_samples(self, stream: BinaryIO) -> Iterator[Sample]:
-        for position, line, text in self._read_lines(stream):
-            value = _decode_json(text)
-            file = self.files[0]
-            if self.is_copy:
-                line, file_index, value = value  # noqa: PLW2901 - that of the user's file
-                file = self.files[file_index]
-            yield build_sample(
-                value,
-                self.columns,
-                number=position + 1,
-                file=file,
-                line=line,
-            )
-
-    def _read_lines(self, stream: BinaryIO) -> Iterator[tuple[int, int, str]]:
-        """Yield the position of each row, its line in the file, and the text of that line."""
-        reached = -STRIDE
-        line = 0
-        raw = b""
-        for position in self.positions:
-            if not 0 < position - reached < STRIDE:
-                mark = position // STRIDE
-                offset, line = self.marks.row(mark - self.first_mark)
-                stream.seek(offset)
-                line -= 1
-                reached = mark * STRIDE - 1
-            while reached < position:
-                raw = stream.readline()
-                line += 1
-                if not raw:
-                    raise EOFError
-                if raw.lstrip().startswith((b"{", b"[")):  # else the line is blank
-                    reached += 1
-            yield position, line, raw.decode()
-
-
-@dataclass(frozen=True)
-class FrameRows:
-    """Rows of a table of Polars, which become samples where they are loaded.
-
-    `positions` says which rows of the file these are.
-    """
-
-    frame: pl.DataFrame
-    file: str
-    positions: Positions
-
-    def __reduce__(self) -> tuple[object, ...]:
-        """Return the rows as Arrow IPC: a pickled frame would hold the texts of rows left out."""
-        buffer = io.BytesIO()
-        self.frame.write_ipc_stream(buffer, compat_level=pl.CompatLevel.oldest())
-        return _read_frame_rows, (buffer.getvalue(), self.file, self.positions)
-
-    @property
-    def columns(self) -> Sequence[str]:
-        """The column names."""
-        return self.frame.columns
-
-    @property
-    def ids(self) -> pl.Series:
-        """The ids of all rows."""
-        return list_ids(self)
+        """The ids of all rows; generated ones are not read from anywhere."""
+        if ID_COLUMN not in self.columns:
+            numbers = pl.Series(ID_COLUMN, self.positions, dtype=pl.Int64) + 1
+            return numbers.cast(pl.String).str.zfill(ID_WIDTH)
+        parts = [pl.Series(ID_COLUMN, [], dtype=pl.String)]
+        for _, block in iterate_blocks(self):
+            parts.append(block.ids)
+        return pl.concat(parts)
 
     def __len__(self) -> int:
         return len(self.positions)
 
     def slice(self, offset: int, length: int) -> Rows:
         """Return the rows from `offset` on, at most `length` of them."""
-        positions = join_positions(self.positions, range(offset, offset + length))
-        return replace(self, frame=self.frame.slice(offset, length), positions=positions)
+        return self.take(range(offset, offset + length))
 
     def take(self, positions: Positions, /) -> Rows:
         """Return the rows at these positions."""
-        frame = self.frame[positions]
-        return replace(self, frame=frame, positions=join_positions(self.positions, positions))
+        return replace(
+            self,
+            marks=self.marks[positions],
+            positions=join_positions(self.positions, positions),
+        )
 
     def load(self) -> Samples:
         """Return the rows."""
+        if read_stamp(self.path) != self.stamp:
+            raise refuse_change(self.file)
         items = []
-        for position, fields in zip(self.positions, iterate_fields(self.frame), strict=True):
-            number = position + 1
-            items.append(
-                build_sample(fields, self.columns, number=number, file=self.file, line=number)
-            )
+        marks = zip(self.positions, self.marks.rows(), strict=True)
+        try:
+            with self.path.open("rb") as stream:
+                for position, (offset, line, file_index) in marks:
+                    stream.seek(offset)
+                    text = stream.readline().decode()
+                    sample = build_sample(
+                        _decode_json(text),
+                        self.columns,
+                        number=position + 1,
+                        file=self.files[file_index],
+                        line=line,
+                    )
+                    items.append(sample)
+        except (OSError, ValueError):
+            raise refuse_change(self.file) from None
         return Samples(items, self.columns, self.file)
-
-
-def _read_frame_rows(payload: bytes, file: str, positions: Positions) -> FrameRows:
-    return FrameRows(pl.read_ipc_stream(payload), file, positions)
-
-
-def holds_text(rows: Rows, column: str) -> bool:
-    """Return whether the type of a column says that all of its cells are text or null."""
-    return isinstance(rows, FrameRows) and rows.frame.schema.get(column) == pl.String
-
-
-def list_ids(rows: FrameRows | LineRows) -> pl.Series:
-    """Return the ids of rows; generated ones are not read from anywhere."""
-    if ID_COLUMN not in rows.columns:
-        numbers = pl.Series(ID_COLUMN, rows.positions, dtype=pl.Int64) + 1
-        return numbers.cast(pl.String).str.zfill(ID_WIDTH)
-    parts = [pl.Series(ID_COLUMN, [], dtype=pl.String)]
-    for _, block in iterate_blocks(rows):
-        parts.append(block.ids)
-    return pl.concat(parts)
 
 
 class _RowPickler(pickle.Pickler):
@@ -389,7 +284,8 @@ def check_ids(rows: Rows, *, by_trial: bool = False) -> None:
             keys.append(_write_key(sample, marks))
             if not sample.id:
                 cell = json.dumps(sample.fields[ID_COLUMN], ensure_ascii=False)
-                _add_id_error(errors, sample, f"sample id {cell} is not text or a whole number")
+                message = f"sample id {cell} is not text or a whole number"
+                errors.add(_refuse_id(sample, message))
         column = pl.Series(keys, dtype=pl.String)
         hashes.append(column.hash())
     every_hash = pl.concat(hashes)
@@ -405,7 +301,7 @@ def check_ids(rows: Rows, *, by_trial: bool = False) -> None:
             message = f"sample id `{name}` is used twice, first on line {first.line}"
             if first.file != sample.file:
                 message += f" of `{first.file}`"
-            _add_id_error(errors, sample, message)
+            errors.add(_refuse_id(sample, message))
     errors.raise_any()
 
 
@@ -415,20 +311,91 @@ def _write_key(sample: Sample, marks: Sequence[str]) -> str:
     return "\0".join([sample.id, *parts])
 
 
-def _add_id_error(
-    errors: RowErrors,
-    sample: Sample,
-    message: str,
-) -> None:
+def _refuse_id(sample: Sample, message: str) -> DataError:
     where = Place(
         file=sample.file,
         line=sample.line,
         field=ID_COLUMN,
     )
     hint = f"give every row its own id, or remove the column `{ID_COLUMN}` to number the rows"
-    errors.add(
+    return DataError(
         "E208",
         message,
         where=where,
         hint=hint,
     )
+
+
+# Rows as columns of a table, where one is written: Parquet, CSV, a frame in Python, scores. A
+# column gets a type only if every value that is not null, or every element of its lists, has
+# exactly that type; any other column is JSON text, so that `1` never turns into `1.0`, and no
+# mapping gains a key.
+
+#: The types of columns by those of their values; where all are null, text.
+LEAVES: dict[type, pl.DataType] = {
+    str: pl.String(),
+    bool: pl.Boolean(),
+    float: pl.Float64(),
+    int: pl.Int64(),
+}
+INT64 = range(-(2**63), 2**63)
+
+
+def infer_types(rows: Rows) -> dict[str, pl.DataType | None]:
+    """Return the type of each column, judged on all rows; None for one that is JSON text."""
+    types: dict[str, set[type]] = {name: set() for name in rows.columns}
+    element_types: dict[str, set[type]] = {name: set() for name in rows.columns}
+    for _, block in iterate_blocks(rows):
+        for name in rows.columns:
+            values = block.values(name)
+            types[name] |= _find_types(values)
+            lists = [value for value in values if isinstance(value, list)]
+            element_types[name] |= _find_types(list(chain.from_iterable(lists)))
+    chosen = {}
+    for name in rows.columns:
+        chosen[name] = _choose_type(types[name], element_types[name])
+    return chosen
+
+
+def _find_types(values: Sequence[object]) -> set[type]:
+    """Return the types of values but null; `object` stands for a number that is too large."""
+    types = set(map(type, values))
+    types.discard(NoneType)
+    if int in types and any(type(value) is int and value not in INT64 for value in values):
+        types.add(object)
+    return types
+
+
+def _choose_type(types: set[type], element_types: set[type]) -> pl.DataType | None:
+    """Return the type of a column; None for one whose values differ."""
+    are_lists = types == {list}
+    if are_lists:
+        types = element_types
+    if len(types) > 1:
+        return None
+    leaf = LEAVES.get(next(iter(types), str))
+    if leaf is None or not are_lists:
+        return leaf
+    return pl.List(leaf)
+
+
+def build_column(
+    name: str,
+    values: Sequence[Any],
+    dtype: pl.DataType | None,
+) -> pl.Series:
+    """Return values that have this type as a column, as JSON text when it is None."""
+    if dtype is None:
+        texts = []
+        for value in values:
+            texts.append(None if value is None else json.dumps(value, ensure_ascii=False))
+        return pl.Series(name, texts, dtype=pl.String)
+    if dtype != pl.List(pl.String):
+        return pl.Series(name, values, dtype=dtype)
+    # Polars takes long for each list, and the same few labels come again and again.
+    numbers: dict[tuple[str, ...] | None, int] = {}
+    places = []
+    for value in values:
+        key = None if value is None else tuple(value)
+        places.append(numbers.setdefault(key, len(numbers)))
+    return pl.Series(name, list(numbers), dtype=dtype).gather(places)

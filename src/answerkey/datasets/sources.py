@@ -118,7 +118,8 @@ class FolderSource(FileFields):
             hint = f"files there: {names}; see `extension` and `pattern`"
             raise refuse_file("E201", message, self.origin, hint)
         fields: FileFields = self
-        if self.format is None and not any(split_endings(path)[0] for path in paths.values()):
+        holds_data = any(split_endings(path)[0] for path in paths.values())
+        if self.format is None and not holds_data:
             column = self.file_column or "file_name"
             fields = replace(self, format="document", file_column=column)
         return read_files(files, fields, shown=self.origin)

@@ -58,7 +58,7 @@ def is_stored(name: str | Path) -> bool:
 def name_lasting(name: str | Path) -> str:
     """Return a name that works from any folder: an address without secrets, or an absolute path."""
     address = str(name)
-    if "://" in address and is_stored(name):
+    if is_stored(name):
         return address
     if is_url(address):
         return hide_query(address)
@@ -102,11 +102,6 @@ class StoredObject:
     url: str
     size: int
     mark: str
-
-    @property
-    def name(self) -> str:
-        """The last part of the address."""
-        return self.url.rpartition("/")[2]
 
     def read(
         self,
@@ -440,7 +435,7 @@ def fetch_object(stored: StoredObject, max_bytes: int | None = None) -> Fetched:
     """Download an object, unless it is in the cache."""
     if max_bytes is not None and stored.size > max_bytes:
         raise refuse_large(stored.url, stored.size, max_bytes)
-    endings = "".join(PurePosixPath(stored.name).suffixes)
+    endings = "".join(PurePosixPath(stored.url).suffixes)
     note = name_note(repr(stored))
     digest = read_note(note).get("sha256")
     content = find_content(str(digest), endings)

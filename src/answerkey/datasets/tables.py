@@ -12,7 +12,6 @@ import json
 import os
 import sys
 import tempfile
-from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
@@ -32,7 +31,6 @@ from answerkey.datasets.content import (
     RowErrors,
     check_names,
     describe_long,
-    describe_unreadable,
     find_line_limit,
     refuse_file,
     require_plain,
@@ -43,15 +41,12 @@ from answerkey.datasets.formats import (
     ROWS_HINT,
     FormatName,
     ParsedRow,
-    hold_frame,
     measure_fields,
     read_frame,
     split_endings,
 )
 from answerkey.datasets.questions import SAID_ROLES, QuestionColumns
 from answerkey.datasets.rows import (
-    STRIDE,
-    FrameRows,
     LineRows,
     Rows,
     build_sample,
@@ -73,8 +68,6 @@ from answerkey.errors import (
 from answerkey.templates import RowError, RowFilter, Template
 from answerkey.types import Sample, Samples
 
-DELIMITED = frozenset({"csv", "tsv"})
-BINARY = frozenset({"parquet", "arrow"})
 #: The column in which a run keeps rows that were in memory, as JSON text.
 SAMPLE_COLUMN = "sample"
 #: A table with more bytes is not held in memory.
@@ -122,7 +115,7 @@ class FileFields:
             hint += "save a workbook as CSV"
             message = f"the ending of `{name}` names no format"
             raise refuse_file("E201", message, str(path), hint)
-        if self.header is not None and form not in DELIMITED:
+        if self.header is not None and form not in {"csv", "tsv"}:
             message = f"`header` is for CSV and TSV, and `{name}` is {form}"
             raise refuse_file("E202", message, str(path))
         return form
@@ -163,16 +156,13 @@ def load_table(
         rows = _read_rows(content, how)
         digest = content.digest
     except OSError as error:
-        raise describe_unreadable(content.path, error, content.file) from None
+        raise content.refuse_unreadable(error) from None
     check_ids(rows, by_trial=by_trial)
     return DataTable(rows, digest)
 
 
 def _read_rows(content: Content, how: FileFields) -> Rows:
     form = how.find_format(content.path)
-    held = _hold_rows(content, form)
-    if held is not None and not how.columns:
-        return held
     read = READERS[form]
     if how.header is not None:
         read = partial(read, names=how.header)
@@ -186,7 +176,7 @@ def _read_rows(content: Content, how: FileFields) -> Rows:
             records = _type_cells(records, how.columns, content)
         rows = collect_rows(records, [content.file], in_place=in_place)
     except AnswerkeyError:
-        if form not in BINARY:
+        if form not in {"parquet", "arrow"}:
             content.check_text()  # bytes that are no text explain every other mistake
         raise
     except UnicodeDecodeError as error:
@@ -199,17 +189,6 @@ def _read_rows(content: Content, how: FileFields) -> Rows:
             where = Place(file=content.file, field=name)
             raise refuse_column(message, name, rows.columns, where)
     return rows
-
-
-def _hold_rows(content: Content, form: FormatName) -> Rows | None:
-    """Return the rows of a Parquet or Arrow file, as columns, unless these are too large."""
-    if form not in BINARY:
-        return None
-    frame = hold_frame(content, form, min(HELD_BYTES, find_line_limit()))
-    if frame is None:
-        return None
-    check_names(frame.columns, Place(content.file))
-    return FrameRows(frame, content.file, range(frame.height))
 
 
 def _type_cells(
@@ -228,7 +207,7 @@ def _type_cells(
                 fields[name] = convert_cell(fields[name], kind)
             except ValueError as error:
                 where = Place(content.file, record.line, field=name)
-                errors.add("E211", str(error), where=where)
+                errors.add(DataError("E211", str(error), where=where))
         yield record._replace(fields=fields)
     errors.raise_any()
 
@@ -284,6 +263,14 @@ def collect_rows(
     return Samples(samples, names, files[0])
 
 
+#: Where each row of a file of JSON Lines begins, and its line in which of the user's files.
+MARKS = {
+    "offset": pl.UInt64(),
+    "line": pl.UInt32(),
+    "file_index": pl.UInt32(),
+}
+
+
 class RowFile:
     """A file of JSON Lines with the rows of a table: the user's own, or a temporary copy.
 
@@ -298,12 +285,10 @@ class RowFile:
         self._files = files
         self._path = in_place
         self._is_copy = in_place is None
-        self._offsets = array("Q")
-        self._lines = array("Q")
-        self._count = 0
+        self._marks: list[pl.DataFrame] = []
 
     def write(self, records: Sequence[ParsedRow]) -> None:
-        """Add rows to a copy; of the user's own file only note where some of them begin."""
+        """Note where rows begin, after adding them to a copy."""
         offsets = [record.offset for record in records]
         if self._is_copy:
             try:
@@ -314,10 +299,12 @@ class RowFile:
                 folder = tempfile.gettempdir()
                 hint = f"make room in `{folder}`, or name another folder: `TMPDIR=FOLDER`"
                 raise refuse_file("E201", message, file, hint) from None
-        first = -self._count % STRIDE
-        self._offsets.extend(offsets[first::STRIDE])
-        self._lines.extend(record.line for record in records[first::STRIDE])
-        self._count += len(records)
+        columns = [
+            offsets,
+            [record.line for record in records],
+            [record.file_index for record in records],
+        ]
+        self._marks.append(pl.DataFrame(columns, MARKS, orient="col"))
 
     def _append(self, records: Sequence[ParsedRow]) -> list[int]:
         """Write rows to the copy, and return where they begin."""
@@ -330,23 +317,21 @@ class RowFile:
         with self._path.open("ab") as stream:
             for record in records:
                 offsets.append(stream.tell())
-                row = [record.line, record.file_index, record.fields]
-                text = json.dumps(row, ensure_ascii=False)
+                text = json.dumps(record.fields, ensure_ascii=False)
                 stream.write(text.encode() + b"\n")
         return offsets
 
     def open_rows(self, columns: Sequence[str]) -> LineRows:
         """Return the rows that were written."""
         path = self._path or Path()
-        marks = pl.DataFrame({"offset": self._offsets, "line": self._lines})
+        marks = pl.concat(self._marks)
         return LineRows(
             path,
+            read_stamp(path),
             columns,
             self._files,
             marks,
-            range(self._count),
-            read_stamp(path),
-            is_copy=self._is_copy,
+            range(marks.height),
         )
 
 
@@ -396,10 +381,12 @@ def _read_tabular(
     lone: str,
 ) -> Iterator[ParsedRow]:
     """Yield the rows of a table of any library."""
-    rows = _list_rows(data, name, lone)
+    rows = _list_rows(data, name)
     if isinstance(rows, pl.LazyFrame):
         yield from read_frame(rows, name)
         return
+    if lone and not any(isinstance(row, Mapping) for row in rows):
+        rows = [{lone: cell} for cell in rows]
     for number, row in enumerate(rows, 1):
         try:
             fields: Any = plain(row)
@@ -414,7 +401,6 @@ def _read_tabular(
 def _list_rows(
     data: Any,  # noqa: ANN401 - of any library
     name: str,
-    lone: str,
 ) -> pl.LazyFrame | list[Any]:
     """Return a table of any library as a frame of Polars, or as a list of rows.
 
@@ -423,21 +409,18 @@ def _list_rows(
     """
     if isinstance(data, pl.LazyFrame):
         return data
-    is_pandas = hasattr(data, "reset_index") and hasattr(data, "columns")
-    # An index of pandas without a name only numbers the rows.
-    if is_pandas and any(data.index.names):
-        data = data.reset_index()
-    if is_pandas or isinstance(data, Mapping):
+    if isinstance(data, Mapping):
         return _zip_columns(data, name)
-    if hasattr(data, "with_format") and hasattr(data, "num_rows"):
-        data = data.with_format("arrow")[:]  # of `datasets`, which knows Arrow
+    if hasattr(data, "reset_index") and hasattr(data, "columns"):  # of pandas
+        # An index without a name only numbers the rows.
+        frame = data.reset_index() if any(data.index.names) else data
+        return _zip_columns(frame, name)
+    if hasattr(data, "with_format") and hasattr(data, "num_rows"):  # `datasets` knows Arrow
+        data = data.with_format("arrow")[:]
     is_column = hasattr(data, "dtype") or hasattr(data, "type")
-    if hasattr(data, "__arrow_c_stream__") and not (lone and is_column):
+    if hasattr(data, "__arrow_c_stream__") and not is_column:
         return _import_arrow(data, name)
-    rows = _list_cells(data, name)
-    if not lone or any(isinstance(row, Mapping) for row in rows):
-        return rows
-    return [{lone: cell} for cell in rows]
+    return _list_cells(data, name)
 
 
 def _import_arrow(data: Any, name: str) -> pl.LazyFrame:  # noqa: ANN401 - of any library
@@ -445,7 +428,9 @@ def _import_arrow(data: Any, name: str) -> pl.LazyFrame:  # noqa: ANN401 - of an
         return pl.DataFrame(data).lazy()
     except FOREIGN as error:
         message = f"`{name}` cannot be read as a table: {str(error).splitlines()[0]}"
-        code = "E212" if isinstance(error, pl.exceptions.DuplicateError) else "E202"
+        code = "E202"
+        if isinstance(error, pl.exceptions.DuplicateError):
+            code = "E212"
         raise refuse_file(code, message, name, NO_TABLE) from None
 
 
@@ -469,7 +454,9 @@ def _zip_columns(data: Any, name: str) -> list[dict[object, object]]:  # noqa: A
         if label in columns:
             raise refuse_file("E212", f"`{name}`: column `{label}` appears twice", name)
         # One of several tables is no column.
-        column = None if hasattr(cells, "column_names") else cells
+        column = cells
+        if hasattr(cells, "column_names"):
+            column = None
         columns[label] = _list_cells(column, f"{name}.{label}")
     try:
         rows = list(zip(*columns.values(), strict=True))
@@ -488,18 +475,17 @@ def digest_rows(rows: Rows) -> str:
     return digest.hexdigest()
 
 
-def add_template_error(
-    errors: RowErrors,
+def describe_template_error(
     label: str,
     error: RowError,
     sample: Sample,
-) -> None:
-    """Remember that what `label` names failed on a row: E206 for a column that is not there."""
+) -> DataError:
+    """Return the error of what `label` names on a row: E206 for a column that is not there."""
     is_missing = error.is_undefined and error.column is not None
     code = "E206" if is_missing else "E207"
     message = f"{label}: {error.message}"
     where = sample.place(error.column)
-    errors.add(
+    return DataError(
         code,
         message,
         where=where,
@@ -535,7 +521,7 @@ def _derive(
         for sample, fields, value in zip(samples, rows, values, strict=True):
             fields[name] = None
             if isinstance(value, RowError):
-                add_template_error(errors, label, value, sample)
+                errors.add(describe_template_error(label, value, sample))
                 continue
             try:
                 fields[name] = plain(value)
@@ -581,7 +567,9 @@ def read_files(
         errors = RowErrors(shown)
         for index, file in enumerate(files):
             table = load_table(file.path, how, shown=file.shown)
-            label = file.label if how.file_column else None
+            label = None
+            if how.file_column:
+                label = file.label
             contents.append([table.digest, label])
             for sample, fields in _extend_rows(table.rows, file, how, errors):
                 line = sample.line or 1

@@ -223,18 +223,13 @@ def _find_target(
 
 def _prepare_connection(url: str) -> http.client.HTTPConnection:
     """Return a connection for a URL, which is opened by its first request."""
-    host = urlsplit(url).netloc
     proxy = find_proxy(url)
     if proxy is not None:
         return _prepare_tunnel(url, urlsplit(proxy).netloc)
+    host = urlsplit(url).netloc
     connection = http.client.HTTPConnection(host, timeout=TIMEOUT)
     if url.startswith("https:"):
-        context = open_tls_context()
-        connection = http.client.HTTPSConnection(
-            host,
-            timeout=TIMEOUT,
-            context=context,
-        )
+        connection = _prepare_tls(host)
     # The only hook between the connection and the first byte that is sent.
     vars(connection)["_create_connection"] = partial(_connect, url)
     return connection
@@ -252,14 +247,13 @@ def _prepare_tunnel(url: str, proxy: str) -> http.client.HTTPConnection:
     if userinfo:
         credentials = b64encode(unquote(userinfo).encode())
         headers["Proxy-Authorization"] = f"Basic {credentials.decode()}"
-    context = open_tls_context()
-    connection = http.client.HTTPSConnection(
-        proxy_host,
-        timeout=TIMEOUT,
-        context=context,
-    )
+    connection = _prepare_tls(proxy_host)
     connection.set_tunnel(parts.netloc, headers=headers)
     return connection
+
+
+def _prepare_tls(host: str) -> http.client.HTTPSConnection:
+    return http.client.HTTPSConnection(host, timeout=TIMEOUT, context=open_tls_context())
 
 
 def _connect(

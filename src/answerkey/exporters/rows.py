@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import polars as pl
 
-from answerkey.datasets.frames import build_column, infer_types
+from answerkey.datasets.rows import build_column, infer_types
 from answerkey.errors import RunError
 from answerkey.evaluate.reopen import Reopened, RunExcerpt, reopen
 from answerkey.models.calls import BATCH_SOURCE, PRICED_NAMES, charge

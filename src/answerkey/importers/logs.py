@@ -345,7 +345,7 @@ class Log:
     ) -> None:
         """Remember a line or a member that cannot be used, or how many the log lacks."""
         self.broken += count
-        self.errors.add("E202", message, where=where)
+        self.errors.add(DataError("E202", message, where=where))
 
     def compare_count(
         self,

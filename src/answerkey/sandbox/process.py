@@ -15,6 +15,7 @@ import tempfile
 import time
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Literal, Self
@@ -28,25 +29,19 @@ START_SECONDS = 60.0
 FRAME_BYTES = 64 * 1024**2
 
 
+@dataclass(eq=False)
 class SnippetError(Exception):
     """A call that gave no value; `traceback` shows the user's own lines."""
 
-    def __init__(
-        self,
-        kind: SnippetErrorKind,
-        message: str,
-        *,
-        traceback: str = "",
-    ) -> None:
-        super().__init__(message)
-        self.kind: SnippetErrorKind = kind
-        self.message = message
-        self.traceback = traceback
+    kind: SnippetErrorKind
+    message: str
+    traceback: str = ""
 
     def __str__(self) -> str:
         return f"{self.message}\n{self.traceback}".rstrip("\n")
 
 
+@dataclass(eq=False)
 class SnippetProcess:
     """A snippet that is ready to be called; a context manager.
 
@@ -55,17 +50,10 @@ class SnippetProcess:
     that fails.
     """
 
-    def __init__(
-        self,
-        snippet: Snippet,
-        *,
-        seconds: float = 10.0,
-        memory_bytes: int = 4 * 1024**3,
-    ) -> None:
-        self.snippet = snippet
-        self.seconds = seconds
-        self.memory_bytes = memory_bytes
-        self._worker: WorkerProcess | None = None
+    snippet: Snippet
+    seconds: float = 10.0
+    memory_bytes: int = 4 * 1024**3
+    _worker: WorkerProcess | None = field(default=None, init=False)
 
     def __enter__(self) -> Self:
         self._start()

@@ -7,7 +7,6 @@ import contextlib
 import hashlib
 import json
 import os
-import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -147,11 +146,7 @@ def _save_trusted(trusted: Mapping[str, object]) -> None:
         exist_ok=True,
     )
     record = {"version": 1, "trusted": trusted}
-    with tempfile.NamedTemporaryFile(
-        "w",
-        encoding="utf-8",
-        dir=path.parent,
-        delete=False,
-    ) as file:
-        json.dump(record, file, indent=1, sort_keys=True)
-    Path(file.name).replace(path)
+    text = json.dumps(record, indent=1, sort_keys=True)
+    draft = path.with_suffix(f".{os.getpid()}")
+    draft.write_text(text, encoding="utf-8")
+    draft.replace(path)

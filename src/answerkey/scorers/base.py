@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeGuard
+from typing import Any, ClassVar, Literal, Protocol, TypeGuard
 
 import polars as pl
 
+from answerkey.datasets.rows import build_column
 from answerkey.errors import DataError, InternalError, Place, SpecError
+from answerkey.models.config import Model
 from answerkey.sandbox import Snippet
 from answerkey.templates import RowError, RowFilter, Template
 from answerkey.types import (
@@ -31,21 +32,14 @@ from answerkey.types import (
     ScoreStatus,
 )
 
-if TYPE_CHECKING:
-    from answerkey.models.config import Model
-
 #: Why a sample without a completion has no score: the call failed.
 CALL_FAILED = "CALL_FAILED"
 #: What a model does for a scorer: it gives the score, or reads what an extraction rule could not.
 ModelRole = Literal["judge", "fallback"]
 #: The errors of a scorer's fields, each with the field's name.
 FieldErrors = list[tuple[str, SpecError]]
-#: The templates of a scorer that compile, by field, and the errors of all fields.
-Compiled = tuple[dict[str, Template], FieldErrors]
 #: The messages that are sent to a model.
 Prompt = Sequence[Mapping[str, object]]
-#: Sends the requests of one trial, whose number is the second argument, to a model.
-ModelCall = Callable[[Sequence[Request], int], Sequence[Completion]]
 #: The type of each value or metadata field of a score, by name; None for one that is stored as
 #: JSON text.
 Types = Mapping[str, pl.DataType | None]
@@ -129,7 +123,7 @@ class Scorer:
         return Template.compile(source)
 
     @cached_property
-    def compiled(self) -> Compiled:
+    def compiled(self) -> tuple[dict[str, Template], FieldErrors]:
         """The templates that compile, and all errors of the fields."""
         templates = {}
         errors = self.check_fields()
@@ -261,35 +255,28 @@ def find_role(scorer: object) -> ModelRole:
     return role
 
 
-def call_model(
+def ask_model(
     model: Model,
-    requests: Sequence[Request],
-    trial: int,
     purpose: str,
-) -> Sequence[Completion]:
-    """Return the replies of a scorer's model.
+    prompts: Mapping[int, Prompt],
+    completions: Completions,
+) -> dict[int, Completion]:
+    """Return the reply of a scorer's model to the prompt about each of these completions.
 
     Calls of a live model are stored under their purpose.
     """
     from answerkey.models.model import is_identified
 
-    if is_identified(model):
-        return model.complete(requests, trial=trial, purpose=purpose)
-    return model.complete(requests)
-
-
-def call_by_trial(
-    call: ModelCall,
-    prompts: Mapping[int, Prompt],
-    completions: Completions,
-) -> dict[int, Completion]:
-    """Return the reply to the prompt about each of these completions."""
     items = completions.items
     replies: dict[int, Completion] = {}
     for trial in sorted({items[row].trial for row in prompts}):
         rows = [row for row in prompts if items[row].trial == trial]
         requests = [Request(items[row].sample_id, prompts[row]) for row in rows]
-        replies.update(zip(rows, call(requests, trial), strict=True))
+        if is_identified(model):
+            answers = model.complete(requests, trial=trial, purpose=purpose)
+        else:
+            answers = model.complete(requests)
+        replies.update(zip(rows, answers, strict=True))
     return replies
 
 
@@ -479,33 +466,11 @@ def _build_structs(
         types = {EMPTY_STRUCT_FIELD: pl.Boolean()}
     columns = []
     for field, dtype in types.items():
-        convert: Callable[[Any], object] | None = None
-        if dtype is None:
-            convert = partial(json.dumps, ensure_ascii=False)
-        elif dtype == pl.Float64:
-            convert = float
         cells = [row.get(field) for row in rows]
-        if convert is not None:
-            cells = [None if cell is None else convert(cell) for cell in cells]
-        if isinstance(dtype, pl.List):
-            columns.append(_build_lists(field, cells, dtype))
-        else:
-            columns.append(pl.Series(field, cells, dtype or pl.String))
+        if dtype == pl.Float64:
+            cells = [None if cell is None else float(cell) for cell in cells]
+        columns.append(build_column(field, cells, dtype))
     return pl.DataFrame(columns).to_struct(name)
-
-
-def _build_lists(
-    name: str,
-    cells: Sequence[Sequence[object] | None],
-    dtype: pl.List,
-) -> pl.Series:
-    """Return a column of lists; equal ones are built once, since Polars takes long for each."""
-    numbers: dict[tuple[object, ...] | None, int] = {}
-    places = []
-    for cell in cells:
-        key = None if cell is None else tuple(cell)
-        places.append(numbers.setdefault(key, len(numbers)))
-    return pl.Series(name, list(numbers), dtype).gather(places)
 
 
 def join_scores(completions: Completions, scores: ScoresByKey) -> pl.DataFrame:
@@ -557,8 +522,7 @@ def apply_actions(
             except RowError as problem:
                 message = f"action `{action.key}`: {problem.message}"
                 where = samples.place(row, problem.column)
-                hint = problem.hint
-                raise DataError("E207", message, where=where, hint=hint) from problem
+                raise DataError("E207", message, where=where, hint=problem.hint) from problem
     excluded = [keys.get(row // num_trials) for row in range(len(samples))]
     column = pl.Series("excluded_by", excluded, pl.String)
     return {

@@ -15,12 +15,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import TYPE_CHECKING, ClassVar, TypeGuard
+from functools import cached_property, partial
+from typing import ClassVar, TypeGuard
 
 import polars as pl
 
 from answerkey.errors import SpecError, listing
+from answerkey.models.config import Model
 from answerkey.reader import Reading, explain_reading, read
 from answerkey.reader.characters import WHITE_SPACE
 from answerkey.reader.explain import shorten
@@ -28,12 +29,10 @@ from answerkey.reader.markup import is_thought
 from answerkey.scorers.base import (
     UNANSWERED,
     FieldErrors,
-    ModelCall,
     RowChecks,
     Scorer,
     Types,
-    call_by_trial,
-    call_model,
+    ask_model,
     report_faults,
 )
 from answerkey.scorers.extraction import ExtractionRule, find_rule
@@ -59,18 +58,12 @@ from answerkey.types import (
     Validity,
 )
 
-if TYPE_CHECKING:
-    from answerkey.models.config import Model
-
 Extraction = str | dict[str, str]
-Templates = Mapping[str, Template]
 
 #: What the rules that read the whole text add: the passage that decided, and how sure it is.
 _SPAN_TYPES: Types = {"answer_span": pl.List(pl.Int64)}
-_GRADES = ("confidence", "doubted_choice", "doubt")
-_GRADE_TYPES: Types = dict.fromkeys(_GRADES, pl.String())
-_FALLBACKS = ("fallback_text", "fallback_error")
-_FALLBACK_TYPES: Types = dict.fromkeys(_FALLBACKS, pl.String())
+_GRADE_TYPES: Types = dict.fromkeys(("confidence", "doubted_choice", "doubt"), pl.String())
+_FALLBACK_TYPES: Types = dict.fromkeys(("fallback_text", "fallback_error"), pl.String())
 
 #: Why a completion that ends within its thoughts is INVALID, and the reasons that this replaces.
 TRUNCATED = "TRUNCATED_THINKING"
@@ -161,10 +154,8 @@ def judge(
     if scorer.model_key is not None:
         hint = "leave `fallback` out, or use `score`"
         raise SpecError("E108", "`judge` asks no model", hint=hint)
-    rule = find_rule(extraction)
-    question = build_question(choices, truth, rule.check_labels)
-    if options is not None:
-        question = replace(question, options=tuple(options))
+    rule = scorer.rule
+    question = build_question(choices, truth, rule.check_labels, options)
     if not isinstance(completion, Completion):
         completion = Completion(completion)
     reading = rule.read(completion.text or "", question.labels, question.options)
@@ -271,8 +262,9 @@ class StringEqualsMcqa(Scorer):
     choices_field: str | None = None
     extraction: Extraction = "first_character"
     options: str | list[str] | None = None
-    #: Calls the model of the `fallback`, once the scorer is bound to it.
-    _call: ModelCall | None = field(default=None, kw_only=True)
+    #: The model of the `fallback`, once the scorer is bound to it, and the scorer's own key.
+    _model: Model | None = field(default=None, kw_only=True)
+    _key: str = field(default="", kw_only=True)
 
     type = "string_equals_mcqa"
     title = "String Equality (Multiple Choice)"
@@ -301,19 +293,23 @@ class StringEqualsMcqa(Scorer):
             return self.extraction.get(FALLBACK)
         return None
 
+    @cached_property
+    def rule(self) -> ExtractionRule:
+        """The extraction rule. Raise SpecError."""
+        return find_rule(self.extraction)
+
     @property
     def rule_name(self) -> str:
         """The name of the extraction rule, and whether there is a fallback."""
-        name = find_rule(self.extraction).name
         if self.model_key is None:
-            return name
-        return f"{name}/{FALLBACK}"
+            return self.rule.name
+        return f"{self.rule.name}/{FALLBACK}"
 
     @property
     def check_labels(self) -> LabelCheck:
         """What refuses labels that the rule cannot read."""
         with suppress(SpecError):
-            return find_rule(self.extraction).check_labels
+            return self.rule.check_labels
         return check_characters
 
     def bind(
@@ -322,36 +318,29 @@ class StringEqualsMcqa(Scorer):
         *,
         key: str,
     ) -> StringEqualsMcqa:
-        """Return the scorer with the model of its `fallback`.
-
-        `key` is the scorer's own, for the purpose of its calls.
-        """
+        """Return the scorer with the model of its `fallback`; `key` is the scorer's own."""
         is_builtin = model.name.startswith("builtin/")
         if is_builtin or getattr(model, "needs", None):
             what = "answers multiple-choice questions and cannot read completions"
             hint = "name a live model in `fallback`"
             raise SpecError("E301", f"model `{model.name}` {what}", hint=hint)
-        purpose = f"{FALLBACK}:{key}"
-        return replace(self, _call=partial(call_model, model, purpose=purpose))
+        return replace(self, _model=model, _key=key)
 
     def compile_field(self, field: str) -> Template | None:
         """Return the template of one field.
 
         A deprecated column name stands for a template that reads it.
         """
-        source = getattr(self, field)
         column = getattr(self, f"{field}_field", None)
-        if source is None and column is not None:
-            source = f"{{{{ sample[{column!r}] }}}}"
-        if source is None:
-            return None
-        return Template.compile(source)
+        if column is None or getattr(self, field) is not None:
+            return super().compile_field(field)
+        return Template.compile(f"{{{{ sample[{column!r}] }}}}")
 
     def check_fields(self) -> FieldErrors:
         """Return an unknown extraction rule, a missing field, and constants that fit no row."""
         errors = []
         try:
-            find_rule(self.extraction)
+            _ = self.rule
         except SpecError as error:
             errors.append(("extraction", error))
         constants = {}
@@ -383,17 +372,11 @@ class StringEqualsMcqa(Scorer):
             errors.append((name, SpecError("E108", message, hint=hint)))
         return errors
 
-    def questions(
-        self,
-        samples: Samples,
-        templates: Templates | None = None,
-    ) -> list[Question]:
-        """Return the question that templates, by default all of them, make of each sample.
+    def questions(self, samples: Samples, templates: Mapping[str, Template]) -> list[Question]:
+        """Return the question that templates make of each sample.
 
         Where options were put in another order, the truth moves along.
         """
-        if templates is None:
-            templates = self.templates()
         written = samples.as_written()
         columns: list[Sequence[object]] = []
         for name in ("choices", "ground_truth_choice", "options"):
@@ -443,7 +426,7 @@ class StringEqualsMcqa(Scorer):
         """Return choices, truth and option texts of each sample; None where a row has none."""
         choices: list[Labels | None] = []
         truths: list[str | None] = []
-        for question in self.questions(samples):
+        for question in self.questions(samples, self.templates()):
             choices.append(question.labels or None)
             truth = next(iter(question.truths), None)
             truths.append(truth)
@@ -467,15 +450,14 @@ class StringEqualsMcqa(Scorer):
 
     def column_types(self, scores: Sequence[Score]) -> tuple[Types, Types]:  # noqa: ARG002 - known before
         """Return the types of what is stored; a rule with parts and a fallback add metadata."""
-        rule = find_rule(self.extraction)
         types: Types = self.metadata_types
         if not self.reads_choices:
             return self.value_types, types
-        if rule.has_parts:
+        if self.rule.has_parts:
             types = {**types, **_SPAN_TYPES}
-        if rule.reads_options:
+        if self.rule.reads_options:
             types = {**types, **_GRADE_TYPES}
-        if self._call is not None:
+        if self._model is not None:
             types = {**types, **_FALLBACK_TYPES}
         return self.value_types, types
 
@@ -488,21 +470,21 @@ class StringEqualsMcqa(Scorer):
 
         A fallback reads what the rule cannot; if its call fails, the sample is an ERROR.
         """
-        rule = find_rule(self.extraction)
-        questions = self.questions(samples)
+        questions = self.questions(samples, self.templates())
         passages = []
         for question, completion in zip(questions, completions, strict=True):
             passages.append((completion.text or "", question.labels, question.options))
-        readings = rule.read_all(passages)
-        judge_row = partial(judge_reading, rule)
+        readings = self.rule.read_all(passages)
+        judge_row = partial(judge_reading, self.rule)
         scores = list(map(judge_row, questions, completions, readings))
-        if self._call is None:
+        if self._model is None:
             return scores
         prompts = {}
         for row in find_unread(scores):
             prompt = write_prompt(*passages[row])
             prompts[row] = [{"role": "user", "content": prompt}]
-        replies = call_by_trial(self._call, prompts, completions)
+        purpose = f"{FALLBACK}:{self._key}"
+        replies = ask_model(self._model, purpose, prompts, completions)
         for row, reply in replies.items():
             scores[row] = self._judge_again(scores[row], questions[row], reply)
         return scores

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, ClassVar, Self
 
 import polars as pl
@@ -29,8 +28,7 @@ from answerkey.scorers.base import (
     Prompt,
     Scorer,
     Types,
-    call_by_trial,
-    call_model,
+    ask_model,
 )
 from answerkey.templates import RowError, Template
 from answerkey.types import (
@@ -156,8 +154,9 @@ class ModelJudge(Scorer):
                 prompts[row] = self._build_prompt(templates, sample, completion)
             except RowError as problem:
                 scores[row] = _fail("TEMPLATE_FAILED", problem.message)
-        call = partial(call_model, self._model, purpose=f"judge:{self._key}")
-        for row, reply in call_by_trial(call, prompts, completions).items():
+        purpose = f"judge:{self._key}"
+        replies = ask_model(self._model, purpose, prompts, completions)
+        for row, reply in replies.items():
             scores[row] = self._read(reply)
         return scores
 
@@ -228,11 +227,7 @@ class ModelJudge(Scorer):
         return Score(ScoreStatus.SCORED, values=cells, metadata=metadata)
 
 
-def _fail(
-    reason: str,
-    error: str,
-    text: str | None = None,
-) -> Score:
+def _fail(reason: str, error: str, text: str | None = None) -> Score:
     metadata = {"judge_text": text, "judge_error": error}
     return Score(ScoreStatus.FAILED, reason, metadata=metadata)
 

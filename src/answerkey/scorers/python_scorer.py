@@ -79,7 +79,7 @@ class PythonScorer(Scorer):
         if not calls:
             return scores
         try:
-            with SnippetProcess(*self.snippets()) as process:
+            with SnippetProcess(self.snippets()[0]) as process:
                 outcomes = process.call_all(calls.values())
                 for row, outcome in zip(calls, outcomes, strict=True):
                     scores[row] = _read_outcome(outcome)
@@ -124,11 +124,7 @@ def _read_outcome(outcome: object) -> Score:
     return Score(ScoreStatus.SCORED, values=values, metadata=metadata)
 
 
-def _fail(
-    kind: str,
-    message: str,
-    traceback: str | None = None,
-) -> Score:
+def _fail(kind: str, message: str, traceback: str | None = None) -> Score:
     words = f"SNIPPET_FAILED ({kind}): {message}".split()
     reason = " ".join(words)[:_LONGEST_REASON]
     metadata = {TRACEBACK_FIELD: traceback}

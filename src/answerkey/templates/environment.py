@@ -82,15 +82,7 @@ class UncalledMethod(StrictName):
     As text it would be its address in memory, another one each time.
     """
 
-    def __init__(
-        self,
-        method: Callable[..., Value],
-        *,
-        obj: object,
-        name: str,
-    ) -> None:
-        super().__init__(obj=obj, name=name)
-        self.method = method
+    method: Callable[..., Value]
 
 
 class RowEnvironment(SandboxedEnvironment):
@@ -124,7 +116,9 @@ class RowEnvironment(SandboxedEnvironment):
             return self.undefined(obj=obj, name=attribute)
         if isinstance(method, Undefined):
             return method
-        return UncalledMethod(method, obj=obj, name=attribute)
+        uncalled = UncalledMethod(obj=obj, name=attribute)
+        uncalled.method = method
+        return uncalled
 
     def getitem(self, obj: Value, argument: Value) -> Value:
         """Return `obj[argument]`; of a mapping only ever a key."""
@@ -400,92 +394,26 @@ def find_paths(node: nodes.Node, name: str) -> Iterator[Path]:
         yield from find_paths(child, name)
 
 
+def _list_words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 #: What a bounded template may consist of: exactly these, not what is derived from them.
-_BOUNDED_NODES = frozenset(
-    [
-        "Add",
-        "And",
-        "Break",
-        "Call",
-        "Compare",
-        "Concat",
-        "CondExpr",
-        "Const",
-        "Continue",
-        "Dict",
-        "Div",
-        "Filter",
-        "For",
-        "Getattr",
-        "Getitem",
-        "If",
-        "Keyword",
-        "List",
-        "Name",
-        "Neg",
-        "Not",
-        "Operand",
-        "Or",
-        "Output",
-        "Pair",
-        "Pos",
-        "Slice",
-        "Sub",
-        "Template",
-        "TemplateData",
-        "Test",
-        "Tuple",
-    ]
+_BOUNDED_NODES = _list_words(
+    "Add And Break Call Compare Concat CondExpr Const Continue Dict Div Filter For Getattr "
+    "Getitem If Keyword List Name Neg Not Operand Or Output Pair Pos Slice Sub Template "
+    "TemplateData Test Tuple"
 )
-BOUNDED_FILTERS = frozenset(
-    [
-        "count",
-        "d",
-        "default",
-        "first",
-        "fromjson",
-        "int",
-        "join",
-        "json_escape",
-        "last",
-        "length",
-        "list",
-        "lower",
-        "map",
-        "reverse",
-        "string",
-        "tojson",
-        "trim",
-        "upper",
-        "zip",
-    ]
+BOUNDED_FILTERS = _list_words(
+    "count d default first fromjson int join json_escape last length list lower map reverse "
+    "string tojson trim upper zip"
 )
 #: Those that `map` may apply to each element.
 _MAPPED_FILTERS = BOUNDED_FILTERS - {"map", "zip"}
-BOUNDED_METHODS = frozenset(
-    [
-        "count",
-        "endswith",
-        "find",
-        "get",
-        "index",
-        "items",
-        "keys",
-        "lower",
-        "lstrip",
-        "removeprefix",
-        "removesuffix",
-        "rsplit",
-        "rstrip",
-        "split",
-        "splitlines",
-        "startswith",
-        "strip",
-        "upper",
-        "values",
-        *TRACE_METHODS,
-    ]
-)
+BOUNDED_METHODS = _list_words(
+    "count endswith find get index items keys lower lstrip removeprefix removesuffix rsplit "
+    "rstrip split splitlines startswith strip upper values"
+).union(TRACE_METHODS)
 
 
 def is_bounded(tree: nodes.Template, names: Sequence[str]) -> bool:

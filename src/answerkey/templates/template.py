@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from jinja2 import nodes
@@ -84,11 +84,6 @@ class Template:
     def __reduce__(self) -> tuple[Callable[..., Template], tuple[object, ...]]:
         return Template.compile, (self.source, self.names)
 
-    @cached_property
-    def _text_recipe(self) -> Recipe:
-        """How the text is rendered that Jinja prints."""
-        return replace(self._recipe, keeps_value=False)
-
     def paths_from(self, name: str) -> frozenset[Path]:
         """Return where constant steps lead from a name: `scores.a.b` leads to `("a", "b")`."""
         if not isinstance(self.source, str):
@@ -108,7 +103,8 @@ class Template:
         if not isinstance(self.source, str):
             return str(self.source)
         shown = self._narrow(_wrap_sample(context))
-        return str(_unwrap(render_rows(self._text_recipe, [shown])))
+        recipe = replace(self._recipe, keeps_value=False)
+        return str(_unwrap(render_rows(recipe, [shown])))
 
     def values(self, samples: Samples) -> list[object]:
         """Return the value for every row; a failing row's value is a RowError."""

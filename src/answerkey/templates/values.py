@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator, ValuesView
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NoReturn, SupportsIndex
 
@@ -57,6 +58,7 @@ _MESSAGES: dict[type[BaseException], str] = {
 }
 
 
+@dataclass(eq=False)
 class RowError(Exception):
     """What went wrong with a template on one row; the caller decides whether that stops anything.
 
@@ -64,21 +66,17 @@ class RowError(Exception):
     something that the template reads is not there (a column, a field, a list element).
     """
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        hint: str | None = None,
-        column: str | None = None,
-        is_undefined: bool = False,
-    ) -> None:
-        if len(message) > _LONGEST_MESSAGE:
-            message = f"{message[:_LONGEST_MESSAGE]}…"
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
-        self.column = column
-        self.is_undefined = is_undefined
+    message: str
+    hint: str | None = None
+    column: str | None = None
+    is_undefined: bool = False
+
+    def __post_init__(self) -> None:
+        if len(self.message) > _LONGEST_MESSAGE:
+            self.message = f"{self.message[:_LONGEST_MESSAGE]}…"
+
+    def __str__(self) -> str:
+        return self.message
 
 
 class RowExcessError(RowError):

@@ -11,11 +11,14 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from tests.samples import read_cases
 
 from answerkey.datasets.cells import ColumnKind
 from answerkey.datasets.sources import LocalSource
 from answerkey.datasets.tables import FileFields, load_rows, load_table
 from answerkey.errors import AnswerkeyError, DataError, Problems
+
+CASES = read_cases(__file__)
 
 Write = Callable[[str, str | bytes], Path]
 pytestmark = pytest.mark.usefixtures("way")
@@ -53,45 +56,8 @@ def refuse(path: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("name", "text", "rows"),
     [
-        # No cell is retyped or trimmed: zeros, spaces and words stay; empty is empty text.
-        (
-            "a.csv",
-            "id,a,n\n007, B ,\n1.0,None,true\n",
-            [["007", " B ", ""], ["1.0", "None", "true"]],
-        ),
-        # Unix, Windows and old Mac line ends separate rows.
-        ("a.csv", "a,b\n1,2\n3,4\n", [["1", "2"], ["3", "4"]]),
-        ("a.csv", "a,b\r\n1,2\r\n3,4\r\n", [["1", "2"], ["3", "4"]]),
-        ("a.csv", "a,b\r1,2\r3,4\r", [["1", "2"], ["3", "4"]]),
-        # U+2028, U+0085 and form feeds are text, not ends of rows.
-        ("a.csv", "a,b\nx\u2028y\x0c,z\x85\n", [["x\u2028y\x0c", "z\x85"]]),
-        ("a.jsonl", '{"a": "x\u2028y\x85"}\n', [["x\u2028y\x85"]]),
-        ("a.tsv", "a\tb\n1,5\t2\n", [["1,5", "2"]]),
+        *CASES["rows"],
         ("a.csv", f"a,b\n{LONG},2\n", [[LONG, "2"]]),
-        # As spreadsheets write it: semicolons, tabs, and row numbers without a name.
-        ("a.csv", "a;b\n1,5;2\n", [["1,5", "2"]]),
-        ("a.csv", "a\tb\n1\t2\n", [["1", "2"]]),
-        ("a.tsv", "a,b\n1,2\n", [["1", "2"]]),
-        ("a.csv", ",b\n0,x\n", [["0", "x"]]),
-        # A single column whose name alone holds a semicolon is a column; blank lines at the end are
-        # no cells.
-        ("a.csv", "question; short\nyes\n", [["yes"]]),
-        ("a.csv", 'completion\nA\n""\n\n', [["A"], [""]]),
-        # No digit of a whole number is lost.
-        (
-            "a.jsonl",
-            '{"a": 18446744073709551617}\n{"a": -9223372036854775808}\n',
-            [[2**64 + 1], [-(2**63)]],
-        ),
-        # An escaped pair is one character; an escaped NUL is a character too.
-        ("a.jsonl", '{"a": "\\ud83d\\ude00\\u0000"}', [["😀\0"]]),
-        # Columns are the keys of all rows in the order they first appear; a missing key is null.
-        (
-            "a.jsonl",
-            '{"b": 1}\n{"a": "x"}\n{"c": 2}\n',
-            [[1, None, None], [None, "x", None], [None, None, 2]],
-        ),
-        # Many lists side by side are no nesting.
         ("a.jsonl", '{"a": [' + "[]," * 200 + "[]]}", [[[[]] * 201]]),
     ],
     ids=range(18),
@@ -103,14 +69,7 @@ def test_rows_are_read_as_written(
     assert [list(row.values()) for row in load_table(write(name, text)).samples.rows()] == rows
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "lines"),
-    [
-        ("a.csv", 'a,b\n"one\ntwo",x\n\n3,"a ""quoted"" word"\n', [2, 5]),
-        ("a.jsonl", '\n{"a": 1}\r\n  \n{"a": 2}', [2, 4]),
-        ("a.json", '\n[ {"a": 1}, {"a": 2},\n\n{\n"a":\n3}\n, {"a": 4}]\n', [2, 2, 4, 7]),
-    ],
-)
+@pytest.mark.parametrize(("name", "text", "lines"), CASES["lines"])
 def test_a_row_knows_the_line_on_which_it_starts(
     write: Write, name: str, text: str, lines: list[int]
 ) -> None:
@@ -129,29 +88,8 @@ def test_values_of_different_types_stay_as_they_are(write: Write) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "error"),
     [
-        ("a.csv", "", "E210 the file is empty"),
-        ("a.csv", "\n\n", "E210 the file is empty"),
-        ("a.csv", "a,b\n", "E210 there are no rows"),
-        ("a.csv", "a,b,a\n1,2,3\n", "1 E212 column `a` appears twice, as column 1 and column 3"),
-        ("a.csv", "\n,b,\n1,2,3\n", "2 E202 column 3 has no name"),
-        ("a.csv", "a, \n1,2\n", "1 E202 column 2 has no name"),
-        ("a.csv", 'a\n1\n"4\n5\n', "3 E202 a double quote opened in this row is never closed"),
-        ("a.csv", 'a,b\n1,"2"x\n', "2 E202 ',' expected after '\"'"),
-        ("a.jsonl", "", "E210 there are no rows"),
-        ("a.jsonl", "{}\n{}\n", "E210 there are no rows"),
-        ("a.jsonl", '{"": 1}', "E202 column 1 has no name"),
-        ("a.jsonl", '{"a": 1}\n{"b": 2, " ": 1}', "E202 column 3 has no name"),
-        ("a.jsonl", '[{"a": 1}]', '1 E202 the row is [{"a": 1}], not an object'),
+        *CASES["broken"],
         ("a.jsonl", '{"a": ' + "1" * 5000 + "}", "1 E202 a number has too many digits"),
-        ("a.json", " \n", "E210 the file is empty"),
-        ("a.json", "[]", "E210 there are no rows"),
-        ("a.json", "[", "1:2 E202 not valid JSON: expecting value"),
-        ("a.json", '[{"a": 1}\n', "1:10 E202 not valid JSON: expecting ',' or ']'"),
-        ("a.json", '[{"a": 1}]\n[]', "1:11 E202 not valid JSON: extra text after the list"),
-        ("a.json", '\n{"a": [1]}', "1 E202 the file is not a JSON list of objects"),
-        ("a.json", '[{"a": 1},\n{"a": 1, "a": 2}]', "2 E212 key `a` appears twice in one object"),
-        ("a.json", '[{"a": 1},\n\n {"a": NaN}]', "3 E202 `NaN` is not a JSON value"),
-        ("a.json", '[{\n"a": 1\n},\n 7]', "4 E202 the row is 7, not an object"),
     ],
 )
 def test_broken_files_are_refused(write: Write, name: str, text: str, error: str) -> None:
@@ -233,10 +171,7 @@ def test_a_line_longer_than_the_limit_is_refused(
 def test_a_format_may_be_stated(write: Write) -> None:
     """JSON Lines in a file named `.json` are read as such when the source says so."""
     path = write("valid-v1.3.json", '{"q": 1}\n{"q": 2}\n')
-    assert LocalSource(str(path), format="jsonl").read(name="x").samples.values("q") == [
-        1,
-        2,
-    ]
+    assert LocalSource(str(path), format="jsonl").read(name="x").samples.values("q") == [1, 2]
     with pytest.raises(DataError):
         LocalSource(str(path)).read(name="x")
 
@@ -377,28 +312,7 @@ def type_cell(write: Write, cell: str, kind: ColumnKind) -> object:
     return load_table(path, FileFields(columns={"x": kind})).samples.row(0)["x"]
 
 
-@pytest.mark.parametrize(
-    ("cell", "kind", "expected"),
-    [
-        ("007", "int", 7),
-        (" -3 ", "int", -3),
-        ("9" * 30, "int", int("9" * 30)),
-        ("", "int", None),
-        ("  ", "list", None),
-        ('["A", "B"]', "list", ["A", "B"]),
-        ("['A', 'B']", "list", ["A", "B"]),
-        ("('A', 'B')", "list", ["A", "B"]),
-        ("['A' 'B']", "list", ["A", "B"]),
-        ("['it\\'s', None, True, {'k': (1, 2.5)}]", "list", ["it's", None, True, {"k": [1, 2.5]}]),
-        ("['a\\d']", "list", ["a\\d"]),
-        ("[]", "list", []),
-        ('{"a": [1, null]}', "json", {"a": [1, None]}),
-        ("3", "json", 3),
-        ("1.50", "json", 1.5),
-        ("true", "json", True),
-        ("", "json", None),
-    ],
-)
+@pytest.mark.parametrize(("cell", "kind", "expected"), CASES["cells"])
 def test_cells_take_the_type_asked_for(
     write: Write, cell: str, kind: ColumnKind, expected: object
 ) -> None:
@@ -408,36 +322,10 @@ def test_cells_take_the_type_asked_for(
     assert type(result) is type(expected)
 
 
-WORDS: dict[ColumnKind, str] = {
-    "int": "a whole number",
-    "list": "a list",
-    "json": "JSON",
-}
-NEITHER = ": neither JSON nor a Python literal"
+WORDS: dict[ColumnKind, str] = {"int": "a whole number", "list": "a list", "json": "JSON"}
 
 
-@pytest.mark.parametrize(
-    ("kind", "cell", "why"),
-    [
-        ("int", "1.0", ""),
-        ("int", "1_000", ""),
-        ("int", "１", ""),
-        ("json", "1e999", ": the number 1e999 is too large"),
-        ("list", "A, B", NEITHER),
-        ("list", "'AB'", ""),
-        ("list", "{'a': 1}", ""),
-        ("list", "[x]", NEITHER),
-        ("list", "[f()]", NEITHER),
-        ("list", "['A' 'B', 'C']", ": two texts follow each other without a comma between them"),
-        ("list", '[{"a": 1, "a": 2}]', ": key `a` appears twice in one object"),
-        ("list", "[{'a': 1, 'a': 2}]", ": key `a` appears twice in one object"),
-        ("list", "[{1: 'x', '1': 'y'}]", ": a mapping whose key 1 is not text"),
-        ("list", "['x', 1e999]", ": Out of range float values are not JSON compliant"),
-        ("list", '["\\ud800"]', ": half of a surrogate pair is not a character"),
-        ("json", "{", NEITHER),
-        ("json", "NaN", ": `NaN` is not a JSON value"),
-    ],
-)
+@pytest.mark.parametrize(("kind", "cell", "why"), CASES["unfit_cells"])
 def test_unfit_cells_are_refused(write: Write, kind: ColumnKind, cell: str, why: str) -> None:
     """A cell without the type asked for gives E211 with line and column."""
     message = re.escape(f"{cell!r} is not {WORDS[kind]}{why}")
@@ -477,10 +365,7 @@ def test_cells_that_have_the_type_stay(write: Write) -> None:
     text = '{"a": ["x"], "b": 1}\n{"a": "[\\"y\\"]", "b": "2"}\n'
     how = FileFields(columns={"a": "list", "b": "int"})
     samples = load_table(write("a.jsonl", text), how).samples
-    assert [dict(row) for row in samples.rows()] == [
-        {"a": ["x"], "b": 1},
-        {"a": ["y"], "b": 2},
-    ]
+    assert [dict(row) for row in samples.rows()] == [{"a": ["x"], "b": 1}, {"a": ["y"], "b": 2}]
 
 
 def test_cells_of_another_type_are_refused(write: Write) -> None:

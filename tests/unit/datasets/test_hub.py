@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
-from tests.samples import refuse
+from tests.samples import read_cases, refuse
 
 from answerkey.cli import main
 from answerkey.datasets.dataset import open_dataset
@@ -24,6 +24,8 @@ from answerkey.datasets.hub import HuggingFaceSource, choose_files
 from answerkey.datasets.sources import pin_source
 from answerkey.errors import DataError, SpecError
 from answerkey.spec.ready_made import load_ready_made
+
+CASES = read_cases(__file__)
 
 if TYPE_CHECKING:
     from tests.unit.datasets.conftest import Handler, Server
@@ -218,18 +220,7 @@ def test_without_a_card_the_files_are_read_that_the_hub_made(hub: Hub) -> None:
         refuse(source, r"(?s)does not say which.*files there: .*`test.csv`")
 
 
-@pytest.mark.parametrize(
-    ("fields", "words"),
-    [
-        ({"path": "made/none"}, "does not exist, or is not for you.*`path` is `owner/name`"),
-        ({"path": "not a name/at all/x"}, "does not exist.*`path` is `owner/name`"),
-        ({"split": "tset", "name": "all"}, r"has no split `tset`.*did you mean `test`\?"),
-        ({"split": "test"}, "has several configs.*`all`, `law`"),
-        ({"split": "test", "name": "al"}, r"has no config `al`.*did you mean `all`\?"),
-        ({"split": "test", "revision": "v9"}, "has no revision `v9`"),
-        ({"data_files": "x/*.csv"}, r"has no file `x/\*.csv`.*data files there"),
-    ],
-)
+@pytest.mark.parametrize(("fields", "words"), CASES["missing"])
 @pytest.mark.usefixtures("quiz")
 def test_what_is_not_there_is_told(fields: dict[str, str], words: str) -> None:
     """E214 says what is missing, and what there is."""
@@ -438,11 +429,7 @@ CEVAL_ROW: Columns = {"answer": ["B"], "A": ["w"], "B": ["x"], "C": ["y"], "D": 
     ],
 )
 def test_examples_of_a_ready_made_task_are_read_from_the_hub(
-    hub: Hub,
-    capsys: pytest.CaptureFixture[str],
-    name: str,
-    path: str,
-    shown: Columns,
+    hub: Hub, capsys: pytest.CaptureFixture[str], name: str, path: str, shown: Columns
 ) -> None:
     """Of the split for them, in the first prompt; without shots that split is not fetched."""
     ready, test = load_ready_made(name), "val" if name == "ceval" else "test"

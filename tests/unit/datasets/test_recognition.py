@@ -218,11 +218,7 @@ error[E215]: the truths name no option in 2 of 3 rows
 
 
 @pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        (ask(1, 3, 2, 1), AMBIGUOUS),
-        (ask("E", "A", "x"), UNFIT),
-    ],
+    ("rows", "message"), [(ask(1, 3, 2, 1), AMBIGUOUS), (ask("E", "A", "x"), UNFIT)]
 )
 def test_what_cannot_be_decided_is_asked(rows: list[Row], message: str) -> None:
     """Never guessed: the rows are shown, and the flag that decides."""

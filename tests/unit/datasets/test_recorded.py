@@ -9,6 +9,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from tests.samples import read_cases
 
 from answerkey.datasets.dataset import Dataset
 from answerkey.datasets.recorded import find_own_completions, match_completions
@@ -16,6 +17,8 @@ from answerkey.datasets.rows import Rows
 from answerkey.datasets.tables import FileFields, load_rows, load_table
 from answerkey.errors import AnswerkeyError, DataError
 from answerkey.types import COMPLETION_SCHEMA, Completions, CompletionStatus
+
+CASES = read_cases(__file__)
 
 Cells = Sequence[dict[str, object]]
 ALL = ("a", "b", "c")
@@ -69,27 +72,7 @@ def name_cells(names: Sequence[str], **more: object) -> Cells:
     return [{"sample_id": name, "completion": name, **more} for name in names]
 
 
-STRANGERS = name_cells(["a", *(f"x{n}" for n in range(1, 7))])
-SEVERAL: Cells = [{"response": "A", "output": "B"}]
-FIELDS: Cells = [{"completion": {"m1": "A", "m2": "B"}}]
-STATUS: Cells = [{"completion": "B", "completion_status": "ok"}]
-BARE: list[dict[str, object]] = [{"completion": "A"}]
-
-
-@pytest.mark.parametrize(
-    ("rows", "ids", "words"),
-    [
-        (STRANGERS, "abc", r"E209.*samples without a completion: 2 \(`b`, `c`\); "),
-        (STRANGERS, "abc", "completions without a sample: 6 .`x1`, `x2`"),
-        (name_cells("aa"), "a", "E208.*sample id `a` is used twice"),
-        (SEVERAL, "a", "E209.*several columns may hold the completions: `output`, `response`"),
-        ([{"text": "A"}], "a", "E209.*no column holds .*; looked for `completion`, `output`"),
-        (FIELDS, "a", "E209.*name a field: `completion.m1`, `completion.m2`"),
-        (STATUS, "a", "E209.*'ok' is not a completion status\n.*column `completion_status`"),
-        (BARE, "abc", "E209.*no column `sample_id`, .*: completions 1, samples 3, selected 3"),
-        (BARE * 2, "a", "E209.*no column `sample_id`, .*: completions 2, samples 1, selected 1"),
-    ],
-)
+@pytest.mark.parametrize(("rows", "ids", "words"), CASES["misfits"])
 def test_what_does_not_fit_is_refused_in_words(rows: Cells, ids: str, words: str) -> None:
     """Both sides of a mismatch, ids that come twice, columns and statuses that cannot be told."""
     with pytest.raises(AnswerkeyError, match=f"(?s){words}"):
@@ -203,17 +186,7 @@ def test_statuses_of_the_file_are_kept() -> None:
     assert [row.status for row in result][1] is CompletionStatus.REFUSED
 
 
-@pytest.mark.parametrize(
-    ("column", "cells", "expected"),
-    [
-        ("their_score", [1, 0], [1.0, 0.0]),
-        ("their_score", ["0.5", "x"], [0.5, None]),
-        ("their_score", [[1], 1], [None, 1.0]),
-        ("their_answer", ["A", None], ["A", None]),
-        ("finish_reason", ["length", None], ["length", None]),
-        ("logprobs", [{"content": []}, "no JSON"], [{"content": []}, None]),
-    ],
-)
+@pytest.mark.parametrize(("column", "cells", "expected"), CASES["beside"])
 def test_what_stands_beside_a_completion_comes_along(
     column: str, cells: list[object], expected: list[object]
 ) -> None:
@@ -263,23 +236,7 @@ def test_rows_are_matched_by_sample_and_trial(tmp_path: Path) -> None:
     assert texts(match(name_cells("ab", trial=0), SAMPLES)) == ["a", "b"]
 
 
-@pytest.mark.parametrize(
-    ("rows", "num_trials", "words"),
-    [
-        (
-            [*ROWS[1:], {"sample_id": "a", "trial": 7, "completion": "?"}],
-            2,
-            r"E209.*without a completion: 1 \(`b trial 1`\); .* a sample: 1 \(`a trial 7`\)",
-        ),
-        (name_cells("ab"), 2, "E209.*has 2 trials of each sample.*name a model"),
-        (ROWS, 1, "E209.*several trials of a sample.*num_trials: N"),
-        (
-            [*ROWS, {"sample_id": "a", "trial": 0, "completion": "?"}],
-            2,
-            "E208.*sample id `a` trial `0` is used twice",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("rows", "num_trials", "words"), CASES["trials"])
 def test_trials_that_do_not_fit_are_refused(rows: Cells, num_trials: int, words: str) -> None:
     """Missing ones and too many, none where a task asks several times, several where it asks
     once.
@@ -288,20 +245,7 @@ def test_trials_that_do_not_fit_are_refused(rows: Cells, num_trials: int, words:
         match(rows, SAMPLES, num_trials=num_trials)
 
 
-@pytest.mark.parametrize(
-    ("row", "name"),
-    [
-        ({"a": "x"}, "a"),
-        ({"a.b": "x", "a": {"b": "no"}}, "a.b"),
-        ({"a": {"b": "x"}}, "a.b"),
-        ({"a": {"b.c": "x", "b": {"c": "no"}}}, "a.b.c"),
-        ({"a": {"b": {"c": "x"}}}, "a.b.c"),
-        ({"a.b": {"c": "x"}, "a": {"b": {"c": "no"}}}, "a.b.c"),
-        ({"a.b": {"z": "no"}, "a": {"b": {"c": "x"}}}, "a.b.c"),
-        ({"by": {"org_model-1.5@001": "x"}}, "by.org_model-1.5@001"),
-        ({"by": {"v1": {"no": 1}, "v1.5": "x"}}, "by.v1.5"),
-    ],
-)
+@pytest.mark.parametrize(("row", "name"), CASES["names"])
 def test_the_exact_name_first_then_the_longest(row: dict[str, object], name: str) -> None:
     """A dotted name reaches the exact column, else the field under the longest matching name."""
     assert texts(load([row], "a", column=name)) == ["x"]
@@ -387,10 +331,7 @@ def test_a_column_of_ids_says_which_sample_is_meant(names: str, read: str, *, is
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (
-            "abx",
-            r"E209.*samples without a completion: 1 \(`c`\); completions .* sample: 1 \(`x`\)",
-        ),
+        ("abx", r"E209.*samples without a completion: 1 \(`c`\); completions .* sample: 1 \(`x`\)"),
         ("aab", r"E208.*: several completions have the same `id`: `a`"),
     ],
 )

@@ -72,7 +72,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     read = StoredObject.read
 
     def note(stored: StoredObject, start: int, stop: int) -> bytes:
-        noted.append((stored.name, stop - start))
+        noted.append((Path(stored.url).name, stop - start))
         return read(stored, start, stop)
 
     monkeypatch.setattr(StoredObject, "read", note)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import huggingface_hub
 import pytest
 from tests.lazy import trustme
-from tests.samples import refuse
+from tests.samples import read_cases, refuse
 
 from answerkey.cli import main
 from answerkey.datasets import storage
@@ -28,6 +28,8 @@ from answerkey.datasets.sources import pin_source
 from answerkey.datasets.storage import allow_fetching, open_cache_folder
 from answerkey.datasets.web import UrlSource
 from answerkey.errors import DataError, SpecError
+
+CASES = read_cases(__file__)
 
 if TYPE_CHECKING:
     from tests.unit.datasets.conftest import Handler, Server
@@ -260,16 +262,7 @@ def test_a_compressed_file_and_a_stated_format(web: Site) -> None:
     web.refuse("the ending of `download` names no format", "/download")
 
 
-@pytest.mark.parametrize(
-    ("url", "code"),
-    [
-        ("http://data.example/x.csv", "E108"),
-        ("ftp://data.example/x.csv", "E108"),
-        ("file:///etc/passwd", "E108"),
-        ("https://me:pw@data.example/x.csv", "E117"),
-        ("https:///x.csv", "E108"),
-    ],
-)
+@pytest.mark.parametrize(("url", "code"), CASES["addresses"])
 def test_only_safe_addresses_are_taken(url: str, code: str) -> None:
     """https, or this machine, and without a password in it."""
     with pytest.raises(SpecError, match=code) as caught:

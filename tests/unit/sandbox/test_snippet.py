@@ -7,9 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.samples import read_cases
 
 from answerkey.errors import Place, SpecError
 from answerkey.sandbox import Snippet, check_snippet, require_trust
+
+CASES = read_cases(__file__)
 
 
 def find_reason(source: str, function: str = "compute_scores") -> str | None:
@@ -21,53 +24,13 @@ def find_reason(source: str, function: str = "compute_scores") -> str | None:
     return error.message.removeprefix("Python snippet of `scorers[0]`: ")
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        "def compute_scores(sample): return 1",
-        "async def compute_scores(sample, solver_output): return 1",
-        "def compute_scores(*everything): return 1",
-        "def compute_scores(sample, solver_output=None, more=None): return 1",
-        *("compute_scores = lambda sample: 1", "compute_scores: object = print"),
-        "from math import sqrt as compute_scores",
-        "from somewhere import *",
-        "try:\n    import numpy\nexcept ImportError:\n    def compute_scores(s): return 1",
-        "if True:\n    pass\nelse:\n    def compute_scores(s): return 1",
-        "@decorate\ndef compute_scores(): return 1",
-        "class compute_scores: pass",
-        "def compute_scores(s): return '\\d'",
-    ],
-)
+@pytest.mark.parametrize("source", CASES["good"])
 def test_good_snippet_has_no_error(source: str) -> None:
     """Every way of defining the function at the top level is accepted."""
     assert find_reason(source) is None
 
 
-@pytest.mark.parametrize(
-    ("source", "reason"),
-    [
-        ("x = 1", "defines no function `compute_scores`"),
-        ("", "defines no function `compute_scores`"),
-        (
-            "def other():\n    def compute_scores(s): return 1",
-            "defines no function `compute_scores`",
-        ),
-        (
-            "def compute_scores(): return 1",
-            "`compute_scores` cannot be called with the arguments it is given",
-        ),
-        (
-            "def compute_scores(a, b, c): return 1",
-            "`compute_scores` cannot be called with the arguments it is given",
-        ),
-        (
-            "def compute_scores(a, *, b): return 1",
-            "`compute_scores` cannot be called with the arguments it is given",
-        ),
-        ("def f(:\n  pass", "line 1 is not Python: invalid syntax"),
-        ("x = 1\nreturn x", "line 2 is not Python: 'return' outside function"),
-    ],
-)
+@pytest.mark.parametrize(("source", "reason"), CASES["bad"])
 def test_bad_snippet_is_told_without_running_it(source: str, reason: str) -> None:
     """Syntax, a missing function and unfit parameters are seen in the text."""
     assert find_reason(source) == reason

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar
 
 import polars as pl
 import pytest
@@ -11,15 +14,41 @@ from tests.samples import record, samples_from_frame, score_table
 
 from answerkey import scorers
 from answerkey.errors import DataError, SpecError
-from answerkey.scorers import Action, Scorer, StringEqualsMcqa, apply_actions, build_table
+from answerkey.reader import EXTRACTORS
+from answerkey.scorers import (
+    SCORERS,
+    Action,
+    Scorer,
+    StringEqualsMcqa,
+    apply_actions,
+    build_table,
+    join_scores,
+    list_template_fields,
+    score_rows,
+)
 from answerkey.scorers.base import build_contexts
+from answerkey.scorers.model_judge import ModelAsAJudge
+from answerkey.scorers.rereading import (
+    MOST_AUDITED,
+    choose_audited,
+    count_readings,
+    find_audited_rows,
+    list_passages,
+    reread,
+)
+from answerkey.scorers.string_equals import StringEquals
 from answerkey.templates import RowFilter
 from answerkey.types import (
+    RULE_NAMES,
     Completion,
     Completions,
     CompletionStatus,
+    Request,
+    Row,
     Sample,
+    Samples,
     Score,
+    Scores,
     ScoreStatus,
 )
 
@@ -163,3 +192,228 @@ def test_filters_see_values_and_metadata_by_scorer() -> None:
         {"first": {"score": 1.0, "list": "text"}},
         {"first": {"score": None, "list": None}},
     ]
+
+
+ORDERED = StringEqualsMcqa("{{ sample.answer }}", ["A", "B", "C"])
+
+
+class CountingModel:
+    """Gives every answer four points, and counts what it was asked."""
+
+    name = "counting/judge"
+    is_simulated = False
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def complete(self, questions: Sequence[Request]) -> list[Completion]:
+        """Return one completion for each question."""
+        self.asked += [question.sample_id for question in questions]
+        return [Completion('{"score": 4}') for _ in questions]
+
+
+def make_tables(answers: Sequence[str], texts: Sequence[str | None]) -> tuple[Samples, Completions]:
+    """Return samples with these truths, and what a model said to them."""
+    ids = pl.Series([f"s{number}" for number in range(len(answers))])
+    options = [["one", "two", "three", "four"]] * len(answers)
+    samples = samples_from_frame(pl.DataFrame({"answer": list(answers), "options": options}), ids)
+    return samples, Completions.build_texts(
+        ids, pl.Series(list(texts), dtype=pl.String), source="recorded"
+    )
+
+
+def list_statuses(scores: Scores) -> list[tuple[str, str | None]]:
+    """Return status and reason of each row."""
+    return [(row.status.value, row.reason) for row in scores.rows()]
+
+
+def test_rows_that_the_dataset_got_wrong_are_failed() -> None:
+    """They have a reason and no values; the others are scored as ever.
+
+    A judge costs money: it sees the good rows alone, and all rows come back in their places.
+    """
+    result = score_rows(ORDERED, *make_tables("AB", "AB"), [1])
+    assert list_statuses(result) == [("SCORED", None), ("FAILED", "BAD_ROW")]
+    assert [row.values.get("is_correct") for row in result.rows()] == [1.0, None]
+    model = CountingModel()
+    judge = ModelAsAJudge("j", "{{ input_prompt }}", score_min=0, score_max=4).bind(
+        model, key="quality"
+    )
+    tables = make_tables("ABC", "xyz")
+    result = score_rows(judge, *tables, [1])
+    assert model.asked == ["s0", "s2"]
+    assert list_statuses(result) == [("SCORED", None), ("FAILED", "BAD_ROW"), ("SCORED", None)]
+    assert len(score_rows(judge, *tables, [])) == 3
+    assert model.asked[2:] == ["s0", "s1", "s2"]
+
+
+def test_the_stored_form_has_a_struct_for_each_scorer() -> None:
+    """Sample and trial come first, then the scorers under their keys."""
+    samples, completions = make_tables("A", "A")
+    scorers: dict[str, Scorer] = {"mcqa": ORDERED, "same": StringEquals("A")}
+    table = join_scores(
+        completions, {key: score_table(one, samples, completions) for key, one in scorers.items()}
+    )
+    assert table.columns == ["sample_id", "trial", "mcqa", "same"]
+    assert table.row(0, named=True)["mcqa"]["values"] == {"is_correct": 1.0}
+
+
+def show(orders: Sequence[Sequence[int]], *, is_prior: bool = False) -> Samples:
+    """Return one sample with the truth A, shown in several orders."""
+    table = pl.DataFrame(
+        {
+            "base_sample_id": ["s"] * len(orders),
+            "order": pl.Series(orders, dtype=pl.List(pl.UInt16)),
+            "left_in_place": pl.Series([None] * len(orders), dtype=pl.String),
+        }
+    )
+    if is_prior:
+        table = table.with_columns(estimates_prior=pl.lit(True), is_extra=pl.lit(False))  # noqa: FBT003 - a column
+    ids = pl.Series([f"s#{number}" for number in range(len(orders))])
+    return samples_from_frame(pl.DataFrame({"answer": ["A"] * len(orders)}), ids, orders=table)
+
+
+def test_the_truth_moves_with_its_option() -> None:
+    """The option A stands at the third place of the second order, where it is called C."""
+    samples = show([[0, 1, 2], [1, 2, 0], [0, 1]])
+    scores = score_rows(ORDERED, samples, record(samples, "ACB"), [])
+    results = [dict(row.metadata) for row in scores.rows()]
+    assert [one["ground_truth_choice"] for one in results] == ["A", "C", "A"]
+    assert [one["predicted_option"] for one in results] == ["A", "A", "B"]
+    assert [one["ground_truth_option"] for one in results] == ["A", "A", "A"]
+    assert [one["option_order"] for one in results] == [["A", "B", "C"], ["B", "C", "A"], None]
+    assert {one["base_sample_id"] for one in results} == {"s"}
+
+
+def test_scores_without_choices_say_the_sample_they_are_of() -> None:
+    """A scorer that knows no labels has nothing to call back; what estimates a prior is marked."""
+    samples = show([[1, 0]], is_prior=True)
+    (found,) = score_rows(StringEquals("A"), samples, record(samples, ["A"]), []).rows()
+    assert found.metadata["base_sample_id"] == "s"
+    assert (found.metadata["option_order"], found.metadata["predicted_option"]) == (None, None)
+    assert (found.metadata["estimates_prior"], found.metadata["is_extra"]) == (True, False)
+
+
+ALL = (*RULE_NAMES, *EXTRACTORS)
+LETTERS = ("A", "B", "C", "D")
+SCORER = StringEqualsMcqa(ground_truth_choice="{{ sample.answer }}", choices=list(LETTERS))
+TEXTS = ["B", "Answer: B", " C", "(D)", None, "A or B"]
+
+
+def read(
+    answers: str = "BBCDAA", rows: Sequence[int] = range(6), **columns: Sequence[object]
+) -> dict[str, Any]:
+    """Return the readings of these rows of `TEXTS`; columns replace those of the completions and
+    scores.
+    """
+    samples, said = make_tables(answers, TEXTS)
+    said = Completions.from_frame(
+        said.frame.with_columns(
+            pl.Series(*one) for one in columns.items() if one[0] == "their_score"
+        )
+    )
+    scores = score_table(SCORER, samples, said)
+    kept = [pl.Series(*one, dtype=pl.String) for one in columns.items() if one[0] == "excluded_by"]
+    return count_readings(
+        SCORER, samples, said, replace(scores, frame=scores.frame.with_columns(kept)), rows
+    )
+
+
+def test_each_reader_reads_each_text() -> None:
+    """Readings come back in the order of the texts; where there is no text, nothing is read."""
+    texts = ["B", None, "Answer: C", "B"]
+    passages = [(text, LETTERS, None) for text in texts]
+    result = reread(passages, ALL)
+    assert result["first_character"].to_list() == ["B", None, None, "B"]
+    assert result["first_character_literal"].to_list() == ["B", None, "A", "B"]
+    assert result["stated_answer"].to_list() == ["B", None, "C", "B"]
+    assert result["deepeval"].to_list() == ["B", None, None, "B"]
+
+
+def test_only_lenses_see_options_that_the_scorer_does_not_give() -> None:
+    """A rule reads what a rescore would read; a lens uses whatever is known."""
+    options = ("Sydney", "Canberra", "Perth", "Hobart")
+    passages = [("It must be Canberra.", LETTERS, options)]
+    assert reread(passages, ALL)["lm-eval"].to_list() == ["B"]
+    assert reread(passages, ALL)["stated_answer"].to_list() == [None]
+    assert reread(passages, ALL, is_told=True)["stated_answer"].to_list() == ["B"]
+
+
+def test_passages_of_a_scorer_have_its_choices_and_options() -> None:
+    """Choices are those of the scores; without option texts anywhere there are none."""
+    samples, completions = make_tables("BBCDAA", TEXTS)
+    answers = [Sample(sample.id, Row(answer=sample.fields["answer"])) for sample in samples]
+    for given, options in (
+        (samples, ("one", "two", "three", "four")),
+        (Samples(answers, ["answer"]), None),
+    ):
+        passages = list_passages(
+            SCORER, given, completions, score_table(SCORER, given, completions)
+        )
+        assert passages == [(text, LETTERS, options) for text in TEXTS]
+
+
+def test_counts_are_of_the_rows_asked_for() -> None:
+    """Each rule has how many it reads rightly and how many not at all, the run's own among them.
+
+    A row that a rule keeps out of the metrics is passed over; a scorer that reads no choices has no
+    readings.
+    """
+    result = read()
+    assert (result["n"], result["samples"], result["own_rule"]) == (6, 6, {"first_character": 6})
+    assert result["rules"]["own"] == {"correct": 2, "invalid": 4}
+    assert result["rules"]["stated_answer"] == {"correct": 4, "invalid": 2}
+    assert read(rows=[0])["rules"]["own"]["correct"] == 1
+    kept_out = read(excluded_by=[None, "rule", None, None, None, None])
+    assert (kept_out["n"], kept_out["samples"]) == (5, 5)
+    samples, completions = make_tables("A", "x")
+    scores = score_table(SCORER, samples, completions)
+    assert count_readings(StringEquals("x"), samples, completions, scores, [0]) == {}
+
+
+@pytest.mark.parametrize("count", [0, 1, MOST_AUDITED, MOST_AUDITED + 1, 1_000_000])
+def test_spots_depend_on_the_count_alone(count: int) -> None:
+    """There are at most 1,000 spots, in order and each once; all rows where there are no more."""
+    spots = choose_audited(count)
+    assert spots == choose_audited(count)
+    assert len(spots) == min(count, MOST_AUDITED)
+    assert list(spots) == sorted(set(spots))
+    assert all(0 <= spot < count for spot in spots)
+
+
+def test_the_draw_of_spots_never_changes() -> None:
+    """So that an audit of last year can be made again."""
+    assert choose_audited(100, 4) == (5, 49, 53, 97)
+
+
+def test_spots_of_a_stretch_are_its_rows() -> None:
+    """However samples are cut, each spot is picked once, with all its trials."""
+    spots = (0, 3, 4, 9)
+    assert find_audited_rows(spots, range(3, 6), 1) == [0, 1]
+    assert find_audited_rows(spots, range(3, 10), 2) == [0, 1, 2, 3, 12, 13]
+    assert find_audited_rows(spots, range(5, 9), 3) == []
+
+
+def test_own_scorers_are_found_by_type() -> None:
+    """The types of the docs are the keys of the registry."""
+    judges = ["model_as_a_judge_scorer", "model_as_a_judge_classifier", "labeler_via_model"]
+    others = ["python", *judges, "choice_probabilities"]
+    assert list(SCORERS) == ["string_equals_mcqa", "string_equals", *others]
+    for name, scorer in SCORERS.items():
+        assert name == scorer.type
+        assert set(scorer.template_fields) <= {field.name for field in fields(scorer)}  # type: ignore[arg-type]  # scorers are dataclasses
+        assert list_template_fields() >= set(scorer.template_fields)
+
+
+def test_metrics_and_unicode_tables_are_loaded_only_when_needed() -> None:
+    """ASCII completions are judged without other metrics and without the library for grapheme
+    clusters.
+    """
+    unused = {"answerkey.metrics.classification", "answerkey.metrics.python"}
+    code = (
+        "import sys; import answerkey.metrics; from answerkey.scorers import judge;"
+        f"judge('B. x', ['A', 'B'], 'B'); assert not {unused} & sys.modules.keys();"
+        "assert 'regex' not in sys.modules; judge('B\u0301', ['A', 'B'], 'B'); assert "
+        "'regex' in sys.modules"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import polars as pl
 import pytest
-from tests.samples import samples_from_frame, score_table
+from tests.samples import read_cases, samples_from_frame, score_table
 
 from answerkey.scorers.choice_probabilities import (
     ChoiceProbabilities,
@@ -16,6 +16,8 @@ from answerkey.scorers.choice_probabilities import (
     read_label,
 )
 from answerkey.types import Completion, Completions, CompletionStatus, Score
+
+CASES = read_cases(__file__)
 
 CHOICES = ("A", "B", "C", "D")
 
@@ -61,24 +63,7 @@ def test_spellings_of_a_choice_add_up() -> None:
 
 
 @pytest.mark.parametrize(
-    "thoughts",
-    [
-        ("<think>", "A", " or", " C", "?", "</think>", "\n\n"),
-        ("A", " or", " C", "?", "</think>"),
-        ("<th", "ink>", "A", "</", "think>", "\n"),
-        (
-            "<|channel|>",
-            "analysis",
-            "<|message|>",
-            "A",
-            *("<|end|>", "<|start|>assistant<|channel|>final<|message|>"),
-        ),
-        ("analysis", "We", " have", " A", ".", "assistant", "final"),
-        ("<think>", *("hm " for _ in range(200)), "</think>"),
-        ('{"', "answer", '":"'),
-        ("{\n ", ' "', "answer", '"', ":", ' "'),
-        ("<think>", "A", "</think>", '{"', "answer", '": "'),
-    ],
+    "thoughts", [*CASES["thoughts"], ("<think>", *("hm " for _ in range(200)), "</think>")]
 )
 def test_probabilities_are_read_after_the_thoughts(thoughts: tuple[str, ...]) -> None:
     """The first token of the answer counts, not that of a thought, nor that of JSON around a
@@ -141,21 +126,7 @@ def test_opening_tokens_are_passed_over() -> None:
     assert (result.metadata["answer_token"], result.values["is_correct"]) == ("B", 1.0)
 
 
-@pytest.mark.parametrize(
-    ("logprobs", "reason"),
-    [
-        (None, "NO_LOGPROBS"),
-        ({"content": [{"token": "A", "logprob": None}]}, "NO_LOGPROBS"),
-        (send("The", {"The": 0.9, "It": 0.1}), "NO_CHOICE_IN_TOP_LOGPROBS"),
-        (send("(", {"(": 0.9}), "NO_ANSWER_TOKEN"),
-        ({"ranking": [{"logprob": -1.0}]}, "OTHER_RANKING"),
-        ({"ranking": [{"logprob": None, "why": "x"}] * 4}, "NO_LOGPROBS"),
-        *[
-            ({"ranking": [*[{"logprob": -0.1}] * 3, bad]}, "NO_LOGPROBS")
-            for bad in ("x", None, -0.5)
-        ],
-    ],
-)
+@pytest.mark.parametrize(("logprobs", "reason"), CASES["reasons"])
 def test_without_probabilities_a_row_is_failed_with_the_reason(
     logprobs: object, reason: str
 ) -> None:
@@ -228,7 +199,7 @@ def test_rows_and_fields_are_those_of_the_text_scorer() -> None:
         ["extraction"],
     )
     frame = pl.DataFrame({"answer": ["B", "E"], "options": [["w", "x", "y", "z"]] * 2})
-    samples = samples_from_frame(frame, pl.Series(["a", "b"]))
+    samples = samples_from_frame(frame)
     plain = ChoiceProbabilities("{{ sample.answer }}", list(CHOICES))
     problems, notices = plain.check_rows(samples)
     assert [(problem.position, problem.reason) for problem in problems] == [(1, "BAD_TRUTH")]

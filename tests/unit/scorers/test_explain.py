@@ -1,105 +1,19 @@
 from __future__ import annotations
 
 import pytest
+from tests.samples import read_cases
 
 from answerkey.reader import REASONS
 from answerkey.scorers import explain_verdict, judge
 from answerkey.types import Completion, CompletionStatus
 
+CASES = read_cases(__file__)
+
 CHOICES = ["A", "B", "C", "D"]
 OPTIONS = ["Sydney", "Canberra", "Melbourne", "Perth"]
-PATTERN = {"pattern": r"answer is \(?(\w)"}
-TRUNCATED = (
-    "INVALID: the reply ends within its thoughts, and no text follows them: "
-    "raise the token limit (`max_tokens`)"
-)
 
 
-@pytest.mark.parametrize(
-    ("extraction", "text", "sentence"),
-    [
-        (
-            "stated_answer",
-            "The answer is (B).",
-            (
-                "VALID: 'B', by 'answer is (B)' (characters 5 to 17): words for the "
-                "answer lead to it; "
-                "it is the ground truth 'B'"
-            ),
-        ),
-        (
-            "stated_answer",
-            "C",
-            (
-                "VALID: 'C', by 'C' (character 1): it stands on a line of its own; "
-                "it is not the ground truth 'B'"
-            ),
-        ),
-        (
-            "stated_answer",
-            "A or C",
-            (
-                "INVALID: several answers are stated, and none replaces the others; "
-                "the last is 'A or C' (characters 1 to 6)"
-            ),
-        ),
-        (
-            "stated_answer",
-            "Answer: A. Canberra",
-            (
-                "INVALID: in 'Answer: A' (characters 1 to 9) the label and the text belong "
-                "to different options; 'A' is doubted: the text of another option goes with it"
-            ),
-        ),
-        (
-            "stated_answer",
-            "Answer: E",
-            (
-                "INVALID: what is stated, 'Answer: E' (characters 1 to 9), "
-                "is not one of the choices ['A', 'B', 'C', 'D']"
-            ),
-        ),
-        ("stated_answer", "Hello", "INVALID: the text states no answer"),
-        (
-            "stated_answer",
-            "<think>B",
-            TRUNCATED,
-        ),
-        (
-            "stated_answer",
-            "The answer is B. Let me reconsider.",
-            "INVALID: the text states no answer; 'B' is doubted: later words take it back",
-        ),
-        ("stated_answer", " ", "INVALID: the text is empty or only white space"),
-        (
-            "leading_label",
-            "**B**",
-            (
-                "VALID: 'B', by 'B' (character 3): the text begins with it, after "
-                "brackets, quotes, "
-                "emphasis or other marks; it is the ground truth 'B'"
-            ),
-        ),
-        (
-            "leading_label",
-            "Hello",
-            (
-                "INVALID: after its wrapping the text begins with 'H' (character 1), "
-                "none of the choices ['A', 'B', 'C', 'D']"
-            ),
-        ),
-        (
-            PATTERN,
-            "answer is D",
-            (
-                "VALID: 'D', by 'answer is D' (characters 1 to 11): the first match of "
-                "the pattern names it; "
-                "it is not the ground truth 'B'"
-            ),
-        ),
-        (PATTERN, "hello", "INVALID: the pattern matches nowhere in the text"),
-    ],
-)
+@pytest.mark.parametrize(("extraction", "text", "sentence"), CASES["passages"])
 def test_verdicts_are_told_with_their_passage(
     extraction: str | dict[str, str], text: str, sentence: str
 ) -> None:
@@ -125,30 +39,7 @@ CHOICES = ["A", "B", "C", "D"]
 @pytest.mark.parametrize(
     ("completion", "sentence"),
     [
-        ("B.", "VALID: the completion begins with 'B', which is the ground truth 'B'"),
-        (" A", "VALID: the completion begins with 'A', which is not the ground truth 'B'"),
-        (None, "INVALID: there is a reply, but no text in it"),
-        (" ", "INVALID: the text is empty or only white space"),
-        (
-            "\nE",
-            "INVALID: the first character, 'E', is not one of the choices ['A', 'B', 'C', 'D']",
-        ),
-        (
-            "A or B",
-            (
-                "INVALID: the completion begins with 'A' joined to another of the choices "
-                "['A', 'B', 'C', 'D']"
-            ),
-        ),
-        ("Answer: B", "INVALID: 'A' is only the beginning of a longer word or number"),
-        ("A good choice", "INVALID: 'A' runs into the words after it: nothing sets it off"),
-        (
-            "A. x\nB. y\nC. z",
-            (
-                "INVALID: the completion begins with 'A' and then lists the other choices alike: "
-                "it repeats the options"
-            ),
-        ),
+        *CASES["first_characters"],
         (
             Completion(None, CompletionStatus.REFUSED),
             "INVALID: the provider marked the reply as a refusal, which answers nothing",

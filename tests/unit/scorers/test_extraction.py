@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from tests.samples import samples_from_frame, score_table
+from tests.samples import read_cases, samples_from_frame, score_table
 
 from answerkey.errors import SpecError
 from answerkey.reader import Reading
@@ -16,6 +16,8 @@ from answerkey.reader.first_character import DASHES, read_first_character
 from answerkey.scorers import StringEqualsMcqa, judge
 from answerkey.scorers.extraction import RULES, find_rule
 from answerkey.types import Completion, Completions, CompletionStatus, Samples
+
+CASES = read_cases(__file__)
 
 
 def test_rules_are_found_by_name() -> None:
@@ -31,18 +33,7 @@ def test_rules_are_found_by_name() -> None:
     assert rule.read("answer: B", ("A", "B")).choice == "B"
 
 
-@pytest.mark.parametrize(
-    "extraction",
-    [
-        "first_charcter",
-        "",
-        None,
-        3,
-        ["first_character"],
-        {"regex": "x"},
-        {"pattern": "(x)", "flags": "i"},
-    ],
-)
+@pytest.mark.parametrize("extraction", CASES["unknown"])
 def test_unknown_rules_are_refused(extraction: object) -> None:
     """The error lists those there are."""
     with pytest.raises(SpecError) as caught:
@@ -78,9 +69,7 @@ def build(options: str | None) -> tuple[StringEqualsMcqa, Samples, Completions]:
         {"truth": "A", "choices": ["A", "B"], "texts": None},
         {"truth": "Z", "choices": ["A", "B"], "texts": None},
     ]
-    samples = samples_from_frame(
-        pl.DataFrame(rows), pl.Series([str(number) for number in range(len(rows))])
-    )
+    samples = samples_from_frame(pl.DataFrame(rows))
     said = [
         Completion("The answer is Rome."),
         Completion("Answer: C"),
@@ -149,17 +138,7 @@ def test_case_is_ignored_only_where_it_tells_no_choices_apart() -> None:
     assert rule.read("a", ("A", "B", "b")).reason == "NOT_A_CHOICE"
 
 
-@pytest.mark.parametrize(
-    ("pattern", "message"),
-    [
-        ("(a", "is not a regular expression: unclosed group"),
-        (r"(a)\1", "is not a regular expression: backreferences are not supported"),
-        ("(?=a)(b)", "is not a regular expression: look-around"),
-        ("a{1,1000000}(b)", "is not a regular expression: Compiled regex exceeds size limit"),
-        ("abc", "has 0 groups, and needs exactly one"),
-        ("(a)(b)", "has 2 groups, and needs exactly one"),
-    ],
-)
+@pytest.mark.parametrize(("pattern", "message"), CASES["bad_patterns"])
 def test_bad_patterns_are_refused(pattern: object, message: str) -> None:
     """A pattern that is none, or has not one group, is an error of the task.
 

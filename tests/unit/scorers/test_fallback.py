@@ -10,24 +10,15 @@ from typing import Any
 
 import polars as pl
 import pytest
-from tests.samples import record, samples_from_frame, score_table
+from tests.samples import read_cases, record, samples_from_frame, score_table
 
 from answerkey.errors import SpecError
 from answerkey.models.model import open_model
-from answerkey.scorers import (
-    StringEqualsMcqa,
-    asks_model,
-    explain_verdict,
-    judge,
-)
+from answerkey.scorers import StringEqualsMcqa, asks_model, explain_verdict, judge
 from answerkey.scorers.mcqa import read_reply, write_prompt
-from answerkey.types import (
-    Completion,
-    CompletionStatus,
-    Request,
-    Score,
-    Scores,
-)
+from answerkey.types import Completion, CompletionStatus, Request, Score, Scores
+
+CASES = read_cases(__file__)
 
 CHOICES = ("A", "B", "C", "D")
 OPTIONS = ("Sydney", "Canberra", "Perth", "None of these")
@@ -72,8 +63,7 @@ def score(
     **fields: Any,  # noqa: ANN401 - of the scorer
 ) -> Scores:
     """Return the scores of completions, with this reader as the fallback."""
-    ids = [f"s{number}" for number in range(len(completions))]
-    samples = samples_from_frame(pl.DataFrame({"n": range(len(ids))}), ids)
+    samples = samples_from_frame(pl.DataFrame({"n": range(len(completions))}))
     scorer = build_scorer(extraction, **fields).bind(reader, key="quiz")
     return score_table(scorer, samples, record(samples, completions))
 
@@ -121,7 +111,7 @@ def test_truth_changes_nothing_that_is_asked() -> None:
     asked = []
     for truth in CHOICES:
         reader = Reader(lambda _: "NONE")
-        samples = samples_from_frame(pl.DataFrame({"n": [0]}), pl.Series(["s"]))
+        samples = samples_from_frame(pl.DataFrame({"n": [0]}))
         scorer = StringEqualsMcqa(truth, list(CHOICES), extraction=STATED, options=list(OPTIONS))
         score_table(scorer.bind(reader, key="quiz"), samples, record(samples, [VAGUE]))
         asked.append(
@@ -134,27 +124,7 @@ def test_truth_changes_nothing_that_is_asked() -> None:
 # What is read in a reply.
 
 
-@pytest.mark.parametrize(
-    ("reply", "expected"),
-    [
-        ("B", "B"),
-        (" b.\n", "B"),
-        ("**B**", "B"),
-        ("B. Canberra", "B"),
-        ("The answer is B.", "B"),
-        ("NONE", None),
-        ("None.", None),
-        ("**NONE**", None),
-        ("none, though A is mentioned. Answer: A", None),
-        ("None of these", None),
-        ("Canberra", None),
-        ("B. Sydney", None),
-        ("A or B", None),
-        ("E", None),
-        ("", None),
-        ("I cannot say.", None),
-    ],
-)
+@pytest.mark.parametrize(("reply", "expected"), CASES["replies"])
 def test_reply_is_read_strictly(reply: str, expected: str | None) -> None:
     """One label is a choice.
 
@@ -187,7 +157,7 @@ def test_only_what_the_rule_cannot_read_is_asked_about() -> None:
         Completion(None, status=CompletionStatus.ERROR, error="HTTP 500"),
     ]
     result = score(reader, said)
-    assert [one.sample_id for one in reader.asked] == ["s1", "s2"]
+    assert [one.sample_id for one in reader.asked] == ["1", "2"]
     assert list_metadata(result, "fallback_text") == [None, "B", "NONE", None, None, None, None]
     assert list_metadata(result, "predicted_choice") == ["B", "B", None, None, None, None, None]
     assert list_metadata(result, "validity_reason") == [
@@ -292,20 +262,7 @@ def test_scorer_without_a_fallback_asks_nobody() -> None:
     assert build_scorer().rule_name == "stated_answer/fallback"
 
 
-@pytest.mark.parametrize(
-    ("extraction", "message"),
-    [
-        (
-            {"rule": "stated", "fallback": "m"},
-            "unknown extraction rule {'rule': 'stated', 'fallback': 'm'}",
-        ),
-        ({"fallback": "m"}, "unknown extraction rule {'fallback': 'm'}"),
-        ({"rule": "stated_answer", "fallback": " "}, "unknown extraction rule"),
-        ({"rule": "stated_answer", "fallbacks": "m"}, "unknown extraction rule"),
-        ({"rule": "stated_answer", "pattern": "(A)", "fallback": "m"}, "unknown extraction rule"),
-        ({"pattern": "A", "fallback": "m"}, "`pattern` 'A' has 0 groups, and needs exactly one"),
-    ],
-)
+@pytest.mark.parametrize(("extraction", "message"), CASES["mistakes"])
 def test_mistakes_are_said(extraction: dict[str, str], message: str) -> None:
     """What is wrong with the rule or the model is an error of the field."""
     ((name, error),) = build_scorer(extraction).check_fields()
@@ -333,16 +290,8 @@ def test_judge_asks_no_model() -> None:
 @pytest.mark.parametrize(
     ("text", "reply", "why"),
     [
-        (
-            VAGUE,
-            "Answer: B",
-            f"{FOUND} 'B' (it says 'Answer: B')",
-        ),
-        (
-            VAGUE,
-            "C",
-            f"{FOUND} 'C' (it says 'C')",
-        ),
+        (VAGUE, "Answer: B", f"{FOUND} 'B' (it says 'Answer: B')"),
+        (VAGUE, "C", f"{FOUND} 'C' (it says 'C')"),
         (VAGUE, "NONE", "INVALID: the text states no answer; the fallback says 'NONE'"),
         ("B", "C", judge("B", CHOICES, "B", "stated_answer")),
     ],

@@ -1,26 +1,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import polars as pl
 import pytest
-from tests.samples import samples_from_frame, score_table
+from tests.samples import read_cases, record, samples_from_frame, score_table
 
 from answerkey.errors import InternalError, SpecError
-from answerkey.models.model import open_model
+from answerkey.models.calls import MemoryLedger
+from answerkey.models.model import LiveModel, open_model
 from answerkey.scorers.model_judge import (
     ModelAsAJudge,
     ModelClassifier,
     ModelJudge,
     ModelLabeler,
     UnreadableVerdict,
-    Verdict,
     read_label,
     read_verdict,
 )
+from answerkey.testing import Behaviour, Reply, TestServer
+from answerkey.testing.replies import Messages, read_prompt
 from answerkey.types import (
     Completion,
     Completions,
@@ -31,65 +33,18 @@ from answerkey.types import (
     Scores,
 )
 
+CASES = read_cases(__file__)
+
 FIVE = (1, 5)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ('{"reasoning": "good", "score": 4, "confidence": 0.9}', (4.0, "good", 0.9)),
-        ('{"score": 4}', (4.0, None, None)),
-        ('```json\n{"score": 4, "reasoning": "x"}\n```', (4.0, "x", None)),
-        ('Sure! Here it is:\n{"score": 4, "reasoning": "x"}\nAnything else?', (4.0, "x", None)),
-        ('{"score": "4.5"}', (4.5, None, None)),
-        ('{"Score": 4, "Reasoning": "x"}', (4.0, "x", None)),
-        ('{"verdict": {"score": 4, "reasoning": "x"}}', (4.0, "x", None)),
-        ('{"score": 4, "details": {"score": 1}}', (4.0, None, None)),
-        ('{"reasoning": "two\nlines", "score": 4}', (4.0, "two\nlines", None)),
-        ('{"reasoning": "{\\"score\\": 1}", "score": 4}', (4.0, '{"score": 1}', None)),
-        ('{"score": 4} or in other words {"score": 4.0, "reasoning": "x"}', (4.0, None, None)),
-        ("4", (4.0, None, None)),
-        (" 4.5\n", (4.5, None, None)),
-        ('{"score": 4, "reasoning": ["a", "b"]}', (4.0, '["a", "b"]', None)),
-        ('{"score": 1}', (1.0, None, None)),
-        ('{"score": 5}', (5.0, None, None)),
-    ],
-)
-def test_verdict_is_found(text: str, expected: Verdict) -> None:
+@pytest.mark.parametrize(("text", "expected"), CASES["verdicts"])
+def test_verdict_is_found(text: str, expected: list[object]) -> None:
     """A JSON object with a score is found bare, fenced or in prose."""
-    assert read_verdict(text, FIVE) == expected
+    assert list(read_verdict(text, FIVE)) == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("", "the reply is empty"),
-        (
-            "I would say it is good.",
-            "the reply has no JSON object with a `score`: 'I would say it is good.'",
-        ),
-        ("Score: 4", "no JSON object"),
-        ("4/5", "no JSON object"),
-        ('{"rating": 4}', "no JSON object"),
-        ('{"score": 4, "reasoning": "cut of', "no JSON object"),
-        ('{"score": 6}', "the score is 6, and the scale goes from 1 to 5"),
-        ('{"score": 0.99}', "the score is 0.99, and the scale goes from 1 to 5"),
-        ("7", "the score is 7, and the scale goes from 1 to 5"),
-        ('{"score": null}', "the score is None, not a number"),
-        ('{"score": true}', "the score is True, not a number"),
-        ('{"score": "high"}', "the score is 'high', not a number"),
-        ('{"score": [4]}', "not a number"),
-        ('{"score": NaN}', "not a number"),
-        ('{"score": Infinity}', "not a number"),
-        ('{"score": 1e999}', "not a number"),
-        ('{"score": 4} no, {"score": 2}', "the reply names several scores: 4, 2"),
-        ('{"score": 4, "score": 2}', "the reply names several scores in one object"),
-        (
-            '[{"criterion": "a", "score": 1}, {"criterion": "b", "score": 5}]',
-            "several scores: 1, 5",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("text", "why"), CASES["no_verdicts"])
 def test_no_score_is_guessed(text: str, why: str) -> None:
     """A text without exactly one score on the scale is refused with the reason.
 
@@ -199,17 +154,7 @@ def test_judge_scores_each_completion() -> None:
     assert len(model.asked) == 2
 
 
-@pytest.mark.parametrize(
-    ("scale", "raw", "expected"),
-    [
-        ((0, 1), 0.25, 0.25),
-        (FIVE, 1, 0.0),
-        (FIVE, 5, 1.0),
-        (FIVE, 3, 0.5),
-        ((-1, 1), 0, 0.5),
-        ((0, 100), 87, 0.87),
-    ],
-)
+@pytest.mark.parametrize(("scale", "raw", "expected"), CASES["scales"])
 def test_scores_are_normalised(scale: tuple[float, float], raw: float, expected: float) -> None:
     """The ends of the scale become 0 and 1."""
     judge = build_judge(score_min=scale[0], score_max=scale[1])
@@ -234,19 +179,7 @@ def test_judge_is_told_the_form_of_its_answer() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("template", "expected"),
-    [
-        ("{{ input_prompt }}", "because"),
-        ("{{ model_output }}", "because"),
-        ("{{ model_output | upper }}", "BECAUSE"),
-        ("{{ model_output['choices'][0]['message'].content }}", "because"),
-        ("{{ model_output.choices[0].message.content }}", "because"),
-        ("{{ solver_output.output.choices[0].message.content }}", "because"),
-        ("{{ messages[0].content }} {{ messages[-1].content }}", "hi because"),
-        ("{{ sample.question }}", "why"),
-    ],
-)
+@pytest.mark.parametrize(("template", "expected"), CASES["prompts"])
 def test_prompts_see_the_whole_exchange(template: str, expected: str) -> None:
     """Prompts may use `sample`, `solver_output`, `model_output`, `messages` and `input_prompt`."""
     completion = Completion("because", prompt=[{"role": "user", "content": "hi"}])
@@ -397,42 +330,13 @@ def test_names_are_those_of_the_scores() -> None:
 LABELS = ("good", "N.A.", "'quoted'", "Bad one")
 
 
-@pytest.mark.parametrize(
-    ("text", "label"),
-    [
-        ("good", "good"),
-        (" good\n", "good"),
-        ('"good"', "good"),
-        ("'good'.", "good"),
-        ('"good."', "good"),
-        ("\u201cgood\u201d", "good"),
-        ("`good` .", "good"),
-        ("\u00a0good.\u00a0", "good"),
-        ("N.A.", "N.A."),
-        ("'N.A.'.", "N.A."),
-        ("'quoted'", "'quoted'"),
-        ("Bad one.", "Bad one"),
-    ],
-)
+@pytest.mark.parametrize(("text", "label"), CASES["labels"])
 def test_label_is_read(text: str, label: str) -> None:
     """White space, quotes and a final full stop are taken away, unless a label has them."""
     assert read_label(text, LABELS) == label
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("Good", "the reply is none of the labels: 'Good'"),
-        ("good!", "none of the labels"),
-        ("good..", "none of the labels"),
-        ("bad one", "none of the labels"),
-        ("good, Bad one", "none of the labels"),
-        ("The answer is good.", "none of the labels"),
-        ('{"label": "good"}', "none of the labels"),
-        (" ", "the reply is empty"),
-        ("'.'", "the reply is empty"),
-    ],
-)
+@pytest.mark.parametrize(("text", "why"), CASES["no_labels"])
 def test_no_label_is_guessed(text: str, why: str) -> None:
     """Case matters, and a label within a sentence is none."""
     with pytest.raises(UnreadableVerdict) as caught:
@@ -510,16 +414,7 @@ def test_json_is_taken_off_only_where_it_was_asked_for() -> None:
     assert found.reason == "JUDGE_UNREADABLE"
 
 
-@pytest.mark.parametrize(
-    ("changes", "errors"),
-    [
-        ({}, []),
-        ({"correct_labels": ()}, ["correct_labels"]),
-        ({"incorrect_labels": ()}, ["incorrect_labels"]),
-        ({"incorrect_labels": ("no", "yes")}, ["correct_labels", "incorrect_labels"]),
-        ({"correct_labels": ("yes", "yes")}, ["correct_labels"]),
-    ],
-)
+@pytest.mark.parametrize(("changes", "errors"), CASES["labels_twice"])
 def test_labels_must_tell_right_from_wrong(changes: Any, errors: list[str]) -> None:  # noqa: ANN401
     """Labels for both, each once."""
     _, found = build_classifier(**changes).compiled
@@ -534,3 +429,137 @@ def test_labels_of_a_labeler_are_checked() -> None:
     _, found = ModelLabeler("j", "x", valid_labels=("a", "a")).compiled
     assert [name for name, _ in found] == ["valid_labels"]
     assert ModelLabeler("j", "x").compiled[1] == []
+
+
+ANSWERS = ["Canberra", "Sydney", "Melbourne, I think"]
+
+
+def judge_capital(messages: Messages) -> str | Reply:
+    """Judge as a good model would, in JSON."""
+    prompt = read_prompt(messages)
+    score = 10 if "Canberra" in prompt.partition("Answer with")[0] else 0
+    return f'```json\n{{"reasoning": "checked", "score": {score}, "confidence": 1}}\n```'
+
+
+@pytest.fixture
+def server() -> Iterator[TestServer]:
+    """Return an endpoint that judges capitals."""
+    with TestServer(judge_capital) as running:
+        yield running
+
+
+def judge_all(model: LiveModel, **changes: Any) -> Scores:  # noqa: ANN401 - fields of the scorer
+    """Return the scores of three answers, on a scale from 0 to 10."""
+    judge = ModelAsAJudge("judge", "The answer: {{ input_prompt }}", score_max=10.0, **changes)
+    samples = samples_from_frame(pl.DataFrame({"question": ["capital?"] * 3}))
+    table = record(samples, ANSWERS)
+    bound = judge.bind(model, key="quality")
+    try:
+        return score_table(bound, samples, table)
+    finally:
+        bound.close()
+
+
+def open_judge(server: TestServer, ledger: MemoryLedger | None = None) -> LiveModel:
+    """Return the model behind the endpoint."""
+    model = open_model(f"{server.url}#judge")
+    assert isinstance(model, LiveModel)
+    return replace(model, ledger=ledger or MemoryLedger())
+
+
+def test_answers_are_judged_over_the_network(server: TestServer) -> None:
+    """Three answers are three calls."""
+    with open_judge(server) as model:
+        result = list(judge_all(model).rows())
+    assert [one.values["score"] for one in result] == [1.0, 0.0, 0.0]
+    assert {one.metadata["reasoning"] for one in result} == {"checked"}
+    assert server.asked.total == 3
+
+
+def test_calls_are_kept_and_not_asked_twice(server: TestServer) -> None:
+    """What the ledger knows is not asked again, and its calls are named after the scorer."""
+    ledger = MemoryLedger()
+    with open_judge(server, ledger) as model:
+        first = judge_all(model)
+        asked = server.asked.total
+        assert judge_all(model).frame.equals(first.frame)
+    assert server.asked.total == asked
+
+
+def test_enum_of_the_labels_is_asked_for() -> None:
+    """The request has the labels as an enum, byte for byte.
+
+    The JSON around the reply is taken off.
+    """
+    judge = ModelClassifier(
+        "judge",
+        "A: {{ input_prompt }}",
+        use_structured_outputs=True,
+        correct_labels=("right",),
+        incorrect_labels=("wrong",),
+    )
+    samples = samples_from_frame(pl.DataFrame({"question": ["capital?"]}))
+    table = record(samples, ["Canberra"])
+    with TestServer('{"label": "right"}') as server, open_judge(server) as model:
+        bound = judge.bind(model, key="quality")
+        (found,) = score_table(bound, samples, table).rows()
+        bound.close()
+        (sent,) = server.asked.requests
+    assert (found.values, found.metadata["label"]) == ({"is_correct": 1.0}, "right")
+    assert sent.body == {
+        "model": "judge",
+        "messages": [
+            {"role": "system", "content": "You judge the output of another model."},
+            {
+                "role": "user",
+                "content": "A: Canberra\n\nAnswer with one of these labels and nothing else:"
+                ' "right", "wrong"',
+            },
+        ],
+        "response_format": {
+            "type": "json_schema",
+            "json_schema": {
+                "name": "answer",
+                "schema": {
+                    "type": "object",
+                    "properties": {"label": {"type": "string", "enum": ["right", "wrong"]}},
+                    "required": ["label"],
+                    "additionalProperties": False,
+                },
+                "strict": True,
+            },
+        },
+    }
+
+
+def test_label_of_any_kind_has_no_enum(server: TestServer) -> None:
+    """Without `valid_labels` the shape asks for text; by default no shape is asked for."""
+    free = ModelLabeler("judge", "{{ input_prompt }}")
+    assert free.schema["properties"] == {"label": {"type": "string"}}
+    samples = samples_from_frame(pl.DataFrame({"question": ["capital?"]}))
+    table = record(samples, ["Canberra"])
+    with open_judge(server) as model:
+        score_table(free.bind(model, key="tone"), samples, table)
+    assert not any(
+        request.body and "response_format" in request.body for request in server.asked.requests
+    )
+
+
+def test_faults_change_nothing() -> None:
+    """Trouble that passes changes no score."""
+    faults = {"429_seconds": 0.3, "500": 0.2, "reset": 0.2, "bad_json": 0.2}
+    with TestServer(judge_capital, Behaviour(faults=faults, faulty_attempts=2)) as server:
+        with open_judge(server) as model:
+            result = list(judge_all(model).rows())
+        assert [one.values["score"] for one in result] == [1.0, 0.0, 0.0]
+        assert server.asked.faults
+
+
+def test_call_that_fails_for_good_is_an_error() -> None:
+    """A request that the endpoint refuses is an ERROR with the endpoint's words, not a score."""
+    behaviour = Behaviour(faults={"422": 1.0}, faulty_attempts=None)
+    with TestServer(judge_capital, behaviour) as server, open_judge(server) as model:
+        result = list(judge_all(model).rows())
+    assert [one.status.value for one in result] == ["ERROR", "ERROR", "ERROR"]
+    assert {one.reason for one in result} == {"JUDGE_CALL_FAILED"}
+    assert "422" in str(result[0].metadata["judge_error"])

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
-from tests.samples import samples_from_frame, score_table
+from tests.samples import read_cases, samples_from_frame, score_table
 
 from answerkey.errors import ScoringError
 from answerkey.sandbox import Snippet, SnippetProcess
@@ -10,11 +10,12 @@ from answerkey.scorers import python_scorer
 from answerkey.scorers.python_scorer import PythonScorer
 from answerkey.types import Completion, Completions, CompletionStatus, Samples, Scores
 
+CASES = read_cases(__file__)
+
 
 def build_samples(*numbers: object) -> Samples:
     """Return samples with these numbers."""
-    ids = pl.Series([str(position) for position in range(len(numbers))])
-    return samples_from_frame(pl.DataFrame({"n": numbers}, strict=False), ids)
+    return samples_from_frame(pl.DataFrame({"n": numbers}, strict=False))
 
 
 def score(source: str, *numbers: object, completion: Completion | None = None) -> Scores:
@@ -90,19 +91,7 @@ def test_failing_sample_fails_alone_with_its_traceback() -> None:
     assert result[0].metadata["snippet_traceback"] is None
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        "3",
-        "None",
-        "[1]",
-        "{'x': float('nan')}",
-        "{'x': float('inf')}",
-        "{'x': 10 ** 400}",
-        "{'x': object()}",
-        "{'scores': {'x': 1}, 'metadata': 3}",
-    ],
-)
+@pytest.mark.parametrize("value", CASES["unsuitable"])
 def test_unsuitable_values_fail_their_rows(value: str) -> None:
     """What is no dict of plain finite values is FAILED, never NaN and never zero."""
     scores = score(f"def compute_scores(sample):\n    return {value}", 1)
@@ -165,19 +154,7 @@ def test_no_rows_need_no_verdicts() -> None:
     assert len(score("def compute_scores(sample):\n    return {}")) == 0
 
 
-@pytest.mark.parametrize(
-    ("source", "needs"),
-    [
-        ("def compute_scores(sample):\n    return {}", False),
-        ("def compute_scores(sample, solver_output):\n    return {}", True),
-        ("def compute_scores(*rows):\n    return {}", True),
-        ("@wrap\ndef compute_scores(sample):\n    return {}", True),
-        ("from elsewhere import compute_scores", True),
-        ("def compute_scores(sample:", True),
-        ("x = 1\0", True),
-        ("def compute_scores(sample):\n    return {'x': '\\d'}", False),
-    ],
-)
+@pytest.mark.parametrize(("source", "needs"), CASES["needs"])
 def test_whether_completions_are_needed_is_told_by_the_text(source: str, needs: bool) -> None:  # noqa: FBT001 - a row of a table
     """Where the text does not show how many arguments there are, completions are there."""
     assert PythonScorer(source).needs_completion is needs

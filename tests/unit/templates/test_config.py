@@ -53,12 +53,7 @@ def test_a_whole_text_is_never_run_as_a_template(value: str) -> None:
 @pytest.mark.parametrize("value", TRICKY)
 @pytest.mark.parametrize(
     ("before", "after"),
-    [
-        ("a ", " b"),
-        ("{", "{ b"),
-        ("<", "\n"),
-        ("{{ sample.y -}}", "{{- sample.y }}"),
-    ],
+    [("a ", " b"), ("{", "{ b"), ("<", "\n"), ("{{ sample.y -}}", "{{- sample.y }}")],
 )
 def test_text_in_text_prints_as_it_is(value: str, before: str, after: str) -> None:
     """Whatever stands beside the placeholder, the value is only printed."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from tests.samples import samples_from_frame
+from tests.samples import read_cases, samples_from_frame
 
 from answerkey.errors import Place, SpecError
 from answerkey.sandbox.process import SnippetError
@@ -24,13 +24,13 @@ from answerkey.templates.rendering import Recipe, render_rows
 from answerkey.templates.values import RowExcessError
 from answerkey.types import Row, Samples
 
+CASES = read_cases(__file__)
+
 
 def make_samples(*encoded: str, **columns: object) -> Samples:
     """Return a table of these columns."""
     frame = pl.DataFrame(columns, strict=False)
-    return samples_from_frame(
-        frame, pl.Series([str(n) for n in range(frame.height)]), encoded=frozenset(encoded)
-    )
+    return samples_from_frame(frame, encoded=encoded)
 
 
 def values(source: str, samples: Samples) -> list[object]:
@@ -40,55 +40,14 @@ def values(source: str, samples: Samples) -> list[object]:
 
 
 TOO_LONG = "the template makes a value of more than 10,000,000 elements or 1,000,000 parts"
-MACRO = "{% macro m() %}{{ sample.x }}{% endmacro %}{% set y = m() %}{{ y ~ m() }}"
-BROKEN_OFF = "{% for x in [1] %}{% autoescape true %}{% break %}{% endautoescape %}{% endfor %}"
-ESCAPED = "{% autoescape true %}{{ 1 // sample.x }}{{ sample.t }}{% endautoescape %}"
 
 
 @pytest.mark.parametrize(
     ("source", "columns", "expected"),
     [
-        # Names, macros and namespaces are made anew for each row.
-        (MACRO, {"x": [1, 0, 2]}, ["11", "00", "22"]),
-        (
-            "{% set n = namespace(v=0) %}{% set n.v = n.v + sample.x %}{{ n.v }}",
-            {"x": [1, 2]},
-            ["1", "2"],
-        ),
-        # Nothing is left behind by a row that fails, or by a block that is left early.
-        (
-            "{{ sample.t }}" + ESCAPED,
-            {"x": [1, 0, 1], "t": ["<", "<<", "<<<"]},
-            ["<1&lt;", "division by zero", "<<<1&lt;&lt;&lt;"],
-        ),
-        ("{{ sample.t }}" + BROKEN_OFF, {"t": ["<", ">"]}, ["<", ">"]),
-        # Each row has all of its steps.
-        (
-            "{% for i in range(60000) %}{% endfor %}{{ sample.x }}",
-            {"x": list(range(30))},
-            [str(number) for number in range(30)],
-        ),
-        # Lazy values are read before the next row: a generator sees the row it belongs to.
-        ("{{ sample.x | map('upper') }}", {"x": [["a"], ["b", "c"]]}, [["A"], ["B", "C"]]),
-        ("{{ sample | map('upper') }}", {"x": [["a"], ["b", "c"]]}, [["X"], ["X"]]),
-        ("{{ sample }}", {"x": [["a"], ["b", "c"]]}, [{"x": ["a"]}, {"x": ["b", "c"]}]),
-        # Error in a long template names the line.
-        (
-            "a\n{{ 1 // sample.x }}\nb",
-            {"x": [0, 1]},
-            ["division by zero (line 2 of the template)", "a\n1\nb"],
-        ),
-        # A text that is too long is the error of its row.
-        (
-            "{{ sample.x }}{{ sample.x }}",
-            {"x": ["y" * 6_000_000, "z"]},
-            [TOO_LONG, "zz"],
-        ),
-        (
-            "{{ sample.x ~ sample.x }}",
-            {"x": ["y" * 6_000_000, "z"]},
-            [TOO_LONG, "zz"],
-        ),
+        *CASES["rows"],
+        ("{{ sample.x }}{{ sample.x }}", {"x": ["y" * 6_000_000, "z"]}, [TOO_LONG, "zz"]),
+        ("{{ sample.x ~ sample.x }}", {"x": ["y" * 6_000_000, "z"]}, [TOO_LONG, "zz"]),
     ],
 )
 def test_no_row_sees_anything_of_another(
@@ -176,8 +135,7 @@ def test_errors_come_back_whole() -> None:
 @pytest.mark.usefixtures("everywhere")
 def test_many_rows_keep_their_order() -> None:
     """In batches, with the errors in between."""
-    frame = pl.DataFrame({"x": list(range(3000))})
-    samples = samples_from_frame(frame, pl.Series([str(number) for number in range(3000)]))
+    samples = make_samples(x=list(range(3000)))
     template = Template.compile(UNBOUNDED + "{{ 10 // (sample.x % 1000) }}{{ sample.x }}")
     result = template.values(samples)
     problems = [place for place, one in enumerate(result) if isinstance(one, RowError)]
@@ -189,11 +147,8 @@ def test_many_rows_keep_their_order() -> None:
 @pytest.mark.usefixtures("everywhere")
 def test_large_rows_are_sent_a_few_at_a_time() -> None:
     """However many there are, no message is larger than the worker can hold."""
-    rows = [{"x": "y" * 3_000_000} for _ in range(5)]
-    samples = samples_from_frame(pl.DataFrame(rows), pl.Series(["1", "2", "3", "4", "5"]))
-    assert (
-        Template.compile(UNBOUNDED + "{{ sample.x | length }}").values(samples) == ["3000000"] * 5
-    )
+    samples = make_samples(x=["y" * 3_000_000] * 5)
+    assert values(UNBOUNDED + "{{ sample.x | length }}", samples) == ["3000000"] * 5
 
 
 @pytest.mark.usefixtures("everywhere")
@@ -203,16 +158,14 @@ def test_a_bounded_template_that_takes_many_steps_is_rendered_elsewhere() -> Non
         "{% for i in range(9999) %}{% if i == sample.x %}{{ i }}{% endif %}{% endfor %}"
     )
     assert template.evaluate(sample={"x": 9998}) == "9998"
-    samples = samples_from_frame(pl.DataFrame({"x": [3, 4]}), pl.Series(["1", "2"]))
-    assert template.values(samples) == ["3", "4"]
+    assert template.values(make_samples(x=[3, 4])) == ["3", "4"]
 
 
 @pytest.mark.usefixtures("everywhere")
 def test_rows_that_are_large_are_rendered_elsewhere() -> None:
     """Among others, each in its place."""
-    rows = [{"x": ["a"]}, {"x": ["b" * 20_000]}, {"x": ["c"]}]
-    samples = samples_from_frame(pl.DataFrame(rows), pl.Series(["1", "2", "3"]))
-    result = Template.compile("{% for y in sample.x %}{{ y | upper }}{% endfor %}").values(samples)
+    samples = make_samples(x=[["a"], ["b" * 20_000], ["c"]])
+    result = values("{% for y in sample.x %}{{ y | upper }}{% endfor %}", samples)
     assert result == ["A", "B" * 20_000, "C"]
 
 
@@ -258,8 +211,7 @@ def test_a_template_that_takes_memory_without_end_is_the_rows_error() -> None:
 @pytest.mark.usefixtures("everywhere")
 def test_a_template_that_does_too_much_on_row_after_row_is_stopped() -> None:
     """On the fifth row; the first four are in error of their own."""
-    frame = pl.DataFrame({"x": list(range(8))})
-    samples = samples_from_frame(frame, pl.Series([str(number) for number in range(8)]))
+    samples = make_samples(x=list(range(8)))
     template = Template.compile("{{ sample.x }}{% for i in range(99999) %}xxxxxxxxxx{% endfor %}")
     result = template.values(samples.slice(0, 4))
     assert all(isinstance(one, RowExcessError) for one in result)
@@ -481,23 +433,7 @@ def test_a_value_that_cannot_be_written_is_the_error_of_its_row() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        *("{{ '%1000000000d' % 1 }}", "{{ '%*d' % (1000000000, 1) }}", "{{ '%.1000000000f' % 1 }}"),
-        "{{ '%1000000000d' | format(1) }}",
-        "{{ 2 | round(1000000000, 'ceil') }}",
-        (
-            "{% set ns = namespace(x='ab') %}{% for i in range(60) %}"
-            "{% set ns.x = '%s%s' % (ns.x, ns.x) %}{% endfor %}"
-        ),
-        "{{ 'x' * 10000000000 }}",
-        (
-            "{% set ns = namespace(x=3) %}{% for i in range(60) %}{% set ns.x = ns.x * "
-            "ns.x %}{% endfor %}"
-        ),
-    ],
-)
+@pytest.mark.parametrize("source", CASES["too_large"])
 def test_what_is_too_large_ends_in_the_worker(source: str) -> None:
     """Widths, products and formats are rendered in a worker, whose limits stop them."""
     template = Template.compile(source)

@@ -72,7 +72,11 @@ def test_a_number_of_a_run_that_is_not_complete_is_no_number(catalog: Catalog, r
     assert (listed["status"], numbers) == ("incomplete", [None, None, None])
 
 
-@pytest.mark.parametrize(("pid", "status"), [(os.getpid(), "running"), (GONE, "incomplete")])
+@pytest.mark.parametrize(
+    ("pid", "status"),
+    [(os.getpid(), "running"), (GONE, "incomplete")],
+    ids=["its process lives", "its process is gone"],
+)
 def test_a_run_is_running_while_its_process_lives(
     catalog: Catalog, runs: Path, pid: int, status: str
 ) -> None:

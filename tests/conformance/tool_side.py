@@ -38,11 +38,9 @@ class _Nothing(type):
     def __call__(cls, *arguments: object, **keywords: object) -> object:
         if cls is not Nothing:
             return super().__call__(*arguments, **keywords)
-        return (
-            arguments[0]
-            if arguments and isinstance(arguments[0], types.FunctionType | type)
-            else cls
-        )
+        if arguments and isinstance(arguments[0], types.FunctionType | type):
+            return arguments[0]
+        return cls
 
     def __getitem__(cls, _: object) -> type:
         return cls
@@ -89,9 +87,8 @@ class Imports(MetaPathFinder, Loader):
 def read_inspect(module: Any, rows: Sequence[Row]) -> Iterable[str]:  # noqa: ANN401 - the tool's
     """Read as `multiple_choice` does."""
     for row in rows:
-        state = SimpleNamespace(
-            output=SimpleNamespace(completion=row["text"]), choices=row["choices"]
-        )
+        output = SimpleNamespace(completion=row["text"])
+        state = SimpleNamespace(output=output, choices=row["choices"])
         yield "".join(module.parse_answers(state, multiple_correct=False))
 
 
@@ -131,10 +128,8 @@ def read_opencompass(module: Any, rows: Sequence[Row]) -> Iterable[str]:  # noqa
 def read_vlmevalkit(module: Any, rows: Sequence[Row]) -> Iterable[str]:  # noqa: ANN401 - the tool's
     """Read as it does before it asks its judge."""
     for row in rows:
-        yield (
-            module.can_infer(row["text"], dict(zip(row["choices"], row["options"], strict=True)))
-            or ""
-        )
+        options = dict(zip(row["choices"], row["options"], strict=True))
+        yield module.can_infer(row["text"], options) or ""
 
 
 #: The modules of each tool that are its own, the last with the function, and how that is called.

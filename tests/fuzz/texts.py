@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -10,7 +11,7 @@ from typing import get_args
 from xml.etree import ElementTree as ET
 
 import polars as pl
-from tests.samples import samples_from_frame, score_table
+from tests.samples import record, samples_from_frame, score_table
 
 from answerkey.exporters.rows import guard_column
 from answerkey.reader import PART_REASONS, PARTS, REASONS
@@ -27,7 +28,7 @@ from answerkey.scorers.question import (
 )
 from answerkey.templates import ConfigValue, FilterOp, RowError, RowFilter, Template, embed_config
 from answerkey.text import escape_json, make_visible, shorten
-from answerkey.types import Completion, Completions, CompletionStatus, Samples, ScoreStatus
+from answerkey.types import Completion, CompletionStatus, Samples, ScoreStatus
 
 from .law import (
     ENTRY,
@@ -44,10 +45,10 @@ from .law import (
 
 TESTS = HERE.parent
 LISTS = (
-    "ABCD", "ABCDEFGHIJ", "A", "1234", "YN", "aAbB", "+-", "IVX", "①②③", "АБВГ", "أبجد", "甲乙丙丁",
-    "ÄÖ",
-    "İıIi", "ßẞ", "*_", ("1\ufe0f\u20e3", "2\ufe0f\u20e3", "3"), ("\u1100", "\uac00"),
-)  # fmt: skip
+    *("ABCD", "ABCDEFGHIJ", "A", "1234", "YN", "aAbB", "+-", "IVX", "①②③", "АБВГ", "أبجد"),
+    *("甲乙丙丁", "ÄÖ", "İıIi", "ßẞ", "*_"),
+    *(("1\ufe0f\u20e3", "2\ufe0f\u20e3", "3"), ("\u1100", "\uac00")),
+)
 OPS: tuple[FilterOp, ...] = get_args(FilterOp)
 ROWS = (
     '{"a": "x", "b c": 1}',
@@ -70,15 +71,12 @@ def check_judge(extraction: str | dict[str, str], raw: bytes) -> None:
         assert reason is None or reason in {**REASONS, **PART_REASONS}
         assert choice is None or choice in parse_choices(choices, check_characters)[0]
     frame = pl.DataFrame({"truth": [choices[0]] * len(texts), "options": [options] * len(texts)})
-    samples = samples_from_frame(frame, pl.Series([str(number) for number in range(len(texts))]))
+    samples = samples_from_frame(frame, range(len(texts)))
     field = "{{ sample.options }}" if rule.reads_options else None
     scorer = StringEqualsMcqa(
         "{{ sample.truth }}", [*choices], extraction=extraction, options=field
     )
-    completions = Completions.build(
-        samples.ids, [Completion(text) for text in texts], source="recorded"
-    )
-    assert list(score_table(scorer, samples, completions).rows()) == expected
+    assert list(score_table(scorer, samples, record(samples, texts)).rows()) == expected
     _check_reading(rule.name, raw, choices, extraction)
 
 
@@ -110,13 +108,8 @@ def check_pattern(raw: bytes) -> None:
 def check_choices(raw: bytes) -> None:
     """Require that choices and truths are read or a fault; what was read is read again as it is."""
     text = decode(raw)
-    for value in (
-        text,
-        read_value(text),
-        [text],
-        text.split(ENTRY),
-        raw.decode("utf-8", "surrogateescape"),
-    ):
+    broken = raw.decode("utf-8", "surrogateescape")
+    for value in (text, read_value(text), [text], text.split(ENTRY), broken):
         with suppress(RowFault):
             names = parse_choices(value, check_characters)[0]
             assert names
@@ -144,11 +137,11 @@ def check_verdict(raw: bytes) -> None:
 def check_template(raw: bytes) -> None:
     """Require that a template is refused, or the same row by row and for all rows together."""
     source, *cells = split(raw, 3)
-    rows = [
-        value if isinstance(value := read_value(cell), dict) else {"a": cell, "b c": 1}
-        for cell in cells
-    ]
-    rows = [{"a": row.get("a"), "b c": row.get("b c")} for row in rows]
+    rows = []
+    for cell in cells:
+        value = read_value(cell)
+        fields = value if isinstance(value, dict) else {"a": cell, "b c": 1}
+        rows.append({"a": fields.get("a"), "b c": fields.get("b c")})
     with refusing("E110", "E112", "E120"):
         template = Template.compile(source)
         by_row = [_attempt(partial(template.evaluate, sample=row)) for row in rows]
@@ -162,10 +155,8 @@ def check_filter(raw: bytes) -> None:
     """Require that a row filter says of each row what it says of all, or is refused."""
     op = OPS[raw[0] % len(OPS)] if raw else OPS[0]
     expression, value, *cells = split(raw[1:], 4)
-    rows: list[dict[str, object]] = [
-        {"a": read_value(cell), "b c": read_value(value)} for cell in cells
-    ]
     held = read_value(value)
+    rows = [{"a": read_value(cell), "b c": held} for cell in cells]
     values = (*held,) if isinstance(held, list) and op in {"in", "not_in"} else None
     with refusing("E108", "E110", "E112", "E120"):
         row_filter = RowFilter(op, expression or "sample.a", held, values)
@@ -184,24 +175,19 @@ def _describe(value: object) -> str:
     """Return a value as text that tells types apart, and a trouble with what it says."""
     if isinstance(value, RowError):
         # A row of which only some columns were handed out has a class of its own.
-        return (
-            f"trouble: {value.message.replace('Partial', '')} / {value.column} / "
-            f"{value.is_undefined}"
-        )
+        message = value.message.replace("Partial", "")
+        return f"trouble: {message} / {value.column} / {value.is_undefined}"
     return f"{type(value).__name__} {value!r}"
 
 
 def _make_samples(rows: Sequence[dict[str, object]]) -> Samples:
     """Return rows as a table whose columns are all encoded."""
-    names = ["a", "b c"]
-    cells = {
-        name: [None if row[name] is None else json.dumps(row[name]) for row in rows]
-        for name in names
-    }
-    frame = pl.DataFrame(cells, schema=dict.fromkeys(names, pl.String))
-    return samples_from_frame(
-        frame, pl.Series([str(n) for n in range(len(rows))]), encoded=frozenset(names)
-    )
+    encoded = [
+        {name: None if cell is None else json.dumps(cell) for name, cell in row.items()}
+        for row in rows
+    ]
+    frame = pl.DataFrame(encoded, schema={"a": pl.String, "b c": pl.String})
+    return samples_from_frame(frame, range(len(rows)), encoded=frame.columns)
 
 
 def check_config(raw: bytes) -> None:
@@ -240,9 +226,11 @@ def check_shown(raw: bytes) -> None:
 
 def _is_harmless(character: str) -> bool:
     """Return whether a character that is not printable by itself moves and turns nothing."""
-    code = ord(character)
-    return not (code < 0x20 or 0x7F <= code <= 0x9F or character in "\u061c\u200e\u200f" or
-                0x2028 <= code <= 0x202E or 0x2066 <= code <= 0x2069 or 0xD800 <= code <= 0xDFFF)  # fmt: skip  # noqa: E501 - one case a line
+    is_control = unicodedata.category(character) in {"Cc", "Cs", "Zl", "Zp"}
+    return not (
+        is_control
+        or character in "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+    )
 
 
 def list_completions() -> list[bytes]:

@@ -16,7 +16,7 @@ from .scripts import ROOT, load_script
 #: A small repository with pages of every kind.
 SMALL = Path(__file__).parent / "small_site"
 CONFIG = (SMALL / "mkdocs.yml").read_text(encoding="utf-8")
-SCRIPT = load_script("docs_site")
+SCRIPT = load_script("scripts/docs_site.py")
 
 
 @pytest.fixture
@@ -176,7 +176,7 @@ def test_links_and_pictures_in_html_are_followed_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`make docs` names a picture that is not there, whether Markdown or HTML shows it."""
-    docs = load_script("docs")
+    docs = load_script("scripts/docs.py")
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)  # noqa: S607  # found on the path
     (tmp_path / "there.png").write_bytes(b"")
     (tmp_path / "README.md").write_text(

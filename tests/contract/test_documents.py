@@ -299,7 +299,7 @@ def test_the_readme_lists_every_task_and_provider() -> None:
 
 def test_marked_values_are_filled_in() -> None:
     """A marked value is replaced; one that cannot be made on this machine stays as it is."""
-    script = load_script("docs")
+    script = load_script("scripts/docs.py")
     page = "| <!-- value: right -->1<!-- /value --> of <!-- value: rows -->2<!-- /value --> |"
     filled = script.fill_values(page, {"right": "11,916"})
     assert (
@@ -337,7 +337,7 @@ def test_every_link_leads_somewhere() -> None:
     """Each relative link leads to a file of the repository, and to a heading of it where it names
     one.
     """
-    assert list(load_script("docs").find_dead_links()) == []
+    assert list(load_script("scripts/docs.py").find_dead_links()) == []
 
 
 #: Paths that a command of the page makes, and names that are no path.

@@ -14,7 +14,7 @@ from tests.forked import Forked
 
 from .scripts import ROOT, load_script
 
-SCRIPT = load_script("pictures")
+SCRIPT = load_script("scripts/pictures.py")
 #: A class of the script, which mypy does not know.
 Material = Any
 

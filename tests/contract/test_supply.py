@@ -38,7 +38,7 @@ for module in pkgutil.walk_packages(answerkey.__path__, "answerkey."):
 SCORE = "from answerkey.cli import main\nsys.exit(main(['demo', '--quiet']))\n"
 
 
-SUPPLY = load_script("supply")
+SUPPLY = load_script("scripts/supply.py")
 
 
 def test_the_locks_and_the_wheel_are_in_order() -> None:

@@ -18,7 +18,7 @@ from ruamel.yaml import YAML
 from .fresh import INSTALLS, Fresh
 from .scripts import ROOT, load_script
 
-SUPPLY = load_script("supply")
+SUPPLY = load_script("scripts/supply.py")
 #: The keys of the Citation File Format, version 1.2.0.
 CITATION_KEYS = {
     *(

@@ -89,9 +89,8 @@ class Block:
 
 def collect_blocks() -> list[Block]:
     """Return all there is to run, page by page, but for pages that are read as printed."""
-    results = [
-        block for page in PAGES if _name(page) not in AS_PRINTED for block in _read_page(page)
-    ]
+    pages = [page for page in PAGES if _name(page) not in AS_PRINTED]
+    results = [block for page in pages for block in _read_page(page)]
     for file in CI_FILES:
         results += _read_ci(_name(file), file.read_text("utf-8"))
     return results

@@ -18,7 +18,8 @@ from typing import Any
 import polars as pl
 from tests.forked import COMMAND
 
-ROOT = Path(__file__).parents[2]
+from .scripts import ROOT
+
 LOGS = ROOT / "tests" / "unit" / "importers" / "logs"
 Rows = Sequence[dict[str, Any]]
 GATES = """\
@@ -67,26 +68,20 @@ exit 1
 def lay_out(call: Callable[..., Any]) -> None:
     """Fill the working directory with what the pages speak of."""
     call("init", "my-project")
-    rows = [
-        json.loads(line)
-        for line in Path("my-project/questions.jsonl").read_text("utf-8").splitlines()
-    ]
+    questions = Path("my-project/questions.jsonl")
+    rows = [json.loads(line) for line in questions.read_text("utf-8").splitlines()]
     for number, row in enumerate(rows):
-        row |= {
-            "subject": row["category"],
-            "passage": number // 5,
-            "error_type": "ok" if number % 9 else "bad",
-        }
-    write_lines("my-project/questions.jsonl", rows)
+        row["subject"] = row["category"]
+        row["passage"] = number // 5
+        row["error_type"] = "ok" if number % 9 else "bad"
+    write_lines(str(questions), rows)
     shutil.copy("my-project/task.yaml", "task.yaml")
     shutil.copytree(ROOT / "examples", "examples")
     Path("vendor/answerkey").mkdir(parents=True)
-    for link, target in {
-        "bench": "bench",
-        "vendor/answerkey/pyproject.toml": "pyproject.toml",
-    }.items():
-        Path(link).symlink_to(ROOT / target)
+    Path("bench").symlink_to(ROOT / "bench")
+    Path("vendor/answerkey/pyproject.toml").symlink_to(ROOT / "pyproject.toml")
     _lay_out_tables(rows)
+    _lay_out_arc(rows)
     _lay_out_logs(rows)
     _lay_out_evals()
     _lay_out_tools()
@@ -101,47 +96,37 @@ def write_lines(name: str, rows: Sequence[object]) -> None:
 
 def _lay_out_tables(rows: Rows) -> None:
     answers = [
-        {"sample_id": f"{n:06}", "completion": row["answer"]} for n, row in enumerate(rows, 1)
+        {"sample_id": f"{number:06}", "completion": row["answer"]}
+        for number, row in enumerate(rows, 1)
     ]
-    with_completions = [
-        {**row, "completion": "A", "completions": {"my-model": "B"}} for row in rows
-    ]
+    replies = {"completion": "A", "completions": {"my-model": "B"}}
+    with_completions = [{**row, **replies} for row in rows]
     write_lines("questions.jsonl", rows)
     write_lines("answers.jsonl", answers)
     write_lines("replies.jsonl", answers)
-    pl.DataFrame(answers).write_parquet("completions.parquet")
     write_lines("both.jsonl", with_completions)
+    pl.DataFrame(answers).write_parquet("completions.parquet")
     pl.DataFrame(with_completions).write_parquet("rows.parquet")
-    flat = pl.DataFrame(
-        [[row["question"], *row["options"], row["answer"]] for row in rows], orient="row"
-    )
+    cells = [[row["question"], *row["options"], row["answer"]] for row in rows]
     Path("data/mmlu/test").mkdir(parents=True)
     for name in ("test.csv", "dev.csv", "data/mmlu/test/law_test.csv"):
-        flat.write_csv(name, include_header=False)
+        pl.DataFrame(cells, orient="row").write_csv(name, include_header=False)
     names = dict.fromkeys(("answer", "loesung", "my_output", "gpt4_reply"), "answer")
     pl.DataFrame(rows).select("question", **names).write_csv("answers.csv")
-    arc = [
-        {
-            "id": f"q{number}",
-            "question": {
-                "stem": row["question"],
-                "choices": [
-                    {"text": text, "label": label}
-                    for text, label in zip(row["options"], "ABCD", strict=True)
-                ],
-            },
-            "answerKey": row["answer"],
-        }
-        for number, row in enumerate(rows)
-    ]
-    write_lines("ARC-Challenge-Test.jsonl", arc)
-    write_lines(
-        "said.jsonl",
-        [
-            {"sample_id": question["id"], "completion": row["answer"]}
-            for question, row in zip(arc, rows, strict=True)
-        ],
-    )
+
+
+def _lay_out_arc(rows: Rows) -> None:
+    questions, replies = [], []
+    for number, row in enumerate(rows):
+        choices = [
+            {"text": text, "label": label}
+            for text, label in zip(row["options"], "ABCD", strict=True)
+        ]
+        question = {"stem": row["question"], "choices": choices}
+        questions.append({"id": f"q{number}", "question": question, "answerKey": row["answer"]})
+        replies.append({"sample_id": f"q{number}", "completion": row["answer"]})
+    write_lines("ARC-Challenge-Test.jsonl", questions)
+    write_lines("said.jsonl", replies)
 
 
 def _lay_out_logs(rows: Rows) -> None:
@@ -153,19 +138,13 @@ def _lay_out_logs(rows: Rows) -> None:
         shutil.copytree(ROOT / "examples" / "compare_logs" / name, f"results/{name}")
     shutil.copy(LOGS / "evidence-quiz.json", "evidence.json")
     for path in Path("results/my-model").iterdir():
-        path.write_text(
-            path.read_text("utf-8").replace('"strict"', '"strict-match"'), encoding="utf-8"
-        )
-    lines = [
-        {
-            "custom_id": f"{number:06}",
-            "response": {
-                "status_code": 200,
-                "body": {"choices": [{"message": {"role": "assistant", "content": row["answer"]}}]},
-            },
-        }
-        for number, row in enumerate(rows, 1)
-    ]
+        text = path.read_text("utf-8").replace('"strict"', '"strict-match"')
+        path.write_text(text, encoding="utf-8")
+    lines = []
+    for number, row in enumerate(rows, 1):
+        message = {"role": "assistant", "content": row["answer"]}
+        response = {"status_code": 200, "body": {"choices": [{"message": message}]}}
+        lines.append({"custom_id": f"{number:06}", "response": response})
     write_lines("output.jsonl", lines)
 
 
@@ -192,23 +171,18 @@ def _lay_out_tools() -> None:
 
 def _lay_out_runs(call: Callable[..., Any]) -> None:
     """Two models, each under the names that pages give its run, and two runs that were stopped."""
+    run = ("run", "my-project", "--model")
     for stopped in ("quickstart", "my-project"):
         out = f"runs/20260101-120000-{stopped}"
-        begun = call(
-            "run", "my-project", "--model", "openai/gpt-4.1-nano", "--max-calls", 9, "--out", out
-        )
-        assert begun.code == 3, begun.err
-    for seed, names in (
-        (1, ("b", "B", "other")),
-        (0, ("a", "A", "c", "released", "my-run", "zz-latest")),
-    ):
-        first, *copies = (f"runs/{name}" for name in names)
-        done = call(
-            "run", "my-project", "--model", f"builtin/simulated?seed={seed}", "--out", first, "-q"
-        )
+        done = call(*run, "openai/gpt-4.1-nano", "--max-calls", 9, "--out", out)
+        assert done.code == 3, done.err
+    copies = {"b": ("B", "other"), "a": ("A", "c", "released", "my-run", "zz-latest")}
+    for seed, (name, names) in enumerate(copies.items()):
+        model = f"builtin/simulated?seed={1 - seed}"
+        done = call(*run, model, "--out", f"runs/{name}", "-q")
         assert done.code == 0, done.err
-        for copy in copies:
-            shutil.copytree(first, copy)
+        for copy in names:
+            shutil.copytree(f"runs/{name}", f"runs/{copy}")
     shutil.copytree("runs/my-run", "my-project/runs/my-run")
 
 
@@ -216,34 +190,25 @@ class Hub(BaseHTTPRequestHandler):
     """A hub with one table under every name."""
 
     def do_GET(self) -> None:
-        """Answer."""
-        out = io.BytesIO()
-        columns = {
-            "question": ["A?", "B?"],
-            "subject": ["law", "law"],
-            "choices": [list("abcd")] * 2,
-        }
-        pl.DataFrame({**columns, "answer": [0, 1]}).write_parquet(out)
-        description: dict[str, Any] = {
+        """Answer with the table, or with the description of its repository."""
+        files = {"config_name": "all", "data_files": [{"split": "test", "path": "all/test-*"}]}
+        description = {
             "id": "x/y",
             "sha": "a" * 40,
             "siblings": [{"rfilename": "all/test-0.parquet"}],
+            "cardData": {"configs": [files]},
         }
-        description["cardData"] = {
-            "configs": [
-                {"config_name": "all", "data_files": [{"split": "test", "path": "all/test-*"}]}
-            ]
-        }
-        is_table = "/resolve/" in self.path
-        body = out.getvalue() if is_table else json.dumps(description).encode()
-        digest = hashlib.sha256(body).hexdigest()
+        body, kind = json.dumps(description).encode(), "application/json"
+        if "/resolve/" in self.path:
+            out = io.BytesIO()
+            columns = {"question": ["A?", "B?"], "subject": ["law", "law"], "answer": [0, 1]}
+            pl.DataFrame({**columns, "choices": [list("abcd")] * 2}).write_parquet(out)
+            body, kind = out.getvalue(), "application/octet-stream"
         self.send_response(200)
-        self.send_header(
-            "Content-Type", "application/octet-stream" if is_table else "application/json"
-        )
+        self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
         self.send_header("X-Repo-Commit", "a" * 40)
-        self.send_header("ETag", f'"{digest}"')
+        self.send_header("ETag", f'"{hashlib.sha256(body).hexdigest()}"')
         self.end_headers()
         if self.command == "GET":
             self.wfile.write(body)

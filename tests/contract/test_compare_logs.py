@@ -14,15 +14,15 @@ import pytest
 import answerkey as ak
 from answerkey.metrics.paired import Flips
 
-ROOT = Path(__file__).parents[2]
+from .scripts import ROOT, read
+
 FOLDER = ROOT / "examples" / "compare_logs"
 SCRIPT = runpy.run_path(str(FOLDER / "error_rates.py"))
 
 
 def test_the_guide_shows_what_the_script_prints() -> None:
     """Its table and the number of questions that finds four of five losses."""
-    page = (ROOT / "docs" / "guide" / "ci-gate.md").read_text(encoding="utf-8")
-    assert SCRIPT["write_table"]() in page
+    assert SCRIPT["write_table"]() in read("docs/guide/ci-gate.md")
     (needed,) = ak.plan_comparison(omega2=0.08, difference=0.02).needed
     assert needed == (0.02, SCRIPT["CASES"][-1][0])
 

@@ -90,7 +90,7 @@ def test_ray_data_gives_the_same(folder: Path, call: Callable[..., Any]) -> None
     assert call("export-prompts", PROJECT, "-o", "prompts.parquet").code == 0
     SCRIPT.main(list(PROMPTS))
     here = pl.read_parquet("completions.parquet").sort("sample_id")
-    command = [sys.executable, EXAMPLES / "offline" / "generate.py", *PROMPTS]
+    command = [sys.executable, str(EXAMPLES / "offline" / "generate.py"), *PROMPTS]
     environment = {**os.environ, "PYTHONPATH": str(folder), "RAY_DATA_DISABLE_PROGRESS_BARS": "1"}
     subprocess.run([*command, "--workers", "1", "--gpus", "0"], check=True, env=environment)
     there = pl.read_parquet("completions.parquet").sort("sample_id")

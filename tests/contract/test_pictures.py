@@ -31,6 +31,7 @@ def material(tmp_path_factory: pytest.TempPathFactory) -> Material:
 def run_command(folder: Path, *words: str) -> str:
     """Return what a command prints, as that of the script does."""
     environment = SCRIPT.make_environment(folder)
+    streams: dict[str, Any]
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "encoding": "utf-8"}
     with Forked(words, cwd=folder, env=environment, **streams) as process:
         printed, _ = process.communicate()

@@ -189,7 +189,8 @@ def test_every_example_of_a_metric_is_true(fields: dict[str, Any], outcome: dict
 MODELS: dict[str, list[type[BaseModel]]] = {
     "task-file": [
         *(shapes.TaskFields, shapes.Definition, shapes.DatasetChoice, shapes.ActionFields),
-        *(shapes.TrialsFields, shapes.MetricCommon, fields_of(RowFilter), *PARAMETERS.values()),
+        *(shapes.TrialsFields, shapes.MetricCommon, fields_of(RowFilter)),
+        *PARAMETERS.values(),
         *(SCORER.model(kind) for kind in SCORERS),
         *(SOLVER.model(kind) for kind in SOLVERS),
     ],
@@ -199,7 +200,8 @@ MODELS: dict[str, list[type[BaseModel]]] = {
     ],
     "policies": [PolicyFields, RuleFields, *(RULE.model(kind) for kind in GATE_RULES)],
     "dataset-file": [
-        *(shapes.DatasetFields, fields_of(RowFilter)),
+        shapes.DatasetFields,
+        fields_of(RowFilter),
         *(SOURCE.model(kind) for kind in SOURCES),
     ],
     "model-file": [

@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 from answerkey.reader import read
 
@@ -17,15 +16,11 @@ FEWEST_RIGHT, MOST_WRONG = 385, 5
 FOLDER = Path(__file__).parent / "corpus"
 
 
-def load(name: str) -> list[dict[str, Any]]:
-    """Return the rows of a part of the corpus."""
-    return [json.loads(line) for line in (FOLDER / name).read_text(encoding="utf-8").splitlines()]
-
-
 def count(name: str) -> Counter[str]:
     """Return how often the reader is right, names a wrong letter, or misses an answer."""
     counts: Counter[str] = Counter()
-    for row in load(name):
+    for line in (FOLDER / name).read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
         choice = read(row["completion"], row["choices"], row["options"]).choice
         if choice == row["label"]:
             counts["right"] += 1

@@ -40,9 +40,8 @@ def read_cases(rule: str) -> Iterator[Case]:
     Refuse one not well formed.
     """
     section, head = "", ""
-    for number, line in enumerate(
-        (FOLDER / f"{rule}.md").read_text(encoding="utf-8").splitlines(), 1
-    ):
+    lines = (FOLDER / f"{rule}.md").read_text(encoding="utf-8").splitlines()
+    for number, line in enumerate(lines, 1):
         section = line.removeprefix("## ") if line.startswith("## ") else section
         head = line if line.startswith("| completion") else head
         if not line.startswith("| `"):

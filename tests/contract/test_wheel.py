@@ -12,11 +12,11 @@ from email.parser import BytesParser
 from pathlib import Path
 
 import pytest
-from hatchling.build import build_sdist, build_wheel
+from hatchling.build import build_wheel
 from ruamel.yaml import YAML
 
 from .fresh import INSTALLS, Fresh
-from .scripts import PACKAGE, ROOT, load_script, read
+from .scripts import ROOT, load_script, read
 
 SUPPLY = load_script("scripts/supply.py")
 #: The keys of the Citation File Format, version 1.2.0.
@@ -29,49 +29,35 @@ CITATION_KEYS = {
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the built wheel, unpacked."""
-    folder = tmp_path_factory.mktemp("wheel")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(ROOT)
-        name = build_wheel(str(folder))
-    with zipfile.ZipFile(folder / name) as archive:
-        archive.extractall(folder / "unpacked")  # noqa: S202  # our own archive
-    return folder / "unpacked"
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder into which `make build` writes: wheel and sdist lack no file of the package
+    and hold no other.
+    """
+    folder = tmp_path_factory.mktemp("built") / "dist"
+    assert SUPPLY.build(folder) == []
+    return folder
 
 
-def test_every_file_of_the_package_is_in_it(wheel: Path) -> None:
-    """Projects, ready-made tasks, words, the page of reports: whatever is no cache."""
-    paths = (path.relative_to(PACKAGE) for path in PACKAGE.rglob("*") if path.is_file())
-    files = {
-        str(path)
-        for path in paths
-        if path.suffix != ".pyc" and not any(part.startswith(".") for part in path.parts)
-    }
-    folder = wheel / "answerkey"
-    present = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
-    assert files == present
+@pytest.fixture(scope="module")
+def metadata(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of the wheel's metadata."""
+    unpacked = tmp_path_factory.mktemp("wheel")
+    (wheel,) = dist.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(unpacked)  # noqa: S202  # our own archive
+    (folder,) = unpacked.glob("answerkey-*.dist-info")
+    return folder
 
 
-def test_it_declares_its_commands_and_extras(wheel: Path) -> None:
+def test_it_declares_its_commands_and_extras(metadata: Path) -> None:
     """The command, the pytest plugin, Inspect's scorer, and what is optional."""
-    (metadata,) = wheel.glob("answerkey-*.dist-info")
     points = (metadata / "entry_points.txt").read_text()
     assert "answerkey = answerkey.cli:main" in points
     assert "answerkey = answerkey.testing.pytest_plugin" in points
     assert "[inspect_ai]\nanswerkey = answerkey.adapters:inspect_scorer\n" in points
-    extras = re.findall(
-        r"^Provides-Extra: (.+)$", (metadata / "METADATA").read_text(), re.MULTILINE
-    )
+    fields = (metadata / "METADATA").read_text()
+    extras = re.findall(r"^Provides-Extra: (.+)$", fields, re.MULTILINE)
     assert {"hub", "prices", "testing"} <= set(extras)
-
-
-@pytest.fixture(scope="module")
-def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder into which `make build` writes, in which it finds nothing wrong."""
-    folder = tmp_path_factory.mktemp("built") / "dist"
-    assert SUPPLY.build(folder) == []
-    return folder
 
 
 def test_an_installed_wheel_runs_the_demo(dist: Path, tmp_path: Path) -> None:
@@ -110,14 +96,6 @@ def test_a_wheel_from_the_sdist_is_the_same(
         assert [name for name in first.namelist() if again.read(name) != first.read(name)] == []
 
 
-def test_the_sdist_is_built_by_the_standard_hook(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What `python -m build` calls gives a complete sdist as well."""
-    monkeypatch.chdir(ROOT)
-    assert SUPPLY.list_sdist_errors(tmp_path / build_sdist(str(tmp_path))) == []
-
-
 def test_files_missing_from_an_sdist_are_reported(tmp_path: Path) -> None:
     """Each missing file, and each that does not belong there, is named."""
     sdist = tmp_path / "answerkey-1.tar.gz"
@@ -145,29 +123,27 @@ def test_files_missing_from_an_sdist_are_reported(tmp_path: Path) -> None:
     ],
 )
 def test_metadata_that_an_index_would_refuse_is_reported(
-    wheel: Path, old: str, new: str, error: str
+    metadata: Path, old: str, new: str, error: str
 ) -> None:
     """A licence that is none, fields that do not exist, a description that would be shown as plain
     text.
     """
-    (folder,) = wheel.glob("answerkey-*.dist-info")
-    text = (folder / "METADATA").read_text(encoding="utf-8")
+    text = (metadata / "METADATA").read_text(encoding="utf-8")
     assert SUPPLY.list_metadata_errors(text.encode()) == []
     assert old in text
     errors = SUPPLY.list_metadata_errors(text.replace(old, new, 1).encode())
     assert error in "\n".join(errors)
 
 
-def test_version_and_licence_are_the_same_everywhere(wheel: Path) -> None:
+def test_version_and_licence_are_the_same_everywhere(metadata: Path) -> None:
     """Package, citation, changelog and licence file name one version and one licence."""
-    (folder,) = wheel.glob("answerkey-*.dist-info")
-    metadata = BytesParser().parsebytes((folder / "METADATA").read_bytes())
+    fields = BytesParser().parsebytes((metadata / "METADATA").read_bytes())
     citation = YAML(typ="safe").load(read("CITATION.cff"))
-    assert metadata["Version"] == citation["version"] == SUPPLY.read_version()
-    assert metadata["License-Expression"] == citation["license"]
+    assert fields["Version"] == citation["version"] == SUPPLY.read_version()
+    assert fields["License-Expression"] == citation["license"]
     newest = re.search(r"^## (\S+)(?: \((.+)\))?$", read("CHANGELOG.md"), re.MULTILINE)
     assert newest is not None
-    assert newest[1] == metadata["Version"]
+    assert newest[1] == fields["Version"]
     released = citation.get("date-released")
     assert newest[2] == ("unreleased" if released is None else str(released))
 

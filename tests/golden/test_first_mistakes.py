@@ -19,38 +19,9 @@ from ruamel.yaml import YAML
 from answerkey.models.calls import Limits
 from answerkey.testing import Behaviour, Reply, TestServer
 
-TASK = """\
-key: quiz
-display_name: Quiz
-description: Four options.
-definition:
-  scorers:
-    - type: string_equals_mcqa
-      ground_truth_choice: "{{ sample.answer }}"
-      choices: ["A", "B", "C", "D"]
-"""
-SOLVER = """\
-  solver:
-    type: single_turn_solver
-    input_builder:
-      type: chat_completion
-      input_messages:
-        - role: user
-          content: "{{ sample.question }}"
-"""
-LIVE = TASK.replace("  scorers:\n", f"{SOLVER}  scorers:\n")
-POLICY = """\
-policies:
-  - key: release
-    rules:
-      - key: accurate
-        definition:
-          type: threshold
-          metric: Accuracy
-          operator: ">="
-          threshold: 0.8
-"""
 FOLDER = Path(__file__).parent
+#: A task, the same with a solver, and gates.
+PROJECT = {path.name: path.read_text("utf-8") for path in (FOLDER / "projects/first").iterdir()}
 #: Mistakes that are none for a project which `init` writes.
 READABLE = {
     "truths are positions from 0",
@@ -115,7 +86,7 @@ class Mistake:
         recorded = {"answer": self.answers, "completion": "A"}
         recorded |= {name: [cell] for name, cell in self.columns.items()}
         rows = write_rows(recorded, self.rows) + self.appended
-        files = {"task.yaml": TASK, "live.yaml": LIVE, "rows.jsonl": rows}
+        files = {**PROJECT, "rows.jsonl": rows}
         if self.questions is not None:
             files["q.jsonl"] = write_rows({"answer": "ABCD", **self.questions}, 12)
         if self.log is not None:
@@ -125,9 +96,8 @@ class Mistake:
             files[name] = text + "".join(last_line * (self.last_line_times - 1))
         for name, replacements in self.changes.items():
             for old, new in replacements.items():
-                text = files.get(name, POLICY)
-                assert old in text
-                files[name] = text.replace(old, new)
+                assert old in files[name]
+                files[name] = files[name].replace(old, new)
         return files
 
     def serve(self) -> TestServer:
@@ -167,12 +137,14 @@ def write_inspect_log(*targets: str, size: int | None = None) -> str:
         {"id": number, "input": f"q{number}?", "target": target, **shared}
         for number, target in enumerate(targets, start=1)
     ]
-    head = {"task": "quiz", "task_id": "t", "run_id": "r", "eval_id": "e", "model": "m"}
-    results = {
-        "total_samples": size or len(samples),
-        "scores": [{"name": "choice", "metrics": {}}],
+    scores = [{"name": "choice", "metrics": {}}]
+    log = {
+        "version": 2,
+        "status": "success",
+        "eval": {"task": "quiz", "task_id": "t", "run_id": "r", "eval_id": "e", "model": "m"},
+        "results": {"total_samples": size or len(samples), "scores": scores},
+        "samples": samples,
     }
-    log = {"version": 2, "status": "success", "eval": head, "results": results, "samples": samples}
     return json.dumps(log)
 
 

@@ -24,13 +24,13 @@ CAPITALS = (
 
 @dataclass(frozen=True)
 class Shape:
-    """A table, what a dataset file would say of its columns, the truths, and the options of its
+    """A table, the `questions` of a dataset file for it, the truths, and the options of its
     first row.
     """
 
     name: str
     suffix: str
-    said: Mapping[str, object]
+    questions: Mapping[str, object]
     truths: Sequence[str]
     options: Sequence[str]
     right: Sequence[str]

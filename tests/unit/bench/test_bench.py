@@ -28,13 +28,14 @@ def load(name: str) -> Any:  # noqa: ANN401 - scripts are not typed from here
     return importlib.import_module(name)
 
 
-def test_a_dataset_does_not_depend_on_how_it_is_cut() -> None:
+@pytest.mark.parametrize("shape", ["rows", "flat", "lm-eval", "replies", "chains"])
+def test_a_dataset_does_not_depend_on_how_it_is_cut(shape: str) -> None:
     """A row is the same whichever group it is made in."""
     generating, mix = load("generating"), load("workloads").Mix(unique=0.5)
-    whole = generating.make_rows(0, 300, mix)
-    assert pl.concat(
-        [generating.make_rows(0, 100, mix), generating.make_rows(100, 300, mix)]
-    ).equals(whole)
+    whole = generating.make_shape(0, 24, mix, shape)
+    parts = [generating.make_shape(start, start + 8, mix, shape) for start in (0, 8, 16)]
+    assert pl.concat(parts).equals(whole)
+    assert whole.height == 24
 
 
 def test_unique_rows_share_neither_choices_nor_options() -> None:
@@ -57,14 +58,11 @@ def test_unique_rows_share_neither_choices_nor_options() -> None:
 def test_shares_are_kept(share: str, is_meant: pl.Expr) -> None:
     """A share of 0.2 makes about that many rows, a share of 0 none."""
     workloads, generating = load("workloads"), load("generating")
-    none = {"long": 0.0, "unicode": 0.0, "unique": 0.0}
-    frames = [
-        generating.make_rows(0, 5_000, workloads.Mix(**{**none, share: size}))
-        for size in (0.0, 0.2)
-    ]
-    results = [frame.select(is_meant.mean()).item() for frame in frames]
-    assert results[0] == 0
-    assert results[1] == pytest.approx(0.2, abs=0.03)
+    results = []
+    for size in (0.0, 0.2):
+        mix = workloads.Mix(**{"long": 0.0, "unicode": 0.0, "unique": 0.0, share: size})
+        results.append(generating.make_rows(0, 5_000, mix).select(is_meant.mean()).item())
+    assert results == [0, pytest.approx(0.2, abs=0.03)]
 
 
 @pytest.mark.parametrize("ending", ["parquet", "jsonl", "csv"])
@@ -104,11 +102,9 @@ def test_a_cost_covers_the_whole_process_tree() -> None:
 def test_a_promise_is_missed_above_its_bound_only() -> None:
     """What was not measured or not promised is not missed."""
     row = load("run").Row
-    results = [
-        row("x", "", "", "", ratio, most)
-        for ratio, most in [(2.1, 2), (2, 2), (None, 2), (3, None)]
-    ]
-    assert [row.is_missed for row in results] == [True, False, False, False]
+    bounds = [(2.1, 2), (2, 2), (None, 2), (3, None)]
+    results = [row("x", "", "", "", ratio, most) for ratio, most in bounds]
+    assert [result.is_missed for result in results] == [True, False, False, False]
     assert results[0].to_cells()[-2:] == ["2.10", "at most 2 MISSED"]
 
 
@@ -124,13 +120,3 @@ def test_the_page_keeps_what_was_written_by_hand(
     for table in ("| a |", "| b |"):
         run.write_page(table=table)
         assert page.read_text() == f"Before.\n{marks[0]}\n{table}\n{marks[1]}\nAfter.\n"
-
-
-@pytest.mark.parametrize("shape", ["flat", "lm-eval", "replies", "chains"])
-def test_other_shapes_do_not_depend_on_how_they_are_cut(shape: str) -> None:
-    """A row is the same whichever group it is made in."""
-    generating, mix = load("generating"), load("workloads").Mix()
-    whole = generating.make_shape(0, 24, mix, shape)
-    parts = [generating.make_shape(start, start + 8, mix, shape) for start in (0, 8, 16)]
-    assert pl.concat(parts).equals(whole)
-    assert whole.height == 24

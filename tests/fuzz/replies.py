@@ -134,14 +134,14 @@ _LOOP = asyncio.new_event_loop()
 
 def check_http(sent: bytes) -> None:
     """Require that bytes are a reply or a trouble, and no more of a reply than is allowed."""
-    came = _LOOP.run_until_complete(receive(sent))
-    if isinstance(came, NoReply):
-        require_completion(judge(came, lambda *_: Completion("")).completion)
+    outcome = _LOOP.run_until_complete(receive(sent))
+    if isinstance(outcome, NoReply):
+        require_completion(judge(outcome, lambda *_: Completion("")).completion)
         return
-    assert len(came.body) <= MOST
-    wait = read_retry_after(came.headers, 0.0)
+    assert len(outcome.body) <= MOST
+    wait = read_retry_after(outcome.headers, 0.0)
     assert wait is None or wait >= 0
-    require_completion(judge(came, lambda code, body: read_body(code, body, take_chat)).completion)
+    require_completion(judge(outcome, lambda code, body: read_body(code, body, take_chat)).completion)
 
 
 def _list_http() -> list[bytes]:

@@ -323,7 +323,8 @@ def main() -> int:
     if command == "sbom":
         print(json.dumps(make_sbom(read_lock(LOCKS[0]), read_version()), indent=2))
         return 0
-    results = audit(list_parts()) if command == "audit" else {"check": check, "build": build}[command]()
+    searches = {"audit": lambda: audit(list_parts()), "check": check, "build": build}
+    results = searches[command]()
     if results is None:
         print(
             "audit: the database of known weaknesses cannot be reached; nothing was looked up",

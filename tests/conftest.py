@@ -103,12 +103,11 @@ def _own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for name in ("XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
             patch.setenv(name, str(tmp_path_factory.mktemp(name)))
+        keys = [provider.key for provider in PROVIDERS.values() if provider.key]
         for name in map(str.upper, PROVIDERS):
-            patch.delenv(f"{name}_API_KEY", raising=False)
-            patch.delenv(f"{name}_BASE_URL", raising=False)
-        for provider in PROVIDERS.values():
-            if provider.key:
-                patch.delenv(provider.key, raising=False)
+            keys += [f"{name}_API_KEY", f"{name}_BASE_URL"]
+        for name in keys:
+            patch.delenv(name, raising=False)
         for name in map(str.upper, LOCAL):
             patch.setenv(f"{name}_BASE_URL", "http://127.0.0.1:9/v1")
         if not os.environ.get("ANSWERKEY_LONG"):  # which reaches hosts of the network

@@ -98,12 +98,12 @@ def collect_blocks() -> list[Block]:
 
 def list_unlabelled() -> list[str]:
     """Return the places of blocks that hold commands and do not say so."""
+    command = re.compile(r"^(\w*\$ |answerkey |python -m |pip )", re.MULTILINE)
     return [
         f"{_name(page)}:{line}"
         for page in PAGES
         for line, kind, text in _list_fences(page)
-        if kind not in SHELL
-        and re.search(r"^(\w*\$ |answerkey |python -m |pip )", text, re.MULTILINE)
+        if kind not in SHELL and command.search(text)
     ]
 
 
@@ -133,16 +133,15 @@ def _read_page(page: Path) -> Iterator[Block]:
 
 def _read_table(name: str, text: str) -> Iterator[Block]:
     """Yield a block for each run of rows: what continues the row above has an empty first cell."""
-    commands: list[Command] = []
-    start = 0
+    blocks: list[tuple[int, list[Command]]] = []
     for number, row in enumerate(text.splitlines(), 1):
-        result = re.search(r"^\|(.*)\| *`(answerkey [^`]+)` *\|$", row)
-        if commands and not (result and result[1].split("|")[0].strip() == ""):
-            yield Block(name, start, tuple(commands))
-            commands = []
-        if result:
-            start = start if commands else number
-            commands.append(Command(result[2], _read_code(result[1])))
+        match = re.search(r"^\|([^|]*)(.*)\| *`(answerkey [^`]+)` *\|$", row)
+        if match:
+            if match[1].strip() or not blocks:
+                blocks.append((number, []))
+            blocks[-1][1].append(Command(match[3], _read_code(match[2])))
+    for start, commands in blocks:
+        yield Block(name, start, tuple(commands))
 
 
 def _read_code(text: str) -> int:
@@ -155,16 +154,16 @@ def _read_shell(text: str) -> tuple[Command, ...]:
     return tuple(_read_command(line) for line in lines if COMMENT.sub("", line).strip())
 
 
-def _read_command(line: str) -> Command:
+def _read_command(line: str, shown: tuple[str, ...] = ()) -> Command:
     comment = COMMENT.search(line)
-    return Command(COMMENT.sub("", line).strip(), _read_code(comment[1]) if comment else 0)
+    code = _read_code(comment[1]) if comment else 0
+    return Command(COMMENT.sub("", line).strip(), code, shown)
 
 
 def _read_console(text: str) -> tuple[Command, ...]:
     _, *parts = re.split(r"^\$ ", text, flags=re.MULTILINE)
     pieces = [part.splitlines() for part in parts]
-    commands = [(_read_command(first), tuple(shown)) for first, *shown in pieces]
-    return tuple(Command(command.text, command.code, shown) for command, shown in commands)
+    return tuple(_read_command(line, tuple(shown)) for line, *shown in pieces)
 
 
 def _read_ci(name: str, text: str, line: int = 1) -> Iterator[Block]:

@@ -47,17 +47,13 @@ def test_every_page_of_the_project_is_in_the_navigation() -> None:
 
 def test_folders_become_pages_in_the_order_and_groups_of_the_index(small: Path) -> None:
     """What the index does not list comes last; a folder with a README is a group of its own."""
+    decisions = ["decisions/README.md", "decisions/0001.md"]
+    project = ["testing.md", "project/security.md", {"Decisions": decisions}]
     assert read_site(small).navigation() == [
         {"Home": "index.md"},
         {"How-to guides": [{"First steps": ["guide/one.md"]}, "project/examples/readme.md"]},
         {"Reference": [{"Files": ["reference/b.md"]}, {"Models": ["reference/a.md"]}]},
-        {
-            "Project": [
-                "testing.md",
-                "project/security.md",
-                {"Decisions": ["decisions/README.md", "decisions/0001.md"]},
-            ]
-        },
+        {"Project": project},
     ]
 
 

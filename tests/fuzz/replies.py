@@ -141,7 +141,8 @@ def check_http(sent: bytes) -> None:
     assert len(outcome.body) <= MOST
     wait = read_retry_after(outcome.headers, 0.0)
     assert wait is None or wait >= 0
-    require_completion(judge(outcome, lambda code, body: read_body(code, body, take_chat)).completion)
+    verdict = judge(outcome, lambda code, body: read_body(code, body, take_chat))
+    require_completion(verdict.completion)
 
 
 def _list_http() -> list[bytes]:

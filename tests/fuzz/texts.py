@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -182,11 +183,11 @@ def _describe(value: object) -> str:
 
 def _make_samples(rows: Sequence[dict[str, object]]) -> Samples:
     """Return rows as a table whose columns are all encoded."""
-    encoded = [
+    cells = [
         {name: None if cell is None else json.dumps(cell) for name, cell in row.items()}
         for row in rows
     ]
-    frame = pl.DataFrame(encoded, schema={"a": pl.String, "b c": pl.String})
+    frame = pl.DataFrame(cells, schema={"a": pl.String, "b c": pl.String})
     return samples_from_frame(frame, range(len(rows)), encoded=frame.columns)
 
 
@@ -194,15 +195,15 @@ def check_config(raw: bytes) -> None:
     """Require that a value of the config comes out as it went in, wherever it stands."""
     value = decode(raw)
 
-    def fill(text: str) -> object:
+    for text, expected in {
+        "<< config.x >>": value,
+        "{<< config.x >>{ {{ 1 }}": f"{{{value}{{ 1",
+        "{{ 'a<< config.x >>' }}": f"a{value}",
+        "{% raw %}{<< config.x >>%}{% endraw %}.": f"{{{value}%}}.",
+        "{{ sample.<< config.x >> }}": "cell",
+    }.items():
         written = embed_config(text, lambda _: ConfigValue(value), is_template=True)
-        return Template.compile(written).evaluate(sample={value: "found"})
-
-    assert fill("<< config.x >>") == value
-    assert fill("{<< config.x >>{ {{ 1 }}") == f"{{{value}{{ 1"
-    assert fill("{{ 'a<< config.x >>' }}") == f"a{value}"
-    assert fill("{% raw %}{<< config.x >>%}{% endraw %}.") == f"{{{value}%}}."
-    assert fill("{{ sample.<< config.x >> }}") == "found"
+        assert Template.compile(written).evaluate(sample={value: "cell"}) == expected
 
 
 def check_shown(raw: bytes) -> None:
@@ -237,10 +238,10 @@ def list_completions() -> list[bytes]:
     """Return the completions of the decided cases, as they stand in their tables."""
     texts: dict[str, None] = {}
     for path in sorted((TESTS / "cases").glob("*.md")):
-        for line in path.read_text(encoding="utf-8").splitlines():
-            cells = line.split("|")
-            if line.startswith("|") and len(cells) > 3 and "`" in cells[1]:
-                texts[cells[1].strip(" `").replace("\\n", "\n")] = None
+        for cell in re.findall(
+            r"^\| *`([^|]*)` *\|.*\|.*\|", path.read_text("utf-8"), re.MULTILINE
+        ):
+            texts[cell.replace("\\n", "\n")] = None
     return [b"\0Sydney\x1dCanberra\x1e" + text.encode() for text in list(texts)[::3]]
 
 
@@ -279,13 +280,12 @@ def make_laws() -> dict[str, Law]:
         f"judge_{name}": Law(partial(check_judge, rule), list_completions, words, 80)
         for name, rule in rules.items()
     }
-    stored = {
-        "pattern": (check_pattern, "pattern", 40),
-        "choices": (check_choices, "choices", 200),
-        "judges_verdict": (check_verdict, "verdict", 200),
-        "shown_text": (check_shown, "shown_text", 200),
-    }
-    for name, (check, kind, examples) in stored.items():
+    for name, check, kind, examples in (
+        ("pattern", check_pattern, "pattern", 40),
+        ("choices", check_choices, "choices", 200),
+        ("judges_verdict", check_verdict, "verdict", 200),
+        ("shown_text", check_shown, "shown_text", 200),
+    ):
         laws[name] = Law(check, partial(list_stored, name), list_words(kind), examples)
     filter_words = [*template_words, b"in", b"exists", b"1e999", b"9" * 400]
     return laws | {

@@ -162,11 +162,11 @@ def soon() -> Iterator[None]:
     def give_up(*_: object) -> None:
         raise TimeoutError("still waiting for the pipe")
 
-    before = signal.signal(signal.SIGALRM, give_up)
+    handler = signal.signal(signal.SIGALRM, give_up)
     signal.alarm(60)
     yield
     signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
+    signal.signal(signal.SIGALRM, handler)
 
 
 TABLES = (".jsonl", ".csv", ".json", ".parquet", ".arrow", ".jsonl.gz", ".csv.zst", ".txt")

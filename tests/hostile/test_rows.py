@@ -102,19 +102,13 @@ class Ran:
     """A run in a folder: what it printed, and what the model was asked."""
 
     folder: Path
+    run: Path
     printed: str
     messages: Sequence[Sequence[Mapping[str, object]]]
-
-    @property
-    def run(self) -> Path:
-        """The folder of the run itself."""
-        return self.folder / "run"
 
 
 def run_rows(folder: Path, form: str, call: Call) -> Ran:
     """Run the rows, written in one format, against a model that answers with such texts, too."""
-    FORMATS[form](folder / f"rows.{form}")
-    (folder / "task.yaml").write_text(TASK, encoding="utf-8")
     source = {"type": "local", "file_path": f"rows.{form}"}
     plan = {
         "datasets": [{"key": "rows", "display_name": TERMINAL[0], "source": source}],
@@ -126,14 +120,17 @@ def run_rows(folder: Path, form: str, call: Call) -> Ran:
             "task_specifications": [{"task_key": "rows"}],
         },
     }
+    FORMATS[form](folder / f"rows.{form}")
+    (folder / "task.yaml").write_text(TASK, encoding="utf-8")
     (folder / "run.yaml").write_text(json.dumps(plan), encoding="utf-8")
-    written = ("--junit", folder / "gates.xml", "--summary", folder / "summary.md")
+    run = folder / "run"
+    gates = ("--junit", folder / "gates.xml", "--summary", folder / "summary.md")
     with TestServer(answer) as server:
-        words = ("--model", f"{server.url}#model", "--cache-policy", "no-cache", *written)
-        done = call("run", folder, "--out", folder / "run", *words)
+        words = ("--model", f"{server.url}#model", "--cache-policy", "no-cache", *gates)
+        done = call("run", folder, "--out", run, *words)
         assert done.code == 1, done.err  # its only gate cannot be met
         messages = [request.body["messages"] for request in server.asked.requests if request.body]
-    return Ran(folder, done.out + done.err, messages)
+    return Ran(folder, run, done.out + done.err, messages)
 
 
 def is_harmless(done: Any) -> bool:  # noqa: ANN401 - what a command left

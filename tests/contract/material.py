@@ -22,69 +22,36 @@ from .scripts import ROOT
 
 LOGS = ROOT / "tests" / "unit" / "importers" / "logs"
 Rows = Sequence[dict[str, Any]]
-GATES = """\
-policies:
-  rules:
-    - {key: accurate, definition: {type: threshold, operator: "<=", threshold: 1}}
-"""
-EVAL = """\
-datasets: [{key: questions, display_name: Questions, source: {type: local, file_path: questions.jsonl}}]
-tasks:
-  - key: letters
-    display_name: Letters
-    description: The model answers with one letter.
-    definition:
-      dataset: {key: questions}
-      solver:
-        type: single_turn_solver
-        input_builder:
-          type: chat_completion
-          input_messages: [{role: user, content: "{{ sample.question }}"}]
-      scorers:
-        - type: string_equals_mcqa
-          ground_truth_choice: "{{ sample.answer }}"
-          choices: [A, B, C, D]
-          metrics: [{type: mean, field: is_correct, name: Accuracy}]
-evaluation:
-  key: KEY
-  display_name: KEY
-  task_specifications: [{task_key: letters, model_key: openai/gpt-4.1-nano}]
-policies:
-  key: gate
-  rules:
-    - {key: good, definition: {type: threshold, metric: Accuracy, operator: ">=", threshold: LEAST}}
-"""  # noqa: E501 - the text as it is written
-PYTEST = '[tool.pytest.ini_options]\nanswerkey_files = ["evals/*/run.yaml"]\n'
-#: Installs nothing: says whether what is named can be installed from where it lies.
-PIP = """\
-#!/bin/sh
-for last; do :; done
-test "$1" = install && test -f "$last/pyproject.toml" && exit 0
-echo "pip $*: nothing to install there" >&2
-exit 1
-"""
 
 
 def lay_out(call: Callable[..., Any]) -> None:
     """Fill the working directory with what the pages speak of."""
     call("init", "my-project")
-    questions = Path("my-project/questions.jsonl")
-    rows = [json.loads(line) for line in questions.read_text("utf-8").splitlines()]
+    path = Path("my-project/questions.jsonl")
+    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
     for number, row in enumerate(rows):
         row["subject"] = row["category"]
         row["passage"] = number // 5
         row["error_type"] = "ok" if number % 9 else "bad"
-    write_lines(str(questions), rows)
+    write_lines(str(path), rows)
     shutil.copy("my-project/task.yaml", "task.yaml")
+    shutil.copytree(Path(__file__).with_name("desk"), ".", dirs_exist_ok=True)
     shutil.copytree(ROOT / "examples", "examples")
     Path("vendor/answerkey").mkdir(parents=True)
+    Path(".config/fish/completions").mkdir(parents=True)
     Path("bench").symlink_to(ROOT / "bench")
     Path("vendor/answerkey/pyproject.toml").symlink_to(ROOT / "pyproject.toml")
     _lay_out_tables(rows)
     _lay_out_arc(rows)
     _lay_out_logs(rows)
-    _lay_out_evals()
-    _lay_out_tools()
+    for name in ("capitals", "law"):
+        questions = [
+            {"question": f"{name} {number}: A, B, C or D?", "answer": "ABCD"[number % 4]}
+            for number in range(40)
+        ]
+        write_lines(f"evals/{name}/questions.jsonl", questions)
+    Path("bin/answerkey").write_text(COMMAND, encoding="utf-8")
+    Path("bin/answerkey").chmod(0o755)
     _lay_out_runs(call)
 
 
@@ -146,27 +113,6 @@ def _lay_out_logs(rows: Rows) -> None:
         response = {"status_code": 200, "body": {"choices": [{"message": message}]}}
         lines.append({"custom_id": f"{number:06}", "response": response})
     write_lines("output.jsonl", lines)
-
-
-def _lay_out_evals() -> None:
-    for name, least in (("capitals", "0.01"), ("law", "1")):
-        questions = [
-            {"question": f"{name} {number}: A, B, C or D?", "answer": "ABCD"[number % 4]}
-            for number in range(40)
-        ]
-        write_lines(f"evals/{name}/questions.jsonl", questions)
-        text = EVAL.replace("KEY", name).replace("LEAST", least)
-        Path(f"evals/{name}/run.yaml").write_text(text, encoding="utf-8")
-    Path("gates.yaml").write_text(GATES, encoding="utf-8")
-    Path("pyproject.toml").write_text(PYTEST, encoding="utf-8")
-
-
-def _lay_out_tools() -> None:
-    Path(".config/fish/completions").mkdir(parents=True)
-    Path("bin").mkdir()
-    for name, text in (("pip", PIP), ("answerkey", COMMAND)):
-        Path("bin", name).write_text(text, encoding="utf-8")
-        Path("bin", name).chmod(0o755)
 
 
 def _lay_out_runs(call: Callable[..., Any]) -> None:

@@ -13,6 +13,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from .scripts import PACKAGE, ROOT, read
 
@@ -163,6 +164,20 @@ def test_every_library_is_imported_where_the_decision_says() -> None:
         imported = re.compile(rf"^ *(?:import|from) {name}\b", re.MULTILINE)
         places = {path.partition("/")[0] for path, text in SOURCES.items() if imported.search(text)}
         assert (library, places) == (library, set(re.findall(r"`(\w+)`", packages)))
+
+
+def test_nothing_is_left_unfinished() -> None:
+    """No marker of unfinished work stands in the code."""
+    words = re.compile("TO" + "DO|FIX" + "ME|XX" + "X|NotImplemented" + "Error")
+    assert [name for name, text in SOURCES.items() if words.search(text)] == []
+
+
+def test_no_law_of_hypothesis_depends_on_the_clock() -> None:
+    """`tests/conftest.py` says once, for all of them, that there is no deadline."""
+    assert settings().deadline is None
+    word = "deadline" + "="
+    paths = (ROOT / "tests").rglob("*.py")
+    assert [path.name for path in paths if word in path.read_text("utf-8")] == ["conftest.py"]
 
 
 def test_every_folder_of_tests_is_described() -> None:

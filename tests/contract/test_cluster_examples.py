@@ -35,24 +35,6 @@ from .scripts import ROOT, read
 
 EXAMPLES = ROOT / "examples"
 IS_LONG = bool(os.environ.get("ANSWERKEY_LONG"))
-#: The node names are those of the job; all of them are this machine.
-SCONTROL = """#!/bin/sh
-if [ "$1" = show ]; then printf 'node1\\nnode2\\nnode3\\n'; exit; fi
-echo "$@" >> scontrol.log
-"""
-#: The command once for each task; what it ends is ended with it.
-SRUN = """#!/bin/bash
-echo "$@" >> srun.log
-tasks=1
-while [ "${1#--}" != "$1" ]; do
-  case $1 in --ntasks=*) tasks=${1#*=} ;; esac
-  shift
-done
-trap 'kill $(jobs -p) 2>/dev/null; exit 143' TERM
-for _ in $(seq "$tasks"); do "$@" & done
-wait
-"""
-HOSTNAME = "#!/bin/sh\necho 127.0.0.1 ::1\n"
 ANSWERKEY = f'#!/bin/sh\nexec "{sys.executable}" -m answerkey "$@"\n'
 #: The head listens, a worker waits; the token is there.
 RAY = f"""#!{sys.executable}
@@ -102,7 +84,8 @@ def folder(tmp_path: Path, call: Callable[..., Any], monkeypatch: pytest.MonkeyP
     """Return a folder with a project, and put the commands that the examples call on the path."""
     monkeypatch.chdir(tmp_path)
     assert call("init", "my-project").code == 0
-    put({"answerkey": ANSWERKEY, "scontrol": SCONTROL, "srun": SRUN, "hostname": HOSTNAME})
+    shutil.copytree(Path(__file__).with_name("cluster"), ".", dirs_exist_ok=True)
+    put({"answerkey": ANSWERKEY})
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
     return tmp_path

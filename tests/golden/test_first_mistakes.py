@@ -20,7 +20,7 @@ from answerkey.models.calls import Limits
 from answerkey.testing import Behaviour, Reply, TestServer
 
 FOLDER = Path(__file__).parent
-#: A task, the same with a solver, and gates.
+#: A task, the same with a solver, gates, and a log of Inspect.
 PROJECT = {path.name: path.read_text("utf-8") for path in (FOLDER / "projects/first").iterdir()}
 #: Mistakes that are none for a project which `init` writes.
 READABLE = {
@@ -55,9 +55,6 @@ class Mistake:
     appended: str = ""
     #: Columns of the data file `q.jsonl`, over and over.
     questions: Mapping[str, Sequence[object]] | None = None
-    #: The targets of the samples of an Inspect log, `log.json`, and the number its header states.
-    log: Sequence[str] | None = None
-    size: int | None = None
     #: What the server does with every call.
     fault: str | None = None
     reply: Mapping[str, Any] | None = None
@@ -89,8 +86,6 @@ class Mistake:
         files = {**PROJECT, "rows.jsonl": rows}
         if self.questions is not None:
             files["q.jsonl"] = write_rows({"answer": "ABCD", **self.questions}, 12)
-        if self.log is not None:
-            files["log.json"] = write_inspect_log(*self.log, size=self.size)
         for name, text in self.files.items():
             last_line = text.splitlines(keepends=True)[-1:]
             files[name] = text + "".join(last_line * (self.last_line_times - 1))
@@ -123,29 +118,6 @@ def write_rows(columns: Mapping[str, Sequence[object]], count: int) -> str:
     cells = [islice(cycle(column), count) for column in table.values()]
     rows = [dict(zip(table, row, strict=True)) for row in zip(*cells, strict=True)]
     return "".join(f"{json.dumps(row)}\n" for row in rows)
-
-
-def write_inspect_log(*targets: str, size: int | None = None) -> str:
-    """Return a log of Inspect with a sample for each target; `size` is what its header states."""
-    shared = {
-        "epoch": 1,
-        "choices": ["red", "green"],
-        "output": {"choices": [], "completion": "A"},
-        "scores": {"choice": {"value": "C", "answer": "A"}},
-    }
-    samples = [
-        {"id": number, "input": f"q{number}?", "target": target, **shared}
-        for number, target in enumerate(targets, start=1)
-    ]
-    scores = [{"name": "choice", "metrics": {}}]
-    log = {
-        "version": 2,
-        "status": "success",
-        "eval": {"task": "quiz", "task_id": "t", "run_id": "r", "eval_id": "e", "model": "m"},
-        "results": {"total_samples": size or len(samples), "scores": scores},
-        "samples": samples,
-    }
-    return json.dumps(log)
 
 
 MISTAKES = [

@@ -12,7 +12,6 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import pytest
 from hypothesis import settings
 
 from .scripts import PACKAGE, ROOT, read
@@ -27,15 +26,6 @@ SOURCES = {
     path.relative_to(PACKAGE).as_posix(): path.read_text(encoding="utf-8")
     for path in PACKAGE.rglob("*.py")
 }
-TASK = """\
-key: letters
-display_name: Letters
-description: The model answers with one letter.
-definition:
-  scorers:
-    - {type: string_equals_mcqa, ground_truth_choice: "{{ sample.answer }}", choices: [A, B, Y, Z]}
-"""
-ROW = '{"answer": "A", "completion": "Based on the question, the best choice is A."}\n'
 
 
 def list_writes(text: str) -> list[str]:
@@ -82,15 +72,10 @@ def test_every_file_and_name_of_the_walk_exists() -> None:
     assert missing == []
 
 
-def test_a_sample_goes_the_way_of_the_walk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Callable[..., Any]
-) -> None:
+def test_a_sample_goes_the_way_of_the_walk(tmp_path: Path, call: Callable[..., Any]) -> None:
     """`answerkey score` calls the functions of the walk, one after the other, in at most ten
     steps.
     """
-    monkeypatch.chdir(tmp_path)
-    Path("task.yaml").write_text(TASK, encoding="utf-8")
-    Path("questions.jsonl").write_text(ROW, encoding="utf-8")
     calls: list[tuple[str, str]] = []
 
     def note(frame: FrameType, event: str, _: object) -> None:
@@ -100,7 +85,7 @@ def test_a_sample_goes_the_way_of_the_walk(
     threading.setprofile(note)
     sys.setprofile(note)
     try:
-        done = call("score", "task.yaml", "--dataset", "questions.jsonl")
+        done = call("score", ROOT / "examples" / "recorded", "--out", tmp_path / "run")
     finally:
         sys.setprofile(None)
         threading.setprofile(None)

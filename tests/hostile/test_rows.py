@@ -36,22 +36,7 @@ ACTIVE = re.compile(
     "[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
 )
 FORMULA = re.compile(r"^\s*[=@＝＠]|^\s*[+\-](?![\d.\s]|$)|[;\t\r\n][\s\"]*[=@＝＠]")
-TASK = """\
-key: rows
-display_name: "<b>Rows</b>"
-description: Every text of it tries to be more than text.
-definition:
-  dataset: {key: rows}
-  solver:
-    type: single_turn_solver
-    input_builder:
-      type: chat_completion
-      input_messages:
-        - {role: system, content: "{{ sample.question }}"}
-        - {role: user, content: "Q: {{ sample.question }} ({{ sample.category }})"}
-  scorers:
-    - {type: string_equals_mcqa, ground_truth_choice: "{{ sample.answer }}", choices: "{{ sample.choices }}"}
-"""  # noqa: E501 - the text as it is written
+TASK = (Path(__file__).with_name("rows.yaml")).read_text(encoding="utf-8")
 THRESHOLD = {"type": "threshold", "metric": "Accuracy", "operator": ">=", "threshold": 0.99}
 RULE = {"key": "accurate", "display_name": "<i>\u202e\x1b[1m</i>", "definition": THRESHOLD}
 POLICIES = [{"key": "gate", "rules": [RULE]}]

@@ -2,13 +2,14 @@
 its own option's text, in twenty forms.
 
 The options are those of `plain_options.jsonl` and, where `../shared/data/mmlu` lies beside the
-project, of 600 questions of MMLU.
+project, of 150 questions of MMLU; of 600 in the long series.
 """
 
 from __future__ import annotations
 
 import csv
 import json
+import os
 import random
 from collections import Counter
 from pathlib import Path
@@ -20,7 +21,7 @@ from answerkey.reader import read
 FOLDER = Path(__file__).parent
 MMLU = FOLDER.parents[2] / "shared" / "data" / "mmlu" / "test"
 LABELS = ("A", "B", "C", "D")
-QUESTIONS = 600
+QUESTIONS = 600 if os.environ.get("ANSWERKEY_LONG") else 150
 #: As measured on the labels as they are.
 FEWEST_RIGHT, MOST_WRONG = 385, 5
 

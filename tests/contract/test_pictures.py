@@ -64,11 +64,6 @@ def test_every_picture_is_shown_on_a_page() -> None:
     assert [name for name in SCRIPT.PICTURES if f"img/{name}.png" not in texts] == []
 
 
-def test_pictures_that_fit_their_record_pass(material: Material, images: Path) -> None:
-    """The record and the files are all that is compared."""
-    assert SCRIPT.list_problems(material, images) == []
-
-
 def test_a_page_that_changed_makes_its_pictures_old(
     material: Material, images: Path, tmp_path: Path
 ) -> None:

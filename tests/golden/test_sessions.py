@@ -120,12 +120,6 @@ def run_command(line: str, call: Call, model: str) -> tuple[str, str, int]:
     name, *words = shlex.split(line)
     if name in READERS:
         return READERS[name](Path(words[0])), "", 0
-    if name == "write":
-        Path(words[0]).write_text(words[1].replace("\\n", "\n"), encoding="utf-8")
-        return "", "", 0
-    if name == "rm":
-        Path(words[0]).unlink()
-        return "", "", 0
     done = call(*(word.replace("MODEL", model) for word in words))
     out = write_json(done.json) if "--json" in words and done.out else done.out
     if words[:1] == ["report"]:  # every change of the page changes its size

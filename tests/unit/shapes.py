@@ -51,11 +51,4 @@ class Shape:
         return path
 
 
-def load_shapes() -> list[Shape]:
-    """Return the tables of `shapes.yaml`."""
-    path = Path(__file__).with_suffix(".yaml")
-    entries = YAML(typ="safe").load(path)
-    return [Shape(**entry) for entry in entries]
-
-
-SHAPES = load_shapes()
+SHAPES = [Shape(**entry) for entry in YAML(typ="safe").load(Path(__file__).with_suffix(".yaml"))]

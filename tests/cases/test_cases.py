@@ -84,11 +84,6 @@ def read_completion(cell: str) -> Completion:
     return Completion(text, CompletionStatus.NO_TEXT if text is None else CompletionStatus.OK)
 
 
-def read_extraction(case: Case) -> str:
-    """Return the extraction rule of a row."""
-    return case.cells.get("extraction", "first_character")
-
-
 def expect_score(case: Case) -> Score:
     """Return the score that the row states."""
     if case.head == CALLS:
@@ -98,7 +93,7 @@ def expect_score(case: Case) -> Score:
     text = read_completion(case.cells["completion"]).text or ""
     is_valid = case.cells["validity"] == "VALID"
     choices = case.cells["choices"].split(" ")
-    extraction = read_extraction(case)
+    extraction = case.cells.get("extraction", "first_character")
     first = text[:1] if extraction == "first_character_literal" else find_predicted(text, choices)
     return Score(
         ScoreStatus.SCORED,
@@ -134,7 +129,8 @@ def test_page_shows_every_reason() -> None:
 def test_a_completion_has_the_verdict_of_the_page(case: Case) -> None:
     """The rule decides as the row says, and the scorer stores that."""
     choices, truth = case.cells["choices"].split(" "), case.cells["truth"]
-    completion, extraction = read_completion(case.cells["completion"]), read_extraction(case)
+    completion = read_completion(case.cells["completion"])
+    extraction = case.cells.get("extraction", "first_character")
     expected = expect_score(case)
     assert judge(completion, choices, truth, extraction) == expected
     scorer = StringEqualsMcqa("{{ sample.truth }}", "{{ sample.choices }}", extraction=extraction)

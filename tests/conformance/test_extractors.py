@@ -46,10 +46,12 @@ PIECES: dict[str, list[str]] = json.loads((HERE / "pieces.json").read_text(encod
 
 def make_rows() -> list[dict[str, Any]]:
     """Make completions in which marks, cues, case, order and several letters meet at random."""
-    drawn, rows = random.Random(17), []
+    drawn = random.Random(17)
+    rows = []
     kinds = ("openings", "cues", "labels", "endings")
     for _ in range(COUNT):
-        size, text = drawn.choice((2, 4, 4, 4, 5, 10)), ""
+        text = ""
+        size = drawn.choice((2, 4, 4, 4, 5, 10))
         options = drawn.sample(PIECES["options"], size)
         for _ in range(drawn.choice((1, 1, 2))):
             place, second = drawn.randrange(size), drawn.randrange(size)

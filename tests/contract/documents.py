@@ -118,7 +118,8 @@ def _list_fences(page: Path) -> Iterator[tuple[int, str, str]]:
 
 
 def _read_page(page: Path) -> Iterator[Block]:
-    name, above = _name(page), ""
+    name = _name(page)
+    above = ""
     for line, kind, text in _list_fences(page):
         if kind in SHELL:
             yield Block(name, line, _read_console(text) if kind == "console" else _read_shell(text))

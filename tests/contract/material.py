@@ -132,6 +132,14 @@ def _lay_out_runs(call: Callable[..., Any]) -> None:
     shutil.copytree("runs/my-run", "my-project/runs/my-run")
 
 
+def write_parquet() -> bytes:
+    """Return a small table of questions as Parquet."""
+    columns = {"question": ["A?", "B?"], "subject": ["law", "law"], "answer": [0, 1]}
+    stream = io.BytesIO()
+    pl.DataFrame({**columns, "choices": [list("abcd")] * 2}).write_parquet(stream)
+    return stream.getvalue()
+
+
 class Hub(BaseHTTPRequestHandler):
     """A hub with one table under every name."""
 
@@ -144,12 +152,11 @@ class Hub(BaseHTTPRequestHandler):
             "siblings": [{"rfilename": "all/test-0.parquet"}],
             "cardData": {"configs": [files]},
         }
-        body, kind = json.dumps(description).encode(), "application/json"
+        body = json.dumps(description).encode()
+        kind = "application/json"
         if "/resolve/" in self.path:
-            out = io.BytesIO()
-            columns = {"question": ["A?", "B?"], "subject": ["law", "law"], "answer": [0, 1]}
-            pl.DataFrame({**columns, "choices": [list("abcd")] * 2}).write_parquet(out)
-            body, kind = out.getvalue(), "application/octet-stream"
+            body = write_parquet()
+            kind = "application/octet-stream"
         self.send_response(200)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))

@@ -77,7 +77,8 @@ def check_task_file(raw: bytes) -> None:
     """Require that a task or run file is understood, or that what is wrong with it is told."""
     path = open_project() / "run.yaml"
     path.write_bytes(raw)
-    plan, problems = load_plan(path), ProblemList()
+    plan = load_plan(path)
+    problems = ProblemList()
     try:
         load_task(path, problems=problems)
     except AnswerkeyError as mistake:

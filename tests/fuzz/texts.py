@@ -66,7 +66,8 @@ def check_judge(extraction: str | dict[str, str], raw: bytes) -> None:
     """Require a verdict on every completion, the same row by row and for all rows together."""
     choices = list(LISTS[raw[0] % len(LISTS)]) if raw else ["A", "B"]
     head, *parts = decode(raw[1:]).split(PART, 8)
-    texts, options = parts or [head], head.split(ENTRY)
+    options = head.split(ENTRY)
+    texts = parts or [head]
     expected = [judge(text, choices, choices[0], extraction, options) for text in texts]
     rule = find_rule(extraction)
     for score in expected:

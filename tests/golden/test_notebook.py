@@ -31,7 +31,8 @@ async def run_cell(source: str, names: dict[str, Any]) -> list[dict[str, Any]]:
     if isinstance(last := tree.body[-1], ast.Expr):
         tree.body.pop()
         parts.append(ast.Expression(last.value))
-    printed, value = io.StringIO(), None
+    printed = io.StringIO()
+    value = None
     with contextlib.redirect_stdout(printed):
         for part in parts:
             mode = "exec" if isinstance(part, ast.Module) else "eval"

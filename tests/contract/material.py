@@ -9,7 +9,7 @@ import json
 import shutil
 import threading
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -18,13 +18,13 @@ from typing import Any
 import polars as pl
 from tests.forked import COMMAND
 
-from .scripts import ROOT
+from .scripts import ROOT, Call
 
 LOGS = ROOT / "tests" / "unit" / "importers" / "logs"
 Rows = Sequence[dict[str, Any]]
 
 
-def lay_out(call: Callable[..., Any]) -> None:
+def lay_out(call: Call) -> None:
     """Fill the working directory with what the pages speak of."""
     call("init", "my-project")
     path = Path("my-project/questions.jsonl")
@@ -115,7 +115,7 @@ def _lay_out_logs(rows: Rows) -> None:
     write_lines("output.jsonl", lines)
 
 
-def _lay_out_runs(call: Callable[..., Any]) -> None:
+def _lay_out_runs(call: Call) -> None:
     """Two models, each under the names that pages give its run, and two runs that were stopped."""
     run = ("run", "my-project", "--model")
     for stopped in ("quickstart", "my-project"):

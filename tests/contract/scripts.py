@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "answerkey"
+#: The command line called as a function: `call("run", "project")`.
+Call = Callable[..., Any]
 
 
 def read(name: str) -> str:

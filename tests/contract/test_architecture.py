@@ -7,14 +7,12 @@ import re
 import sys
 import threading
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 from hypothesis import settings
 
-from .scripts import PACKAGE, ROOT, read
+from .scripts import PACKAGE, ROOT, Call, read
 
 TEXT = read("ARCHITECTURE.md")
 STEPS = re.findall(r"^\d+\. \*\*`([a-z_/]+\.py)`\*\*, `([A-Za-z_.]+)`", TEXT, re.MULTILINE)
@@ -72,7 +70,7 @@ def test_every_file_and_name_of_the_walk_exists() -> None:
     assert missing == []
 
 
-def test_a_sample_goes_the_way_of_the_walk(tmp_path: Path, call: Callable[..., Any]) -> None:
+def test_a_sample_goes_the_way_of_the_walk(tmp_path: Path, call: Call) -> None:
     """`answerkey score` calls the functions of the walk, one after the other, in at most ten
     steps.
     """

@@ -18,7 +18,7 @@ import socket
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from threading import Event
@@ -31,7 +31,7 @@ from ruamel.yaml import YAML
 from answerkey.cli import app
 from answerkey.testing import Behaviour, TestServer
 
-from .scripts import ROOT, read
+from .scripts import ROOT, Call, read
 
 EXAMPLES = ROOT / "examples"
 IS_LONG = bool(os.environ.get("ANSWERKEY_LONG"))
@@ -80,7 +80,7 @@ def server() -> Iterator[Model]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder with a project, and put the commands that the examples call on the path."""
     monkeypatch.chdir(tmp_path)
     assert call("init", "my-project").code == 0

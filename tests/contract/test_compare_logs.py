@@ -5,16 +5,14 @@ says.
 from __future__ import annotations
 
 import runpy
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import answerkey as ak
 from answerkey.metrics.paired import Flips
 
-from .scripts import ROOT, read
+from .scripts import ROOT, Call, read
 
 FOLDER = ROOT / "examples" / "compare_logs"
 SCRIPT = runpy.run_path(str(FOLDER / "error_rates.py"))
@@ -29,7 +27,7 @@ def test_the_guide_shows_what_the_script_prints() -> None:
 
 @pytest.mark.parametrize(("name", "is_worse"), [("after", False), ("quantised", True)])
 def test_the_simulated_gate_decides_as_the_real_one(
-    tmp_path: Path, call: Callable[..., Any], name: str, *, is_worse: bool
+    tmp_path: Path, call: Call, name: str, *, is_worse: bool
 ) -> None:
     """On the logs of the example."""
     baseline = ("--not-worse-than", FOLDER / "before")

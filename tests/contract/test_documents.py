@@ -5,9 +5,8 @@ from __future__ import annotations
 import importlib
 import re
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.servers import BatchBehaviour, BatchServer
@@ -20,7 +19,7 @@ from answerkey.testing import answer_by_hash
 
 from .documents import CI_FILES, PAGES, Block, Desk, collect_blocks, list_unlabelled
 from .material import fill_store, lay_out, serve_hub
-from .scripts import PACKAGE, ROOT, load_script, read
+from .scripts import PACKAGE, ROOT, Call, load_script, read
 
 #: Commands and Python that are not run here, by how they begin or what they contain.
 NOT_RUN = (
@@ -55,7 +54,7 @@ def list_commands(page: str = "") -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory, call: Callable[..., Any]) -> Iterator[Desk]:
+def desk(tmp_path_factory: pytest.TempPathFactory, call: Call) -> Iterator[Desk]:
     """Return a folder with all that the pages speak of, and servers in place of models, hub and
     store.
     """
@@ -94,7 +93,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory, call: Callable[..., Any]) -> 
 
 
 @pytest.fixture(scope="module")
-def store(desk: Desk, call: Callable[..., Any], s3_server: str) -> Iterator[None]:
+def store(desk: Desk, call: Call, s3_server: str) -> Iterator[None]:
     """Let the environment name an object store with a table and a run in the bucket `evals`."""
     settings = {
         "AWS_ENDPOINT_URL": s3_server,

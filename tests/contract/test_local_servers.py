@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from ruamel.yaml import YAML
 from answerkey.models.names import PROVIDERS
 from answerkey.testing import Reply, TestServer
 
-from .scripts import ROOT, read
+from .scripts import ROOT, Call, read
 
 GUIDE = read("docs/guide/local-models.md")
 USAGE = {"prompt_tokens": 30, "completion_tokens": 7, "total_tokens": 37}
@@ -41,7 +40,7 @@ def write_body(name: str) -> bytes:
 
 @pytest.mark.parametrize("name", SERVERS)
 def test_recipe_gives_a_run(
-    tmp_path: Path, call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, name: str
+    tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """The name and the address of the environment are enough: no key is sent, thoughts are kept
     apart.
@@ -69,7 +68,7 @@ def test_recipe_gives_a_run(
 
 @pytest.mark.parametrize("name", SERVERS)
 def test_an_unknown_model_is_reported_in_the_server_s_words(
-    tmp_path: Path, call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, name: str
+    tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """A model that was not started or pulled stops the run at once, with what the server says."""
     monkeypatch.chdir(tmp_path)

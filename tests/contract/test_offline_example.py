@@ -8,14 +8,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
 
-from .scripts import ROOT, load_script
+from .scripts import ROOT, Call, load_script
 
 SCRIPT = load_script("examples/offline/generate.py")
 EXAMPLES = ROOT / "examples"
@@ -64,7 +62,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("flags", [(), ("--text",)])
 def test_prompts_become_scores_without_a_server(
-    call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, flags: tuple[str, ...]
+    call: Call, monkeypatch: pytest.MonkeyPatch, flags: tuple[str, ...]
 ) -> None:
     """Every prompt is answered once, in batches.
 
@@ -85,7 +83,7 @@ def test_prompts_become_scores_without_a_server(
 
 
 @pytest.mark.skipif(not os.environ.get("ANSWERKEY_LONG"), reason="Ray takes long to start")
-def test_ray_data_gives_the_same(folder: Path, call: Callable[..., Any]) -> None:
+def test_ray_data_gives_the_same(folder: Path, call: Call) -> None:
     """Actors of Ray Data write the same completions, in any order."""
     assert call("export-prompts", PROJECT, "-o", "prompts.parquet").code == 0
     SCRIPT.main(list(PROMPTS))
@@ -97,7 +95,7 @@ def test_ray_data_gives_the_same(folder: Path, call: Callable[..., Any]) -> None
     assert here["sample_id", "completion"].equals(there["sample_id", "completion"])
 
 
-def test_images_reach_the_engine_as_parts(call: Callable[..., Any]) -> None:
+def test_images_reach_the_engine_as_parts(call: Call) -> None:
     """They are written as the JSON of a message's parts."""
     assert call("export-prompts", EXAMPLES / "images", "-o", "prompts.parquet").code == 0
     messages = pl.read_parquet("prompts.parquet")["messages"].to_list()

@@ -8,16 +8,14 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.forked import COMMAND, Forked
 
 from .documents import AS_PRINTED, FENCE, follow_python
 from .material import LOGS
-from .scripts import read
+from .scripts import Call, read
 
 
 @pytest.fixture(autouse=True)
@@ -76,7 +74,7 @@ def test_a_page_can_be_followed(page: str) -> None:
     assert follow(read_page(page)) == []
 
 
-def test_the_files_of_the_tutorial(folder: Path, call: Callable[..., Any]) -> None:
+def test_the_files_of_the_tutorial(folder: Path, call: Call) -> None:
     """`init` writes the files of the page's table, and replies that begin as the page shows."""
     assert call("init", "my-project").code == 0
     (shown,) = [text for kind, text in read_page("docs/tutorial.md") if kind == "json"]

@@ -5,13 +5,14 @@ printed, but for the lines of dots that stand for omitted parts.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-Call = Callable[..., Any]
+from .scripts import Call
+
 BLOCK = """\
 definition:
   scorers:

@@ -54,7 +54,8 @@ def make_rows() -> list[dict[str, Any]]:
         size = drawn.choice((2, 4, 4, 4, 5, 10))
         options = drawn.sample(PIECES["options"], size)
         for _ in range(drawn.choice((1, 1, 2))):
-            place, second = drawn.randrange(size), drawn.randrange(size)
+            place = drawn.randrange(size)
+            second = drawn.randrange(size)
             part = "".join(drawn.choice(PIECES[kind]) for kind in kinds)
             for mark, name in (("@X", LETTERS[place]), ("@Y", LETTERS[second])):
                 part = part.replace(mark, name).replace(mark.lower(), name.lower())

@@ -66,13 +66,14 @@ class Imports(MetaPathFinder, Loader):
     """
 
     def __init__(self, folder: Path, modules: Sequence[str]) -> None:
-        self.folder, self.wanted = folder, modules
+        self.folder = folder
+        self.modules = modules
 
     def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
         """Say where a module is."""
         if name.partition(".")[0] in sys.stdlib_module_names:
             return None
-        if name in self.wanted:
+        if name in self.modules:
             return spec_from_file_location(name, self.folder / f"{name.replace('.', '/')}.py")
         return ModuleSpec(name, self, is_package=True)
 
@@ -104,7 +105,8 @@ def read_lm_eval(module: Any, rows: Sequence[Row]) -> Iterable[str]:  # noqa: AN
     extract = module.MultiChoiceRegexFilter(
         regex_pattern=r"(\([A-Z]\))", group_select=-1, ignore_case=True, ignore_punctuation=True
     )
-    texts, docs = [[row["text"]] for row in rows], [{"choices": row["options"]} for row in rows]
+    texts = [[row["text"]] for row in rows]
+    docs = [{"choices": row["options"]} for row in rows]
     for (result,) in extract.apply(texts, docs):
         yield result.strip("()")
 

@@ -15,12 +15,14 @@ from pydantic import BaseModel
 from ruamel.yaml import YAML
 
 from answerkey.cli.options import REPORT_OPTIONS
+from answerkey.cli.run import run_command
 from answerkey.datasets.sources import SOURCES
 from answerkey.errors import CODES, Place
 from answerkey.evaluate.options import RunOptions, ScoreOptions
 from answerkey.gates.policies import RULE, PolicyFields, RuleFields, build_policies
 from answerkey.gates.rules import RULES as GATE_RULES
 from answerkey.metrics import METRICS, base
+from answerkey.options import DECLARATIONS
 from answerkey.reader import EXTRACTORS, PART_REASONS, PARTS, REASONS
 from answerkey.scorers import SCORERS
 from answerkey.scorers.extraction import RULES as EXTRACTION_RULES
@@ -263,6 +265,12 @@ def test_every_option_has_its_type() -> None:
     names = set(list_fields(Options))
     assert names == RunOptions.__optional_keys__
     assert names - ScoreOptions.__optional_keys__ == {"dataset", "completions"}
+
+
+def test_every_option_is_one_of_the_command() -> None:
+    """`run` has each option of `Options` that a command can have, with its help."""
+    helps = {getattr(parameter, "help", None) for parameter in run_command.params}
+    assert {declared.text for declared in DECLARATIONS.values()} - helps == {""}
 
 
 @pytest.mark.parametrize("text", POLICY_TEXTS)

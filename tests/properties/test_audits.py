@@ -10,8 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.samples import samples_from_frame, score_table
 
-from answerkey.datasets.questions import QuestionColumns
-from answerkey.datasets.tables import load_rows
 from answerkey.metrics import add_counts
 from answerkey.reader import EXTRACTORS
 from answerkey.scorers import StringEqualsMcqa, count_readings
@@ -23,26 +21,8 @@ LETTERS = ["A", "B", "C", "D"]
 SCORER = StringEqualsMcqa(
     ground_truth_choice="{{ sample.answer }}", choices=[*LETTERS], options="{{ sample.options }}"
 )
-WORDS = st.sampled_from(
-    [
-        "A",
-        "B",
-        "(C)",
-        "D.",
-        "answer",
-        "is",
-        ":",
-        "the",
-        "one",
-        "two",
-        "\n",
-        "**",
-        "\\boxed{B}",
-        "not",
-        "or",
-        "C)",
-    ]
-)
+PLAIN = "A B (C) D. answer is : the one two ** \\boxed{B} not or C)"
+WORDS = st.sampled_from([*PLAIN.split(), "\n"])
 TEXTS = st.one_of(st.none(), st.text(max_size=12), st.lists(WORDS, max_size=8).map(" ".join))
 ROWS = st.lists(st.tuples(TEXTS, st.sampled_from(LETTERS)), min_size=1, max_size=12)
 
@@ -51,9 +31,8 @@ def make_tables(rows: list[tuple[str | None, str]]) -> tuple[Samples, Completion
     """Return samples and completions of these texts and truths."""
     ids = pl.Series([str(number) for number in range(len(rows))], dtype=pl.String)
     options = [["one", "two", "three", "four"]] * len(rows)
-    samples = samples_from_frame(
-        pl.DataFrame({"answer": [truth for _, truth in rows], "options": options}), ids
-    )
+    frame = pl.DataFrame({"answer": [truth for _, truth in rows], "options": options})
+    samples = samples_from_frame(frame, ids)
     texts = pl.Series([text for text, _ in rows], dtype=pl.String)
     return samples, Completions.build_texts(ids, texts, source="recorded")
 
@@ -62,16 +41,11 @@ def make_tables(rows: list[tuple[str | None, str]]) -> tuple[Samples, Completion
 def test_a_rule_reads_what_scoring_by_it_reads(rows: list[tuple[str | None, str]]) -> None:
     """What the audit says of a rule is what a run with this `extraction` would predict."""
     samples, completions = make_tables(rows)
-    passages = list_passages(
-        SCORER, samples, completions, score_table(SCORER, samples, completions)
-    )
-    result = reread(passages, RULE_NAMES, is_told=True)
+    scores = score_table(SCORER, samples, completions)
+    result = reread(list_passages(SCORER, samples, completions, scores), RULE_NAMES, is_told=True)
     for name in RULE_NAMES:
-        scored = score_table(replace(SCORER, extraction=name), samples, completions).column(
-            "predicted_choice"
-        )
-        assert scored is not None
-        assert result[name].to_list() == scored.to_list()
+        scored = score_table(replace(SCORER, extraction=name), samples, completions)
+        assert result[name].to_list() == scored.columns["predicted_choice"].to_list()
 
 
 @given(rows=ROWS, cut=st.integers(min_value=0, max_value=12))
@@ -80,117 +54,21 @@ def test_readings_of_parts_add_up(rows: list[tuple[str | None, str]], cut: int) 
     samples, completions = make_tables(rows)
     scores = score_table(SCORER, samples, completions)
     whole = count_readings(SCORER, samples, completions, scores, range(len(rows)))
-    parts = [
-        count_readings(
-            SCORER,
-            samples,
-            completions,
-            scores,
-            [row for row in range(len(rows)) if (row < cut) is side],
-        )
-        for side in (True, False)
-    ]
+    sides = range(min(cut, len(rows))), range(cut, len(rows))
+    parts = [count_readings(SCORER, samples, completions, scores, side) for side in sides]
     assert add_counts(parts) == whole
 
 
-CELLS = st.sampled_from(["A", "b", "(B)", "C. ", "A) one", "B) two", "one", "ONE", " two", "", "3"])
-QUESTIONS = st.tuples(
-    st.one_of(st.none(), st.lists(CELLS, max_size=4)),
-    st.one_of(st.none(), st.lists(CELLS, max_size=4)),
-    st.one_of(st.none(), CELLS),
-)
-
-
-@given(
-    rows=st.lists(QUESTIONS, min_size=1, max_size=6),
-    form=st.sampled_from(["label", "text", "0"]),
-    has_choices=st.booleans(),
-)
-def test_a_question_is_read_as_it_is_alone(
-    rows: list[tuple[list[str] | None, list[str] | None, str | None]],
-    *,
-    form: str,
-    has_choices: bool,
-) -> None:
-    """Whether all truths are written as their options, or only some, changes nothing for a row."""
-    lists = pl.List(pl.String)
-    table = pl.DataFrame(
-        {
-            "options": [options for options, _, _ in rows],
-            "choices": [choices for _, choices, _ in rows],
-        },
-        schema={"options": lists, "choices": lists},
-    ).with_columns(pl.Series("truth", [truth for _, _, truth in rows], pl.String))
-    roles = ("options", "truth", *(["choices"] if has_choices else []))
-    columns = QuestionColumns({role: role for role in roles}, form=form)
-    samples = load_rows(table.with_columns(question=pl.lit("?")), name="samples").rows.load()
-    alone = [columns.derive(samples.slice(row, 1)) for row in range(len(rows))]
-    assert list(columns.derive(samples)) == [sample for part in alone for sample in part]
-
-
 #: Characters that case, white space and patterns treat in their own ways, and words of cues.
+TOKENS = (
+    "A (B) C. **D** $A$ _B Z I İ ß é A\u0301 K ΑΣ 答案 选 。 ： : , . 1. => <answer> <a "
+    "Antwort: one two. not my choice: ' # a Answer anſwer: boxed{A}"
+)
 AWKWARD = [
-    *(
-        "Answer",
-        "ANSWER :",
-        "anſwer:",
-        "the answer is",
-        "The correct answer is",
-        "final answer is",
-        "boxed{A}",
-    ),
-    *(
-        "A",
-        "(B)",
-        "C.",
-        "**D**",
-        "$A$",
-        "_B",
-        "Z",
-        "I",
-        "İ",
-        "ß",
-        "é",
-        "A\u0301",
-        "K",
-        "ΑΣ",
-        "答案",
-        "选",
-        "。",
-        "：",
-    ),
-    *(
-        ":",
-        ",",
-        ".",
-        "1.",
-        "\n",
-        "\r\n",
-        "\t",
-        "\x1c",
-        "\x85",
-        "\u2028",
-        "-" * 70,
-        "=>",
-        "<answer>",
-        "<a",
-        " " * 80,
-    ),
-    *(
-        "Antwort:",
-        "réponse :",
-        "one",
-        "two.",
-        "not",
-        "my",
-        "choice:",
-        "I hope",
-        "'",
-        "#",
-        "> ",
-        "a",
-    ),
-]
+    *TOKENS.split(), "ANSWER :", "the answer is", "The correct answer is", "final answer is",
+    "\n", "\r\n", "\t", "\x1c", "\x85", "\u2028", "-" * 70, " " * 80, "réponse :", "I hope",
+    "> ",
+]  # fmt: skip
 JOINED = st.tuples(st.sampled_from(["", " "]), st.lists(st.sampled_from(AWKWARD), max_size=40)).map(
     lambda drawn: drawn[0].join(drawn[1])
 )
@@ -224,7 +102,5 @@ def test_completions_are_reread_as_one_by_one(
             elif name in EXTRACTORS:
                 assert label == EXTRACTORS[name].read(text, tuple(labels), option_texts)
             else:
-                reading = find_rule(name).read(
-                    text, tuple(labels), option_texts if is_told else None
-                )
-                assert label == reading.choice
+                seen = option_texts if is_told else None
+                assert label == find_rule(name).read(text, tuple(labels), seen).choice

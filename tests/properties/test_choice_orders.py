@@ -22,9 +22,7 @@ def read_list(cell: object) -> list[object]:
 
 
 @given(Texts, st.data())
-def test_the_right_option_stands_where_the_truth_says(
-    texts: list[str], data: st.DataObject
-) -> None:
+def test_the_right_option_is_where_the_truth_says(texts: list[str], data: st.DataObject) -> None:
     """In every order, the option behind the moved label is the one that was right in the file."""
     labels = tuple(LABELS[: len(texts)])
     truth = data.draw(st.sampled_from(labels))

@@ -116,12 +116,7 @@ SHAPE = {
 ROWS = st.lists(
     st.tuples(REPLIES, VERDICTS, TEXTS, st.lists(TEXTS, max_size=3), FLOATS), min_size=1, max_size=5
 )
-PRICE = {
-    "prompt": 1e-6,
-    "completion": 2e-6,
-    "cached": None,
-    "written": None,
-}
+PRICE = {"prompt": 1e-6, "completion": 2e-6, "cached": None, "written": None}
 
 
 def write_slowly(

@@ -46,20 +46,9 @@ PIECES = (
     "\U0001f469\u200d\U0001f52c", "B'dir", "l'", "d'", "isn't", "N/A", "e.g. ", "\x00", "\x7f",
 )  # fmt: skip
 OPTION_TEXTS = st.sampled_from(
-    (
-        "Sydney",
-        "Canberra",
-        "the answer",
-        "A",
-        "B",
-        "2",
-        "",
-        " ",
-        "(A) Sydney",
-        "**b**",
-        "none of the above",
-    )
-)
+    ["Sydney", "Canberra", "the answer", "A", "B", "2", "", " ", "(A) Sydney", "**b**",
+    "none of the above"]
+)  # fmt: skip
 
 
 def draw_texts(choices: Sequence[str]) -> st.SearchStrategy[str]:
@@ -113,29 +102,20 @@ def test_the_table_holds_what_judge_gives(name: str) -> None:
     def check(case: tuple[list[str], list[str], list[list[str] | None]]) -> None:
         choices, texts, option_lists = case
         names = [unicodedata.normalize("NFC", choice) for choice in choices]
-        frame = pl.DataFrame(
-            {
-                "truth": [names[0]] * len(texts),
-                "options": pl.Series(option_lists, dtype=pl.List(pl.String)),
-            }
-        )
-        samples = samples_from_frame(
-            frame, pl.Series([str(number) for number in range(len(texts))])
-        )
+        options = pl.Series("options", option_lists, dtype=pl.List(pl.String))
+        frame = pl.DataFrame([options]).with_columns(truth=pl.lit(names[0]))
+        samples = samples_from_frame(frame, pl.Series(map(str, range(len(texts)))))
         scorer = StringEqualsMcqa(
             "{{ sample.truth }}",
             list(choices),
             extraction=extraction,
             options="{{ sample.options }}",
         )
-        completions = Completions.build(
-            samples.ids, [Completion(text) for text in texts], source="recorded"
-        )
-        expected = [
-            judge(text, choices, names[0], extraction, options)
-            for text, options in zip(texts, option_lists, strict=True)
-        ]
-        assert list(score_table(scorer, samples, completions).rows()) == expected
+        answers = [Completion(text) for text in texts]
+        completions = Completions.build(samples.ids, answers, source="recorded")
+        scores = score_table(scorer, samples, completions).rows()
+        for text, shown, score in zip(texts, option_lists, scores, strict=True):
+            assert score == judge(text, choices, names[0], extraction, shown)
 
     check()
 
@@ -161,11 +141,7 @@ def test_white_space_around_the_text_changes_nothing(
     for extraction in ("leading_label", "stated_answer"):
         rule = find_rule(extraction)
         for text, options in zip(texts, option_lists, strict=True):
-            plain, spaced = (
-                rule.read(spaced, choices, options) for spaced in (text, f"{space}{text}{space}")
-            )
-            assert (plain.choice, plain.reason, plain.part) == (
-                spaced.choice,
-                spaced.reason,
-                spaced.part,
-            )
+            plain = rule.read(text, choices, options)
+            spaced = rule.read(f"{space}{text}{space}", choices, options)
+            for name in ("choice", "reason", "part"):
+                assert getattr(plain, name) == getattr(spaced, name)

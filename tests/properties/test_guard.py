@@ -21,26 +21,8 @@ GUARD = Guard(TOKEN, 8765)
 #: A folder without any run.
 CATALOG = Catalog(Path(__file__).parent)
 HOST, GIVEN = ("Host", "127.0.0.1:8765"), ("X-Answerkey-Token", TOKEN)
-MARKS = [
-    "/",
-    "//",
-    "..",
-    ".",
-    "%2e",
-    "%2f",
-    "%5c",
-    "\\",
-    "%00",
-    "%252e",
-    ";",
-    "~",
-    ":",
-    "*",
-    "&",
-    "=",
-    "?",
-    "#",
-]
+SIGNS = r"/ // .. . %2e %2f %5c \ %00 %252e ; ~ : * & = ? #"
+MARKS = SIGNS.split()
 WORDS = ["C:", "etc", "passwd", "api", "runs", "tasks", "0", "r1", "rows", "token"]
 PIECES = st.sampled_from([*MARKS, *WORDS, " ", "\n", "\x00", "\u2025", "\uff0e"])
 TARGETS = st.one_of(st.text(max_size=40), st.lists(PIECES, max_size=12).map("".join), PIECES)

@@ -55,57 +55,22 @@ CELLS = st.one_of(
     st.lists(SCALARS, max_size=3),
     st.dictionaries(st.sampled_from(["k", "items", "x"]), SCALARS, max_size=2),
 )
+TOKENS = "{{ }} {{- -}} {% %} {# #} ' \" \\ ( ) [ ] { } . sample sample.a upper tojson 1 0 endif x"
 PIECES = [
-    *["{{", "}}", "{{-", "-}}", "{%", "%}", "{#", "#}", "{% raw %}", "{%- raw -%}", "{% endraw %}"],
-    *[
-        "'",
-        '"',
-        "\\",
-        "(",
-        ")",
-        "[",
-        "]",
-        "{",
-        "}",
-        " ",
-        ".",
-        "\n",
-        "a",
-        "<< config.x >>",
-        "<< config.x >>",
-    ],
-    *[
-        "sample",
-        "sample.a",
-        " | ",
-        "upper",
-        "tojson",
-        "1",
-        "0",
-        " / ",
-        "if ",
-        "for x in ",
-        "endif",
-        "endfor",
-        "x",
-    ],
-]
+    *TOKENS.split(), "{% raw %}", "{%- raw -%}", "{% endraw %}", " ", "\n", " | ", " / ", "if ",
+    "for x in ", "endfor", *["<< config.x >>"] * 2,
+]  # fmt: skip
 ROWS = st.lists(st.fixed_dictionaries({"a": CELLS, "b c": CELLS, "items": CELLS}), max_size=8)
 
 
 def make_samples(rows: list[dict[str, object]]) -> Samples:
     """Return a table whose columns are all encoded."""
     columns = ["a", "b c", "items"]
-    cells = {
-        name: [None if row[name] is None else json.dumps(row[name]) for row in rows]
-        for name in columns
-    }
-    frame = pl.DataFrame(cells, schema=dict.fromkeys(columns, pl.String))
-    return samples_from_frame(
-        frame,
-        pl.Series([str(n) for n in range(len(rows))], dtype=pl.String),
-        encoded=frozenset(columns),
-    )
+    texts = [[json.dumps(row[name]) for name in columns] for row in rows]
+    frame = pl.DataFrame(texts, dict.fromkeys(columns, pl.String), orient="row")
+    frame = frame.with_columns(pl.all().replace("null", None))
+    ids = pl.Series([str(n) for n in range(len(rows))], dtype=pl.String)
+    return samples_from_frame(frame, ids, encoded=frozenset(columns))
 
 
 def describe(value: object) -> str:
@@ -124,9 +89,7 @@ def evaluate_row(template: Template, row: dict[str, object]) -> object:
 
 
 @given(ROWS, st.sampled_from(SOURCES))
-def test_values_are_what_evaluate_yields_for_each_row(
-    rows: list[dict[str, object]], source: str
-) -> None:
+def test_values_are_those_of_each_row(rows: list[dict[str, object]], source: str) -> None:
     """For all tables and templates: the same values, the same types, the same rows in the same
     trouble.
     """
@@ -136,20 +99,18 @@ def test_values_are_what_evaluate_yields_for_each_row(
     assert by_column == by_row
 
 
-@given(
-    st.text(
-        st.sampled_from("{}%#'\"\\<>\n -ax7*cofig.") | st.characters(codec="utf-8"), max_size=20
-    )
-)
+CHARACTERS = st.sampled_from("{}%#'\"\\<>\n -ax7*cofig.") | st.characters(codec="utf-8")
+
+
+@given(st.text(CHARACTERS, max_size=20))
 def test_a_config_text_is_printed_never_run(value: str) -> None:
     """For all values: in text, in quotes, in a raw block and alone, the value comes out as it went
     in.
     """
 
     def fill(text: str) -> object:
-        return Template.compile(
-            embed_config(text, lambda _: ConfigValue(value), is_template=True)
-        ).evaluate(sample={value: "found"})
+        source = embed_config(text, lambda _: ConfigValue(value), is_template=True)
+        return Template.compile(source).evaluate(sample={value: "found"})
 
     assert fill("<< config.x >>") == value
     assert fill("{<< config.x >>{ {{ 1 }}") == f"{{{value}{{ 1"
@@ -164,12 +125,7 @@ def stand_by_lexer(text: str) -> list[str] | None:
 
     None for what it refuses.
     """
-    kinds = {
-        "data": "text",
-        "comment": "comment",
-        "string": "quoted",
-        "name": "code",
-    }
+    kinds = {"data": "text", "comment": "comment", "string": "quoted", "name": "code"}
     results: list[str] = []
     is_raw = False
     try:

@@ -233,7 +233,7 @@ def hear_signals(give_up: Callable[[Interrupted], object], *, is_last: bool) -> 
             heard.forget()
 
 
-#: What the machine says no to: space, rights, names. No bug of ours.
+#: What the machine refuses for want of space, rights or names: no bug of ours.
 OUR_SURROUNDINGS = frozenset(
     getattr(errno, name)
     for name in (
@@ -374,7 +374,7 @@ def translate(error: BaseException, words: Sequence[str]) -> AnswerkeyError:
 
 
 def _translate_refusal(error: OSError) -> RunError | None:
-    """Return what the machine says no to as an error of ours."""
+    """Return what the machine refused as a RunError; None for any other OSError."""
     if error.errno not in OUR_SURROUNDINGS:
         return None
     try:

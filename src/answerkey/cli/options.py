@@ -12,6 +12,7 @@ import click
 
 from answerkey.cli.console import Console
 from answerkey.errors import AnswerkeyError, SpecError
+from answerkey.options import DECLARATIONS, GATES, Options
 
 if TYPE_CHECKING:
     from answerkey.runs import Run
@@ -65,12 +66,26 @@ def flag(
 
 NATURAL = click.IntRange(min=0)
 POSITIVE = click.IntRange(min=1)
-POLICY_OPTIONS = (
-    option("--policies", "FILE", "Policy file to use in place of the run's own policies."),
-    option("--baseline", "RUN", "Baseline run: fail if this run is significantly worse."),
-    option("--fail-under", "X", "Fail if the main value is below X: 0.8 or 80%."),
-    option("--not-worse-than", "RUN", "Fail if significantly worse than RUN on the same samples."),
-)
+
+
+def run_option(name: str, *names: str, **changes: ClickValue) -> Decorator:
+    """Return an option of a run as `Options` declares it; `names` as for `option`."""
+    declared = DECLARATIONS[name]
+    settings: dict[str, ClickValue] = {"help": declared.text}
+    flag = declared.flag or f"--{name.replace('_', '-')}"
+    if declared.has_opposite:
+        flag += f"/--no-{flag.removeprefix('--')}"
+    if declared.choices:
+        settings["type"] = click.Choice(declared.choices)
+    if declared.metavar:
+        settings["metavar"] = declared.metavar
+    else:
+        settings["is_flag"] = True
+        settings["default"] = getattr(Options, name)
+    return click.option(flag, *(names or [name]), **settings | changes)
+
+
+POLICY_OPTIONS = tuple(map(run_option, GATES))
 REPORT_OPTIONS = (
     option("--junit", "FILE", "Write the gates as JUnit XML."),
     option("--summary", "FILE", "Append numbers and gates as Markdown."),
@@ -181,7 +196,7 @@ def find_baseline(options: Mapping[str, object]) -> dict[str, Any]:
 
 
 def find_exit_code(runs: Sequence[Run]) -> int:
-    """Return 3 when a run is incomplete, 1 when a gate does not let one through, else 0."""
+    """Return 3 when a run is incomplete, 1 when a gate fails, else 0."""
     from answerkey.types import GateStatus
 
     if any(run.status != "complete" for run in runs):
@@ -254,58 +269,32 @@ def add_options(*options: Decorator) -> Decorator:
     return add
 
 
-def pairs_option(
-    name: str,
-    form: str,
-    example: str,
-    *more: str,
-    **options: ClickValue,
-) -> Decorator:
-    """Return a repeatable option of the form `name=value` that becomes a mapping.
+def pairs_option(name: str, form: str, example: str) -> Decorator:
+    """Return a repeatable option of a run, of the form `name=value`, that becomes a mapping.
 
     The last of a name wins. The value may be empty, and means none then.
     """
+    flag = DECLARATIONS[name].flag or f"--{name}"
 
     def parse(_context: object, _option: object, pairs: tuple[str, ...]) -> dict[str, str]:
         values = {}
         for pair in pairs:
             key, mark, value = pair.partition("=")
             if not (key.strip() and mark):
-                message = f"`{name} {pair}` is not of the form `{form}`"
-                hint = f"write `{name} {example.format(pair)}`"
+                message = f"`{flag} {pair}` is not of the form `{form}`"
+                hint = f"write `{flag} {example.format(pair)}`"
                 raise SpecError("E119", message, hint=hint)
             values[key.strip()] = value
         return values
 
-    return click.option(
-        name,
-        *more,
-        multiple=True,
-        callback=parse,
-        **options,
-    )
+    return run_option(name, multiple=True, callback=parse)
 
 
-CONFIG = pairs_option(
-    "--config",
-    "name=value",
-    "k=4",
-    metavar="K=V",
-    help="Set a config value; repeatable.",
-)
-COLUMN = pairs_option(
-    "--column",
-    "PART=NAME",
-    "truth={}",
-    "columns",
-    metavar="PART=NAME",
-    help="Name a column of a data file: `truth=answer:0`, `passage=` for none; repeatable.",
-)
+CONFIG = pairs_option("config", "name=value", "k=4")
+COLUMN = pairs_option("columns", "PART=NAME", "truth={}")
 TASK = option("--task", "NAME", "Task of the log, if it has several; default: all of them.")
 SCORE = option("--score", "NAME", "Score of the log to compare with, if it has several.")
 SINGLE_ANSWERS = flag(
     "--single-answers", "Leave out the log's questions with several right letters."
 )
-ENV = option(
-    "--env", "FILE", "Read environment values from FILE, not from the `.env` beside the project."
-)
+ENV = run_option("env")

@@ -39,9 +39,11 @@ from answerkey.cli.options import (
     flag,
     keep_files,
     option,
+    run_option,
     write_files,
 )
 from answerkey.errors import AnswerkeyError, DataError, SpecError
+from answerkey.options import Options
 
 if TYPE_CHECKING:
     from answerkey.evaluate.run import Matrix
@@ -57,51 +59,25 @@ Source = str | Mapping[str, Any]
 SAVE = option(
     "--save", "DIR", "Also write a data file as a project of YAML files that does the same."
 )
-OUTSIDE = flag("--allow-outside", "Allow FILE to use files outside its folder.")
+OUTSIDE = run_option("allow_outside")
 OUT = option("--out", "DIR", "Folder of the run; default `runs/<time>-<key>`.")
-ENGINE, ENGINE_AGAIN = (
-    option(
-        "--engine",
-        "NAME",
-        f"local or ray: where chunks are evaluated{as_before}.",
-        type=click.Choice(["local", "ray"]),
-        default=default,
-    )
-    for default, as_before in (("local", ""), (None, "; as before unless given"))
+ENGINE = run_option("engine", default=Options.engine)
+ENGINE_AGAIN = run_option(
+    "engine",
+    help="local or ray: where chunks are evaluated; as before unless given.",
 )
-RAY_ADDRESS = option(
-    "--ray-address", "ADDRESS", "With `--engine ray`: the cluster, HOST:PORT or auto."
-)
-ALLOW_FAILED = option(
-    "--allow-failed",
-    "N|N%",
-    "Accept up to N (or N %) FAILED samples, and score the rest.",
-)
-TRUST = flag("--trust-code", "Run the task's Python snippets, and trust them from now on.")
-ALLOW_HOST = option(
-    "--allow-host",
-    "HOST",
-    "Allow FILE to send your keys to, or read datasets from, this host; repeatable.",
-    "allow_hosts",
-    multiple=True,
-)
-COPY = flag("--copy", "Copy recorded completions into the run folder.")
-DATASET = option("--dataset", "FILE", "Dataset to use in place of the one in FILE.")
-PRICE = option(
-    "--price",
-    "IN:OUT",
-    "Price of a million prompt and completion tokens in USD; `:CACHED` for cached ones.",
-)
+RAY_ADDRESS = run_option("ray_address")
+ALLOW_FAILED = run_option("allow_failed")
+TRUST = run_option("trust_code")
+ALLOW_HOST = run_option("allow_hosts", multiple=True)
+COPY = run_option("copy")
+DATASET = run_option("dataset")
+PRICE = run_option("price")
 ROW_OPTIONS = (
     COLUMN,
-    option("--num-samples", "N", "Use only N samples.", type=POSITIVE),
-    option(
-        "--subsampling",
-        "HOW",
-        "head or random: which N samples to use.",
-        type=click.Choice(["head", "random"]),
-    ),
-    option("--seed", "N", "Seed of random subsampling.", type=int),
+    run_option("num_samples", type=POSITIVE),
+    run_option("subsampling"),
+    run_option("seed", type=int),
     ENV,
     OUTSIDE,
 )
@@ -120,51 +96,22 @@ LOG_OPTIONS = (
 TASK_OPTIONS = (
     CONFIG,
     DATASET,
-    option("--completions", "FILE", "Score the completions recorded in this file."),
-    option(
-        "--completion-column",
-        "NAME",
-        "Column of completions, such as `completions.my-model`; repeatable, one run each.",
-        "completion_columns",
-        multiple=True,
-    ),
-    click.option(
-        "--split-thinking",
-        is_flag=True,
-        default=None,
-        help="Take thinking blocks such as `<think>…</think>` out of recorded completions.",
-    ),
+    run_option("completions"),
+    run_option("completion_column", "completion_columns", multiple=True),
+    run_option("split_thinking"),
     *ROW_OPTIONS,
     ALLOW_HOST,
 )
 CALL_OPTIONS = (
-    option(
-        "--cache-policy",
-        "POLICY",
-        "no-cache (default), update (write the call cache) or reuse (read and write it).",
-        type=click.Choice(["no-cache", "update", "reuse"]),
-    ),
-    option("--max-calls", "N", "Make at most N calls, then stop.", type=NATURAL),
-    option(
-        "--max-cost",
-        "USD",
-        "Stop before the calls cost more than this.",
-        type=click.FloatRange(min=0),
-    ),
+    run_option("cache_policy"),
+    run_option("max_calls", type=NATURAL),
+    run_option("max_cost", type=click.FloatRange(min=0)),
     PRICE,
 )
 LIVE_OPTIONS = (
-    click.option(
-        "--batch/--no-batch",
-        default=None,
-        help="Send the calls through the provider's batch API, which is slower and cheaper.",
-    ),
+    run_option("batch"),
     *CALL_OPTIONS,
-    click.option(
-        "--stop-on-nonsense/--no-stop-on-nonsense",
-        default=None,
-        help="Stop if most of the first 50 replies are INVALID; on by default.",
-    ),
+    run_option("stop_on_nonsense"),
 )
 RUN_OPTIONS = (OUT, ENGINE, RAY_ADDRESS, ALLOW_FAILED, TRUST, COPY)
 
@@ -177,13 +124,7 @@ RUN_OPTIONS = (OUT, ENGINE, RAY_ADDRESS, ALLOW_FAILED, TRUST, COPY)
     "run my-project --model builtin/random --model builtin/longest",
 )
 @FILE
-@option(
-    "--model",
-    "NAME",
-    "Model to call; repeatable, one run for each.",
-    "models",
-    multiple=True,
-)
+@run_option("model", "models", multiple=True)
 @add_options(*LOG_OPTIONS, *TASK_OPTIONS, SAVE, *RUN_OPTIONS)
 @add_options(*LIVE_OPTIONS, *POLICY_OPTIONS, *REPORT_OPTIONS)
 @flag("--dry-run", "Show the first prompt, calls and tokens; call no model.")
@@ -528,7 +469,7 @@ def export_prompts_command(
     nargs=-1,
     required=True,
 )
-@option("--model", "NAME", "Model to use in place of the one in FILE.")
+@run_option("model", help="Model to use in place of the one in FILE.")
 @add_options(*TASK_OPTIONS, *POLICY_OPTIONS)
 def check_command(
     console: Console,

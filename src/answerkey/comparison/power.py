@@ -97,6 +97,9 @@ def plan_comparison(  # noqa: PLR0913 - each is an option of the command
         plan = PowerPlan(aim, omega2, "as given")
     else:
         plan = _use_accuracy(aim, accuracy, correlation)
+    if difference is not None and difference > 1 and plan.is_share:
+        message = f"`difference` is {difference!r}, and accuracies differ by 1 at most"
+        raise SpecError("E119", message, hint="3 points are `--difference 0.03`")
     samples = samples or plan.samples
     needed = []
     for shown_difference in USUAL if difference is None else (difference,):

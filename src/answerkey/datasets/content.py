@@ -313,10 +313,7 @@ def open_blocks(
     blocks: Iterator[bytes],
     size: int,
 ) -> BinaryIO:
-    """Return blocks, which are made of a packed stream, as a stream.
-
-    What they raise, its reader gets.
-    """
+    """Return the blocks of a packed stream as a stream; their errors reach its reader."""
     return io.BufferedReader(_Blocks(packed, blocks), size)  # type: ignore[type-var]  # a raw stream
 
 

@@ -284,7 +284,7 @@ class Recorded(Protocol):
         """Return those of the samples at these positions."""
 
     def read(self, samples: Samples) -> Completions:
-        """Return the completions of the samples, which are all that these are for."""
+        """Return the completions of all samples of this slice."""
 
 
 @dataclass(frozen=True)

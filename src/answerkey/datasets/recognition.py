@@ -52,6 +52,8 @@ _SHOWN_TEXT = 40
 _WRONG = re.compile(
     r"(?:distractor|(?:incorrect|wrong|false)(?:answer|option|choice)?)s?(?P<place>[a-z]|\d*)"
 )
+#: A label that may stand beside others without counting on: `B1`, `iii`, `IV`.
+_NUMERAL = re.compile(r"[A-Za-z]?\d{1,2}|[ivx]{1,4}|[IVX]{1,4}")
 #: A label, and what all labels of a question may have around it.
 _LABEL = re.compile(r"(?P<before>.*?)(?P<place>\d{1,4}|.)(?P<after>\W*)", re.DOTALL)
 _FIRST_LABELS: frozenset[str | None] = frozenset("Aa10")
@@ -348,13 +350,34 @@ class _Table:
             return self._find_repeated(name) == []
         cells = (cell for _, cell in self._iterate_cells(name, role))
         if role == "choices":
-            return all(map(_holds_labels, cells))
+            return all(map(_holds_labels, cells)) or self._labels_another(name)
         for cell in cells:
             if cell and role == "completion":
                 return True
             if (to_text(cell) or "").strip():
                 return True
         return False
+
+    def _labels_another(self, name: str) -> bool:
+        """Return whether a column has a numeral of its own for each option of another
+        column.
+        """
+        counts = []
+        for _, cell in self._iterate_cells(name, "choices"):
+            labels, _ = read_option_cell(cell)
+            if not labels or len(set(labels)) < len(labels):
+                return False
+            if not all(_NUMERAL.fullmatch(label or "") for label in labels):
+                return False
+            counts.append(len(labels))
+        for column in self.usual["options"]:
+            if column != name and counts == self._count_options(column):
+                return True
+        return False
+
+    def _count_options(self, name: str) -> list[int]:
+        """Return how many options each cell of a column lists."""
+        return [len(read_option_cell(cell)[0] or ()) for _, cell in self._iterate_cells(name)]
 
     def _find_repeated(self, name: str) -> list[str] | None:
         """Return the ids that come again; None if a row has no id."""
@@ -369,7 +392,7 @@ class _Table:
         return repeated.unique(maintain_order=True).to_list()
 
     def _refuse_repeated_ids(self, names: Sequence[str]) -> None:
-        """Raise E208 for the first column whose ids come again, unless it names larger things."""
+        """Raise E208 for the first column whose ids come again, unless it is the id of a group."""
         for name in names:
             if name not in self.rows.columns or fold_name(name) in _SHARED_IDS:
                 continue

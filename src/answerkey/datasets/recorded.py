@@ -140,8 +140,10 @@ def find_completion_column(rows: Rows, column: str | None = None) -> RecordedCom
         beside = frozenset(rows.columns).intersection(BESIDE)
         return RecordedCompletions(column=names[0], beside=beside)
     message = f"no column holds the completions; looked for {listing(looked_for)}"
-    near = suggest(looked_for[0], rows.columns) or ""
-    hint = f"{near} columns: {listing(rows.columns)}".strip()
+    advice = suggest(looked_for[0], rows.columns) or ""
+    if column is None:
+        advice = "name it with `--completion-column NAME`;"
+    hint = f"{advice} columns: {listing(rows.columns)}".strip()
     raise refuse_file("E209", message, rows.file, hint)
 
 

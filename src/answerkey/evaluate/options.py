@@ -1,4 +1,4 @@
-"""The options of `run`, `score`, `check` and their Python functions, declared once."""
+"""The options of Python's functions as type checkers see them; declared in `answerkey.options`."""
 
 from __future__ import annotations
 

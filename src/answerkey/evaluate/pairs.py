@@ -314,7 +314,7 @@ def require_alike(
                 reason = "their scorers know no truths by which the samples could be matched"
                 message = f"{names} are of other datasets, and {reason}"
                 raise RunError("E508", message, hint="compare runs on the same dataset")
-            text = f"the datasets of {names} differ, though samples and truths are the same"
+            text = f"the datasets of {names} differ; their samples are matched by id and truth"
             notices.append(Notice(text))
         if _describe_task(first) != _describe_task(second):
             text = f"the tasks of {names} differ: a difference may be of the task, not of the model"

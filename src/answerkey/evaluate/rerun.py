@@ -44,6 +44,7 @@ from answerkey.evaluate.run import (
     require_trusted,
 )
 from answerkey.models.config import Generation, ModelConfig
+from answerkey.options import GATES, STORED
 from answerkey.runs import (
     Run,
     RunPlace,
@@ -72,7 +73,6 @@ from answerkey.spec import (
     task_from_source,
 )
 from answerkey.spec.nodes import ProblemList
-from answerkey.spec.options import GATES, STORED
 from answerkey.types import Notice
 
 #: What belongs to an old run and cannot be chosen again when it is scored anew, or resumed.

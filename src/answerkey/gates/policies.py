@@ -14,12 +14,12 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from answerkey.datasets.storage import name_lasting
-from answerkey.errors import AnswerkeyError, Place, RunError, SpecError, listing, raise_all, suggest
+from answerkey.errors import AnswerkeyError, Place, RunError, SpecError, listing, raise_all
 from answerkey.gates.rules import RULES, NotWorse, Rule, Threshold, read_definition
 from answerkey.runs import NOT_COMPLETE, Run, RunPlace, describe_gates, leave_open, load_run
 from answerkey.spec import Options, Task, sort_errors, task_from_source
 from answerkey.spec.config import Config
-from answerkey.spec.nodes import Node, ProblemList, from_plain
+from answerkey.spec.nodes import Node, ProblemList, advise, from_plain
 from answerkey.spec.project import Project
 from answerkey.spec.shapes import part
 from answerkey.spec.sources import resolve_stated
@@ -46,11 +46,14 @@ Keys = list[str] | None
 Places = Mapping[tuple[str, str], Place]
 
 
+SomeKeys = Annotated[list[Key], Field(min_length=1)]
+
+
 class ScopeFields(Fields):
     """The tasks that a rule is about."""
 
-    evaluation_keys: Annotated[list[Key], Field(min_length=1)] | None = None
-    task_specification_keys: Annotated[list[Key], Field(min_length=1)] | None = None
+    evaluation_keys: SomeKeys | None = None
+    task_specification_keys: SomeKeys | None = None
 
 
 class RuleFields(Fields):
@@ -145,7 +148,7 @@ def _check_rule(
         elif evaluations is None or len(evaluations) == 1:
             # Of several evaluations another one may have it.
             message = f"{label} names the task specification `{key}`, which is not defined"
-            hint = suggest(key, tasks) or f"task specifications: {listing(tasks)}"
+            hint = advise(key, tasks, "task specifications")
             problems.add("E113", message, place, hint)
     if not in_scope:
         return
@@ -168,10 +171,13 @@ def build_policies(
         return (), {}
     node = config.fill(node, ("policies",))
     entries = node.items if node.is_list else (node,)
-    valid: list[tuple[Node, PolicyFields]] = []
+    valid = []
     for number, entry in enumerate(entries, start=1):
-        name = f"policy {number}" if len(entries) > 1 else "the policy"
-        if fields := validate_node(PolicyFields, entry, name):
+        name = "the policy"
+        if len(entries) > 1:
+            name = f"policy {number}"
+        fields = validate_node(PolicyFields, entry, name)
+        if fields is not None:
             valid.append((entry, fields))
     nodes = [(entry, "policy") for entry, _ in valid]
     keys = assign_keys(nodes, "policy", "in the run file")
@@ -179,22 +185,19 @@ def build_policies(
     places: dict[tuple[str, str], Place] = {}
     for (entry, fields), key in zip(valid, keys, strict=True):
         rules = []
-        for node, rule in _build_rules(entry, key, base):
+        nodes = []
+        for rule_node in entry.at("rules").items:
+            rule = _build_rule(rule_node, base)
+            if rule is None:
+                continue
             rules.append(rule)
-            places[key, rule["key"]] = node.at("definition").place
-        policies.append({**_dump_fields(fields, key), "rules": rules})
+            nodes.append((rule_node, rule["key"]))
+            places[key, rule["key"]] = rule_node.at("definition").place
+        assign_keys(nodes, "rule", f"in policy `{key}`")
+        policy = _dump_fields(fields, key)
+        policy["rules"] = rules
+        policies.append(policy)
     return tuple(policies), places
-
-
-def _build_rules(policy: Node, key: str, base: Path) -> list[tuple[Node, Plain]]:
-    """Return the rules of a policy that can be built, with their nodes."""
-    built = []
-    for node in policy.at("rules").items:
-        rule = _build_rule(node, base)
-        if rule is not None:
-            built.append((node, rule))
-    assign_keys([(node, "") for node, _ in built], "rule", f"in policy `{key}`")
-    return built
 
 
 def _build_rule(node: Node, base: Path) -> Plain | None:
@@ -227,13 +230,12 @@ def _dump(definition: Rule) -> Plain:
 def _build_definition(node: Node, base: Path) -> Rule | None:
     operator = node.field("operator")
     if operator.style in {">", "|"} and RULE.choose(node):
-        hint = (
-            "YAML reads `>` and `|` as the beginning of a text block: write the operator "
-            'in quotes, `">="`'
-        )
+        hint = "YAML reads `>` and `|` as the beginning of a text block: "
+        hint += 'write the operator in quotes, `">="`'
         operator.report("E108", "`operator` is not in quotes", hint)
         return None
-    definition: Rule | None = RULE.read(node)[1]
+    definition: Rule | None
+    _, definition = RULE.read(node)
     if not isinstance(definition, NotWorse) or definition.baseline is None:
         return definition
     place = node.at("baseline").place
@@ -259,7 +261,11 @@ def _set_baseline(policies: Policies, baseline: str) -> bool:
     return has_comparison
 
 
-def _add_options(policies: Policies, places: Places, overrides: Options) -> tuple[Policies, Places]:
+def _add_options(
+    policies: Policies,
+    places: Places,
+    overrides: Options,
+) -> tuple[Policies, Places]:
     """Return the policies with the rules of `--fail-under` and `--not-worse-than`, which replace
     those of a stored run.
 
@@ -268,11 +274,13 @@ def _add_options(policies: Policies, places: Places, overrides: Options) -> tupl
     definitions: dict[str, Rule] = {}
     if overrides.fail_under is not None:
         threshold = _read_threshold(str(overrides.fail_under))
-        definitions["fail_under"] = Threshold(">=", threshold)
+        definitions["fail_under"] = Threshold(
+            operator=">=",
+            threshold=threshold,
+        )
     if overrides.baseline is not None:
         baseline = name_lasting(overrides.baseline)
-        has_comparison = _set_baseline(policies, baseline)
-        if not has_comparison:
+        if not _set_baseline(policies, baseline):
             definitions["baseline"] = NotWorse(baseline)
     if overrides.not_worse_than is not None:
         baseline = name_lasting(overrides.not_worse_than)
@@ -282,10 +290,11 @@ def _add_options(policies: Policies, places: Places, overrides: Options) -> tupl
     rules = {}
     kept = []
     for policy in policies:
-        if policy["key"] == OPTIONS:
-            rules = {rule["key"]: rule for rule in policy["rules"]}
-        else:
+        if policy["key"] != OPTIONS:
             kept.append(policy)
+            continue
+        for rule in policy["rules"]:
+            rules[rule["key"]] = rule
     places = dict(places)
     for key, definition in definitions.items():
         rules[key] = {
@@ -336,7 +345,9 @@ def _read_scope(rule: Plain) -> tuple[Keys, Keys]:
 
 
 def find_baseline_errors(
-    policies: Sequence[Plain], places: Places, evaluation: str
+    policies: Sequence[Plain],
+    places: Places,
+    evaluation: str,
 ) -> list[AnswerkeyError]:
     """Return an error for every baseline of an evaluation's rules that cannot be compared with."""
     errors: list[AnswerkeyError] = []
@@ -353,11 +364,9 @@ def find_baseline_errors(
         try:
             status = load_run(baseline).status
         except RunError as error:
-            hint = (
-                "name the folder of a run, relative to the file that states it, or give "
-                "`--baseline RUN`"
-            )
             message = f"{label} cannot be read: {error.message}"
+            hint = "name the folder of a run, relative to the file that states it, "
+            hint += "or give `--baseline RUN`"
             errors.append(RunError(error.code, message, where=place, hint=hint))
             continue
         if status != "complete":
@@ -400,7 +409,9 @@ def take_policies(
 
 def decide_gates(run: Run, policies: Sequence[Plain]) -> list[Plain]:
     """Return the entry `gates` of `run.json`; gates of an incomplete run stay undecided."""
-    gates = [_decide(run, policy, rule) for policy, rule in _list_rules(policies)]
+    gates = []
+    for policy, rule in _list_rules(policies):
+        gates.append(_decide(run, policy, rule))
     return describe_gates(gates)
 
 
@@ -418,7 +429,7 @@ def _decide(run: Run, policy: str, rule: Plain) -> Gate:
     if run.status != "complete":
         return gate
     definition = read_definition(rule["definition"])
-    checks = tuple(definition.check(run, keys))
+    checks = definition.check(run, keys)
     status = find_worst_status(check.status for check in checks)
     if status is None:
         note = "no task in its scope has such a value"
@@ -426,7 +437,7 @@ def _decide(run: Run, policy: str, rule: Plain) -> Gate:
     return replace(
         gate,
         status=status,
-        checks=checks,
+        checks=tuple(checks),
         note=None,
     )
 
@@ -453,8 +464,12 @@ def gate(
     tasks = {}
     for key, task_run in run.tasks.items():
         tasks[key] = task_from_source(task_run.source["task"])
-    stored = run.manifest.get("policies") or ()
-    chosen, _ = take_policies(tasks, run.key, overrides, stored=stored)
+    chosen, _ = take_policies(
+        tasks,
+        run.key,
+        overrides,
+        stored=run.manifest.get("policies") or (),
+    )
     manifest = {**run.manifest, "gates": decide_gates(run, chosen)}
     if chosen:
         manifest["policies"] = list(chosen)

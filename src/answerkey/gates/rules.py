@@ -8,6 +8,7 @@ import math
 import operator
 import shlex
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, ClassVar, Literal
@@ -46,6 +47,9 @@ from answerkey.types import (
 Operator = Literal[">", ">=", "=", "<", "<="]
 Bound = Literal["value", "lower", "upper"]
 Comparison = Callable[[float, float], bool]
+Tasks = Sequence[Task]
+Errors = Iterator[SpecError]
+Checks = list[GateCheck]
 
 PASS = GateStatus.PASS
 FAIL = GateStatus.FAIL
@@ -76,11 +80,11 @@ class Rule(ABC):
         """The requirement in a few words, in the terms of the policy file."""
 
     @abstractmethod
-    def find_errors(self, label: str, tasks: Sequence[Task]) -> Iterator[SpecError]:
+    def find_errors(self, label: str, tasks: Tasks) -> Errors:
         """Yield what the rule asks for and the tasks do not have."""
 
     @abstractmethod
-    def check(self, run: Run, keys: Sequence[str]) -> list[GateCheck]:
+    def check(self, run: Run, keys: Sequence[str]) -> Checks:
         """Return the checks of the tasks with these keys in a complete run."""
 
     @abstractmethod
@@ -99,9 +103,9 @@ class TaskRule(Rule):
     def check_task(self, task_run: TaskRun) -> Iterator[GateCheck]:
         """Yield the checks of a task."""
 
-    def check(self, run: Run, keys: Sequence[str]) -> list[GateCheck]:
+    def check(self, run: Run, keys: Sequence[str]) -> Checks:
         """Return the checks of all tasks, and of their repetitions."""
-        checks: list[GateCheck] = []
+        checks: Checks = []
         for key in keys:
             task_run = run.tasks[key]
             if not task_run.repetitions:
@@ -130,7 +134,8 @@ class Threshold(TaskRule):
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.threshold):
-            raise SpecError("E108", f"`threshold` is {self.threshold!r}, not a finite number")
+            message = f"`threshold` is {self.threshold!r}, not a finite number"
+            raise SpecError("E108", message)
 
     @property
     def need(self) -> str:
@@ -140,18 +145,20 @@ class Threshold(TaskRule):
             name = f"{self.bound} bound of {name}"
         return f"{name} {self.operator} {self.threshold:g}"
 
-    def find_errors(self, label: str, tasks: Sequence[Task]) -> Iterator[SpecError]:
+    def find_errors(self, label: str, tasks: Tasks) -> Errors:
         """Yield what the rule asks for and the tasks do not have."""
         yield from _refuse_unknown(label, self.metric, tasks)
         metrics = _find_metrics(tasks, self.metric)
         is_share = all(metric.names.is_share for metric in metrics)
         if not (metrics and is_share) or 0 <= self.threshold <= 1:
             return
-        name = self.metric or next(iter(metrics[0].names.names), MAIN)
-        message = f"`threshold` is {self.threshold!r}, and `{name}` lies between 0 and 1"
+        first_names = metrics[0].names.names
+        name = self.metric or next(iter(first_names), MAIN)
+        message = f"{label}: `threshold` is {self.threshold!r}, "
+        message += f"and `{name}` lies between 0 and 1"
         percent = self.threshold if self.threshold > 1 else 85
         hint = f"write {percent / 100:g} for {percent:g} %"
-        yield SpecError("E108", f"{label}: {message}", hint=hint)
+        yield SpecError("E108", message, hint=hint)
 
     def check_task(self, task_run: TaskRun) -> Iterator[GateCheck]:
         """Yield a check for each value of the metric."""
@@ -160,9 +167,12 @@ class Threshold(TaskRule):
             number = value.value
             if self.bound != "value" and number is not None:
                 if value.interval is None:
+                    number = None
                     why = value.interval_note or "its conditions do not hold"
                     check = replace(check, note=f"there is no interval: {why}")
-                number = value.interval and value.interval[self.bound == "upper"]
+                else:
+                    low, high = value.interval
+                    number = low if self.bound == "lower" else high
             compare, _ = OPERATORS[self.operator]
             status = FAIL
             if number is not None and compare(number, self.threshold):
@@ -172,18 +182,20 @@ class Threshold(TaskRule):
     def explain(self, check: GateCheck) -> str:
         """Return what was measured and what was needed."""
         _, words = OPERATORS[self.operator]
-        need = format_figure(self.threshold, as_share=check.is_share)
+        need = _write_figure(check, self.threshold)
         if check.number is None:
             return f"{check.name}: {check.note}; it must be {words} {need}"
-        number = format_figure(check.number, as_share=check.is_share)
+        number = _write_figure(check, check.number)
         if need == number and self.threshold != check.number:
             need = str(self.threshold)
             number = str(check.number)
-        opening = ", " if check.status is PASS else "; needed: "
+        opening = ", "
+        if check.status is not PASS:
+            opening = "; needed: "
         ending = f"{opening}{words} {need}"
         if self.bound == "value":
             return f"{check.name} is {number} (n {check.n}){ending}"
-        value = format_figure(check.value, as_share=check.is_share)
+        value = _write_figure(check, check.value)
         verb = "begins" if self.bound == "lower" else "ends"
         interval = f"its 95 % interval {verb} at {number}"
         return f"{check.name} is {value} (n {check.n}), {interval}{ending}"
@@ -202,7 +214,7 @@ class Exists(TaskRule):
         """The requirement in a few words, in the terms of the policy file."""
         return f"{self.metric} has a value"
 
-    def find_errors(self, label: str, tasks: Sequence[Task]) -> Iterator[SpecError]:
+    def find_errors(self, label: str, tasks: Tasks) -> Errors:
         """Yield what the rule asks for and the tasks do not have."""
         return _refuse_unknown(label, self.metric, tasks)
 
@@ -215,7 +227,7 @@ class Exists(TaskRule):
         """Return the value, or why there is none."""
         if check.value is None:
             return f"{check.name} has no value: {check.note}"
-        value = format_figure(check.value, as_share=check.is_share)
+        value = _write_figure(check, check.value)
         return f"{check.name} has a value: {value} (n {check.n})"
 
 
@@ -235,7 +247,8 @@ class NotWorse(Rule):
 
     def __post_init__(self) -> None:
         if self.margin is not None and not 0 <= self.margin < math.inf:
-            raise SpecError("E108", f"`margin` is {self.margin!r}; it must be 0 or more")
+            message = f"`margin` is {self.margin!r}; it must be 0 or more"
+            raise SpecError("E108", message)
 
     @property
     def need(self) -> str:
@@ -248,21 +261,20 @@ class NotWorse(Rule):
             baseline = shorten_path(self.baseline)
         return f"{self.metric or MAIN} not {degree} worse than {baseline}"
 
-    def find_errors(self, label: str, tasks: Sequence[Task]) -> Iterator[SpecError]:
+    def find_errors(self, label: str, tasks: Tasks) -> Errors:
         """Yield what the rule asks for and the tasks do not have."""
         unknown = list(_refuse_unknown(label, self.metric, tasks))
         yield from unknown
         if self.metric is None or unknown:
             return
         if not any(find_compared(task, self.metric) for task in tasks):
-            message = f"`{self.metric}` is no mean: samples cannot be compared pair by pair"
-            hint = (
-                "name a `mean` of one of the scorer's values, or leave `metric` out for "
-                "the main one"
-            )
-            yield SpecError("E108", f"{label}: {message}", hint=hint)
+            message = f"{label}: `{self.metric}` is no mean: "
+            message += "samples cannot be compared pair by pair"
+            hint = "name a `mean` of one of the scorer's values, "
+            hint += "or leave `metric` out for the main one"
+            yield SpecError("E108", message, hint=hint)
 
-    def check(self, run: Run, keys: Sequence[str]) -> list[GateCheck]:
+    def check(self, run: Run, keys: Sequence[str]) -> Checks:
         """Return a check of each task's difference from the same task of the baseline.
 
         Tasks without the metric are left out; tasks that cannot be compared stay undecided.
@@ -283,7 +295,13 @@ class NotWorse(Rule):
                 if compared is None:
                     continue
             try:
-                check, difference = self._compare(run, baseline, key, task, compared)
+                check, difference = self._compare(
+                    run,
+                    baseline,
+                    key,
+                    task,
+                    compared,
+                )
             except AnswerkeyError as error:
                 check = GateCheck(key, "", NOT_DECIDED, note=error.message)
             else:
@@ -291,7 +309,8 @@ class NotWorse(Rule):
             checks[key] = check
         chances = [difference.evidence.p for difference in differences.values()]
         adjusted = adjust_by_holm(chances)
-        for (key, difference), p in zip(differences.items(), adjusted, strict=True):
+        for key, p in zip(differences, adjusted, strict=True):
+            difference = differences[key]
             checks[key] = self._decide(checks[key], difference, p)
         return list(checks.values())
 
@@ -304,13 +323,19 @@ class NotWorse(Rule):
         compared: tuple[str, str] | None,
     ) -> tuple[GateCheck, Difference]:
         scorer, value = compared or (None, None)
-        is_only = len(run.tasks) == len(baseline.tasks) == 1
         notices: list[Notice] = []
         labelled = label_runs([run], baseline)
-        chosen_key = None if is_only else key
-        (tasks,) = choose_tasks(labelled, chosen_key, notices).values()
-        pairing = pair_samples(tasks, notices, scorer=scorer, value=value)
-        outcomes = pairing.runs[0]
+        chosen_key: str | None = key
+        if len(run.tasks) == len(baseline.tasks) == 1:
+            chosen_key = None
+        [tasks] = choose_tasks(labelled, chosen_key, notices).values()
+        pairing = pair_samples(
+            tasks,
+            notices,
+            scorer=scorer,
+            value=value,
+        )
+        outcomes, *_ = pairing.runs
         name = self.metric or _find_mean(task, outcomes.scorer, outcomes.value)
         messages = dict.fromkeys(notice.message for notice in notices)
         check = GateCheck(
@@ -323,7 +348,12 @@ class NotWorse(Rule):
         pairs = pairing.pair_up(*labelled)
         return check, pairing.measure(pairs)
 
-    def _decide(self, check: GateCheck, difference: Difference, p: float | None) -> GateCheck:
+    def _decide(
+        self,
+        check: GateCheck,
+        difference: Difference,
+        p: float | None,
+    ) -> GateCheck:
         evidence = difference.evidence
         status = self._judge(difference, p)
         flips = difference.flips
@@ -350,7 +380,8 @@ class NotWorse(Rule):
         if self.margin is not None:
             if interval is None:
                 return NOT_DECIDED
-            return PASS if -interval[0] <= self.margin else FAIL
+            low, _ = interval
+            return PASS if -low <= self.margin else FAIL
         if difference.value >= 0:
             return PASS
         if p is None:
@@ -362,18 +393,19 @@ class NotWorse(Rule):
         if check.number is None or check.status is NOT_DECIDED:
             return check.note or "the difference from the baseline is not known"
         baseline_value: Any = check.details["baseline_value"]
-        before = format_figure(baseline_value, as_share=check.is_share)
-        after = format_figure(check.value, as_share=check.is_share)
-        sign = "+" if check.number > 0 else ""
+        before = _write_figure(check, baseline_value)
+        after = _write_figure(check, check.value)
+        change = _write_points(check, check.number)
+        if check.number > 0:
+            change = f"+{change}"
         unit = " points" if check.is_share else ""
         parts = [
             f"{check.name} is {after}, in the baseline {before}",
-            f"{sign}{_write_points(check, check.number)}{unit}",
+            f"{change}{unit}",
         ]
         if check.interval is not None:
-            low, high = check.interval
-            ends = f"{_write_points(check, low)}, {_write_points(check, high)}"
-            parts.append(f"95 % interval [{ends}]")
+            low, high = [_write_points(check, end) for end in check.interval]
+            parts.append(f"95 % interval [{low}, {high}]")
         p: Any = check.details.get("p_adjusted")
         if p is not None:
             parts.append(f"p {format_chance(p)}")
@@ -388,7 +420,8 @@ class NotWorse(Rule):
             show = f"`answerkey show {path} --baseline BASELINE`"
             return f"{show} decides it; this run may be the first baseline"
         baseline = shlex.quote(shorten_path(self.baseline))
-        return f"`answerkey compare {path} --baseline {baseline}` lists the samples that flipped"
+        compare = f"`answerkey compare {path} --baseline {baseline}`"
+        return f"{compare} lists the samples that flipped"
 
     def _explain_verdict(self, check: GateCheck, unit: str) -> str:
         if self.margin is not None:
@@ -397,40 +430,51 @@ class NotWorse(Rule):
         if check.status is FAIL:
             return f"significantly worse (p below {ALPHA})"
         verdict = "not significantly worse"
-        if check.interval is not None and check.interval[0] < 0:
+        if check.interval is None:
+            return verdict
+        low, _ = check.interval
+        if low < 0:
             # No evidence of a loss is no evidence that there is none.
-            loss = _write_points(check, -check.interval[0])
+            loss = _write_points(check, -low)
             verdict += f", but a loss of up to {loss}{unit} is not ruled out"
         return verdict
 
 
+def _write_figure(check: GateCheck, value: float | None) -> str:
+    return format_figure(value, as_share=check.is_share)
+
+
 def _write_points(check: GateCheck, value: float) -> str:
-    return f"{100 * value:.2f}" if check.is_share else format_number(value)
+    if check.is_share:
+        return f"{100 * value:.2f}"
+    return format_number(value)
 
 
-def _leave_undecided(keys: Sequence[str], note: str) -> list[GateCheck]:
+def _leave_undecided(keys: Sequence[str], note: str) -> Checks:
     return [GateCheck(key, "", NOT_DECIDED, note=note) for key in keys]
 
 
-_KINDS: tuple[type[Rule], ...] = (
-    Threshold,
-    Exists,
-    NotWorse,
-)
-RULES: Mapping[str, type[Rule]] = {kind.type: kind for kind in _KINDS}
+RULES: Mapping[str, type[Rule]] = {
+    Threshold.type: Threshold,
+    Exists.type: Exists,
+    NotWorse.type: NotWorse,
+}
 
 
 def read_definition(stored: Mapping[str, Any]) -> Rule:
     """Return the rule that a policy or `run.json` defines."""
     kind = RULES[stored["type"]]
-    names = {field.name for field in fields(kind)} & stored.keys()
-    return kind(**{name: stored[name] for name in names})
+    values = {}
+    for entry in fields(kind):
+        if entry.name in stored:
+            values[entry.name] = stored[entry.name]
+    return kind(**values)
 
 
 # Metrics and values
 
 
-def _find_metrics(tasks: Sequence[Task], name: str | None) -> list[ForeseenMetric]:
+def _find_metrics(tasks: Tasks, name: str | None) -> list[ForeseenMetric]:
     """Return the metrics of a name, or without one the main metric of each task."""
     metrics: list[ForeseenMetric] = []
     for task in tasks:
@@ -441,7 +485,11 @@ def _find_metrics(tasks: Sequence[Task], name: str | None) -> list[ForeseenMetri
     return metrics
 
 
-def _refuse_unknown(label: str, name: str | None, tasks: Sequence[Task]) -> Iterator[SpecError]:
+def _refuse_unknown(
+    label: str,
+    name: str | None,
+    tasks: Tasks,
+) -> Errors:
     """Yield an error for a metric that no task has."""
     if name is None or _find_metrics(tasks, name):
         return
@@ -450,7 +498,9 @@ def _refuse_unknown(label: str, name: str | None, tasks: Sequence[Task]) -> Iter
         for metric in find_metrics(task):
             names += metric.names.names
     message = f"{label} names the metric `{name}`, which no task in its scope has"
-    hint = suggest(name, names) or f"metrics: {listing(dict.fromkeys(names))}"
+    hint = suggest(name, names)
+    if hint is None:
+        hint = f"metrics: {listing(dict.fromkeys(names))}"
     yield SpecError("E113", message, hint=hint)
 
 
@@ -465,7 +515,10 @@ def _find_mean(task: Task, scorer: str, value: str) -> str:
 
 def _describe_value(task_run: TaskRun, value: MetricValue) -> GateCheck:
     """Return a check that there is a value."""
-    kept = value.details.keys() & {"count", "of", "cluster_by"}
+    details = {}
+    for name in ("cluster_by", "count", "of"):
+        if name in value.details:
+            details[name] = value.details[name]
     check = GateCheck(
         task_run.key,
         value.name,
@@ -475,7 +528,7 @@ def _describe_value(task_run: TaskRun, value: MetricValue) -> GateCheck:
         interval=value.interval,
         n=value.n,
         is_share=value.is_share,
-        details={name: value.details[name] for name in sorted(kept)},
+        details=details,
     )
     if value.value is None:
         note = value.note or "there is no value"
@@ -489,7 +542,8 @@ def _find_values(task_run: TaskRun, name: str | None) -> list[MetricValue]:
     A name that several metrics share is kept behind the key of each.
     """
     if name is None:
-        return [task_run.main_metric] if task_run.main_metric else []
+        main = task_run.main_metric
+        return [main] if main else []
     if name in task_run.metrics:
         return [task_run.metrics[name]]
     values = []
@@ -505,7 +559,8 @@ def _find_unseen_labels(task_run: TaskRun, name: str) -> Iterator[MetricValue]:
     siblings = {}
     for value in task_run.metrics.values():
         if value.value is not None:
-            siblings[value.scorer, value.metric] = value
+            metric_key = (value.scorer, value.metric)
+            siblings[metric_key] = value
     task = task_from_source(task_run.source["task"])
     for step, metric, _ in find_metrics(task, name):
         sibling = siblings.get((step.key, metric.key))
@@ -553,11 +608,15 @@ def explain_gate(gate: Gate, *, with_tasks: bool) -> list[str]:
     checks = [check for check in gate.checks if check.status is gate.status]
     lines = []
     for check in checks[:SHOWN]:
-        parts = [check.task] if with_tasks else []
+        parts = []
+        if with_tasks:
+            parts.append(check.task)
         if check.repetition is not None:
             parts.append(f"run {check.repetition}")
-        place = f"{', '.join(parts)}: " if parts else ""
-        lines.append(f"{place}{rule.explain(check)}")
+        sentence = rule.explain(check)
+        if parts:
+            sentence = f"{', '.join(parts)}: {sentence}"
+        lines.append(sentence)
     if len(checks) > SHOWN:
         lines.append(f"and {len(checks) - SHOWN} more")
     return lines
@@ -576,7 +635,11 @@ def advise_gate(gate: Gate, run: Run) -> str | None:
     return read_definition(gate.definition).advise(path)
 
 
-def tell_gates(run: Run) -> list[tuple[Gate, str, list[str], str | None]]:
+#: A gate with its name, its sentences, and what to do about it.
+Explanation = tuple[Gate, str, list[str], str | None]
+
+
+def tell_gates(run: Run) -> list[Explanation]:
     """Return every gate of a run with its name, its sentences, and what to do about it."""
     entries = []
     for gate in run.gates:
@@ -586,9 +649,10 @@ def tell_gates(run: Run) -> list[tuple[Gate, str, list[str], str | None]]:
         sentences = explain_gate(gate, with_tasks=len(run.tasks) > 1)
         checked = {check.task for check in gate.checks}
         calls: list[Mapping[str, Any]] = []
-        for key in checked & run.tasks.keys():
-            task_calls = run.tasks[key].manifest.get("calls") or {}
-            calls += task_calls.values()
+        for key, task_run in run.tasks.items():
+            if key in checked:
+                task_calls = task_run.manifest.get("calls") or {}
+                calls += task_calls.values()
         reused = say_reused(calls)
         if reused:
             sentences.append(reused)
@@ -599,15 +663,14 @@ def tell_gates(run: Run) -> list[tuple[Gate, str, list[str], str | None]]:
 
 def count_gates(gates: Sequence[Gate]) -> str:
     """Return how many gates have which status: `2 of 3 passed, 1 failed`."""
-    statuses = [gate.status for gate in gates]
-    parts = [f"{statuses.count(PASS)} of {len(gates)} passed"]
-    for status, word in (
-        (FAIL, "failed"),
-        (NOT_DECIDED, "not decided"),
-        (SKIPPED, "skipped"),
-    ):
-        if status in statuses:
-            parts.append(f"{statuses.count(status)} {word}")
+    statuses = Counter(gate.status for gate in gates)
+    parts = [f"{statuses[PASS]} of {len(gates)} passed"]
+    if statuses[FAIL]:
+        parts.append(f"{statuses[FAIL]} failed")
+    if statuses[NOT_DECIDED]:
+        parts.append(f"{statuses[NOT_DECIDED]} not decided")
+    if statuses[SKIPPED]:
+        parts.append(f"{statuses[SKIPPED]} skipped")
     return ", ".join(parts)
 
 
@@ -619,7 +682,8 @@ def draw_gates(run: Run, width: int) -> list[Line]:
     status = Span(WORDS[verdict], ROLES[verdict])
     title = Span("Gates", "title")
     lines = [BLANK, line(title, "  ", status, f"  {count_gates(run.gates)}")]
-    longest = max(len(WORDS[gate.status]) for gate in run.gates)
+    words = [WORDS[gate.status] for gate in run.gates]
+    longest = max(map(len, words))
     indent = " " * (longest + 4)
     text_width = max(20, width - len(indent))
     for gate, name, sentences, advice in tell_gates(run):
@@ -630,9 +694,9 @@ def draw_gates(run: Run, width: int) -> list[Line]:
         if advice:
             texts.append((advice, "dim"))
         for text, role in texts:
-            for part in wrap(make_visible(text), text_width):
-                span = Span(part, role)
-                lines.append(line(indent, span))
+            visible = make_visible(text)
+            for part in wrap(visible, text_width):
+                lines.append(line(indent, Span(part, role)))
     return lines
 
 
@@ -640,7 +704,8 @@ def describe_run_gates(run: Run) -> list[dict[str, Any]]:
     """Return the gates as plain values, with their explanations."""
     described = describe_gates(run.gates)
     explanations = tell_gates(run)
-    for entry, (_, _, sentences, advice) in zip(described, explanations, strict=True):
+    for entry, explanation in zip(described, explanations, strict=True):
+        _, _, sentences, advice = explanation
         entry["explanation"] = " ".join(f"{sentence}." for sentence in sentences)
         entry["advice"] = advice
     return described

@@ -278,7 +278,7 @@ def _refuse_several(log: Log, several: list[str]) -> None:
         return
     message = (
         f"{len(several)} of {log.records} questions have several right letters "
-        f"(first: sample `{several[0]}`), and one is scored here"
+        f"(first: sample `{several[0]}`); only one can be scored"
     )
     hint = f"`--single-answers` leaves them out and takes the other {left}"
     raise log.make_error("E215", message, hint)
@@ -444,7 +444,11 @@ def _name_command(hint: str | None, path: Path) -> str | None:
 def find_kind(path: Path) -> str | None:
     """Return the kind of a log; None for what no importer recognises."""
     preview = LogPreview(path)
-    return next((kind for kind in READERS if READERS[kind].recognises(preview)), None)
+    # A table of any columns is plain: the readers of other packages are asked before that.
+    for kind in sorted(READERS, key=PlainReader.kind.__eq__):
+        if READERS[kind].recognises(preview):
+            return kind
+    return None
 
 
 def detect_kind(path: str | Path) -> str:

@@ -67,7 +67,7 @@ class Question:
     @property
     def has_several_truths(self) -> bool:
         """Whether the truth is several labels, joined by commas."""
-        labels = (self.truth or "").split(",")
+        labels = [label.strip() for label in (self.truth or "").split(",")]
         return len(labels) > 1 and set(labels) <= set(self.choices or ())
 
     def take_choices(self, texts: Texts) -> None:

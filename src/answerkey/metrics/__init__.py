@@ -91,7 +91,13 @@ _OWN = (
 
 
 def _load_metric(name: str) -> type[Metric]:
-    kinds: tuple[type[Metric], ...] = (Mean, Max, Min, StdDev, WeightedAverage)
+    kinds: tuple[type[Metric], ...] = (
+        Mean,
+        Max,
+        Min,
+        StdDev,
+        WeightedAverage,
+    )
     if name not in {kind.type for kind in kinds}:
         from answerkey.metrics import classification
         from answerkey.metrics.python import PythonMetric

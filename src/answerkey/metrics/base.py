@@ -13,6 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any, ClassVar, Protocol
 
 import polars as pl
@@ -110,7 +111,7 @@ class BaseMetric:
             name=name,
             value=value,
             n=coverage.n,
-            n_excluded=dict(sorted(coverage.left_out.items())),
+            n_excluded=sort_keys(coverage.left_out),
             note="; ".join(notes) or None,
             type=self.type,
             details=details or {},
@@ -128,18 +129,21 @@ class BaseMetric:
     ) -> MetricValue:
         """Return a share with its Wilson interval; `empty` is the note for 0/0."""
         count, of = share
-        value = None
-        margin = None
-        if of:
-            empty = ""
-            value = count / of
-            margin = measure_share(count, of)
+        counted = {"count": count, "of": of, **(details or {})}
+        if not of:
+            return self.state(
+                name,
+                None,
+                coverage,
+                note=empty,
+                details=counted,
+            )
+        margin = measure_share(count, of)
         return self.state(
             name,
-            value,
+            count / of,
             coverage,
-            note=empty,
-            details={"count": count, "of": of, **(details or {})},
+            details=counted,
             margin=margin,
         )
 
@@ -211,7 +215,10 @@ class CountingMetric(BaseMetric, ABC):
     def state_values(self, counts: ValueCounts, sums: Sums) -> list[MetricValue]:
         """Return the values from the sums over these counts."""
 
-    def averages(self, sums: Sums) -> dict[str, list[str]]:  # noqa: ARG002 - for those that have any
+    def averages(
+        self,
+        sums: Sums,  # noqa: ARG002 - for those that have any
+    ) -> dict[str, list[str]]:
         """Return for each value that is an average of ratios their names."""
         return {}
 
@@ -232,9 +239,9 @@ class CountingMetric(BaseMetric, ABC):
                 raise ScoringError("E402", message, hint=hint)
         if not counts.unsuitable:
             return
-        name, rows = min(counts.unsuitable.items())
+        name = min(counts.unsuitable)
         examples = ", ".join(counts.examples[name])
-        samples = format_count(rows, "sample")
+        samples = format_count(counts.unsuitable[name], "sample")
         message = (
             f"`{self.type}` needs {self.needs}, but `{name}` holds other values in {samples}, "
             f"such as {examples}"
@@ -252,7 +259,11 @@ class RatioMetric(CountingMetric):
     empty: ClassVar[str] = NOTHING_COUNTED
     method: ClassVar[str] = STUDENT
     score_method: ClassVar[str | None] = None
-    outcomes: ClassVar[tuple[Addition, ...]] = ((0, 0), (0, 1), (1, 1))
+    outcomes: ClassVar[tuple[Addition, ...]] = (
+        (0, 0),
+        (0, 1),
+        (1, 1),
+    )
     name: str | None
 
     @property
@@ -261,7 +272,12 @@ class RatioMetric(CountingMetric):
         """What the value is called."""
 
     @abstractmethod
-    def weigh(self, counts: ValueCounts, values: Cells, rows: int) -> Addition | None:
+    def weigh(
+        self,
+        counts: ValueCounts,
+        values: Cells,
+        rows: int,
+    ) -> Addition | None:
         """Return what a sample with these values adds to the two sums.
 
         None when it is left out or unsuitable, which is then noted.
@@ -269,8 +285,7 @@ class RatioMetric(CountingMetric):
 
     def collect(self, counts: ValueCounts) -> Sums:
         """Return the exact sums."""
-        sums = Sums()
-        ratio = sums[self.value_name] = Ratio()
+        ratio = Ratio()
         for values, rows in counts.counts:
             addition = self.weigh(counts, values, rows)
             if addition is None:
@@ -278,6 +293,8 @@ class RatioMetric(CountingMetric):
             ratio.add(*addition, rows)
             if addition not in self.outcomes:
                 ratio.several += rows
+        sums = Sums()
+        sums[self.value_name] = ratio
         return sums
 
     def state_values(self, counts: ValueCounts, sums: Sums) -> list[MetricValue]:
@@ -306,6 +323,7 @@ class RatioMetric(CountingMetric):
 # What a metric reads of the scores
 
 
+@dataclass
 class ValueCounts(Coverage):
     """The distinct combinations of some fields among the samples that count, with their counts.
 
@@ -313,18 +331,11 @@ class ValueCounts(Coverage):
     `is_share` says that a mean of the numbers is a share although they are not all 0 or 1.
     """
 
-    def __init__(
-        self,
-        counts: Sequence[Combination],
-        left_out: Mapping[str, int],
-        names: Collection[str],
-    ) -> None:
-        super().__init__(0, Counter(left_out))
-        self.counts = counts
-        self.names = names
-        self.unsuitable: Counter[str] = Counter()
-        self.examples: dict[str, list[str]] = {}
-        self.is_share = False
+    names: Collection[str] = ()
+    counts: list[Combination] = field(default_factory=list)
+    unsuitable: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, list[str]] = field(default_factory=dict)
+    is_share: bool = False
 
     def take_numbers(
         self,
@@ -345,8 +356,7 @@ class ValueCounts(Coverage):
                 return None
             if not isinstance(value, int | float) or (is_count and value < 0):
                 self.unsuitable[name] += rows
-                examples = {*self.examples.get(name, ()), shorten(value)}
-                self.examples[name] = sorted(examples)[:SHOWN_EXAMPLES]
+                self._add_example(name, value)
                 return None
             if not is_finite(value):
                 self.left_out[NOT_FINITE] += rows
@@ -356,9 +366,16 @@ class ValueCounts(Coverage):
         self.n += rows
         return numbers
 
+    def _add_example(self, name: str, value: object) -> None:
+        examples = set(self.examples.get(name, ()))
+        examples.add(shorten(value))
+        self.examples[name] = sorted(examples)[:SHOWN_EXAMPLES]
+
 
 def split_counts(
-    scores: Scores, fields: Sequence[str], labels: Sequence[pl.Series]
+    scores: Scores,
+    fields: Sequence[str],
+    labels: Sequence[pl.Series],
 ) -> dict[Labels, ValueCounts]:
     """Count the combinations of `fields` for each combination of labels, also where no row counts.
 
@@ -371,29 +388,26 @@ def split_counts(
     columns = []
     for place, name in enumerate(fields):
         columns.append(read_column(scores, name).alias(str(place)))
-    is_counted = scores.counted()
-    table = pl.DataFrame([*label_columns, *columns, is_counted])
-    groups = count_combinations(table).filter("counted")
+    reasons = scores.frame.select(name_left_out())
+    groups = count_combinations(pl.DataFrame([*label_columns, *columns, *reasons]))
+    has_reason = groups["reason"].is_not_null()
+    counted = groups.filter(~has_reason)
+    left_out = groups.filter(has_reason)
     cells = []
     for place, name in enumerate(fields):
-        cells.append(_list_cells(groups[str(place)], is_encoded=name in scores.encoded))
-    combinations: defaultdict[Labels, list[Combination]] = defaultdict(list)
-    rows_of_cells = zip(*cells, strict=True)
-    for row, values in zip(groups.iter_rows(), rows_of_cells, strict=True):
-        label = row[: len(labels)]
-        combinations[label].append((values, row[-1]))
-    status = scores.frame.select("status", "excluded_by")
-    missing = pl.DataFrame([*label_columns, *status]).filter(~is_counted)
-    names = [series.name for series in label_columns]
-    left_out: defaultdict[Labels, dict[str, int]] = defaultdict(dict)
-    reasons = missing.group_by(*names, name_left_out()).len()
-    for *label_parts, reason, rows in reasons.iter_rows():
-        left_out[tuple(label_parts)][reason] = rows
-    split = {}
+        column = counted[str(place)]
+        cells.append(_list_cells(column, is_encoded=name in scores.encoded))
+    make_counts = partial(ValueCounts, names=scores.columns)
+    split: defaultdict[Labels, ValueCounts] = defaultdict(make_counts)
     if not labels:
-        split[()] = ValueCounts([], {}, scores.columns)
-    for label in [*combinations, *left_out]:
-        split[label] = ValueCounts(combinations[label], left_out[label], scores.columns)
+        split[()] = make_counts()
+    rows_of_cells = zip(*cells, strict=True)
+    for row, values in zip(counted.iter_rows(), rows_of_cells, strict=True):
+        *_, size = row
+        split[row[: len(labels)]].counts.append((values, size))
+    for row in left_out.iter_rows():
+        *_, reason, size = row
+        split[row[: len(labels)]].left_out[reason] += size
     return split
 
 
@@ -403,8 +417,10 @@ def count_combinations(table: pl.DataFrame) -> pl.DataFrame:
     The streaming engine takes no memory for the rows.
     """
     rows = table.lazy().with_row_index("first row")
-    groups = rows.group_by(pl.exclude("first row")).agg(pl.len(), pl.col("first row").min())
-    return groups.sort("first row").drop("first row").collect(engine="streaming")
+    first = pl.col("first row").min()
+    groups = rows.group_by(pl.exclude("first row")).agg(pl.len(), first)
+    ordered = groups.sort("first row").drop("first row")
+    return ordered.collect(engine="streaming")
 
 
 def _list_cells(column: pl.Series, *, is_encoded: bool) -> list[Any]:
@@ -443,27 +459,33 @@ def read_column(scores: Scores, name: str) -> pl.Series:
     """Return a field of the scores; all null when there is none such."""
     if name in scores.columns:
         return scores.columns[name]
-    return pl.repeat(None, scores.frame.height, dtype=pl.Null, eager=True)
+    return pl.repeat(
+        None,
+        len(scores),
+        dtype=pl.Null,
+        eager=True,
+    )
 
 
 def name_left_out() -> pl.Expr:
     """Return why no metric sees a row of scores, as `reason`; null for one that counts."""
+    status = pl.col("status")
+    action = pl.col("excluded_by").cast(pl.String)
     return (
-        pl.when(pl.col("status") == ScoreStatus.FAILED.value)
+        pl.when(status == ScoreStatus.FAILED.value)
         .then(pl.lit(FAILED))
-        .when(pl.col("status") == ScoreStatus.ERROR.value)
+        .when(status == ScoreStatus.ERROR.value)
         .then(pl.lit(ERROR))
-        .otherwise(pl.lit("excluded:") + pl.col("excluded_by").cast(pl.String))
+        .otherwise(pl.lit("excluded:") + action)
         .alias("reason")
     )
 
 
 def count_coverage(scores: Scores) -> Coverage:
     """Count the samples that metrics see, and those that they do not by reason."""
-    is_counted = scores.counted()
-    missing = scores.frame.filter(~is_counted)
-    left_out = missing.group_by(name_left_out()).len()
-    return Coverage(int(is_counted.sum()), Counter(dict(sorted(left_out.iter_rows()))))
+    reasons = scores.frame.select(name_left_out()).to_series()
+    left_out = reasons.drop_nulls().value_counts()
+    return Coverage(reasons.null_count(), Counter(dict(left_out.iter_rows())))
 
 
 def read_number(value: object) -> int | float | None:
@@ -532,9 +554,9 @@ class ValueNames:
 
 def foresee_names(metric: Metric) -> ValueNames:
     """Return what the values of a metric will be called; anything, if it does not say."""
-    names = ValueNames(patterns=(("", ""),))
-    if hasattr(metric, "value_names"):
-        names = metric.value_names()
+    if not hasattr(metric, "value_names"):
+        return ValueNames(patterns=(("", ""),))
+    names: ValueNames = metric.value_names()
     return names
 
 
@@ -560,23 +582,25 @@ def name_values(groups: Sequence[ValueGroup]) -> list[MetricValue]:
             )
             values.append(keyed)
     names: dict[int, str] = {}
-    for keys in (("name",), ("metric", "name"), ("scorer", "metric", "name")):
+    for keys in (["name"], ["metric", "name"], ["scorer", "metric", "name"]):
         candidates = {}
         for place, value in enumerate(values):
             if place not in names:
-                candidates[place] = "_".join(getattr(value, key) for key in keys)
-        uses = Counter([*names.values(), *candidates.values()])
+                parts = [getattr(value, key) for key in keys]
+                candidates[place] = "_".join(parts)
+        uses = Counter(names.values())
+        uses.update(candidates.values())
         names |= {place: name for place, name in candidates.items() if uses[name] == 1}
     for place, value in enumerate(values):
         if place not in names:
             longest = f"{value.scorer}_{value.metric}_{value.name}"
-            names[place] = _number_name(longest, names.values())
+            names[place] = number_name(longest, names.values())
         values[place] = replace(value, name=names[place])
     return values
 
 
-def _number_name(name: str, taken: Collection[str]) -> str:
-    """Return the name, numbered from 2 on if it is taken."""
+def number_name(name: str, taken: Collection[str]) -> str:
+    """Return a name that is not taken: itself, or with `-2`, `-3` … added."""
     numbered = name
     number = 1
     while numbered in taken:

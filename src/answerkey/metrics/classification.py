@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
@@ -65,14 +64,24 @@ class _CountMetric(RatioMetric):
         """Return what the value will be called."""
         return ValueNames((self.value_name,), is_share=True)
 
-    def weigh(self, counts: ValueCounts, values: Cells, rows: int) -> Addition | None:
+    def weigh(
+        self,
+        counts: ValueCounts,
+        values: Cells,
+        rows: int,
+    ) -> Addition | None:
         """Return the hits, and the hits with all misses."""
-        fields = self.fields()
-        numbers = counts.take_numbers(fields, values, rows, is_count=True)
+        numbers = counts.take_numbers(
+            self.fields(),
+            values,
+            rows,
+            is_count=True,
+        )
         if numbers is None:
             return None
-        hits = self.hit_factor * numbers[0]
-        return hits, hits + sum(numbers[1:])
+        first, *misses = numbers
+        hits = self.hit_factor * first
+        return hits, hits + sum(misses)
 
 
 @dataclass(frozen=True)
@@ -110,14 +119,23 @@ class F1Score(_CountMetric):
 
     type: ClassVar[str] = "f1_score"
     hit_factor: ClassVar[int] = 2
-    outcomes: ClassVar[tuple[Addition, ...]] = ((0, 0), (0, 1), (2, 2))
+    outcomes: ClassVar[tuple[Addition, ...]] = (
+        (0, 0),
+        (0, 1),
+        (2, 2),
+    )
     empty: ClassVar[str] = "0/0: there are no positives among predictions or truths"
 
     def state_ratio(self, counts: ValueCounts, ratio: Ratio) -> MetricValue:
         """Return F1, with the interval of single hits and misses where all samples are that."""
         if ratio.several:
             return super().state_ratio(counts, ratio)
-        return self.state_f1(self.value_name, ratio.share, counts, empty=self.empty)
+        return self.state_f1(
+            self.value_name,
+            ratio.share,
+            counts,
+            empty=self.empty,
+        )
 
 
 # How often each value occurs
@@ -144,10 +162,11 @@ class Frequency(CountingMetric):
                 counts.left_out[NOT_FINITE] += rows
             else:
                 counts.n += rows
-                sums.add(f"{self.field}_{write_label(value)}", 1, 0, rows)
+                label = write_label(value)
+                sums.add(f"{self.field}_{label}", 1, 0, rows)
+        sums.absent.bottom = counts.n
         for ratio in sums.values():
             ratio.bottom = counts.n
-        sums.absent = Ratio(0, counts.n)
         return sums
 
     def state_values(self, counts: ValueCounts, sums: Sums) -> list[MetricValue]:
@@ -155,8 +174,8 @@ class Frequency(CountingMetric):
         if not sums:
             return [self.state(f"{self.field}_frequency", None, counts, note=NOTHING_COUNTED)]
         values = []
-        for name in sorted(sums):
-            values.append(self.state_share(name, sums[name].share, counts))
+        for name, ratio in sorted(sums.items()):
+            values.append(self.state_share(name, ratio.share, counts))
         return values
 
     def value_names(self) -> ValueNames:
@@ -178,8 +197,12 @@ _EMPTY = {
 
 def _list_classes(sums: Sums) -> list[str]:
     """Return every class that is ever true or predicted, in the order of their text."""
-    labels = itertools.chain.from_iterable(sums.cells)
-    return sorted({label for label in labels if label is not None})
+    classes: set[str] = set()
+    for truth, prediction in sums.cells:
+        classes.add(truth)
+        if prediction is not None:
+            classes.add(prediction)
+    return sorted(classes)
 
 
 class _Classification(CountingMetric, ABC):
@@ -202,17 +225,20 @@ class _Classification(CountingMetric, ABC):
             elif self.truths and label not in self.truths:
                 counts.left_out[NEITHER_ANSWER] += rows
             else:
-                prediction = None if predicted is None else write_label(predicted)
+                prediction = None
+                if predicted is not None:
+                    prediction = write_label(predicted)
                 counts.n += rows
                 confusion.cells[label, prediction] += rows
         for (truth, prediction), rows in confusion.cells.items():
-            hit = int(truth == prediction)
-            confusion.add("accuracy", hit, 1, rows)
-            confusion.add(self.name_rate(truth, "recall"), hit, 1, rows)
-            confusion.add(self.name_rate(truth, "f1_score"), hit, 1, rows)
+            names = ["accuracy"]
+            names.append(self.name_rate(truth, "recall"))
+            names.append(self.name_rate(truth, "f1_score"))
             if prediction is not None:
-                confusion.add(self.name_rate(prediction, "precision"), hit, 1, rows)
-                confusion.add(self.name_rate(prediction, "f1_score"), hit, 1, rows)
+                names.append(self.name_rate(prediction, "precision"))
+                names.append(self.name_rate(prediction, "f1_score"))
+            for name in names:
+                confusion.add(name, int(truth == prediction), 1, rows)
         return confusion
 
     def state_rates(
@@ -229,7 +255,13 @@ class _Classification(CountingMetric, ABC):
             rate = next(rate for rate in RATES if name.endswith(rate))
             empty = _EMPTY[rate] if counts.n else NOTHING_COUNTED
             state = self.state_f1 if rate == "f1_score" else self.state_share
-            values.append(state(name, sums[name].share, counts, empty=empty))
+            value = state(
+                name,
+                sums[name].share,
+                counts,
+                empty=empty,
+            )
+            values.append(value)
         return values
 
 
@@ -308,14 +340,18 @@ class MulticlassClassification(_Classification):
         """Return accuracy, the values of each class in the order of their text, and the
         averages.
         """
-        names = [self.name_rate(*pair) for pair in itertools.product(_list_classes(sums), RATES)]
+        names = []
+        for label in _list_classes(sums):
+            for rate in RATES:
+                names.append(self.name_rate(label, rate))
         confusion: dict[str, dict[str, int]] = {}
         unanswered: dict[str, int] = {}
         for (truth, prediction), rows in sums.cells.items():
             if prediction is None:
                 unanswered[truth] = rows
             else:
-                confusion.setdefault(truth, {})[prediction] = rows
+                predictions = confusion.setdefault(truth, {})
+                predictions[prediction] = rows
         details: dict[str, object] = {
             "confusion": sort_keys(confusion),
             "no_prediction": sort_keys(unanswered),
@@ -325,7 +361,12 @@ class MulticlassClassification(_Classification):
             values.append(self._state_average(rate, counts, sums))
         return values
 
-    def _state_average(self, rate: str, counts: ValueCounts, sums: Sums) -> MetricValue:
+    def _state_average(
+        self,
+        rate: str,
+        counts: ValueCounts,
+        sums: Sums,
+    ) -> MetricValue:
         """Return the unweighted mean of a rate over the classes.
 
         Given how often each class is true, the recalls of the classes are independent, and so are
@@ -333,20 +374,28 @@ class MulticlassClassification(_Classification):
         another's false alarm.
         """
         name = f"macro_{rate}"
-        ratios = [sums[member] for member in self.averages(sums)[name]]
-        if not ratios:
+        shares = []
+        for member in self.averages(sums)[name]:
+            shares.append(sums[member].share)
+        if not shares:
             return self.state(name, None, counts, note=NOTHING_COUNTED)
         note = None
         size = len(_list_classes(sums))
-        if len(ratios) < size:
-            note = f"mean over {len(ratios)} of {size} classes, the others are 0/0"
-        total = sum((Fraction(*ratio.share) for ratio in ratios), Fraction())
-        value = float(total / len(ratios))
+        if len(shares) < size:
+            note = f"mean over {len(shares)} of {size} classes, the others are 0/0"
+        total = sum((Fraction(*share) for share in shares), Fraction())
+        value = float(total / len(shares))
         if rate == "f1_score":
             margin = self._measure_macro_f1(value, sums)
         else:
-            margin = average_shares([ratio.share for ratio in ratios])
-        return self.state(name, value, counts, note=note, margin=margin)
+            margin = average_shares(shares)
+        return self.state(
+            name,
+            value,
+            counts,
+            note=note,
+            margin=margin,
+        )
 
     def _measure_macro_f1(self, value: float, sums: Sums) -> Margin:
         """Return how sure the mean of the classes' F1 scores is.
@@ -366,8 +415,8 @@ class MulticlassClassification(_Classification):
             squares.append(rows * residual**2)
         error = None
         if n > 1:
-            distance = math.sqrt(n / (n - 1) * math.fsum(squares))
-            error = distance / len(_list_classes(sums))
+            variance = n / (n - 1) * math.fsum(squares)
+            error = math.sqrt(variance) / len(_list_classes(sums))
         return bound_value(
             value,
             error,
@@ -379,16 +428,23 @@ class MulticlassClassification(_Classification):
 
     def value_names(self) -> ValueNames:
         """Return what the values will be called; the classes are not known yet."""
-        names = [f"macro_{rate}" for rate in RATES]
-        patterns = [("", f"_{rate}") for rate in RATES]
-        return ValueNames(("accuracy", *names), tuple(patterns), is_share=True)
+        names = ["accuracy"]
+        patterns = []
+        for rate in RATES:
+            names.append(f"macro_{rate}")
+            patterns.append(("", f"_{rate}"))
+        return ValueNames(tuple(names), tuple(patterns), is_share=True)
 
     def averages(self, sums: Sums) -> dict[str, list[str]]:
         """Return for each average the values whose mean it is, without those that are 0/0."""
         averages: dict[str, list[str]] = {}
         for rate in RATES:
-            names = [self.name_rate(label, rate) for label in _list_classes(sums)]
-            averages[f"macro_{rate}"] = [name for name in names if sums[name].bottom]
+            names = []
+            for label in _list_classes(sums):
+                name = self.name_rate(label, rate)
+                if sums[name].bottom:
+                    names.append(name)
+            averages[f"macro_{rate}"] = names
         return averages
 
 
@@ -446,7 +502,12 @@ class Calibration(CountingMetric):
         """
         return [self._state_error(size, counts, sums) for size in self.bins]
 
-    def _state_error(self, size: int, counts: ValueCounts, sums: Sums) -> MetricValue:
+    def _state_error(
+        self,
+        size: int,
+        counts: ValueCounts,
+        sums: Sums,
+    ) -> MetricValue:
         name = f"ece_{size}"
         if not counts.n:
             return self.state(name, None, counts, note=NOTHING_COUNTED)
@@ -463,8 +524,10 @@ class Calibration(CountingMetric):
                 "accuracy": None,
             }
             if cell.n:
-                point["confidence"] = float(Fraction(cell.bottom) / cell.n)
-                point["accuracy"] = float(Fraction(cell.top) / cell.n)
+                confidence = Fraction(cell.bottom) / cell.n
+                accuracy = Fraction(cell.top) / cell.n
+                point["confidence"] = float(confidence)
+                point["accuracy"] = float(accuracy)
             curve.append(point)
         return self.state(
             name,

@@ -68,10 +68,12 @@ def beta_share(first: float, second: float, point: float) -> float:
         + first * math.log(point)
         + second * math.log1p(-point)
     )
+    scale = math.exp(logarithm)
     # The fraction converges fast on this side of the mean; the other side is its mirror image.
     if point < (first + 1) / (first + second + 2):
-        return math.exp(logarithm) * _continue_fraction(first, second, point) / first
-    return 1 - math.exp(logarithm) * _continue_fraction(second, first, 1 - point) / second
+        return scale * _continue_fraction(first, second, point) / first
+    mirrored = _continue_fraction(second, first, 1 - point)
+    return 1 - scale * mirrored / second
 
 
 def _continue_fraction(first: float, second: float, point: float) -> float:
@@ -81,12 +83,15 @@ def _continue_fraction(first: float, second: float, point: float) -> float:
         return number if abs(number) > _TINY else _TINY
 
     top = 1.0
-    bottom = 1 / keep_from_zero(1 - (first + second) * point / (first + 1))
+    start = (first + second) * point / (first + 1)
+    bottom = 1 / keep_from_zero(1 - start)
     fraction = bottom
     for step in range(1, _MOST_STEPS):
-        even = step * (second - step) * point / ((first + 2 * step - 1) * (first + 2 * step))
+        middle = first + 2 * step
+        even = step * (second - step) * point
+        even /= (middle - 1) * middle
         odd = -(first + step) * (first + second + step) * point
-        odd /= (first + 2 * step) * (first + 2 * step + 1)
+        odd /= middle * (middle + 1)
         change = 1.0
         for term in (even, odd):
             bottom = 1 / keep_from_zero(1 + term * bottom)
@@ -114,18 +119,8 @@ def student_quantile(share: float, df: int) -> float:
     """Return the point below which Student's t with `df` degrees lies with a probability of 0.5 or
     more.
     """
-    # For many degrees from the normal quantile, in powers of 1/df (Abramowitz and Stegun 26.7.5).
-    point = NORMAL.inv_cdf(share)
-    square = point * point
-    terms = (
-        (square + 1) / 4,
-        ((5 * square + 16) * square + 3) / 96,
-        (((3 * square + 19) * square + 17) * square - 15) / 384,
-        ((((79 * square + 776) * square + 1482) * square - 1920) * square - 945) / 92160,
-    )
     if df >= _MANY_DEGREES:
-        corrections = [point * term / float(df**power) for power, term in enumerate(terms, 1)]
-        return point + math.fsum(corrections)
+        return _expand_quantile(share, df)
     tails = 2 * (1 - share)
     low = 0.0
     high = 2.0
@@ -140,6 +135,29 @@ def student_quantile(share: float, df: int) -> float:
             low = middle
         else:
             high = middle
+
+
+def _expand_quantile(share: float, df: int) -> float:
+    """Return the quantile for many degrees.
+
+    From the normal quantile, in powers of 1/df (Abramowitz and Stegun 26.7.5).
+    """
+    point = NORMAL.inv_cdf(share)
+    square = point * point
+    polynomials = (
+        ((1, 1), 4),
+        ((5, 16, 3), 96),
+        ((3, 19, 17, -15), 384),
+        ((79, 776, 1482, -1920, -945), 92160),
+    )
+    corrections = []
+    for power, (coefficients, divisor) in enumerate(polynomials, start=1):
+        term = 0.0
+        for coefficient in coefficients:
+            term = term * square + coefficient
+        term /= divisor
+        corrections.append(point * term / float(df**power))
+    return point + math.fsum(corrections)
 
 
 def binomial_cdf(heads: int, tosses: int) -> float:
@@ -169,7 +187,8 @@ def chi_square_tail(point: float, df: int) -> float:
         shape = 0.5
         terms = [math.erfc(math.sqrt(half))]
     for _ in range((df - 1) // 2):
-        terms.append(math.exp(shape * math.log(half) - half - math.lgamma(shape + 1)))
+        logarithm = shape * math.log(half) - half - math.lgamma(shape + 1)
+        terms.append(math.exp(logarithm))
         shape += 1
     return min(1.0, math.fsum(terms))
 
@@ -185,7 +204,11 @@ class ChiSquare:
     p: float
 
 
-def compare_counts(groups: Iterable[tuple[Sequence[int], Sequence[float]]]) -> ChiSquare | None:
+#: The observed counts of some cells, and the expected ones.
+CellCounts = tuple[Sequence[int], Sequence[float]]
+
+
+def compare_counts(groups: Iterable[CellCounts]) -> ChiSquare | None:
     """Return Pearson's test of observed against expected counts in groups; None without any degree.
 
     Each group has one degree less than it has cells; its expected counts are positive and have its
@@ -217,7 +240,8 @@ def wilson(successes: int, n: int) -> Interval:
         raise ValueError(message)
     share = successes / n
     z_squared = Z_95 * Z_95
-    spread = Z_95 * math.sqrt(share * (1 - share) / n + z_squared / (4 * n * n))
+    variance = share * (1 - share) / n
+    spread = Z_95 * math.sqrt(variance + z_squared / (4 * n * n))
     scale = 1 + z_squared / n
     centre = share + z_squared / (2 * n)
     low = 0.0
@@ -258,8 +282,11 @@ def score_interval(share: float, std_error: float, df: int) -> Interval:
     t_squared = student_quantile(_UPPER, df) ** 2
     ratio = t_squared * std_error * std_error / (share * (1 - share))  # t² over the effective n
     spread = math.sqrt(ratio * share * (1 - share) + ratio * ratio / 4)
-    centre, scale = share + ratio / 2, 1 + ratio
-    return max(0.0, (centre - spread) / scale), min(1.0, (centre + spread) / scale)
+    centre = share + ratio / 2
+    scale = 1 + ratio
+    low = (centre - spread) / scale
+    high = (centre + spread) / scale
+    return max(0.0, low), min(1.0, high)
 
 
 def mover(parts: Iterable[tuple[float, Interval]]) -> Interval:
@@ -288,13 +315,15 @@ def mover(parts: Iterable[tuple[float, Interval]]) -> Interval:
 
 def average(numbers: Sequence[float]) -> float:
     """Return the mean of at least one finite number."""
-    return float(sum(map(Fraction, numbers), Fraction()) / len(numbers))
+    total = sum(map(Fraction, numbers), Fraction())
+    return float(total / len(numbers))
 
 
 def root(square: Exact) -> float | None:
     """Return the square root, or None if no float is that large."""
     top, bottom = square.as_integer_ratio()
-    number = float((Decimal(top) / Decimal(bottom)).sqrt())
+    quotient = Decimal(top) / Decimal(bottom)
+    number = float(quotient.sqrt())
     return number if math.isfinite(number) else None
 
 
@@ -320,7 +349,12 @@ class Ratio:
     bottom_squares: Exact = 0
     several: int = 0
 
-    def add(self, top: Exact, bottom: Exact, rows: int = 1) -> None:
+    def add(
+        self,
+        top: Exact,
+        bottom: Exact,
+        rows: int = 1,
+    ) -> None:
         """Add so many samples that are alike."""
         self.n += rows
         self.top += rows * top
@@ -344,7 +378,8 @@ class Ratio:
         """The sample standard deviation of the tops; None for fewer than two, or if too large."""
         if self.n <= 1:
             return None
-        return root(Fraction(self.n * self.top_squares - self.top**2) / (self.n * (self.n - 1)))
+        squares = Fraction(self.n * self.top_squares - self.top**2)
+        return root(squares / (self.n * (self.n - 1)))
 
     @property
     def std_error(self) -> float | None:
@@ -356,11 +391,15 @@ class Ratio:
         if self.n <= 1 or not self.bottom:
             return None
         ratio = Fraction(self.top) / self.bottom
-        residuals = self.top_squares - 2 * ratio * self.products + ratio**2 * self.bottom_squares
-        return root(self.n * residuals / ((self.n - 1) * self.bottom**2))
+        residuals = self.top_squares - 2 * ratio * self.products
+        residuals += ratio**2 * self.bottom_squares
+        freedom = (self.n - 1) * self.bottom**2
+        return root(self.n * residuals / freedom)
 
 
-def measure_clustered_error(clusters: Sequence[Sequence[Ratio]]) -> tuple[float | None, int]:
+def measure_clustered_error(
+    clusters: Sequence[Sequence[Ratio]],
+) -> tuple[float | None, int]:
     """Return the standard error of the mean of one or more ratios over the same clusters, and the
     number of clusters.
 
@@ -378,13 +417,15 @@ def measure_clustered_error(clusters: Sequence[Sequence[Ratio]]) -> tuple[float 
     for ratios in clusters:
         residual = Fraction()
         for ratio, top, bottom in zip(ratios, tops, bottoms, strict=True):
-            residual += Fraction(ratio.top * bottom - top * ratio.bottom) / bottom**2
+            distance = ratio.top * bottom - top * ratio.bottom
+            residual += Fraction(distance) / bottom**2
         residuals.append(residual)
     try:
-        distance = math.hypot(*residuals)
+        length = math.hypot(*residuals)
     except OverflowError:
         return None, size
-    error = math.sqrt(size / (size - 1)) * distance / len(columns)
+    correction = math.sqrt(size / (size - 1))
+    error = correction * length / len(columns)
     return error if math.isfinite(error) else None, size
 
 
@@ -442,8 +483,10 @@ def measure_share(count: int, of: int) -> Margin:
     """
     error = None
     if of > 1:
-        error = root(Fraction(count * (of - count), of**2 * (of - 1)))
-    return Margin(error, wilson(count, of), WILSON, is_share=True)
+        variance = Fraction(count * (of - count), of**2 * (of - 1))
+        error = root(variance)
+    interval = wilson(count, of)
+    return Margin(error, interval, WILSON, is_share=True)
 
 
 def measure_f1(hits: int, misses: int) -> Margin:
@@ -457,7 +500,9 @@ def measure_f1(hits: int, misses: int) -> Margin:
     # (1 + J)².
     error = None
     if size > 1:
-        error = root(Fraction(4 * size**2 * hits * misses, (size - 1) * (size + hits) ** 4))
+        top = 4 * size**2 * hits * misses
+        bottom = (size - 1) * (size + hits) ** 4
+        error = root(Fraction(top, bottom))
     low, high = wilson(hits, size)
     interval = (2 * low / (1 + low), 2 * high / (1 + high))
     return Margin(error, interval, WILSON, is_share=True)
@@ -475,22 +520,24 @@ def average_shares(shares: Sequence[Counts]) -> Margin:
         return Margin()
     spreads = []
     for count, of in shares:
-        spread = (count + 0.5) * (of - count + 0.5) / ((of + 1) ** 2 * (of + 2))
+        spread = (count + 0.5) * (of - count + 0.5)
+        spread /= (of + 1) ** 2 * (of + 2)
         if 0 < count < of:
             spread = count * (of - count) / (of * of * (of - 1))
         spreads.append((spread, of - 1))
     mean = average([count / of for count, of in shares])
     margin = _add_spreads(mean, spreads, is_share=True)
     if mean in {0.0, 1.0}:
-        interval = mover((count / of, wilson(count, of)) for count, of in shares)
-        return replace(margin, interval=interval, interval_method=MOVER)
+        parts = [(count / of, wilson(count, of)) for count, of in shares]
+        return replace(margin, interval=mover(parts), interval_method=MOVER)
     return margin
 
 
 def average_counts(counts: Sequence[Counts]) -> tuple[float, Interval | None]:
     """Return the mean of shares, and its interval if there is one."""
-    mean = math.fsum(count / of for count, of in counts) / len(counts)
-    return mean, average_shares(counts).interval
+    total = math.fsum(count / of for count, of in counts)
+    margin = average_shares(counts)
+    return total / len(counts), margin.interval
 
 
 def average_errors(values: Sequence[MetricValue]) -> Margin:
@@ -508,8 +555,10 @@ def average_errors(values: Sequence[MetricValue]) -> Margin:
     for value, error in zip(values, errors, strict=True):
         # The degrees of freedom of a standard error are one less than its clusters, or samples.
         size = int(str(value.details.get("clusters", value.n)))
+        df = max(1, size - 1)
         # Divided by the largest, no square is too large for a float.
-        spreads.append(((error / largest) ** 2, max(1, size - 1)))
+        spread = (error / largest) ** 2
+        spreads.append((spread, df))
     mean = average([float(value.value or 0) for value in values])
     return _add_spreads(mean, spreads, is_share=is_share, unit=largest)
 
@@ -527,5 +576,12 @@ def _add_spreads(
     """
     total = math.fsum(spread for spread, _ in spreads)
     error = unit * math.sqrt(total) / len(spreads)
-    df = max(1, int(total**2 / math.fsum(spread**2 / df for spread, df in spreads)))
-    return bound_value(mean, error, df, STRATIFIED, score_method=STRATIFIED, is_share=is_share)
+    squares = math.fsum(spread**2 / df for spread, df in spreads)
+    return bound_value(
+        mean,
+        error,
+        max(1, int(total**2 / squares)),
+        STRATIFIED,
+        score_method=STRATIFIED,
+        is_share=is_share,
+    )

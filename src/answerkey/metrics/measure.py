@@ -8,12 +8,11 @@ Clusters are samples that are not independent: questions on one passage, or the 
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
-from typing import Any, TypeVar
+from typing import Any
 
 import polars as pl
 
@@ -110,9 +109,10 @@ def find_scale(metric: Metric, scales: Mapping[str, Scale]) -> Scale | None:
     None without one. Right or wrong is 1 or 0 in every scorer, and a part of an answer lies in
     between.
     """
-    scale: Scale | None = None
-    if hasattr(metric, "find_scale"):
-        scale = metric.find_scale({"is_correct": (0.0, 1.0), **scales})
+    if not hasattr(metric, "find_scale"):
+        return None
+    all_scales = {"is_correct": (0.0, 1.0), **scales}
+    scale: Scale | None = metric.find_scale(all_scales)
     return scale
 
 
@@ -125,14 +125,17 @@ def shrink_scores(metrics: Sequence[KeyedMetric], frame: pl.DataFrame) -> pl.Dat
     Texts become categories, `choices` their number. Metadata that no metric and no count reads
     becomes null.
     """
-    fields = [keyed.metric.fields() for keyed in metrics]
-    if not all(fields):
-        return frame  # which fields one of them reads is not known
-    names = set(itertools.chain.from_iterable(fields))
+    names: set[str] = set()
+    for keyed in metrics:
+        fields = keyed.metric.fields()
+        if not fields:
+            return frame  # which fields this metric reads is not known
+        names.update(fields)
     metadata = frame["metadata"].struct.unnest()
-    unread = set(metadata.columns) - names - COUNTED_FIELDS
-    metadata = metadata.with_columns(pl.lit(None).alias(name) for name in unread)
-    if "choices" not in names and metadata.schema.get("choices") == pl.List(pl.String):
+    for name in set(metadata.columns) - names - COUNTED_FIELDS:
+        metadata = metadata.with_columns(pl.lit(None).alias(name))
+    choices = metadata.schema.get("choices")
+    if "choices" not in names and choices == pl.List(pl.String):
         metadata = metadata.with_columns(pl.col("choices").list.len())
     as_categories = pl.selectors.string().cast(pl.Categorical)
     values = frame["values"].struct.unnest().with_columns(as_categories)
@@ -186,23 +189,32 @@ def compute_metrics(
     """
     has_several = trials is not None or "base_sample_id" in rows.columns
     num_trials = 1 if trials is None else trials.num_trials
-    if has_several or any(keyed.design.cluster_by for keyed in metrics):
+    has_clusters = any(keyed.design.cluster_by for keyed in metrics)
+    if has_several or has_clusters:
         owners = number_samples(rows, len(scores), num_trials)
         rows = pl.DataFrame([*rows, owners.alias("owner")])
-    everything = table = _ScoreTable(scores, rows)
+    everything = _ScoreTable(scores, rows)
+    table = everything
     if "is_extra" in rows.columns:
-        table = everything.take((~rows["is_extra"]).arg_true())
-    by_sample = _combine_rows(table, trials) if has_several else None
+        is_asked = ~rows["is_extra"]
+        table = everything.take(is_asked.arg_true())
+    by_sample = None
+    if has_several:
+        by_sample = _combine_rows(table, trials)
     computed = []
     for keyed in metrics:
-        if getattr(keyed.metric, "reads_extra", False):
+        metric = keyed.metric
+        if getattr(metric, "reads_extra", False):
             values = _compute_values(keyed, everything)
-        elif by_sample is None or getattr(keyed.metric, "reads_rows", False):
+        elif by_sample is None or getattr(metric, "reads_rows", False):
             values = _compute_values(keyed, table)
         else:
-            values = _compute_aggregates(keyed, table, by_sample, trials or ONE_TRIAL)
-        if keyed.scale is not None:
-            values = [_cut_intervals(value, keyed.scale) for value in values]
+            values = _compute_aggregates(
+                keyed,
+                table,
+                by_sample,
+                trials or ONE_TRIAL,
+            )
         computed.append(values)
     return computed
 
@@ -213,9 +225,9 @@ def _combine_rows(table: _ScoreTable, trials: Trials | None) -> _ScoreTable:
         scores = aggregate_scores(table.scores, trials)
         table = _ScoreTable(scores, table.rows.gather_every(trials.num_trials))
     if "base_sample_id" in table.rows.columns:
-        owners = table.rows["owner"]
-        scores = average_orders(table.scores, owners)
-        table = _ScoreTable(scores, table.rows.unique("owner", keep="first", maintain_order=True))
+        scores = average_orders(table.scores, table.rows["owner"])
+        rows = table.rows.unique("owner", keep="first", maintain_order=True)
+        table = _ScoreTable(scores, rows)
     return table
 
 
@@ -227,12 +239,10 @@ def _compute_aggregates(
 ) -> list[MetricValue]:
     """Return the values from the aggregates of samples, or from rows where there are none."""
     names = keyed.metric.fields()
-    has_trials = trials.num_trials > 1
     details: dict[str, object] = {"num_trials": trials.num_trials}
     if any(holds_other(table.scores, name) for name in names):
-        is_ordered = "base_sample_id" in table.rows.columns
-        table = replace(table, is_by_owner=has_trials or is_ordered)
-        details["counts"] = "trials" if has_trials else "orders"
+        table = replace(table, is_by_owner=True)
+        details["counts"] = "trials" if trials.num_trials > 1 else "orders"
     else:
         is_share = all(holds_shares(table.scores, name) for name in names)
         table = replace(by_sample, is_share=is_share)
@@ -245,25 +255,14 @@ def _compute_aggregates(
             details["aggregates"] = aggregates
     values = []
     for value in _compute_values(keyed, table):
-        values.append(replace(value, details={**value.details, **details}))
+        all_details = {**value.details, **details}
+        values.append(replace(value, details=all_details))
     return values
 
 
-Bounded = TypeVar("Bounded", MetricValue, GroupValue)
-
-
-def _cut_intervals(value: MetricValue, scale: Scale) -> MetricValue:
-    """Return a value with intervals that do not pass the ends of its scale."""
-    groups = []
-    for group in value.groups:
-        members = tuple(_cut_interval(member, scale) for member in group.values)
-        macro = _cut_interval(group.macro, scale)
-        groups.append(replace(group, values=members, macro=macro))
-    return replace(_cut_interval(value, scale), groups=tuple(groups))
-
-
-def _cut_interval(value: Bounded, scale: Scale) -> Bounded:
-    if value.value is None or value.interval is None:
+def _cut_interval(value: MetricValue, scale: Scale | None) -> MetricValue:
+    """Return a value with an interval that does not pass the ends of its scale."""
+    if scale is None or value.value is None or value.interval is None:
         return value
     low, high = scale
     if not low <= value.value <= high:
@@ -291,26 +290,34 @@ class _Measured:
 
 def _compute_values(keyed: KeyedMetric, table: _ScoreTable) -> list[MetricValue]:
     """Return the values with their clusters and groups."""
-    whole = _measure(keyed, table)[()]
-    values = list(whole.values)
+    values = _measure(keyed, table)[()].values
+    groups: dict[str, dict[str, _Measured]] = {}
     for column in keyed.design.group_by:
-        size = table.find_groups(column).n_unique()
-        measured: dict[str, _Measured] = {}
-        if size <= MOST_GROUPS:
-            for (label,), group in sorted(_measure(keyed, table, column).items()):
-                measured[label] = group
-        for place, value in enumerate(values):
-            if measured:
-                groups = _state_groups(value, keyed, column, measured)
+        groups[column] = {}
+        if table.find_groups(column).n_unique() <= MOST_GROUPS:
+            measured = _measure(keyed, table, column)
+            for (label,), group in sorted(measured.items()):
+                groups[column][label] = group
+    bounded = []
+    for value in values:
+        breakdowns = []
+        for column, members in groups.items():
+            if members:
+                breakdowns.append(_state_groups(value, keyed, column, members))
             else:
+                size = table.find_groups(column).n_unique()
                 note = f"there are more than {MOST_GROUPS} groups"
-                groups = Groups(column, (), GroupValue(None, None, size, note=note))
-            values[place] = replace(value, groups=(*value.groups, groups))
-    return values
+                macro = GroupValue(None, None, size, note=note)
+                breakdowns.append(Groups(column, (), macro))
+        value = _cut_interval(value, keyed.scale)  # noqa: PLW2901 - the same, within its scale
+        bounded.append(replace(value, groups=(*value.groups, *breakdowns)))
+    return bounded
 
 
 def _measure(
-    keyed: KeyedMetric, table: _ScoreTable, column: str | None = None
+    keyed: KeyedMetric,
+    table: _ScoreTable,
+    column: str | None = None,
 ) -> dict[Labels, _Measured]:
     """Return the values of each group of a column, or of all rows, which are called `()`."""
     metric = keyed.metric
@@ -333,7 +340,8 @@ def _measure(
             if counts.n:
                 cluster_sums[tuple(label)][cluster] = sums
     measured = {}
-    for group, counts in split_counts(table.scores, fields, labels).items():
+    split = split_counts(table.scores, fields, labels)
+    for group, counts in split.items():
         counts.is_share = table.is_share
         part = _measure_counts(metric, counts)
         if clusters is not None:
@@ -355,7 +363,8 @@ def _measure_scores(
     for series in labels:
         parts = {}
         for label in series.unique():
-            parts[(label,)] = scores.take((series == label).arg_true())
+            is_member = series == label
+            parts[(label,)] = scores.take(is_member.arg_true())
     measured = {}
     for group, part in parts.items():
         coverage = count_coverage(part)
@@ -364,7 +373,8 @@ def _measure_scores(
         except ScoringError as error:
             values = [_state_error(keyed.metric, error)]
         if values:
-            coverage = Coverage(values[0].n, Counter(values[0].n_excluded))
+            first, *_ = values
+            coverage = Coverage(first.n, Counter(first.n_excluded))
         if has_clusters:
             values = [_note_no_formula(value, keyed.design) for value in values]
         measured[group] = _Measured(coverage, values)
@@ -397,7 +407,9 @@ def _state_error(metric: Metric, error: ScoringError) -> MetricValue:
 
 
 def _bound_by_clusters(
-    design: Design, metric: CountingMetric, measured: _Measured
+    design: Design,
+    metric: CountingMetric,
+    measured: _Measured,
 ) -> list[MetricValue]:
     """Return values with the interval that allows for their clusters.
 
@@ -442,7 +454,9 @@ def _note_interval(value: MetricValue, note: str | None) -> MetricValue:
 
 
 def bound_clustered(
-    value: MetricValue, clusters: Sequence[Sequence[Ratio]], design: Design
+    value: MetricValue,
+    clusters: Sequence[Sequence[Ratio]],
+    design: Design,
 ) -> MetricValue:
     """Return the mean of one or more ratios with its clustered standard error and, where there are
     enough clusters, an interval.
@@ -485,36 +499,56 @@ def _state_groups(
     defined: dict[str, MetricValue] = {}
     for label, group in groups.items():
         member = _find_value(value, keyed, group)
-        listed.append(_describe(label, member))
+        listed.append(_describe(label, _cut_interval(member, keyed.scale)))
         if member.value is not None:
             defined[label] = member
     if not defined:
         nothing = GroupValue(None, None, 0, note="no group has a value")
         return Groups(column, tuple(listed), nothing)
-    members = list(defined.values())
     note = None
     if len(defined) < len(listed):
         note = f"mean over {len(defined)} of {len(listed)} groups, the others have no value"
-    mean = MetricValue(
-        value.name,
-        average([float(member.value or 0) for member in members]),
-        len(defined),
-        note=note,
+    members = list(defined.values())
+    mean = replace(_average_values(members), note=note)
+    counted = [groups[label] for label in defined]
+    mean = _bound_average(mean, members, counted, keyed.design, column)
+    mean = _cut_interval(mean, keyed.scale)
+    return Groups(column, tuple(listed), _describe(None, mean))
+
+
+def _average_values(members: Sequence[MetricValue]) -> MetricValue:
+    """Return the mean of the values of groups, without its interval."""
+    numbers = [float(member.value or 0) for member in members]
+    return MetricValue(
+        members[0].name,
+        average(numbers),
+        len(members),
         is_share=all(member.is_share for member in members),
     )
-    if keyed.design.cluster_by is None:
-        margin = _average_margins(members)
-        mean = replace(mean, **{**vars(margin), "is_share": mean.is_share})
-    elif keyed.design.cluster_by == column:
+
+
+def _bound_average(
+    mean: MetricValue,
+    members: Sequence[MetricValue],
+    groups: Sequence[_Measured],
+    design: Design,
+    column: str,
+) -> MetricValue:
+    """Return the mean of groups with its interval."""
+    if design.cluster_by is None:
+        margin = replace(_average_margins(members), is_share=mean.is_share)
+        return replace(mean, **vars(margin))
+    if design.cluster_by == column:
         # The groups stand for others like them, and what counts is how far they differ.
-        clusters = [[Ratio(Fraction(member.value or 0), 1, 1)] for member in members]
-        mean = bound_clustered(mean, clusters, keyed.design)
-    elif any(value.name in groups[label].sums for label in defined):
-        clusters = _gather_clusters(value.name, [groups[label] for label in defined])
-        mean = bound_clustered(mean, clusters, keyed.design)
-    else:
-        mean = replace(mean, interval_note="no formula for clusters fits this type")
-    return Groups(column, tuple(listed), _describe(None, mean))
+        clusters = []
+        for member in members:
+            number = Fraction(member.value or 0)
+            clusters.append([Ratio(number, 1, 1)])
+        return bound_clustered(mean, clusters, design)
+    if any(mean.name in group.sums for group in groups):
+        clusters = _gather_clusters(mean.name, groups)
+        return bound_clustered(mean, clusters, design)
+    return replace(mean, interval_note="no formula for clusters fits this type")
 
 
 def _find_value(value: MetricValue, keyed: KeyedMetric, group: _Measured) -> MetricValue:
@@ -543,7 +577,9 @@ def _average_margins(values: Sequence[MetricValue]) -> Margin:
     for value in values:
         count = value.details.get("count")
         of = value.details.get("of")
-        if not isinstance(count, int) or not isinstance(of, int) or "clusters" in value.details:
+        if not isinstance(count, int) or not isinstance(of, int):
+            return average_errors(values)
+        if "clusters" in value.details:
             return average_errors(values)
         shares.append((count, of))
     return average_shares(shares)
@@ -561,6 +597,7 @@ def _gather_clusters(name: str, groups: Sequence[_Measured]) -> list[list[Ratio]
 
 
 def _describe(label: str | None, value: MetricValue) -> GroupValue:
-    facts = vars(value)
-    shared = {entry.name: facts[entry.name] for entry in fields(GroupValue)[1:]}
+    shared = {}
+    for entry in fields(GroupValue)[1:]:
+        shared[entry.name] = getattr(value, entry.name)
     return GroupValue(label, **shared)

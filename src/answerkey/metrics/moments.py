@@ -46,7 +46,12 @@ class _FieldMetric(RatioMetric):
         score_name = self.field.partition(".")[0]
         return ValueNames((self.value_name,), is_share=score_name == "is_correct")
 
-    def weigh(self, counts: ValueCounts, values: Cells, rows: int) -> Addition | None:
+    def weigh(
+        self,
+        counts: ValueCounts,
+        values: Cells,
+        rows: int,
+    ) -> Addition | None:
         """Return the number, and 1."""
         numbers = counts.take_numbers([self.field], values, rows)
         if numbers is None:
@@ -119,8 +124,13 @@ class StdDev(_SpreadMetric):
             note = "it needs at least two values, there is one"
         elif value is None:
             note = "the value is too large for a float"
-        margin = Margin(interval_note=NO_INTERVAL)
-        return self.state(self.value_name, value, counts, note=note, margin=margin)
+        return self.state(
+            self.value_name,
+            value,
+            counts,
+            note=note,
+            margin=Margin(interval_note=NO_INTERVAL),
+        )
 
 
 @dataclass(frozen=True)
@@ -156,13 +166,20 @@ class WeightedAverage(RatioMetric):
         """Return what the value will be called."""
         return ValueNames((self.value_name,))
 
-    def weigh(self, counts: ValueCounts, values: Cells, rows: int) -> Addition | None:
+    def weigh(
+        self,
+        counts: ValueCounts,
+        values: Cells,
+        rows: int,
+    ) -> Addition | None:
         """Return the weight of the value, and 1."""
-        weight = None
-        if values[0] is not None:
-            weight = find_weight(self.weights, values[0])
+        [value] = values
+        if value is None:
+            counts.left_out[NULL] += rows
+            return None
+        weight = find_weight(self.weights, value)
         if weight is None:
-            counts.left_out[NULL if values[0] is None else NO_WEIGHT] += rows
+            counts.left_out[NO_WEIGHT] += rows
             return None
         counts.n += rows
         return Fraction(weight), 1
@@ -173,7 +190,10 @@ class WeightedAverage(RatioMetric):
         return float(min(weights)), float(max(weights))
 
 
-def find_weight(weights: Mapping[str | bool | float, float], value: object) -> float | None:
+def find_weight(
+    weights: Mapping[str | bool | float, float],
+    value: object,
+) -> float | None:
     """Return the weight whose key is the value's text, else the same number, else None."""
     label = write_label(value)
     number = read_number(value)

@@ -89,7 +89,8 @@ class Difference:
 
 
 def measure_difference(
-    pairs: Sequence[Pair], clusters: Mapping[str, Sequence[Pair]] | None = None
+    pairs: Sequence[Pair],
+    clusters: Mapping[str, Sequence[Pair]] | None = None,
 ) -> Difference:
     """Return the difference over one or more pairs of finite values.
 
@@ -97,7 +98,9 @@ def measure_difference(
     """
     differences = _sum_differences(pairs)
     n = differences.n
-    first = sum((count * Fraction(left) for left, _, count in pairs), Fraction())
+    first = Fraction()
+    for left, _, count in pairs:
+        first += count * Fraction(left)
     second = first - differences.top
     value = differences.value
     flips = _count_flips(pairs)
@@ -113,7 +116,14 @@ def measure_difference(
     else:
         evidence = _weigh_samples(value, differences.std_error, n)
     return Difference(
-        n, float(first / n), float(second / n), value, evidence, flips, p_exact, p_mid
+        n,
+        float(first / n),
+        float(second / n),
+        value,
+        evidence,
+        flips,
+        p_exact,
+        p_mid,
     )
 
 
@@ -124,10 +134,19 @@ def _count_flips(pairs: Sequence[Pair]) -> Flips | None:
         if left not in {0, 1} or right not in {0, 1}:
             return None
         counts[left, right] += count
-    return Flips(counts[1, 1], counts[1, 0], counts[0, 1], counts[0, 0])
+    return Flips(
+        both=counts[1, 1],
+        first_only=counts[1, 0],
+        second_only=counts[0, 1],
+        neither=counts[0, 0],
+    )
 
 
-def _weigh_clusters(value: float, error: float | None, clusters: int) -> Evidence:
+def _weigh_clusters(
+    value: float,
+    error: float | None,
+    clusters: int,
+) -> Evidence:
     """Return how sure a difference over clusters is."""
     if clusters < FEWEST_CLUSTERS:
         note = f"it needs {FEWEST_CLUSTERS} clusters, there are {clusters}"
@@ -151,11 +170,19 @@ def _weigh_flips(
 ) -> Evidence:
     """Return how sure a difference of right answers is."""
     if flips.first_only + flips.second_only < FEWEST_FLIPS:
+        method = NEWCOMBE
         interval = bound_flips(flips)
-        return Evidence(error, interval, NEWCOMBE, p=p_exact, p_method=EXACT_TEST)
-    error = error or 0.0
-    interval = student(value, error, flips.n - 1)
-    return Evidence(error, interval, STUDENT, p=p_exact, p_method=EXACT_TEST)
+    else:
+        method = STUDENT
+        error = error or 0.0
+        interval = student(value, error, flips.n - 1)
+    return Evidence(
+        error,
+        interval,
+        method,
+        p=p_exact,
+        p_method=EXACT_TEST,
+    )
 
 
 def _weigh_samples(
@@ -171,7 +198,13 @@ def _weigh_samples(
         return Evidence(error, interval_note=note)
     p = student_tails(value / error, n - 1)
     interval = student(value, error, n - 1)
-    return Evidence(error, interval, STUDENT, p=p, p_method=PAIRED_TEST)
+    return Evidence(
+        error,
+        interval,
+        STUDENT,
+        p=p,
+        p_method=PAIRED_TEST,
+    )
 
 
 def _sum_differences(pairs: Iterable[Pair]) -> Ratio:
@@ -188,7 +221,8 @@ def mcnemar(flips: Flips) -> tuple[float, float]:
     if flips.first_only == flips.second_only:
         return 1.0, 1.0
     tail = binomial_cdf(heads, tosses)
-    return min(1.0, 2 * tail), tail + binomial_cdf(heads - 1, tosses)
+    shorter_tail = binomial_cdf(heads - 1, tosses)
+    return min(1.0, 2 * tail), tail + shorter_tail
 
 
 def bound_flips(flips: Flips) -> Interval:
@@ -217,16 +251,23 @@ def bound_flips(flips: Flips) -> Interval:
         tie = product / math.sqrt(spread)
     below = first_below**2 - 2 * tie * first_below * second_above + second_above**2
     above = first_above**2 - 2 * tie * first_above * second_below + second_below**2
-    return value - math.sqrt(max(0.0, below)), value + math.sqrt(max(0.0, above))
+    reach_below = math.sqrt(max(0.0, below))
+    reach_above = math.sqrt(max(0.0, above))
+    return value - reach_below, value + reach_above
 
 
 def adjust_by_holm(chances: Sequence[float | None]) -> list[float | None]:
     """Return p-values corrected for their number by Holm's step-down method; None stays None."""
-    ordered = sorted((p, place) for place, p in enumerate(chances) if p is not None)
+    ordered = []
+    for place, p in enumerate(chances):
+        if p is not None:
+            ordered.append((p, place))
+    ordered.sort()
     adjusted: list[float | None] = [None] * len(chances)
     largest = 0.0
     for rank, (p, place) in enumerate(ordered):
-        largest = max(largest, min(1.0, (len(ordered) - rank) * p))
+        product = (len(ordered) - rank) * p
+        largest = max(largest, min(1.0, product))
         adjusted[place] = largest
     return adjusted
 
@@ -244,12 +285,14 @@ class Aim:
     @property
     def reach(self) -> float:
         """How many standard errors a difference must have."""
-        return NORMAL.inv_cdf(1 - self.alpha / 2) + NORMAL.inv_cdf(self.power)
+        critical = NORMAL.inv_cdf(1 - self.alpha / 2)
+        return critical + NORMAL.inv_cdf(self.power)
 
 
 def count_samples(variance: float, difference: float, aim: Aim) -> int:
     """Return how many samples it takes to see a difference; at least one."""
-    return max(1, math.ceil((aim.reach / difference) ** 2 * variance))
+    samples = (aim.reach / difference) ** 2 * variance
+    return max(1, math.ceil(samples))
 
 
 def find_smallest(variance: float, samples: int, aim: Aim) -> float:
@@ -266,5 +309,6 @@ def measure_power(
     """Return how often so many samples show a difference that is there."""
     if not variance:
         return 1.0
-    errors, critical = difference / math.sqrt(variance / samples), NORMAL.inv_cdf(1 - alpha / 2)
+    errors = difference / math.sqrt(variance / samples)
+    critical = NORMAL.inv_cdf(1 - alpha / 2)
     return NORMAL.cdf(errors - critical) + NORMAL.cdf(-errors - critical)

@@ -40,12 +40,9 @@ class PythonMetric(BaseMetric):
 
     def __post_init__(self) -> None:
         if not self.compute_metrics_snippet.strip():
+            message = "`compute_metrics_snippet` is empty"
             hint = "write a function `compute_metrics(scores)` that returns names and numbers"
-            raise SpecError(
-                "E108",
-                "`compute_metrics_snippet` is empty",
-                hint=hint,
-            )
+            raise SpecError("E108", message, hint=hint)
 
     def fields(self) -> tuple[str, ...]:
         """Return no names: which fields the snippet reads is not known."""
@@ -56,7 +53,9 @@ class PythonMetric(BaseMetric):
         from answerkey.sandbox import Snippet
 
         snippet = Snippet(
-            "compute_metrics", self.compute_metrics_snippet, label="compute_metrics_snippet"
+            "compute_metrics",
+            self.compute_metrics_snippet,
+            label="compute_metrics_snippet",
         )
         return (snippet,)
 
@@ -71,8 +70,9 @@ class PythonMetric(BaseMetric):
         coverage = count_coverage(scores)
         if not rows:
             return [self.state(self.type, None, coverage, note=NOTHING_COUNTED)]
+        [snippet] = self.snippets()
         try:
-            with SnippetProcess(self.snippets()[0], seconds=SECONDS) as process:
+            with SnippetProcess(snippet, seconds=SECONDS) as process:
                 computed = process.call([rows])
         except SnippetError as problem:
             message = problem.message
@@ -84,15 +84,31 @@ class PythonMetric(BaseMetric):
         if not isinstance(computed, Mapping) or not computed:
             message = f"it returned {shorten(computed)}, not a mapping of names to numbers"
             return [self._state_failure(message, coverage, {"kind": "bad_value"})]
-        return [self._state_computed(str(name), computed[name], coverage) for name in computed]
+        values = []
+        for name, value in computed.items():
+            values.append(self._state_computed(str(name), value, coverage))
+        return values
 
     def _state_failure(
-        self, message: str, coverage: Coverage, details: Mapping[str, object]
+        self,
+        message: str,
+        coverage: Coverage,
+        details: Mapping[str, object],
     ) -> MetricValue:
-        note = f"the snippet failed: {message}"
-        return self.state(self.type, None, coverage, note=note, details=details)
+        return self.state(
+            self.type,
+            None,
+            coverage,
+            note=f"the snippet failed: {message}",
+            details=details,
+        )
 
-    def _state_computed(self, name: str, value: object, coverage: Coverage) -> MetricValue:
+    def _state_computed(
+        self,
+        name: str,
+        value: object,
+        coverage: Coverage,
+    ) -> MetricValue:
         number = read_number(value)
         if number is not None:
             margin = Margin(interval_note=OWN_FUNCTION)
@@ -105,8 +121,12 @@ class PythonMetric(BaseMetric):
 
 def list_scores(scores: Scores) -> list[dict[str, object]]:
     """Return the scores that count as plain values, in order."""
-    counted = Scores(scores.frame.filter(scores.counted()), scores.encoded)
+    counted = scores.take(scores.counted().arg_true())
     rows: list[dict[str, object]] = []
     for score in counted.rows():
-        rows.append({"values": dict(score.values), "metadata": dict(score.metadata)})
+        row: dict[str, object] = {
+            "values": dict(score.values),
+            "metadata": dict(score.metadata),
+        }
+        rows.append(row)
     return rows

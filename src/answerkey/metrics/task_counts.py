@@ -144,7 +144,11 @@ def describe_samples(samples: Samples, columns: Iterable[str]) -> pl.DataFrame:
         left_in_place = pl.selectors.by_name("left_in_place", require_all=False)
         is_extra = pl.selectors.by_name("is_extra", require_all=False)
         sample = pl.col("base_sample_id").hash()
-        orders = samples.orders.select(sample, left_in_place.cast(pl.Categorical), is_extra)
+        orders = samples.orders.select(
+            sample,
+            left_in_place.cast(pl.Categorical),
+            is_extra,
+        )
         series.extend(orders)
     for column in dict.fromkeys(columns):
         labels = label_rows(samples, column).cast(pl.Categorical)
@@ -214,7 +218,8 @@ def find_invalid_reasons(scores: Scores, calls: pl.Series) -> pl.Series:
         reasons = scores.columns.get("validity_reason", validity)
         is_invalid = validity == Validity.INVALID.value
     reasons = reasons.fill_null(Validity.INVALID.value)
-    return pl.select(pl.when(is_invalid).then(reasons)).to_series()
+    chosen = pl.when(is_invalid).then(reasons)
+    return pl.select(chosen).to_series()
 
 
 def _list_reasons(scores: Scores, calls: pl.Series) -> dict[str, pl.DataFrame]:
@@ -230,22 +235,29 @@ def _list_reasons(scores: Scores, calls: pl.Series) -> dict[str, pl.DataFrame]:
     is_error = status == ScoreStatus.ERROR.value
     is_answered = calls != CompletionStatus.ERROR.value
     is_invalid = invalid.is_not_null() & (status == ScoreStatus.SCORED.value)
+    is_failure = is_failed | (is_error & is_answered)
     listed = {}
     for kind, is_chosen, column in (
         ("invalid", is_invalid, invalid),
         ("failed", is_failed, reasons),
         ("errors", is_error, reasons),
-        ("failures", is_failed | (is_error & is_answered), reasons),
+        ("failures", is_failure, reasons),
     ):
         rows = is_chosen.fill_null(value=False)
         chosen = column.filter(rows).fill_null("UNKNOWN")
-        listed[kind] = pl.DataFrame({"row": rows.arg_true(), "reason": chosen})
-    group = pl.col("reason").cast(pl.String).str.extract(_REASON_GROUP)
-    listed["failures"] = listed["failures"].with_columns(group.str.strip_chars())
+        positions = rows.arg_true()
+        listed[kind] = pl.DataFrame({"row": positions, "reason": chosen})
+    texts = pl.col("reason").cast(pl.String)
+    groups = texts.str.extract(_REASON_GROUP).str.strip_chars()
+    listed["failures"] = listed["failures"].with_columns(groups)
     return listed
 
 
-def _count_reasons(kind: str, rows: pl.DataFrame, examples: Examples) -> Reasons:
+def _count_reasons(
+    kind: str,
+    rows: pl.DataFrame,
+    examples: Examples,
+) -> Reasons:
     """Return count and example of each reason, in the order in which they first occur."""
     counted = {}
     groups = count_combinations(rows.select("reason"))
@@ -272,7 +284,10 @@ def find_failures(facts: RowFacts, verdicts: Mapping[str, Scores]) -> dict[str, 
     return failures
 
 
-def find_same_failure(failures: Mapping[str, Mapping[str, Any]], rows: int) -> str | None:
+def find_same_failure(
+    failures: Mapping[str, Mapping[str, Any]],
+    rows: int,
+) -> str | None:
     """Return what all rows have failed with, as `scorer: reason`; None when some have not."""
     for key, reasons in failures.items():
         for reason, entry in reasons.items():
@@ -297,37 +312,52 @@ def count_task(
 
     All tables have the same rows, `num_trials` for each sample.
     """
+    num_rows = facts.table.height
+    if "is_extra" in facts.table.columns:
+        facts, verdicts = _leave_out_extra(facts, verdicts)
     rows = facts.table
-    num_rows = rows.height
-    if "is_extra" in rows.columns:
-        # Rows that only estimate a prior are not counted, unless their call failed.
-        is_extra = rows["is_extra"]
-        for scores in verdicts.values():
-            is_extra &= scores.frame["status"] != ScoreStatus.ERROR.value
-        kept = (~is_extra).arg_true()
-        rows = rows[kept]
-        facts = RowFacts(rows, facts.examples)
-        verdicts = {key: scores.take(kept) for key, scores in verdicts.items()}
     counts = count_rows(facts, verdicts[main], category)
     counts["failures"] = find_failures(facts, verdicts)
-    is_failed = pl.repeat(value=False, n=rows.height, eager=True)
+    owners = number_samples(rows, rows.height, num_trials)
+    unscored = owners.clear()
     fallback = {}
     for key, scores in verdicts.items():
-        is_failed |= scores.frame["status"] == ScoreStatus.FAILED.value
+        is_failed = scores.frame["status"] == ScoreStatus.FAILED.value
+        unscored.append(owners.filter(is_failed))
         if "fallback_text" in scores.columns:
             fallback[key] = _count_fallback(scores)
-    counts["unscored"] = int(is_failed.sum())
+    counts["unscored"] = unscored.n_unique()
     counts["readings"] = {}
     if fallback:
         counts["fallback"] = fallback
     if "their_score" in rows.columns:
         counts["theirs"] = _compare_verdicts(rows["their_score"], verdicts[main])
     if num_trials > 1 or "base_sample_id" in rows.columns:
-        owners = number_samples(rows, rows.height, num_trials)
-        counts["unscored"] = owners.filter(is_failed).n_unique()
         extra = num_rows - rows.height
-        _count_samples(counts, facts, verdicts[main], owners, num_trials, extra)
+        _count_samples(
+            counts,
+            facts,
+            verdicts[main],
+            owners,
+            num_trials,
+            extra,
+        )
     return counts
+
+
+def _leave_out_extra(
+    facts: RowFacts,
+    verdicts: Mapping[str, Scores],
+) -> tuple[RowFacts, dict[str, Scores]]:
+    """Return facts and scores without rows that only estimate a prior, unless their call failed."""
+    is_extra = facts.table["is_extra"]
+    for scores in verdicts.values():
+        is_extra &= scores.frame["status"] != ScoreStatus.ERROR.value
+    kept = (~is_extra).arg_true()
+    kept_scores = {}
+    for key, scores in verdicts.items():
+        kept_scores[key] = scores.take(kept)
+    return RowFacts(facts.table[kept], facts.examples), kept_scores
 
 
 def _count_samples(
@@ -343,10 +373,12 @@ def _count_samples(
     row_counts = counts["counts"]
     reasons = find_invalid_reasons(scores, rows["call_status"])
     # An error is worse than a failure, a refusal worse than an answer that cannot be read.
+    status = scores.frame["status"]
+    is_refused = reasons == CompletionStatus.REFUSED.value
     severity = pl.max_horizontal(
-        scores.frame["status"].replace_strict(SEVERITY, default=0, return_dtype=pl.Int8),
+        status.replace_strict(SEVERITY, default=0, return_dtype=pl.Int8),
         reasons.is_not_null().cast(pl.Int8),
-        (reasons == CompletionStatus.REFUSED.value).cast(pl.Int8) * 2,
+        is_refused.cast(pl.Int8) * 2,
     )
     worst = find_worst_rows(pl.select(severity).to_series(), owners)
     worst_facts = RowFacts(rows[worst], facts.examples)
@@ -373,7 +405,11 @@ def find_category_column(columns: Iterable[str]) -> str | None:
     return None
 
 
-def count_rows(facts: RowFacts, scores: Scores, category: str | None = None) -> TaskCounts:
+def count_rows(
+    facts: RowFacts,
+    scores: Scores,
+    category: str | None = None,
+) -> TaskCounts:
     """Return the counts of one scorer; the tables have the same rows."""
     rows = facts.table
     reasons = _list_reasons(scores, rows["call_status"])
@@ -418,8 +454,9 @@ def count_rows(facts: RowFacts, scores: Scores, category: str | None = None) -> 
 
 def _count_fields(scores: Scores, *names: str) -> Iterator[tuple[Any, ...]]:
     """Yield the combinations of fields, as texts, each with the number of rows that count."""
-    fields = pl.DataFrame([scores.text(name).alias(name) for name in names])
-    return count_combinations(fields.filter(scores.counted())).iter_rows()
+    columns = [scores.text(name).alias(name) for name in names]
+    counted = pl.DataFrame(columns).filter(scores.counted())
+    return count_combinations(counted).iter_rows()
 
 
 def _count_doubted(scores: Scores) -> dict[str, int]:
@@ -443,11 +480,13 @@ def count_letters(scores: Scores) -> dict[str, dict[str, int]]:
     """Return true choice → predicted choice (or INVALID) → count, of rows that count."""
     if "predicted_choice" not in scores.columns:
         return {}
+    names = ("ground_truth_choice", "predicted_choice")
     letters: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for truth, predicted, rows in _count_fields(scores, "ground_truth_choice", "predicted_choice"):
+    for truth, predicted, rows in _count_fields(scores, *names):
+        if predicted is None:
+            predicted = Validity.INVALID.value  # noqa: PLW2901 - how the counts call it
         if truth is not None:
-            prediction = Validity.INVALID.value if predicted is None else predicted
-            letters[truth][prediction] += rows
+            letters[truth][predicted] += rows
     return sort_keys(letters)
 
 
@@ -476,7 +515,10 @@ def _read_correct(scores: Scores) -> pl.Series | None:
     return None
 
 
-def _count_categories(labels: pl.Series, scores: Scores) -> dict[str, dict[str, int]]:
+def _count_categories(
+    labels: pl.Series,
+    scores: Scores,
+) -> dict[str, dict[str, int]]:
     correct = _read_correct(scores)
     if correct is None:
         return {}
@@ -507,14 +549,15 @@ def _count_fallback(scores: Scores) -> dict[str, int]:
     named, correct      those in which it named a choice, and the right one
     failed              calls to it that failed, of all rows
     """
-    right = pl.Series("right", scores.column("is_correct"), pl.Float64) == 1
+    right = pl.Series("right", scores.column("is_correct"), pl.Float64)
+    rules = scores.text("extraction_rule")
     table = pl.DataFrame(
-        [
-            right,
-            scores.text("extraction_rule").str.ends_with("/fallback").alias("named"),
-            scores.text("predicted_choice").is_null().alias("invalid"),
-            scores.text("fallback_text").is_not_null().alias("asked"),
-        ]
+        {
+            "right": right == 1,
+            "named": rules.str.ends_with("/fallback"),
+            "invalid": scores.text("predicted_choice").is_null(),
+            "asked": scores.text("fallback_text").is_not_null(),
+        }
     )
     is_correct = pl.col("named") & pl.col("right")
     counts = table.filter(scores.counted()).select(
@@ -537,7 +580,12 @@ def _compare_verdicts(theirs: pl.Series, scores: Scores) -> dict[str, Any]:
     correct = _read_correct(scores)
     if correct is None:
         return {}
-    verdicts = dict.fromkeys(("both_right", "both_wrong", "only_theirs", "only_ours"), 0)
+    verdicts = {
+        "both_right": 0,
+        "both_wrong": 0,
+        "only_theirs": 0,
+        "only_ours": 0,
+    }
     left_out: Counter[str] = Counter()
     table = pl.DataFrame([scores.frame["status"], correct, theirs])
     for status, ours, their_score, rows in count_combinations(table).iter_rows():
@@ -551,8 +599,11 @@ def _compare_verdicts(theirs: pl.Series, scores: Scores) -> dict[str, Any]:
             verdicts["both_right" if ours else "both_wrong"] += rows
         else:
             verdicts["only_ours" if ours else "only_theirs"] += rows
-    compared = sum(verdicts.values())
-    return {"compared": compared, **verdicts, "not_compared": dict(sorted(left_out.items()))}
+    return {
+        "compared": sum(verdicts.values()),
+        **verdicts,
+        "not_compared": sort_keys(left_out),
+    }
 
 
 def add_counts(chunks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
@@ -561,10 +612,11 @@ def add_counts(chunks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     for chunk in chunks:
         for key, value in chunk.items():
             if isinstance(value, Mapping):
-                total[key] = add_counts([total.get(key, {}), value])
+                earlier = total.get(key, {})
+                total[key] = add_counts([earlier, value])
             else:
                 total[key] = total.get(key, 0) + value
-    return dict(sorted(total.items()))
+    return sort_keys(total)
 
 
 # What guessing would get, and what is left of an accuracy when that is taken off
@@ -608,7 +660,8 @@ def measure_kappa(letters: Letters) -> float | None:
     by_accident = 0
     for letter, row in letters.items():
         hits += row.get(letter, 0)
-        by_accident += sum(row.values()) * predicted[letter]
+        true = sum(row.values())
+        by_accident += true * predicted[letter]
     bottom = total * total - by_accident
     if not bottom:
         return None
@@ -635,6 +688,7 @@ def measure_rstd(recalls: Sequence[float]) -> float | None:
     """
     if len(recalls) <= 1:
         return None
-    mean = math.fsum(recalls) / len(recalls)
+    size = len(recalls)
+    mean = math.fsum(recalls) / size
     squares = math.fsum((recall - mean) ** 2 for recall in recalls)
-    return 100 * math.sqrt(squares / len(recalls))
+    return 100 * math.sqrt(squares / size)

@@ -155,12 +155,12 @@ NO_GROUP = "(none)"
 
 def label_rows(samples: Samples, column: str) -> pl.Series:
     """Return a column of the dataset as text, as metrics write values; null stays null."""
-    labels = []
+    labels: list[str | None] = []
     for value in samples.values(column):
-        label = None
-        if value is not None:
-            label = write_label(value)
-        labels.append(label)
+        if value is None:
+            labels.append(None)
+        else:
+            labels.append(write_label(value))
     return pl.Series(column, labels, dtype=pl.String)
 
 
@@ -174,11 +174,8 @@ def name_clusters(labels: pl.Series, owners: pl.Series) -> pl.Series:
 
     `owners` are the ids or numbers of the samples. No label begins like the names of such clusters.
     """
-    table = pl.DataFrame([labels.alias("label"), owners.alias("owner")])
-    label = pl.col("label").cast(pl.String)
-    single = pl.lit("\0") + pl.col("owner").cast(pl.String)
-    clusters = table.select(label.fill_null(single)).to_series()
-    return clusters.rename(labels.name)
+    single = "\0" + owners.cast(pl.String)
+    return labels.cast(pl.String).fill_null(single)
 
 
 def find_owners(samples: Samples) -> pl.Series:
@@ -200,14 +197,11 @@ def number_samples(rows: pl.DataFrame, size: int, num_trials: int) -> pl.Series:
 
 def find_worst_rows(severity: pl.Series, owners: pl.Series) -> pl.Series:
     """Return for each sample its row with the highest severity, the first of equals."""
-    table = pl.DataFrame([severity.alias("severity"), owners.alias("owner")])
+    table = pl.DataFrame({"severity": severity, "owner": owners})
     worst = pl.col("severity").arg_max()
-    groups = (
-        table.with_row_index("row")
-        .group_by("owner", maintain_order=True)
-        .agg(pl.col("row").get(worst))
-    )
-    return groups["row"]
+    rows = table.with_row_index("row")
+    samples = rows.group_by("owner", maintain_order=True)
+    return samples.agg(pl.col("row").get(worst))["row"]
 
 
 # One row per sample
@@ -242,9 +236,14 @@ def average_orders(scores: Scores, owners: pl.Series) -> Scores:
     return _combine_rows(scores, owners, aggregators)
 
 
-def _combine_rows(scores: Scores, owners: pl.Series, aggregators: Aggregators) -> Scores:
+def _combine_rows(
+    scores: Scores,
+    owners: pl.Series,
+    aggregators: Aggregators,
+) -> Scores:
     severity = scores.frame["status"].replace_strict(SEVERITY, default=0)
-    worst = scores.frame[find_worst_rows(severity, owners)]
+    worst_rows = find_worst_rows(severity, owners)
+    worst = scores.frame[worst_rows]
     cells = _collect_cells(scores, owners)
     values: dict[str, pl.Series] = {}
     metadata: dict[str, pl.Series] = {}
@@ -270,13 +269,16 @@ def _combine_rows(scores: Scores, owners: pl.Series, aggregators: Aggregators) -
     return Scores(frame, frozenset(lists))
 
 
-def _collect_cells(scores: Scores, owners: pl.Series) -> dict[str, list[list[Any]]]:
+def _collect_cells(
+    scores: Scores,
+    owners: pl.Series,
+) -> dict[str, list[list[Any]]]:
     """Return for each field what the rows of each sample say."""
     collected = {}
     for name, column in scores.columns.items():
-        rows = pl.DataFrame([owners.alias("owner"), column.alias("cell")])
-        groups = rows.group_by("owner", maintain_order=True).agg("cell")
-        samples = groups["cell"].to_list()
+        rows = pl.DataFrame({"owner": owners, "cell": column})
+        groups = rows.group_by("owner", maintain_order=True)
+        samples = groups.agg("cell")["cell"].to_list()
         if name in scores.encoded:
             samples = list(map(decode, samples))
         collected[name] = samples
@@ -288,10 +290,14 @@ def _write_lists(rows: Sequence[object]) -> pl.Series:
     return pl.Series(map(write, rows), dtype=pl.String)
 
 
-def _build_struct(name: str, columns: Mapping[str, pl.Series], is_scored: pl.Series) -> pl.Series:
+def _build_struct(
+    name: str,
+    columns: Mapping[str, pl.Series],
+    is_scored: pl.Series,
+) -> pl.Series:
     """Return columns as one struct whose fields are null where a sample is not scored."""
     if not columns:
-        nothing = pl.repeat(None, len(is_scored), dtype=pl.Boolean, eager=True)
+        nothing = is_scored.clear(len(is_scored))
         columns = {EMPTY_STRUCT_FIELD: nothing}
     cells = pl.when(is_scored).then(pl.all())
     return pl.DataFrame(columns).select(cells).to_struct(name)
@@ -305,7 +311,8 @@ def holds_other(scores: Scores, name: str) -> bool:
     if name not in scores.encoded:
         is_number = column.dtype.is_numeric() or column.dtype == pl.Boolean
         return not is_number and not column.is_empty()
-    return not all(isinstance(value, int | float) for value in decode(column.unique()))
+    values = decode(column.unique())
+    return not all(isinstance(value, int | float) for value in values)
 
 
 def holds_shares(scores: Scores, name: str) -> bool:
@@ -317,7 +324,8 @@ def holds_shares(scores: Scores, name: str) -> bool:
         base = name.rpartition(".")[0]
     if base not in scores.value_names:
         return False
-    values: Iterable[object] = scores.columns[base].drop_nulls().unique()
+    column = scores.columns[base].drop_nulls()
+    values: Iterable[object] = column.unique()
     if base in scores.encoded:
         values = decode(values)
     return {0, 1}.issuperset(values)
@@ -326,7 +334,9 @@ def holds_shares(scores: Scores, name: str) -> bool:
 # Repetitions of a whole task
 
 
-def compare_repetitions(runs: Sequence[Sequence[MetricValue]]) -> list[dict[str, Any]]:
+def compare_repetitions(
+    runs: Sequence[Sequence[MetricValue]],
+) -> list[dict[str, Any]]:
     """Return for each metric its value in every run, their mean and their sample standard
     deviation.
 
@@ -339,12 +349,15 @@ def compare_repetitions(runs: Sequence[Sequence[MetricValue]]) -> list[dict[str,
         table = {value.name: value for value in run}
         first = table | first
         tables.append(table)
-    names = dict.fromkeys(name for table in tables for name in table)
+    names: dict[str, None] = {}
+    for table in tables:
+        names |= dict.fromkeys(table)
     return [_compare_value(first[name], tables) for name in names]
 
 
 def _compare_value(
-    value: MetricValue, tables: Sequence[Mapping[str, MetricValue]]
+    value: MetricValue,
+    tables: Sequence[Mapping[str, MetricValue]],
 ) -> dict[str, Any]:
     """Return what the runs say of one metric value."""
     values = [_read_value(value, table) for table in tables]
@@ -370,7 +383,10 @@ def _compare_value(
     }
 
 
-def _read_value(value: MetricValue, table: Mapping[str, MetricValue]) -> float | None:
+def _read_value(
+    value: MetricValue,
+    table: Mapping[str, MetricValue],
+) -> float | None:
     """Return a value in one run.
 
     A label that `frequency` never saw there, although it saw others, has the share 0.
@@ -394,17 +410,17 @@ def measure_agreement(runs: Sequence[pl.Series]) -> pl.DataFrame:
     Each series holds the scores of one run, row by row the same samples; null is a run without a
     score, which is left out. Of equally frequent scores the smallest is the modal one.
     """
-    rows = pl.int_range(len(runs[0]), eager=True).alias("row")
-    frames = [pl.DataFrame([rows, run.alias("score")]) for run in runs]
-    score = pl.col("score")
+    rows = pl.int_range(len(runs[0]), eager=True)
+    frames = []
+    for run in runs:
+        frames.append(pl.DataFrame({"row": rows, "run_score": run}))
+    table = pl.concat(frames, how="vertical_relaxed")
+    score = pl.col("run_score")
     modal = score.drop_nulls().mode().min()
-    samples = (
-        pl.concat(frames, how="vertical_relaxed")
-        .group_by("row", maintain_order=True)
-        .agg(
-            modal.alias("modal"),
-            (score == modal).mean().alias("share"),
-            score.count().cast(pl.Int32).alias("runs"),
-        )
+    is_modal = score == modal
+    samples = table.group_by("row", maintain_order=True).agg(
+        modal.alias("score"),
+        is_modal.mean().alias("share"),
+        score.count().cast(pl.Int32).alias("runs"),
     )
-    return samples.select(pl.col("modal").alias("score"), "share", "runs")
+    return samples.drop("row")

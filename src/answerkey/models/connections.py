@@ -160,9 +160,9 @@ def _choose_key_variable(provider: str | None, url: str, caller: Caller) -> str:
         return ""
     variable = f"{owner.upper()}_API_KEY"
     second = PROVIDERS[owner].key
-    if caller.find(variable) is not None or caller.find(second) is None:
-        return variable
-    return second
+    if second and caller.find(variable) is None:
+        return second
+    return variable
 
 
 def _connect_custom(config: CustomConfig, model: ModelConfig) -> Connection:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, islice, zip_longest
 from operator import attrgetter
-from typing import Any, cast
+from typing import Any, SupportsFloat, cast
 
 from answerkey.models.responses import Body, Messages, get_field, list_entries, read_text
 from answerkey.types import Completion, CompletionStatus, Request
@@ -225,7 +225,9 @@ class Ranker:
 
 
 def _describe_continuation(continuation: str, number: object) -> Body:
-    """Return the entry of a ranking for a number that a model gave."""
+    """Return the entry of a ranking for a number that a model gave, also one of NumPy's."""
+    if isinstance(number, SupportsFloat) and not isinstance(number, bool):
+        number = float(number)
     logprob = read_logprob(number)
     if logprob is None or math.isinf(logprob):
         why = f"`loglikelihoods` gave {number!r:.80}, which is no log-probability"

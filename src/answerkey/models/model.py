@@ -642,7 +642,10 @@ class ObjectModel(CodeModel):
                 "questions",
                 hint="`complete` must return one completion for each request",
             )
-        for call, completion in zip(calls, completions, strict=True):
+        for call, outcome in zip(calls, completions, strict=True):
+            completion = outcome
+            if not isinstance(outcome, Completion):
+                completion = self._read(outcome, self.name)
             source = completion.source or "live"
             yield call, completion.with_fields(prompt=call.messages, source=source)
 

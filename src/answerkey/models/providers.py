@@ -121,7 +121,7 @@ class Connection:
         return take_out_thoughts(completion)
 
     def reveal_headers(self) -> dict[str, str]:
-        """Return the headers as they are sent; the one place where secrets leave their cover."""
+        """Return the headers as they are sent: the only place that reveals secrets."""
         revealed = {}
         for name, value in self.headers.items():
             revealed[name] = value.reveal() if isinstance(value, Secret) else value

@@ -55,11 +55,11 @@ def draw_check(checked: Checked, width: int) -> Lines:
     tasks = format_count(len(checked.tasks), "task")
     rows = format_count(sum(task.rows for task in checked.tasks), "row")
     text = f": {errors}, {warnings}; {tasks}, {rows} checked"
-    return [*lines, line(_say_good(is_good=not checked.errors), text)]
+    return [*lines, line(_state_outcome(is_good=not checked.errors), text)]
 
 
-def _say_good(*, is_good: bool) -> Span:
-    return Span("good", "good") if is_good else Span("not good", "bad")
+def _state_outcome(*, is_good: bool) -> Span:
+    return Span("passed", "good") if is_good else Span("failed", "bad")
 
 
 def describe_check(checked: Checked, file: str) -> dict[str, Any]:
@@ -108,11 +108,12 @@ def draw_examination(examined: Mapping[str, Any], width: int) -> Lines:
     warnings = format_count(counts["warning"], "warning")
     calls = format_count(examined["calls"], "call")
     tokens = f"{examined['prompt_tokens']} + {examined['completion_tokens']} tokens"
-    text = f": {counts['failed']} failed, {warnings}; {calls}, {tokens}"
+    errors = format_count(counts["failed"], "error")
+    text = f": {errors}, {warnings}; {calls}, {tokens}"
     if examined["cost"] is not None:
         text += f", {examined['cost']:.5f} USD"
     text += f", {examined['seconds']:.1f} s"
-    return [*lines, line(_say_good(is_good=examined["good"]), text)]
+    return [*lines, line(_state_outcome(is_good=examined["good"]), text)]
 
 
 # ── dry run

@@ -351,7 +351,7 @@ class Query:
 
     @classmethod
     def parse(cls, words: Mapping[str, str]) -> Query:
-        """Return the query of an address; empty parameters, and those of other names, count not."""
+        """Return the query of an address; empty and unknown parameters are ignored."""
         options: dict[str, Any] = {}
         for field in fields(cls):
             if words.get(field.name):

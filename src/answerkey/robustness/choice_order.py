@@ -111,11 +111,15 @@ class _OrderMetric(BaseMetric):
     ) -> MetricValue:
         """Return the mean of shares as `mean` states it."""
         metric = Mean(field="is_correct", name=name)
-        counts = [((share,), rows) for share, rows in Counter(shares).items()]
-        value_counts = ValueCounts(counts, left_out, ["is_correct"])
-        value_counts.is_share = True
-        totals = metric.collect(value_counts)
-        [value] = metric.state_values(value_counts, totals)
+        counts = ValueCounts(
+            left_out=Counter(left_out),
+            names=metric.fields(),
+            is_share=True,
+        )
+        for share, rows in Counter(shares).items():
+            counts.counts.append(((share,), rows))
+        sums = metric.collect(counts)
+        [value] = metric.state_values(counts, sums)
         return replace(value, type=self.type)
 
     def state_rstd(
@@ -182,13 +186,16 @@ class ChoiceOrderMetric(_OrderMetric):
                 "order_consistency": modal_shares.count(1),
             }
             for name, count in counts.items():
-                values.append(self.state_share(name, (count, len(samples)), coverage))
+                share = (count, len(samples))
+                values.append(self.state_share(name, share, coverage))
             modal = self.state_mean("order_modal_share", modal_shares, coverage.left_out)
             values.append(modal)
         return [*values, *self._state_recalls(samples, coverage)]
 
     def _state_recalls(
-        self, samples: Sequence[SampleRows], coverage: Coverage
+        self,
+        samples: Sequence[SampleRows],
+        coverage: Coverage,
     ) -> Iterator[MetricValue]:
         """Yield the recall of the samples whose right option stands at each label, and RStd."""
         predicted: Counter[str] = Counter()
@@ -199,7 +206,11 @@ class ChoiceOrderMetric(_OrderMetric):
             invalid += sample["predicted_option"].count(None)
             for label, counts in _count_right_rows(sample).items():
                 recalls[label].append(counts)
-        details: dict[str, Any] = {"true": {}, "predicted": {}, "invalid": invalid}
+        details: dict[str, Any] = {
+            "true": {},
+            "predicted": {},
+            "invalid": invalid,
+        }
         shares = []
         for label in sorted({*recalls, *predicted}):
             right = sum(hits for hits, _ in recalls[label])
@@ -234,7 +245,8 @@ def _count_right_rows(sample: SampleRows) -> dict[str, Counts]:
     right: Counter[str] = Counter()
     for truth, is_right in zip(truths, sample["is_correct"], strict=True):
         right[truth] += bool(is_right)
-    return {label: (right[label], rows) for label, rows in Counter(truths).items()}
+    sizes = Counter(truths)
+    return {label: (right[label], rows) for label, rows in sizes.items()}
 
 
 def _measure_modal_share(options: Sequence[str | None]) -> float:

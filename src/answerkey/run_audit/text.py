@@ -389,5 +389,5 @@ def _draw_reasons(task: TaskAudit, width: int) -> Lines:
         rows.append((reason.reason, *counts, sample, quote(reason.completion, width)))
     if not rows:
         return []
-    header = ("Invalid because", "count", "share", "state one", "right", "example", "completion")
+    header = ("Invalid because", "count", "share", "stated", "right", "example", "completion")
     return [BLANK, *draw_table(header, rows, "<>>>><~", width)]

@@ -536,9 +536,10 @@ def require_echo(model: Model | None) -> RankingModel:
     if has_loglikelihoods(model):
         return model
     subject = "no model" if model is None else f"model `{model.name}`"
-    needs = f"`{ChoiceRankingSolver.type}` needs an endpoint that echoes log-probabilities"
+    needs = f"`{ChoiceRankingSolver.type}` needs log-probabilities of given texts"
     hint = (
         "use the completions API with `echo`: "
-        "`--model 'http://HOST/v1?api=completions&echo=true#NAME'`"
+        "`--model 'http://HOST/v1?api=completions&echo=true#NAME'`; "
+        "or a Python object with a method `loglikelihoods`"
     )
-    raise SpecError("E301", f"{needs}, and {subject} is not told to echo them", hint=hint)
+    raise SpecError("E301", f"{needs}, and {subject} does not give them", hint=hint)

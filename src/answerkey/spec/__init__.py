@@ -1,8 +1,8 @@
 """YAML files become tasks and jobs; every mistake is shown at its line and column."""
 
+from answerkey.options import Options
 from answerkey.spec.job import Job, Plan
 from answerkey.spec.nodes import sort_errors
-from answerkey.spec.options import Options
 from answerkey.spec.plan import (
     load_dataset,
     load_judges,

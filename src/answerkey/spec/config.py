@@ -147,7 +147,8 @@ def list_declared(node: Node) -> list[str]:
     """Return the config names that a task or an evaluation declares, or reads without declaring."""
     if "config_spec" not in node.entries:
         return list(_imply_parameters(node))
-    return [entry.key for entry in node.at("config_spec").items if entry.key is not None]
+    keys = [entry.key for entry in node.at("config_spec").items]
+    return list(filter(None, keys))
 
 
 def _imply_parameters(node: Node) -> dict[str, Parameter]:
@@ -223,8 +224,12 @@ def resolve_config(
     places: dict[str, Place] = {}
     written = {**settings, **common}
     for key, parameter in parameters.items():
-        layers = [fallbacks.get(parameter.type), defaults.get(key)]
-        chosen = list(filter(None, [*layers, written.get(key)]))
+        layers = [
+            fallbacks.get(parameter.type),
+            defaults.get(key),
+            written.get(key),
+        ]
+        chosen = list(filter(None, layers))
         for value in chosen:  # a wrong default is reported even where it is not used
             places[key] = value.place
             try:

@@ -25,8 +25,8 @@ from answerkey.errors import (
     SpecError,
     listing,
 )
+from answerkey.options import Options
 from answerkey.spec.nodes import Location, Plain, ProblemList, advise, name_key
-from answerkey.spec.options import Options
 from answerkey.spec.ready_made import write_yaml
 from answerkey.spec.sources import (
     DatasetSpec,

@@ -144,9 +144,9 @@ def find_dataset(
 def find_given_model(project: Project) -> str | None:
     """Return the model that the caller names, as a file would: by key, path or provider."""
     name = project.options.model_name
-    if name is None or name in project.models or suggest(name, project.models):
+    if name is None or isinstance(project.options.model, ModelConfig):
         return name
-    if isinstance(project.options.model, ModelConfig):
+    if name in project.models or suggest(name, project.models):
         return name
     if is_model_file(name):
         return open_model_file(project, name)
@@ -208,7 +208,11 @@ def choose_model(project: Project, reference: str, place: Place) -> ModelChoice:
     return name
 
 
-def _add_adapter(project: Project, model: ModelConfig, adapter: str | None) -> ModelConfig:
+def _add_adapter(
+    project: Project,
+    model: ModelConfig,
+    adapter: str | None,
+) -> ModelConfig:
     """Return a model with the adapter that the run file defines for it."""
     config = model.config
     if adapter is None or not isinstance(config, CustomConfig):

@@ -5,7 +5,7 @@ How many rows make one chunk, and whether chunks go to worker processes, is deci
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
@@ -133,7 +133,8 @@ class Job:
     def trials(self) -> range:
         """The numbers of the trials of each sample; every repetition has its own."""
         size = self.task.num_trials
-        return range(self.repetition * size, (self.repetition + 1) * size)
+        first = self.repetition * size
+        return range(first, first + size)
 
     @property
     def models(self) -> dict[str, Model]:
@@ -161,12 +162,18 @@ class Job:
     @property
     def num_calls(self) -> int:
         """How many prompts there are: every sample that is in order, in every trial."""
-        return (self.num_rows - len(self.failed)) * len(self.trials)
+        num_sound = self.num_rows - len(self.failed)
+        return num_sound * len(self.trials)
 
     def chunks(self) -> Iterator[Chunk]:
         """Yield the chunks of the dataset; nothing is loaded yet."""
-        rows = max(1, min(self.chunk_rows, CHUNK_ROWS) // self.task.num_trials)
-        return split_into_chunks(self.dataset, rows, self.recorded, self.failed)
+        rows = min(self.chunk_rows, CHUNK_ROWS) // self.task.num_trials
+        return split_into_chunks(
+            self.dataset,
+            max(1, rows),
+            self.recorded,
+            self.failed,
+        )
 
     def stages(self, first: int) -> Iterator[Iterable[Chunk]]:
         """Yield the chunk of the `first` samples, then the chunks of the others.
@@ -190,9 +197,10 @@ class Job:
         """Return the job of one repetition, which has trials, or recorded completions, of its
         own.
         """
+        recorded = self.recorded
         if number and self.repeated:
-            return replace(self, repetition=number, recorded=self.repeated[number - 1])
-        return replace(self, repetition=number)
+            recorded = self.repeated[number - 1]
+        return replace(self, repetition=number, recorded=recorded)
 
     def only_check(self) -> Job:
         """Return the job of checking the rows: no model is needed."""
@@ -207,9 +215,10 @@ class Job:
 
     def without_rows(self) -> Job:
         """Return what the work on a chunk needs beside it, small enough to be sent to a worker."""
+        nothing = InlineSource(rows=())
         return replace(
             self,
-            dataset_spec=DatasetSpec(self.dataset.name, InlineSource(rows=())),
+            dataset_spec=DatasetSpec(self.dataset.name, nothing),
             model_choice=None,
             examples_spec=None,
             judge_choices={},
@@ -253,8 +262,13 @@ class Plan:
         """Return what is wrong with the runs that rules compare with; they are read here."""
         if not self.policies:
             return []
-        find: Callable[..., list[AnswerkeyError]] = features.load_gates().find_baseline_errors
-        return find(self.policies, self.rule_places, self.key)
+        gates = features.load_gates()
+        errors: list[AnswerkeyError] = gates.find_baseline_errors(
+            self.policies,
+            self.rule_places,
+            self.key,
+        )
+        return errors
 
 
 def name_purpose(step: ScoringStep) -> str:

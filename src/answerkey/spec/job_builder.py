@@ -47,24 +47,37 @@ def resolve(
     if not settings and not reads_config(node):
         return Config()
     fallbacks: dict[str, Node] = {}
-    if project.given_dataset is not None:
-        fallbacks["dataset"] = Node(project.given_dataset.key, Place(file="--dataset"))
+    dataset = project.given_dataset
+    if dataset is not None:
+        place = Place(file="--dataset")
+        fallbacks["dataset"] = Node(dataset.key, place)
     if project.options.model is not None:
+        place = Place(file="--model")
         model = definitions.find_given_model(project)
-        fallbacks["model"] = Node(model, Place(file="--model"))
-    return resolve_config(node, settings, common or {}, fallbacks=fallbacks)
+        fallbacks["model"] = Node(model, place)
+    return resolve_config(
+        node,
+        settings,
+        common or {},
+        fallbacks=fallbacks,
+    )
 
 
-def check_references(project: Project, config: Config, keys: Sequence[str]) -> None:
+def check_references(
+    project: Project,
+    config: Config,
+    keys: Sequence[str],
+) -> None:
     """Report `dataset`, `model` and `task_result` parameters that name nothing.
 
     `keys` are those of the task specifications.
     """
     for name, target in config.of_type("task_result").items():
         if target not in keys:
-            hint = advise(target, keys, "task specifications")
             message = f"config value `{name}`: task specification `{target}` is not defined"
-            project.problems.add("E113", message, config.places[name], hint)
+            place = config.places[name]
+            hint = advise(target, keys, "task specifications")
+            project.problems.add("E113", message, place, hint)
     if project.given_dataset is None:
         for key, name in config.of_type("dataset").items():
             definitions.find_dataset(project, name, config.places[key])
@@ -101,7 +114,9 @@ def list_variants(
         listed.report("E108", message, "give the task a `single_turn_solver`")
         return
     base = definition.changed({"key": definition.changed(BASE)})
-    entries = [(entry, "variant") for entry in (base, *listed.items)]
+    entries = [(base, "variant")]
+    for entry in listed.items:
+        entries.append((entry, "variant"))
     assign_keys(entries, "variant", "in the task")
     for entry in listed.items:
         variant = validate_node(fields_of(PromptVariant), entry, "the variant")
@@ -164,12 +179,15 @@ def build_job(
         place = Place(file="--model")
     model = None
     if reference is not None:
-        needs_model = task.solver is not None and task.solver.needs_model
-        is_called = needs_model and completions is None and not options.brings_completions
-        chosen = (generation or Generation()) if is_called else None
-        model = definitions.find_model(project, reference, place or Place(), chosen)
-    names = list_judges(task)
-    judges = find_judges(project, names) if names else {}
+        chosen = generation or Generation()
+        is_recorded = completions is not None or options.brings_completions
+        model = definitions.find_model(
+            project,
+            reference,
+            place or Place(),
+            chosen if task.needs_model and not is_recorded else None,
+        )
+    judges = find_judges(project, list_judges(task))
     if dataset is None:
         return None
     return Job(
@@ -198,8 +216,9 @@ def list_judges(task: Task) -> Judges:
 def find_judges(project: Project, names: Judges) -> dict[str, ModelChoice]:
     """Return the model of each scorer that calls one, by the scorer's key; report mistakes."""
     judges: dict[str, ModelChoice] = {}
+    generation = Generation()
     for key, (name, place) in names.items():
-        model = definitions.find_model(project, name, place, Generation())
+        model = definitions.find_model(project, name, place, generation)
         if model is not None:
             judges[key] = model
     return judges
@@ -255,12 +274,14 @@ def _choose_dataset(task: Task, project: Project) -> DatasetSpec | None:
         return definitions.find_dataset(project, task.dataset_key, place)
     if len(datasets) == 1:
         return next(iter(datasets.values()))
+    if project.is_faulty:
+        return None
+    message = f"task `{task.key}` names no dataset"
     hint = "give one with `--dataset FILE`"
     if datasets:
         hint = f"name one in `definition.dataset.key` (there: {listing(datasets)}), or {hint}"
-    if not project.is_faulty:
-        message = f"task `{task.key}` names no dataset"
-        project.problems.add("E119", message, task.place("definition"), hint)
+    place = task.place("definition")
+    project.problems.add("E119", message, place, hint)
     return None
 
 
@@ -280,5 +301,11 @@ def add_policies(
     if is_sound:
         tasks = {job.key: job.task for job in plan.jobs}
     gates = features.load_gates()
-    policies, places = gates.plan_policies(project, plan.key, tasks, node, config)
+    policies, places = gates.plan_policies(
+        project,
+        plan.key,
+        tasks,
+        node,
+        config,
+    )
     return replace(plan, policies=policies, rule_places=places)

@@ -42,10 +42,9 @@ class ProblemList:
 
     def report(self, error: AnswerkeyError) -> None:
         """Keep an error, or each of several."""
-        marks = {(kept.code, kept.message, kept.where) for kept in self.errors}
+        marks = {_identify(kept) for kept in self.errors}
         for single in getattr(error, "errors", (error,)):
-            mark = (single.code, single.message, single.where)
-            if mark not in marks:
+            if _identify(single) not in marks:
                 self.errors.append(single)
 
     def raise_any(self, earlier: int = 0) -> None:
@@ -61,7 +60,8 @@ class ProblemList:
         hint: str | None = None,
     ) -> None:
         """Keep a new SpecError."""
-        self.report(SpecError(code, message, where=where, hint=hint))
+        error = SpecError(code, message, where=where, hint=hint)
+        self.report(error)
 
     def notice(
         self,
@@ -70,8 +70,13 @@ class ProblemList:
         hint: str | None = None,
     ) -> None:
         """Keep a notice; one with the same message is kept once, wherever it arises."""
-        if message not in [kept.message for kept in self.notices]:
+        messages = [kept.message for kept in self.notices]
+        if message not in messages:
             self.notices.append(Notice(message, where, hint))
+
+
+def _identify(error: AnswerkeyError) -> tuple[str, str, Place | None]:
+    return error.code, error.message, error.where
 
 
 @dataclass(eq=False)
@@ -174,10 +179,12 @@ class Node:
         if line is None or start is None:
             return self.place
         if self.style == "|":
-            return replace(self.place, line=start + line, column=None)
-        if self.style == "include" and line > 1:
-            return replace(self.place, line=start + line - 1, column=None)
-        return self.place
+            number = start + line
+        elif self.style == "include" and line > 1:
+            number = start + line - 1
+        else:
+            return self.place
+        return replace(self.place, line=number, column=None)
 
     def changed(self, value: object) -> Node:
         """Return another value at the same place."""
@@ -197,10 +204,17 @@ class Node:
         return replace(self, value=entries, keys=keys)
 
 
-def advise(name: str, names: Iterable[str], label: str) -> str:
+def advise(
+    name: str,
+    names: Iterable[str],
+    label: str,
+) -> str:
     """Return a hint to the name that a name may be a slip of, or to all of them."""
     candidates = list(names)
-    return suggest(name, candidates) or f"{label}: {listing(candidates)}"
+    near = suggest(name, candidates)
+    if near is None:
+        return f"{label}: {listing(candidates)}"
+    return near
 
 
 def sort_errors(errors: Sequence[AnswerkeyError]) -> list[AnswerkeyError]:
@@ -212,7 +226,8 @@ def sort_errors(errors: Sequence[AnswerkeyError]) -> list[AnswerkeyError]:
         where = error.where
         if where is None or where.file is None:
             return len(files), 0, 0
-        return files.index(where.file), where.line or 0, where.column or 0
+        place = files.index(where.file)
+        return place, where.line or 0, where.column or 0
 
     return sorted(errors, key=rank)
 
@@ -247,26 +262,39 @@ def with_key(node: Node) -> Node:
 def to_plain(node: Node) -> Any:  # noqa: ANN401 - whatever the file holds
     """Return the tree as plain Python values."""
     if node.is_map:
-        return {key: to_plain(entry) for key, entry in node.entries.items()}
+        plain = {}
+        for key, entry in node.entries.items():
+            plain[key] = to_plain(entry)
+        return plain
     if node.is_list:
         return list(map(to_plain, node.items))
     return node.value
 
 
-def from_plain(value: object, place: Place, problems: ProblemList | None = None) -> Node:
+def from_plain(
+    value: object,
+    place: Place,
+    problems: ProblemList | None = None,
+) -> Node:
     """Return plain values as a tree whose nodes all stand at `place`."""
     problems = problems or ProblemList()
     if isinstance(value, Mapping):
         entries = {}
         for key, entry in value.items():
             entries[str(key)] = from_plain(entry, place, problems)
-        return Node(entries, place, problems=problems)
-    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        value = tuple(from_plain(entry, place, problems) for entry in value)
+        value = entries
+    elif isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        items = []
+        for item in value:
+            items.append(from_plain(item, place, problems))
+        value = tuple(items)
     return Node(value, place, problems=problems)
 
 
-def walk_scalars(node: Node, path: Steps = ()) -> Iterator[tuple[Steps, Node]]:
+def walk_scalars(
+    node: Node,
+    path: Steps = (),
+) -> Iterator[tuple[Steps, Node]]:
     """Yield every scalar of a tree with the path to it."""
     if node.is_scalar:
         yield path, node
@@ -314,7 +342,11 @@ _CODE_FIELDS = frozenset(
 _PROMPT_FIELDS = frozenset(
     {"content", "template", "system_prompt", "user_prompt", "message_format"}
 )
-_MATERIAL_PARTS = {("source", name) for name in ("rows", "header", "questions")}
+_MATERIAL_PARTS = {
+    ("source", "rows"),
+    ("source", "header"),
+    ("source", "questions"),
+}
 
 
 @cache
@@ -331,30 +363,31 @@ def names_in(path: Steps) -> list[str]:
 
 def kind_of(path: Steps) -> Kind:
     """Return what kind of text stands at a path; indices of lists do not matter."""
-    names = ["", *names_in(path)]
-    above = set(names[:-1])
-    if _MATERIAL_PARTS.intersection(itertools.pairwise(names)):
+    *above, name = ["", *names_in(path)]
+    if _MATERIAL_PARTS.intersection(itertools.pairwise([*above, name])):
         return "material"
-    if names[-1] in _CODE_FIELDS:
+    if name in _CODE_FIELDS:
         return "code"
-    if _is_template(names):
+    if _is_template(above, name):
         return "template"
-    may_be_material = above & {"filter", "filters", "scorers"} and "solver" not in above
-    if may_be_material and names[-1] in _MATERIAL_FIELDS:
+    if "solver" in above or name not in _MATERIAL_FIELDS:
+        return "plain"
+    if {"filter", "filters", "scorers"}.intersection(above):
         return "material"
     return "plain"
 
 
-def _is_template(names: list[str]) -> bool:
-    above = set(names[:-1])
+def _is_template(above: list[str], name: str) -> bool:
     if "solver" in above:
-        return names[-1] in _PROMPT_FIELDS or "content" in above
-    if above & {"filter", "filters"}:
-        return names[-1] == "expression"
-    if above >= {"source", "derive"}:
+        return name in _PROMPT_FIELDS or "content" in above
+    if {"filter", "filters"}.intersection(above):
+        return name == "expression"
+    if "source" in above and "derive" in above:
         return True
     if "scorers" in above:
-        return names[names.index("scorers") + 1] in _scorer_templates()
+        names = [*above, name]
+        field_name = names[names.index("scorers") + 1]
+        return field_name in _scorer_templates()
     return False
 
 
@@ -434,8 +467,8 @@ def decode(raw: bytes, shown: str) -> str:
     except UnicodeDecodeError as error:
         before = raw[: error.start].decode().removeprefix("\ufeff")
         reason = f"byte 0x{raw[error.start]:02x}"
-    lines = before.split("\n")
-    where = Place(shown, len(lines), len(lines[-1]) + 1)
+    *earlier_lines, line = before.split("\n")
+    where = Place(shown, len(earlier_lines) + 1, len(line) + 1)
     message = f"`{shown}` is not UTF-8 text: {reason}"
     raise SpecError("E102", message, where=where, hint="save the file as UTF-8")
 
@@ -530,7 +563,18 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _STANDARD = "tag:yaml.org,2002:"
 _MERGE_TAG = f"{_STANDARD}merge"
 _TAGS = frozenset(
-    {"str", "int", "float", "bool", "null", "map", "seq", "timestamp", "merge", "value"}
+    {
+        "bool",
+        "float",
+        "int",
+        "map",
+        "merge",
+        "null",
+        "seq",
+        "str",
+        "timestamp",
+        "value",
+    }
 )
 #: Longer digit strings are identifiers, not numbers; Python itself refuses to print them back.
 _MAX_DIGITS = 300
@@ -568,8 +612,10 @@ class _Builder:
         if is_scalar:
             return self._build_scalar(source, place, kind)
         if isinstance(source, SequenceNode):
-            entries = tuple(self.build(entry, depth + 1) for entry in source.value)
-            return Node(entries, place, problems=self.problems)
+            items = []
+            for item in source.value:
+                items.append(self.build(item, depth + 1))
+            return Node(tuple(items), place, problems=self.problems)
         return self._build_mapping(source, place, depth)
 
     def _build_scalar(
@@ -583,9 +629,15 @@ class _Builder:
         if half is not None:  # an escape can write it, no file can hold it
             message = f"`\\u{ord(half[0]):04x}` is half of a surrogate pair, which is no character"
             raise SpecError("E102", message, where=place, hint="write the character itself")
+        style = source.style or ""
         if kind == INCLUDE_TAG:
-            return Node(text, place, INCLUDE_TAG, problems=self.problems)
-        node = Node(text, place, source.style or "", problems=self.problems)
+            style = INCLUDE_TAG
+        node = Node(
+            text,
+            place,
+            style,
+            problems=self.problems,
+        )
         if node.style or kind == "str":
             return node
         if text in _WORDS:

@@ -12,18 +12,14 @@ from answerkey.spec.nodes import Plain
 from answerkey.spec.validation import Fields, Hint, Key, Number, Text, Whole, explain
 
 ElementType = Literal["string", "integer", "float", "boolean"]
-_LISTS: dict[str, Hint] = {
-    "string": list[Text],
-    "integer": list[Whole],
-    "float": list[Number],
-    "boolean": list[bool],
+_ELEMENTS: dict[str, Hint] = {
+    "string": Text,
+    "integer": Whole,
+    "float": Number,
+    "boolean": bool,
 }
-_DICTS: dict[str, Hint] = {
-    "string": dict[str, Text],
-    "integer": dict[str, Whole],
-    "float": dict[str, Number],
-    "boolean": dict[str, bool],
-}
+_LIST: Hint = list
+_DICT: Hint = dict
 
 
 def parse_several(text: str) -> object:
@@ -148,7 +144,7 @@ class ListParameter(Parameter):
 
     def find_type(self) -> Hint:
         """Return a list of `dtype`."""
-        return _LISTS[self.dtype]
+        return _LIST[_ELEMENTS[self.dtype]]
 
 
 class DictParameter(Parameter):
@@ -159,7 +155,7 @@ class DictParameter(Parameter):
 
     def find_type(self) -> Hint:
         """Return a mapping to `value_dtype`."""
-        return _DICTS[self.value_dtype]
+        return _DICT[str, _ELEMENTS[self.value_dtype]]
 
 
 class CategoricalParameter(Parameter):

@@ -19,6 +19,7 @@ from answerkey.errors import (
     listing,
 )
 from answerkey.models.config import Generation
+from answerkey.options import Options
 from answerkey.spec import definitions
 from answerkey.spec.config import (
     Settings,
@@ -43,7 +44,6 @@ from answerkey.spec.nodes import (
     from_plain,
     with_key,
 )
-from answerkey.spec.options import Options
 from answerkey.spec.project import (
     YAML_ENDINGS,
     Project,

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from answerkey.datasets.formats import split_endings
 from answerkey.errors import Place, SpecError, listing, suggest
 from answerkey.models.config import SECRET_NAME, Adapter, Origin, Secret
+from answerkey.options import Options
 from answerkey.spec.nodes import (
     INCLUDE_TAG,
     MAX_NODES,
@@ -33,7 +34,6 @@ from answerkey.spec.nodes import (
     resolve_path,
     to_plain,
 )
-from answerkey.spec.options import Options
 
 if TYPE_CHECKING:
     from answerkey.spec.models import ModelSpec
@@ -119,11 +119,10 @@ def load_environment(folder: Path | None, env: Location | None) -> Environment:
         return Environment({**environ})
     shown = file.as_posix()
     stored = parse_env(read_text(file, shown), shown)
-    names = frozenset[str]()
-    is_projects = folder is not None and file.resolve().is_relative_to(folder.resolve())
-    if is_projects:
-        names = frozenset(stored.keys() - environ.keys())
-    return Environment({**stored, **environ}, names)
+    values = {**stored, **environ}
+    if folder is None or not file.resolve().is_relative_to(folder.resolve()):
+        return Environment(values)
+    return Environment(values, frozenset(stored.keys() - environ.keys()))
 
 
 def parse_env(text: str, shown: str) -> dict[str, str]:
@@ -148,10 +147,13 @@ def parse_env(text: str, shown: str) -> dict[str, str]:
         quoted = _QUOTED.fullmatch(value)
         if quoted is None:
             raise SpecError("E102", "quotes are not closed, or text follows them", where=where)
-        escaped = quoted[2] or ""
-        unescaped = _ESCAPE.sub(lambda match: _ESCAPES.get(match[1], match[0]), escaped)
-        values[name] = quoted[1] or unescaped
+        bare, escaped = quoted.groups(default="")
+        values[name] = bare or _ESCAPE.sub(_unescape, escaped)
     return values
+
+
+def _unescape(match: re.Match[str]) -> str:
+    return _ESCAPES.get(match[1], match[0])
 
 
 @dataclass(eq=False)
@@ -322,7 +324,12 @@ class Project:
         """Return the project of a folder; raise for an `--env` file that cannot be read."""
         return cls(folder, options, problems, load_environment(folder, options.env))
 
-    def read(self, source: Path | Mapping[str, object], *, limit: Path | None = None) -> Node:
+    def read(
+        self,
+        source: Path | Mapping[str, object],
+        *,
+        limit: Path | None = None,
+    ) -> Node:
         """Return the tree of a file, or of a mapping from Python, with its values filled in.
 
         `limit` is the folder that may not be left. Raises all that keeps it from being read.
@@ -408,7 +415,7 @@ class Project:
 
 def may_hold_secret(path: Steps) -> bool:
     """Return whether a secret may stand here: as a key, a header or an environment value."""
-    above, name = ["", "", *names_in(path)][-2:]
+    *_, above, name = ["", "", *names_in(path)]
     return name == "api_key" or above in {"custom_headers", "environment"}
 
 
@@ -463,10 +470,11 @@ def find_ready_made(location: object) -> str | None:
     name = str(location).lower().replace("-", "_")
     if not isinstance(location, str | Path) or not name.isidentifier():
         return None
-    if not (files("answerkey.spec") / BENCHMARKS / f"{name}.yaml").is_file():
+    file = files("answerkey.spec") / BENCHMARKS / f"{name}.yaml"
+    if not file.is_file():
         return None
     path = Path(location)
-    for file in (path, *(path / run_name for run_name in RUN_NAMES)):
-        if file.is_file():
-            return None
+    own_files = [path, *(path / run_name for run_name in RUN_NAMES)]
+    if any(own_file.is_file() for own_file in own_files):
+        return None
     return name

@@ -323,14 +323,12 @@ def _write_parameters(
     has_shots: bool,
 ) -> list[Plain]:
     """Return the `config_spec` of a benchmark; `choices` are the categorical values."""
-    parameters: list[Plain] = []
-    parameters.append(
-        {
-            "type": "dataset",
-            "key": "dataset",
-            "default_value": name,
-        }
-    )
+    dataset = {
+        "type": "dataset",
+        "key": "dataset",
+        "default_value": name,
+    }
+    parameters: list[Plain] = [dataset]
     for key, allowed in choices.items():
         parameter = {
             "type": "categorical",
@@ -350,12 +348,11 @@ def _write_parameters(
                 "min": 0,
             }
         )
-        default = f"{name}_examples"
         parameters.append(
             {
                 "type": "dataset",
                 "key": "examples",
-                "default_value": default,
+                "default_value": f"{name}_examples",
             }
         )
     for parameter in parameters:

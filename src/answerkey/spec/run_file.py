@@ -103,6 +103,9 @@ class RunConfigFields(SelectionFields):
     trials_config: TrialsConfigFields | None = None
 
 
+Policy = Annotated[Any, part("policy")]
+
+
 class RunFields(Fields):
     """A run file."""
 
@@ -114,7 +117,7 @@ class RunFields(Fields):
     evaluation: Annotated[Any, part("evaluation")] | None = None
     config: Plain | None = None
     run_config: Annotated[Any, part("run_config")] | None = None
-    policies: list[Annotated[Any, part("policy")]] | Annotated[Any, part("policy")] | None = None
+    policies: list[Policy] | Policy | None = None
 
 
 _SELECTION = set(SelectionFields.model_fields)
@@ -133,10 +136,12 @@ def plan_run(project: Project, node: Node, callers: Settings) -> Plan:
     for_tasks = dict(settings)
     for name in config.parameters:
         for_tasks.pop(name, None)
-    _check_tasks(project, entries, for_tasks, list(config.parameters))
+    names = list(config.parameters)
+    _check_tasks(project, entries, for_tasks, names)
     common: Plain = {}
     if fields is not None:
-        common = fields.model_dump(include={*_SELECTION, "cache_policy"}, exclude_none=True)
+        shared = {*_SELECTION, "cache_policy"}
+        common = fields.model_dump(include=shared, exclude_none=True)
     common |= _read_run_config(node.field("run_config"))
     built = _list_jobs(project, entries, for_tasks, common)
     if fields is None:
@@ -284,11 +289,11 @@ def _build_job(
     """Return the job of a task with what its specification says; None without a dataset."""
     completions: Location | DataTable | None = None
     table = entry.field("completions").value
-    needs_model = task.solver is not None and task.solver.needs_model
+    # The caller's model is called in place of the file's completions.
+    is_called = task.needs_model and project.options.model is not None
     if isinstance(table, DataTable):
         completions = table
-    elif fields.completions is not None and not (needs_model and project.options.model is not None):
-        # The caller's model is called in place of the file's completions.
+    elif fields.completions is not None and not is_called:
         place = entry.entries["completions"].place
         completions = resolve_stated(fields.completions, place, project.folder)
     generation = None
@@ -309,6 +314,10 @@ def _build_job(
         return None
     rows = {name: common[name] for name in _SELECTION & common.keys()}
     rows |= fields.model_dump(include=_SELECTION, exclude_none=True)
+    selection = Selection(**rows)
+    num_runs = 1
+    if fields.repeatability is not None:
+        num_runs = fields.repeatability.num_runs
     model_name = fields.model_key
     if model_name in project.models:
         model_name = project.models[model_name].title
@@ -316,6 +325,6 @@ def _build_job(
         job,
         display_name=fields.display_name,
         model_name=model_name,
-        selection=project.options.select(Selection(**rows)),
-        num_runs=fields.repeatability.num_runs if fields.repeatability else 1,
+        selection=project.options.select(selection),
+        num_runs=num_runs,
     )

@@ -102,16 +102,20 @@ class DesignFields(Fields):
     cluster_by: Column | None = None
 
 
+ScorerPart = Annotated[Any, part("scorer")]
+VariantPart = Annotated[Any, part("variant")]
+
+
 class Definition(DesignFields):
     """What a task asks and how replies are scored."""
 
     type: Literal["benchmark_task", "declarative_task"] = "benchmark_task"
     dataset: DatasetChoice | None = None
     solver: Annotated[Any, part("solver")] | None = None
-    scorers: Annotated[list[Annotated[Any, part("scorer")]], Field(min_length=1)]
+    scorers: Annotated[list[ScorerPart], Field(min_length=1)]
     trials: Annotated[Any, part("trials")] | None = None
     choice_order: Annotated[Any, part("choice_order")] | None = None
-    variants: Annotated[list[Annotated[Any, part("variant")]], Field(min_length=1)] | None = None
+    variants: Annotated[list[VariantPart], Field(min_length=1)] | None = None
     actions: list[Annotated[Any, part("action")]] | None = None
     evaluated_entity_type: Literal["model", "dataset"] | None = Field(
         default=None, json_schema_extra=OLD

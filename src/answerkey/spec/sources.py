@@ -103,8 +103,12 @@ class DatasetSpec:
             name = "url" if self.source.type == "url" else "path"
         else:
             return error
-        where = self.places.at("source", name).place
-        return type(error)(error.code, error.message, where=where, hint=error.hint)
+        return type(error)(
+            error.code,
+            error.message,
+            where=self.places.at("source", name).place,
+            hint=error.hint,
+        )
 
 
 def find_header(path: Path) -> tuple[str, ...] | None:
@@ -136,13 +140,18 @@ def name_dataset(path: Location) -> str:
     name = Path(path).name or Path(path).resolve().name
     if is_remote(path):
         address = unquote(hide_query(str(path)))
-        name = address.rstrip("/").rpartition("/")[2] or name
-    return name.split(".")[0] or name or "dataset"
+        _, _, last_part = address.rstrip("/").rpartition("/")
+        name = last_part or name
+    stem, *_ = name.split(".")
+    return stem or name or "dataset"
 
 
 def is_remote(name: Location) -> bool:
     """Return whether a name is an address: of the web, or of shared storage."""
-    return "://" in str(name) and (is_url(str(name)) or is_stored(str(name)))
+    address = str(name)
+    if "://" not in address:
+        return False
+    return is_url(address) or is_stored(address)
 
 
 def is_data_file(location: object) -> bool:
@@ -219,7 +228,8 @@ def build_source(node: Node, base: Path) -> Source | None:
         remaining = node.without("filters")
         for entry in node.entries["filters"].items:
             filters.append(build_filter(entry, DATASET_NAMES))
-    source: Any = SOURCE.read(remaining)[1]
+    source: Any
+    _, source = SOURCE.read(remaining)
     _check_derived(node.field("derive"))
     if source is None:
         return None
@@ -248,7 +258,10 @@ def _check_derived(node: Node) -> None:
             report_text(error, entry)
 
 
-def build_filter(node: Node, names: tuple[str, ...]) -> RowFilter | None:
+def build_filter(
+    node: Node,
+    names: tuple[str, ...],
+) -> RowFilter | None:
     """Return a row filter whose expression compiles with these names."""
     fields: Any = validate_node(fields_of(RowFilter), node, "the filter")
     if fields is None:
@@ -281,7 +294,8 @@ def source_from(plain: Mapping[str, Any]) -> Source:
     """Return the source that `dataclasses.asdict` once described; raises SpecError."""
     fields = {key: value for key, value in plain.items() if value is not None}
     node = from_plain(fields, Place())
-    source: Source | None = SOURCE.read(node)[1]
+    source: Source | None
+    _, source = SOURCE.read(node)
     if source is None:
         raise node.problems.errors[0]
     return source

@@ -22,6 +22,7 @@ from answerkey.metrics import (
     ValueNames,
     foresee_names,
 )
+from answerkey.metrics.base import number_name
 from answerkey.sandbox import Snippet, check_snippet
 from answerkey.scorers import (
     SCORERS,
@@ -39,10 +40,8 @@ from answerkey.spec.validation import (
     Fields,
     Part,
     assign_keys,
-    build,
     carry_over,
     fields_of,
-    number_key,
     report_text,
     try_build,
     validate_node,
@@ -143,6 +142,11 @@ class Task:
                 return step
         return self.scoring[0]
 
+    @property
+    def needs_model(self) -> bool:
+        """Whether its solver asks a model."""
+        return self.solver is not None and self.solver.needs_model
+
     @cached_property
     def num_trials(self) -> int:
         """How many completions each sample gets."""
@@ -173,8 +177,10 @@ class Task:
 
         `("config_spec", name)` is where that value was given.
         """
-        if path[:1] == ("config_spec",) and path[-1] in self.config_places:
-            return self.config_places[str(path[-1])]
+        if path[:1] == ("config_spec",):
+            place = self.config_places.get(str(path[-1]))
+            if place is not None:
+                return place
         return self.places.at(*path).place
 
 
@@ -186,7 +192,10 @@ class ForeseenMetric(NamedTuple):
     names: ValueNames
 
 
-def find_metrics(task: Task, name: str | None = None) -> list[ForeseenMetric]:
+def find_metrics(
+    task: Task,
+    name: str | None = None,
+) -> list[ForeseenMetric]:
     """Return the metrics of a task, or those that may have a value of this name.
 
     The name may have the key of the metric in front, and that of the scorer.
@@ -213,10 +222,12 @@ def find_compared(task: Task, name: str) -> tuple[str, str] | None:
         if not isinstance(metric.metric, Mean):
             continue
         value, _, label = metric.metric.field.partition(".")
-        if task.trials is None:
-            if not label:
-                return step.key, value
-        elif (label or task.trials.aggregators_of(value)[0].label) == "mean":
+        if task.trials is not None:
+            main_aggregator, *_ = task.trials.aggregators_of(value)
+            label = label or main_aggregator.label
+            if label == "mean":
+                label = ""
+        if not label:
             return step.key, value
     return None
 
@@ -236,7 +247,8 @@ def build_task(node: Node, config: Config) -> Task | None:
         task = task.having("definition", definition)
     if not config.is_read:
         return _build(task, config, {})
-    return _build(config.fill(task), config, config.of_type("dataset_column"))
+    columns = config.of_type("dataset_column")
+    return _build(config.fill(task), config, columns)
 
 
 def task_from_source(source: Mapping[str, Any]) -> Task:
@@ -293,7 +305,10 @@ def _build(
         "dataset_columns": dict(columns),
         "file": node.place.file,
     }
-    source = json.loads(json.dumps(source, ensure_ascii=False, default=str))
+    text = json.dumps(source, ensure_ascii=False, default=str)
+    source = json.loads(text)
+    dataset = source["definition"].get("dataset", {})
+    snippets = [step.snippets for step in steps]
     return Task(
         key=fields.key,
         display_name=fields.display_name or fields.key,
@@ -302,10 +317,10 @@ def _build(
         tags=fields.tags,
         config=config.values,
         dataset_columns=columns,
-        dataset_key=source["definition"].get("dataset", {}).get("key"),
+        dataset_key=dataset.get("key"),
         scoring=tuple(steps),
         actions=tuple(actions),
-        snippets=tuple(chain.from_iterable(step.snippets for step in steps)),
+        snippets=tuple(chain.from_iterable(snippets)),
         fingerprint=_hash_task(source["definition"], steps),
         source=source,
         file=node.place.file,
@@ -315,7 +330,11 @@ def _build(
     )
 
 
-def _describe_definition(parts: shapes.Definition, steps: Scoring, plain: Plain) -> Plain:
+def _describe_definition(
+    parts: shapes.Definition,
+    steps: Scoring,
+    plain: Plain,
+) -> Plain:
     """Return a definition as plain values, with every key given and every old name gone."""
     resolved = {
         "type": "benchmark_task",
@@ -398,10 +417,12 @@ def _build_solver(node: Node) -> tuple[Solver | None, object]:
     fields, solver = SOLVER.read(node)
     if solver is None:
         return None, None
-    for name, error in solver.compile_templates()[1]:
+    _, errors = solver.compile_templates()
+    for name, error in errors:
         place = node
         for step in name.split("."):
-            place = place.at(int(step) if step.isdigit() else step)
+            index = int(step) if step.isdigit() else step
+            place = place.at(index)
         report_text(error, place)
     return solver, _dump(fields)
 
@@ -472,7 +493,7 @@ def _add_metric(step: ScoringStep, name: str, metric: Metric) -> ScoringStep:
     if step.metrics:
         design = replace(step.metrics[0].design, group_by=())
     taken = {keyed.key for keyed in step.metrics}
-    keyed = KeyedMetric(number_key(name, taken), metric, design)
+    keyed = KeyedMetric(number_name(name, taken), metric, design)
     return replace(step, metrics=(*step.metrics, keyed))
 
 
@@ -518,10 +539,10 @@ def _check_action(action: Action, node: Node, steps: Scoring) -> None:
     """Report a filter that reads a scorer or a value that does not exist (E113)."""
     scorers = {step.key: step.scorer for step in steps}
     try:
-        paths = sorted(action.filter.template.paths_from("scores"), key=str)
+        paths = action.filter.template.paths_from("scores")
     except SpecError:
         return
-    for path in filter(None, paths):
+    for path in filter(None, sorted(paths, key=str)):
         key, *inner = map(str, path)
         if key not in scorers:
             if not node.problems.errors:
@@ -537,14 +558,20 @@ def _check_action(action: Action, node: Node, steps: Scoring) -> None:
             node.report("E113", message, advise(value, names, "values"))
 
 
-def _list_names(scorer: Scorer, trials: Trials | None = None) -> list[str] | None:
+def _list_names(
+    scorer: Scorer,
+    trials: Trials | None = None,
+) -> list[str] | None:
     """Return the names of a scorer's values and metadata; None if only the scores can tell."""
     if scorer.value_types is None or scorer.metadata_types is None:
         return None
-    values = list(scorer.value_types)
-    if trials is not None:
-        values = list(chain.from_iterable(map(trials.names_of, values)))
-    return [*values, *scorer.metadata_types]
+    names = []
+    for value in scorer.value_types:
+        if trials is None:
+            names.append(value)
+        else:
+            names += trials.names_of(value)
+    return [*names, *scorer.metadata_types]
 
 
 def build_design(fields: shapes.DesignFields, base: Design) -> Design:
@@ -569,10 +596,12 @@ def override_trials(task: Node, *layers: Node) -> Node:
     for layer in layers:
         if trials.is_map and layer.is_map:
             keys = trials.keys | layer.keys
-            trials = replace(layer, value=trials.entries | layer.entries, keys=keys)
+            entries = trials.entries | layer.entries
+            trials = replace(layer, value=entries, keys=keys)
         elif not layer.is_null:
             trials = layer
-    return task.having("definition", definition.having("trials", trials))
+    definition = definition.having("trials", trials)
+    return task.having("definition", definition)
 
 
 def _build_trials(node: Node) -> tuple[Trials | None, object]:
@@ -664,31 +693,23 @@ def _build_scoring(
 
     `design` is that of the task, for metrics that have none of their own.
     """
-    scorers: dict[int, ReadPart] = {}
+    parts: dict[int, ReadPart] = {}
     listed: dict[int, list[ReadPart]] = {}
     for index, written in enumerate(node.items):
         entry = carry_over(written, "scorer")
+        part = _read_scorer(entry, index)
+        nodes: Sequence[Node] = entry.field("metrics").items
+        if part is not None:
+            parts[index] = part
+            nodes = nodes or _list_default_metrics(part, trials)
         listed[index] = []
-        for number, metric in enumerate(entry.field("metrics").items, start=1):
-            part = ReadPart(metric, *METRIC.read(metric, number=number))
-            listed[index].append(part)
-        earlier = len(entry.problems.errors)
-        fields, scorer = SCORER.read(entry, number=index + 1)
-        if scorer is None:
-            continue
-        is_sound = len(entry.problems.errors) == earlier
-        for name, error in scorer.compiled[1]:
-            if is_sound or getattr(scorer, name, None) is not None:
-                report_text(error, entry.at(*name.split(".")))
-        scorers[index] = ReadPart(entry, fields, scorer)
-    entries = [(part.node, part.fields.type) for part in scorers.values()]
+        for number, metric in enumerate(nodes, start=1):
+            metric_part = ReadPart(metric, *METRIC.read(metric, number=number))
+            listed[index].append(metric_part)
+    entries = [(part.node, part.fields.type) for part in parts.values()]
     keys = assign_keys(entries, "scorer", "in the task")
     steps = []
-    for key, index in zip(keys, scorers, strict=True):
-        part = scorers[index]
-        parts = listed[index]
-        if not part.node.field("metrics").items:
-            parts = _list_default_metrics(part, trials)
+    for key, (index, part) in zip(keys, parts.items(), strict=True):
         step = ScoringStep(
             key=key,
             scorer=part.built,
@@ -699,8 +720,21 @@ def _build_scoring(
             source={**_dump(part.fields), "key": key},
             snippets=_read_snippets(part, key),
         )
-        steps.append(_key_metrics(step, parts, trials, design))
+        steps.append(_key_metrics(step, listed[index], trials, design))
     return steps
+
+
+def _read_scorer(entry: Node, index: int) -> ReadPart | None:
+    earlier = len(entry.problems.errors)
+    fields, scorer = SCORER.read(entry, number=index + 1)
+    if scorer is None:
+        return None
+    is_sound = len(entry.problems.errors) == earlier
+    _, errors = scorer.compiled
+    for name, error in errors:
+        if is_sound or getattr(scorer, name, None) is not None:
+            report_text(error, entry.at(*name.split(".")))
+    return ReadPart(entry, fields, scorer)
 
 
 def _key_metrics(
@@ -733,7 +767,10 @@ def _key_metrics(
     )
 
 
-def _list_default_metrics(part: ReadPart, trials: Trials | None) -> list[ReadPart]:
+def _list_default_metrics(
+    part: ReadPart,
+    trials: Trials | None,
+) -> list[Node]:
     """Return the metrics of a scorer that lists none: its own, or the mean of its main value.
 
     With trials there is a mean for each aggregate, named after it.
@@ -752,34 +789,32 @@ def _list_default_metrics(part: ReadPart, trials: Trials | None) -> list[ReadPar
             hint = "leave `metrics` out to get the usual ones"
             entry.problems.notice(message, listed.place, hint)
         return []
-    built = []
+    nodes = []
     for plain in defaults:
-        metric_fields = METRIC.model(plain["type"]).model_validate(plain)
-        metric = build(metric_fields)
-        built.append(ReadPart(entry.changed({}), metric_fields, metric))
-    return built
+        nodes.append(from_plain(plain, entry.place, entry.problems))
+    return nodes
 
 
-def _list_means(value: str, title: str | None, trials: Trials | None) -> list[Plain]:
+def _list_means(
+    value: str,
+    title: str | None,
+    trials: Trials | None,
+) -> list[Plain]:
     """Return the mean of a value, or of each of its aggregates."""
-    if trials is None:
-        return [
-            {
-                "type": "mean",
-                "field": value,
-                "name": title,
-            }
-        ]
-    means = []
-    for aggregator in trials.aggregators_of(value):
-        name = f"{title} {aggregator.label}".removesuffix(" mean")
-        means.append(
-            {
-                "type": "mean",
-                "field": f"{value}.{aggregator.label}",
-                "name": name,
-            }
-        )
+    names: dict[str, str | None] = {value: title}
+    if trials is not None:
+        names = {}
+        for aggregator in trials.aggregators_of(value):
+            label = aggregator.label
+            names[f"{value}.{label}"] = f"{title} {label}".removesuffix(" mean")
+    means: list[Plain] = []
+    for field_name, name in names.items():
+        mean = {
+            "type": "mean",
+            "field": field_name,
+            "name": name,
+        }
+        means.append(mean)
     return means
 
 

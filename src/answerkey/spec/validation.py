@@ -33,7 +33,8 @@ import pydantic
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from answerkey.errors import AnswerkeyError, SpecError, listing, suggest
+from answerkey.errors import AnswerkeyError, SpecError, find_near, listing, suggest
+from answerkey.metrics.base import number_name
 from answerkey.models.config import Secret
 from answerkey.spec.nodes import ELLIPSES, ELLIPSIS_HINT, Node, Plain, advise, from_plain, to_plain
 from answerkey.templates import UnresolvedConfig
@@ -476,9 +477,12 @@ class Part:
         if kind.is_null:
             label = "dataset `source`" if self.name == "source" else f"`{self.name}`"
             message = f"`type` is missing in {label}"
+            hint = f"types: {listing(self.registry)}"
             if not node.is_map:
                 message = f"{label} must be a mapping with a `type`"
-            node.report("E108", message, f"types: {listing(self.registry)}")
+            elif misspelt := find_near("type", node.entries):
+                hint = f"write `type` for `{misspelt[0]}`; {hint}"
+            node.report("E108", message, hint)
             return None
         name = str(to_plain(kind))
         for spelling in (name, name.replace("_", "-")):
@@ -536,20 +540,10 @@ def assign_keys(entries: Sequence[tuple[Node, str]], what: str, within: str) -> 
     for node, default in entries:
         key = node.key
         if key is None:
-            key = number_key(default, taken)
+            key = number_name(default, taken)
         keys.append(key)
         taken.add(key)
     return keys
-
-
-def number_key(name: str, taken: set[str]) -> str:
-    """Return a name that is not taken: itself, or with `-2`, `-3` … added."""
-    key = name
-    number = 1
-    while key in taken:
-        number += 1
-        key = f"{name}-{number}"
-    return key
 
 
 def report_text(error: SpecError, node: Node) -> None:

@@ -136,7 +136,7 @@ def test_a_column_that_is_not_there_is_found_before_any_is_scored(
     assert "error[E209]: no column holds the completions; looked for `said.w`" in refused.err
     checked = call("check", *said, *columns)
     assert checked.code == 2
-    assert checked.out.startswith("good: ")
+    assert checked.out.startswith("passed: ")
     assert [
         len(one["errors"]) for one in call("check", *said, *columns, "--json").json["checks"]
     ] == [0, 1]

@@ -253,7 +253,7 @@ def test_where_nothing_listens_the_server_is_named_that_should(call: Call) -> No
     assert done.code == 3
     assert "cannot connect to `127.0.0.1`: Connection refused" in " ".join(done.out.split())
     assert "do: check the address, and that the endpoint is up\n" in done.out
-    assert "not good: 1 failed, 0 warnings; 3 calls, 0 + 0 tokens" in done.out
+    assert "failed: 1 error, 0 warnings; 3 calls, 0 + 0 tokens" in done.out
 
 
 def test_an_address_without_its_version_is_corrected(call: Call, server: TestServer) -> None:
@@ -465,6 +465,6 @@ def test_what_a_terminal_shows(call: Call, server: TestServer) -> None:
     )
     assert f"{'':32}means: the questions are easy: the model may not see them" in lines
     assert f"{'':32}do: see `chat template`" in lines
-    assert lines[-1].startswith("good: 0 failed, 1 warning; 8 calls, ")
+    assert lines[-1].startswith("passed: 0 errors, 1 warning; 8 calls, ")
     assert max(map(len, lines)) <= 100
     assert call("doctor", f"{server.url}#test", "-q").err == ""

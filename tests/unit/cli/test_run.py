@@ -159,12 +159,12 @@ def test_a_dry_run_writes_nothing(call: Call, quick: str) -> None:
     assert call("run", quick, "--dry-run", "--json").json["dry_run"]["tasks"][0]["calls"] == 125
 
 
-def test_a_good_project_is_said_to_be_good(call: Call, words: Words) -> None:
+def test_a_project_without_mistakes_passes(call: Call, words: Words) -> None:
     """Exit code 0 and one line; or one object, with the plan."""
     checked = call("check", *words)
     assert (checked.code, checked.out) == (
         0,
-        "good: 0 errors, 0 warnings; 1 task, 4 rows checked\n",
+        "passed: 0 errors, 0 warnings; 1 task, 4 rows checked\n",
     )
     told = call("check", *words, "--json").json["check"]
     assert (told["good"], told["tasks"][0]["rows"]) == (True, 4)

@@ -34,9 +34,7 @@ def test_a_given_variance_has_its_known_plan(call: Call) -> None:
         ({"accuracy": [0.8, 0.5]}, 0.41),
     ],
 )
-def test_accuracies_have_the_variance_of_right_and_wrong(
-    options: dict[str, Any], variance: float
-) -> None:
+def test_accuracies_have_their_variance(options: dict[str, Any], variance: float) -> None:
     """p(1-p) of each model, less twice their covariance when the samples are the same."""
     assert ak.plan_comparison(**options).variance == pytest.approx(variance)
 
@@ -74,6 +72,7 @@ def test_two_runs_lend_the_variance_of_their_differences(make: Make) -> None:
         ({"accuracy": [1.5]}, "not between 0 and 1"),
         ({"accuracy": [0.5], "correlation": 2.0}, "`correlation` is 2.0"),
         ({"accuracy": [0.5], "difference": 0.0}, "not above 0"),
+        ({"accuracy": [0.5], "difference": 2.0}, "accuracies differ by 1 at most"),
         ({"accuracy": [0.5], "samples": 0}, "not above 0"),
         ({"accuracy": [0.5], "alpha": 0.0}, "`alpha` is 0.0"),
         ({"accuracy": [0.5, 0.6, 0.7]}, "given 3 times"),

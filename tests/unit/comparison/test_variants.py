@@ -65,10 +65,8 @@ def test_every_variant_is_a_task_on_the_same_samples(tmp_path: Path, call: Calle
     assert "3 variants of the prompt" in said
     assert "Accuracy  50.00 %  100.00 %  50.00 %  50.00 %  100.00 %  50.00 %" in said
     found = call("show", run.path, "--json").json["variants"][0]
-    assert (found["metrics"][0]["spread"], found["comparison"]["pairs"][0]["difference"]) == (
-        0.5,
-        -0.5,
-    )
+    assert found["metrics"][0]["spread"] == 0.5
+    assert found["comparison"]["pairs"][0]["difference"] == -0.5
 
 
 def test_a_run_that_is_not_complete_says_nothing_about_variants(tmp_path: Path) -> None:
@@ -88,15 +86,8 @@ def test_recorded_completions_are_those_of_the_task_itself(tmp_path: Path, call:
     """Variants are left out, and the user hears of it."""
     said = tmp_path / "said.jsonl"
     said.write_text("".join(json.dumps({"completion": "A"}) + "\n" for _ in ROWS))
-    words = (
-        "--dataset",
-        tmp_path / "rows.jsonl",
-        "--completions",
-        said,
-        "--out",
-        tmp_path / "out",
-        "--json",
-    )
+    data, out = ("--dataset", tmp_path / "rows.jsonl"), ("--out", tmp_path / "out")
+    words = (*data, "--completions", said, *out, "--json")
     found = call("score", write(tmp_path, POLITE), *words).json
     assert [one["key"] for one in found["tasks"]] == ["quiz"]
     assert any("`variants` are left out" in one for one in found["notices"])

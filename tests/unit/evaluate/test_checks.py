@@ -127,6 +127,16 @@ def test_no_allowance_is_proposed_where_no_row_would_be_left(project: Project) -
     )
 
 
+def test_a_broken_solver_is_the_only_mistake(project: Project) -> None:
+    """Nobody is told as well that completions are missing, which the solver would have made."""
+    solver = project.task()["definition"]["solver"]
+    solver["input_builder"]["input_messages"][0]["role"] = "usr"
+    project.write_task(project.task(solver=solver))
+    rows = project.write_rows([{"question": "q", "answer": "A"}])
+    errors = ak.check(project.folder / "task.yaml", dataset=rows).errors
+    assert [error.code for error in errors] == ["E108"]
+
+
 def test_too_few_examples_are_told_once(project: Project) -> None:
     """What the task asks for is at fault, not each of the rows: one error, where the task asks for
     it.

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 import answerkey as ak
@@ -279,6 +280,22 @@ def test_what_is_no_log_probability_is_not_made_one(
     task = run.tasks["quiz"]
     assert (task.counts["failed"], task.counts["errors"]) == counts
     assert task.completions["error"][0] == error
+
+
+def test_numbers_of_numpy_are_log_probabilities(project: Project) -> None:
+    """As a model gives them that computes with NumPy."""
+    model = OwnModel()
+    vars(model)["loglikelihoods"] = lambda _context, ends: -np.arange(1.0, 1 + len(ends))
+    run = write(project, solver=RANKING).run(model=model)
+    assert run.tasks["quiz"].counts["failed"] == 0
+    assert read_values(run)["Accuracy by Probability"] == pytest.approx(2 / 3)
+
+
+def test_an_object_may_return_texts(project: Project) -> None:
+    """What is no completion is read like the value of a function."""
+    model = type("Texts", (), {"complete": lambda _self, requests: ["B"] * len(requests)})()
+    run = write(project, TEXT, solver=ASKING).run(model=model)
+    assert run.tasks["quiz"].completions["completion"].to_list() == ["B", "B", "B"]
 
 
 def test_a_model_in_the_process_without_them_cannot_rank(project: Project) -> None:

@@ -40,12 +40,8 @@ Write = Callable[..., Path]
 
 def rule(kind: str, **fields: object) -> dict[str, object]:
     """Return a rule of a kind."""
-    scope = fields.pop("scope", "all_latest")
-    return {
-        "key": str(fields.pop("key", "r")),
-        "definition": {"type": kind, **fields},
-        "scope": scope,
-    }
+    about = {"key": fields.pop("key", "r"), "scope": fields.pop("scope", "all_latest")}
+    return {**about, "definition": {"type": kind, **fields}}
 
 
 @pytest.fixture
@@ -89,8 +85,7 @@ def run(write: Write) -> Callable[..., ak.Run]:
     ) -> ak.Run:
         folder = write(said=said)
         options |= {"policies": [{"key": "p", "rules": rules}]} if rules else {}
-        return ak.run(
-            folder / "task.yaml", dataset=str(folder / "rows.jsonl"), out=folder / name, **options
-        )
+        dataset = str(folder / "rows.jsonl")
+        return ak.run(folder / "task.yaml", dataset=dataset, out=folder / name, **options)
 
     return run_task

@@ -30,6 +30,7 @@ policies:
         scope: {evaluation_keys: [e], task_specification_keys: [quiz]}
 """
 EXISTS = "{type: exists, metric: Accuracy}"
+ABOVE = {"operator": ">", "threshold": 0.8, "bound": "value"}
 
 
 def one(text: str, scope: str = "all_latest", more: str = "") -> str:
@@ -70,23 +71,13 @@ def test_policies_are_read_as_the_platform_writes_them(write: Write) -> None:
     about = {"key": "release", "display_name": "Release", "description": "What a release needs."}
     assert policy == about | {"rules": policy["rules"]}
     high, measured = policy["rules"]
-    definition = {
-        "type": "threshold",
-        "metric": "Accuracy",
-        "operator": ">",
-        "threshold": 0.8,
-        "bound": "value",
-    }
+    definition = {"type": "threshold", "metric": "Accuracy", **ABOVE}
     named = {"key": "high", "display_name": "Accuracy is high", "description": "Above four fifths."}
     assert high == named | {"definition": definition, "scope": "all_latest"}
     scope = {"evaluation_keys": ["e"], "task_specification_keys": ["quiz"]}
     definition = {"type": "exists", "metric": "Accuracy"}
-    assert measured == {
-        "key": "measured",
-        "display_name": "measured",
-        "definition": definition,
-        "scope": scope,
-    }
+    named = {"key": "measured", "display_name": "measured"}
+    assert measured == named | {"definition": definition, "scope": scope}
     assert policies_of(load(write, policies=result)) == result
 
 
@@ -101,9 +92,7 @@ def test_policies_are_read_as_the_platform_writes_them(write: Write) -> None:
         ("not_worse", "margin: 0.02", {}),
     ],
 )  # fmt: skip
-def test_every_kind_of_rule_is_read(
-    write: Write, kind: str, stated: str, filled: dict[str, object]
-) -> None:
+def test_rules_are_read(write: Write, kind: str, stated: str, filled: dict[str, object]) -> None:
     """Each type has its own fields, with their defaults."""
     result = definition_of(load(write, one(f"{{type: {kind}, {stated}}}")))
     assert result == {"type": kind, **YAML(typ="safe").load(f"{{{stated}}}"), **filled}
@@ -142,10 +131,7 @@ def test_a_rule_that_could_not_be_decided_is_refused(
     ("text", "message"),
     [
         (RULES.replace("measured", "high"), "rule key `high` is used twice in policy `release`"),
-        (
-            RULES + RULES.removeprefix("policies:\n"),
-            "policy key `release` is used twice in the run file",
-        ),
+        (RULES + RULES[len("policies:\n") :], "policy key `release` is used twice in the run file"),
     ],
 )
 def test_keys_are_unique(write: Write, text: str, message: str) -> None:
@@ -163,22 +149,14 @@ def test_a_policy_without_rules_is_refused(write: Write) -> None:
 @pytest.mark.parametrize(
     ("scope", "errors", "notices"),
     [
-        (
-            "{task_specification_keys: [x]}",
-            ["names the task specification `x`, which is not defined"],
-            [],
-        ),
-        (
-            "{evaluation_keys: [x]}",
-            [],
-            ["is for the evaluation `x`, and this is `e`: it is skipped"],
-        ),
+        ("{task_specification_keys: [x]}",
+        ["names the task specification `x`, which is not defined"], []),
+        ("{evaluation_keys: [x]}", [],
+        ["is for the evaluation `x`, and this is `e`: it is skipped"]),
         ("{evaluation_keys: [x, e], task_specification_keys: [y]}", [], []),
     ],
-)
-def test_a_scope_names_what_there_is(
-    write: Write, scope: str, errors: list[str], notices: list[str]
-) -> None:
+)  # fmt: skip
+def test_scope_is_checked(write: Write, scope: str, errors: list[str], notices: list[str]) -> None:
     """An unknown task specification is an error.
 
     A rule for another evaluation is skipped, and told.
@@ -192,9 +170,8 @@ def test_a_baseline_is_relative_to_the_file_that_states_it(write: Write) -> None
     """As every path; the caller's is put into every rule that compares."""
     folder = write("policies: {$ref: sub/gates.yaml}\n")
     (folder / "sub").mkdir()
-    (folder / "sub" / "gates.yaml").write_text(
-        "rules: [{key: one, definition: {type: not_worse, baseline: base}}]\n"
-    )
+    text = "rules: [{key: one, definition: {type: not_worse, baseline: base}}]\n"
+    (folder / "sub" / "gates.yaml").write_text(text)
     expected = {"type": "not_worse", "baseline": str(folder / "sub" / "base")}
     assert definition_of(load_plan("run.yaml")) == expected
     result = definition_of(load_plan("run.yaml", Options(baseline="mine")))
@@ -215,40 +192,21 @@ def test_options_state_gates_without_a_file(write: Write) -> None:
     stated = one("{type: not_worse, baseline: released}")
     policies = policies_of(load(write, stated, fail_under="80%", not_worse_than="base"))
     assert policies[0]["rules"][0]["definition"]["baseline"] == str(Path("released").resolve())
-    assert policies[1] == {
-        "key": "options",
-        "display_name": "Options",
-        "rules": [
-            {
-                "key": "fail_under",
-                "display_name": "fail_under",
-                "definition": {
-                    "type": "threshold",
-                    "operator": ">=",
-                    "threshold": 0.8,
-                    "bound": "value",
-                },
-                "scope": "all_latest",
-            },
-            {
-                "key": "not_worse_than",
-                "display_name": "not_worse_than",
-                "definition": {
-                    "type": "not_worse",
-                    "baseline": str(Path("base").resolve()),
-                },
-                "scope": "all_latest",
-            },
-        ],
+    definitions = {
+        "fail_under": {"type": "threshold", **ABOVE, "operator": ">="},
+        "not_worse_than": {"type": "not_worse", "baseline": str(Path("base").resolve())},
     }
+    rules = [
+        {"key": key, "display_name": key, "definition": definition, "scope": "all_latest"}
+        for key, definition in definitions.items()
+    ]
+    assert policies[1] == {"key": "options", "display_name": "Options", "rules": rules}
 
 
 @pytest.mark.parametrize(
     ("stated", "threshold"), [(0.8, 0.8), ("0.8", 0.8), (" 82.3% ", 0.823), ("4/5", 0.8), (1, 1.0)]
 )
-def test_a_threshold_is_a_fraction_or_a_percentage(
-    write: Write, stated: object, threshold: float
-) -> None:
+def test_a_threshold_may_be_a_percentage(write: Write, stated: object, threshold: float) -> None:
     """Both are the same number, to the last bit."""
     assert definition_of(load(write, fail_under=stated))["threshold"] == threshold
 
@@ -264,9 +222,7 @@ def test_a_threshold_is_a_fraction_or_a_percentage(
         ),
     ],
 )
-def test_a_threshold_that_no_share_can_have_is_refused(
-    write: Write, stated: object, code: str, hint: str
-) -> None:
+def test_no_share_has_this_threshold(write: Write, stated: object, code: str, hint: str) -> None:
     """What is no number, and a percentage that lacks its mark."""
     result = only_error(load(write, fail_under=stated))
     assert (result[0], result[2]) == (code, hint)
@@ -274,22 +230,14 @@ def test_a_threshold_that_no_share_can_have_is_refused(
 
 def test_a_threshold_without_a_metric_is_on_the_main_value(write: Write) -> None:
     """In a file, too; of several scorers it is the first that counts for the score."""
-    assert definition_of(load(write, one("{type: threshold, operator: '>', threshold: 0.8}"))) == {
-        "type": "threshold",
-        "operator": ">",
-        "threshold": 0.8,
-        "bound": "value",
-    }
-    judged = {
-        **SCORER,
-        "key": "second",
-        "metrics": [{"type": "max", "field": "is_correct", "name": "M"}],
-    }
+    result = definition_of(load(write, one("{type: threshold, operator: '>', threshold: 0.8}")))
+    assert result == {"type": "threshold", **ABOVE}
+    metric = {"type": "max", "field": "is_correct", "name": "M"}
+    judged = {**SCORER, "key": "second", "metrics": [metric]}
     task = {**TASK, "definition": {**TASK["definition"], "scorers": [judged, SCORER]}}
     write(task=task)
-    assert only_error(load_plan("run.yaml", Options(fail_under=80)))[1].endswith(
-        "`M` lies between 0 and 1"
-    )
+    _, message, _ = only_error(load_plan("run.yaml", Options(fail_under=80)))
+    assert message.endswith("`M` lies between 0 and 1")
 
 
 def test_the_caller_brings_policies_of_their_own(write: Write) -> None:
@@ -318,10 +266,9 @@ def test_config_values_of_the_evaluation_stand_in_rules(write: Write) -> None:
     """`<< config.x >>` names the evaluation's parameters, so that `--config` moves a threshold."""
     text = '{type: threshold, metric: Accuracy, operator: ">=", threshold: << config.least >>}'
     write(one(text), config="[{type: float, key: least, display_name: Least, default_value: 0.5}]")
-    assert definition_of(load_plan("run.yaml"))["threshold"] == 0.5
-    assert (
-        definition_of(load_plan("run.yaml", Options(config={"least": "0.9"})))["threshold"] == 0.9
-    )
+    for config, threshold in (({}, 0.5), ({"least": "0.9"}, 0.9)):
+        loaded = load_plan("run.yaml", Options(config=config))
+        assert definition_of(loaded)["threshold"] == threshold
     assert only_error(load(write, one(text)))[:2] == ("E110", "unknown config name `least`")
 
 

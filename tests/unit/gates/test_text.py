@@ -51,21 +51,16 @@ def check(status: GateStatus, number: float | None, **fields: Any) -> GateCheck:
 def difference(status: GateStatus, number: float, p: float, **fields: Any) -> GateCheck:  # noqa: ANN401 - same
     """Return a check against a baseline of 80 %."""
     details = {"baseline": "runs/base", "baseline_value": 0.8, "p_adjusted": p}
-    known = {
-        "value": 0.8 + number,
-        "interval": (number - 0.03, number + 0.03),
-        "details": details,
-        **fields,
-    }
-    return check(status, number, **known)
+    interval = (number - 0.03, number + 0.03)
+    known = {"value": 0.8 + number, "interval": interval, "details": details}
+    return check(status, number, **known | fields)
 
 
 @pytest.fixture(name="run")
 def make_run() -> Run:
     """Return a complete run in memory, of one task."""
-    return start_run(None, {"key": "demo", "display_name": "Demo", "tasks": []}, {}).finish(
-        "complete", {}
-    )
+    about: dict[str, Any] = {"key": "demo", "display_name": "Demo", "tasks": []}
+    return start_run(None, about, {}).finish("complete", {})
 
 
 def with_gates(run: Run, *gates: Gate) -> Run:
@@ -96,9 +91,7 @@ def with_gates(run: Run, *gates: Gate) -> Run:
         (NOT_WORSE, NO_BASELINE, "no baseline is named"),
     ],
 )  # fmt: skip
-def test_a_gate_says_what_was_measured_and_needed(
-    definition: Stated, found: GateCheck, sentence: str
-) -> None:
+def test_a_gate_says_what_was_needed(definition: Stated, found: GateCheck, sentence: str) -> None:
     """Value, bound, need and n.
 
     With as many digits as it takes to tell number and threshold apart.
@@ -150,9 +143,8 @@ def test_the_summary_shows_every_gate(run: Run) -> None:
 
 def test_json_holds_numbers_and_words(run: Run) -> None:
     """Whatever the summary says, and what it is made of."""
-    (described,) = describe_run_gates(
-        with_gates(run, gate(LEAST, check(FAIL, 0.75, interval=(0.6, 0.8))))
-    )
+    failed = gate(LEAST, check(FAIL, 0.75, interval=(0.6, 0.8)))
+    (described,) = describe_run_gates(with_gates(run, failed))
     numbers = {"number": 0.75, "value": 0.75, "interval": (0.6, 0.8), "n": 100, "is_share": True}
     assert described == {
         "policy": "release",

@@ -37,12 +37,9 @@ def make_scores(
 def _make_struct(
     columns: Mapping[str, Sequence[Any]], height: int, encoded: Sequence[str]
 ) -> pl.Series:
-    stored = {
-        name: [None if cell is None else json.dumps(cell) for cell in cells]
-        if name in encoded
-        else list(cells)
-        for name, cells in columns.items()
-    }
+    stored = {name: list(cells) for name, cells in columns.items()}
+    for name in stored.keys() & set(encoded):
+        stored[name] = [None if cell is None else json.dumps(cell) for cell in stored[name]]
     return pl.DataFrame(stored or {EMPTY_STRUCT_FIELD: [None] * height}).to_struct()
 
 

@@ -10,11 +10,7 @@ from fractions import Fraction
 import pytest
 
 from answerkey.metrics import Mean, Metric, ValueNames, foresee_names, name_values
-from answerkey.metrics.base import (
-    ValueGroup,
-    split_counts,
-    write_label,
-)
+from answerkey.metrics.base import ValueGroup, split_counts, write_label
 from answerkey.metrics.classification import (
     BinaryClassification,
     F1Score,
@@ -73,14 +69,11 @@ def test_label_is_the_text_of_a_value(value: object, label: str) -> None:
     ],
     ids=["metric key", "scorer key", "no longer name hides another", "numbered"],
 )
-def test_shared_names_are_told_apart(
-    groups: list[tuple[str, str, list[str]]], names: list[str]
-) -> None:
+def test_names_are_told_apart(groups: list[tuple[str, str, list[str]]], names: list[str]) -> None:
     """By the metric's key, else also the scorer's, else a number; a name that is unique stays."""
-    given: list[ValueGroup] = [
-        (scorer, metric, "score", "mean", [MetricValue(name, 1.0, 1) for name in own])
-        for scorer, metric, own in groups
-    ]
+    given: list[ValueGroup] = []
+    for scorer, metric, own in groups:
+        given.append((scorer, metric, "score", "mean", [MetricValue(n, 1.0, 1) for n in own]))
     assert [value.name for value in name_values(given)] == names
 
 
@@ -124,17 +117,11 @@ def test_a_name_that_no_value_can_have_is_refused() -> None:
     assert not foresee_names(Mean("is_correct")).allow("accuracy")
     assert not foresee_names(Frequency("label")).allow("lable_a")
     classes = foresee_names(MulticlassClassification("label", "said"))
-    assert [classes.allow(name) for name in ("a_precision", "precision", "a_accuracy")] == [
-        True,
-        False,
-        False,
-    ]
+    expected = [True, False, False]
+    assert [classes.allow(name) for name in ("a_precision", "precision", "a_accuracy")] == expected
     names = ValueNames(("x",), (("ab", "bc"),))
-    assert [name for name in ("x", "abbc", "ab-bc", "abc", "bc", "y") if names.allow(name)] == [
-        "x",
-        "abbc",
-        "ab-bc",
-    ]
+    allowed = [name for name in ("x", "abbc", "ab-bc", "abc", "bc", "y") if names.allow(name)]
+    assert allowed == ["x", "abbc", "ab-bc"]
     assert foresee_names(PythonMetric("def compute_metrics(scores): return {}")).allow("whatever")
 
 

@@ -49,9 +49,8 @@ def list_values(values: Mapping[str, MetricValue]) -> dict[str, float | None]:
 
 def test_binary_counts_the_four_cells() -> None:
     """2 TP, 1 FP, 1 FN, 1 TN: accuracy 3/5, precision 2/3, recall 2/3, F1 4/6."""
-    values = measure(
-        BINARY, truth=["yes", "yes", "yes", "no", "no"], said=["yes", "yes", "no", "yes", "no"]
-    )
+    truth, said = ["yes", "yes", "yes", "no", "no"], ["yes", "yes", "no", "yes", "no"]
+    values = measure(BINARY, truth=truth, said=said)
     rates = {"precision": 2 / 3, "recall": 2 / 3, "f1_score": 4 / 6}
     assert list_values(values) == {"accuracy": 0.6, **rates}
     cells = {"true_positives": 2, "false_positives": 1, "false_negatives": 1, "true_negatives": 1}
@@ -63,11 +62,8 @@ def test_binary_counts_the_four_cells() -> None:
 def test_binary_leaves_out_other_truths() -> None:
     """A sample whose truth is neither answer, or null, is left out and counted."""
     accuracy = measure(BINARY, truth=["yes", "maybe", None], said=["yes", "yes", "no"])["accuracy"]
-    assert (accuracy.value, accuracy.n, accuracy.n_excluded) == (
-        1.0,
-        1,
-        {"neither_answer": 1, "null": 1},
-    )
+    assert (accuracy.value, accuracy.n) == (1.0, 1)
+    assert accuracy.n_excluded == {"neither_answer": 1, "null": 1}
     values = measure(BINARY, truth=[1.0, 0.0], said=[1.0, 1.0])
     assert values["accuracy"].n_excluded == {"neither_answer": 2}
     note = "no sample counts towards it"
@@ -78,17 +74,10 @@ def test_binary_counts_other_predictions_as_misses() -> None:
     """A prediction that is neither answer, or null, is a miss of its true class and no claim of the
     other.
     """
-    values = measure(
-        BINARY,
-        truth=["yes", "yes", "yes", "no", "no", "no"],
-        said=["yes", "Yes", None, "no", "maybe", None],
-    )
-    assert list_values(values) == {
-        "accuracy": 2 / 6,
-        "precision": 1.0,
-        "recall": 1 / 3,
-        "f1_score": 0.5,
-    }
+    truth, said = ["yes"] * 3 + ["no"] * 3, ["yes", "Yes", None, "no", "maybe", None]
+    values = measure(BINARY, truth=truth, said=said)
+    expected = {"accuracy": 2 / 6, "precision": 1.0, "recall": 1 / 3, "f1_score": 0.5}
+    assert list_values(values) == expected
     assert (values["accuracy"].n, values["accuracy"].n_excluded) == (6, {})
     cells = {"true_positives": 1, "false_positives": 0, "false_negatives": 2, "true_negatives": 1}
     assert values["accuracy"].details == {"count": 2, "of": 6, **cells, "missed_negatives": 2}
@@ -104,13 +93,9 @@ def test_binary_compares_as_text(positive: str, negative: str) -> None:
 def test_rates_of_nothing_are_none() -> None:
     """0/0 is no value, and the note says so."""
     values = measure(BINARY, truth=["no"], said=["no"])
-    assert [
-        (values[name].value, values[name].note) for name in ("precision", "recall", "f1_score")
-    ] == [
-        (None, "0/0: it is never predicted"),
-        (None, "0/0: it is never the truth"),
-        (None, "0/0: it is neither predicted nor the truth"),
-    ]
+    notes = {"precision": "never predicted", "recall": "never the truth"}
+    for name, note in (notes | {"f1_score": "neither predicted nor the truth"}).items():
+        assert (values[name].value, values[name].note) == (None, f"0/0: it is {note}")
     for metric in (PRECISION, RECALL, F1):
         value = measure(metric, tp=[0, 0], fp=[0, 0], fn=[0, 0])[metric.type]
         assert (value.value, value.n, str(value.note)[:5]) == (None, 2, "0/0: ")
@@ -129,26 +114,18 @@ def test_multiclass_counts_silence_as_a_miss() -> None:
     Five samples: A found, A missed by silence, B taken for A, B found, and a failed one. Accuracy
     is the mean of `is_correct`, and carries the confusion.
     """
-    scores = make_scores(
-        {"is_correct": [1.0, 0.0, 0.0, 1.0, None]},
-        {"truth": ["A", "A", "B", "B", None], "said": ["A", None, "A", "B", None]},
-        status=["SCORED"] * 4 + ["FAILED"],
-    )
+    letters = {"truth": ["A", "A", "B", "B", None], "said": ["A", None, "A", "B", None]}
+    right, status = [1.0, 0.0, 0.0, 1.0, None], ["SCORED"] * 4 + ["FAILED"]
+    scores = make_scores({"is_correct": right}, letters, status=status)
     values = compute(LETTERS, scores)
-    assert list_values(values) == pytest.approx(
-        {
-            "accuracy": 0.5,
-            "A_precision": 0.5,
-            "A_recall": 0.5,
-            "A_f1_score": 0.5,
-            "B_precision": 1.0,
-            "B_recall": 0.5,
-            "B_f1_score": 2 / 3,
-            "macro_precision": 0.75,
-            "macro_recall": 0.5,
-            "macro_f1_score": 7 / 12,
-        }
-    )
+    numbers = list_values(values)
+    assert numbers.pop("accuracy") == 0.5
+    for label, rates in {
+        "A": (0.5, 0.5, 0.5), "B": (1.0, 0.5, 2 / 3), "macro": (0.75, 0.5, 7 / 12)
+    }.items():  # fmt: skip
+        names = (f"{label}_precision", f"{label}_recall", f"{label}_f1_score")
+        assert [numbers.pop(name) for name in names] == pytest.approx(rates)
+    assert numbers == {}
     accuracy, mean = values["accuracy"], compute(Mean("is_correct"), scores)["is_correct_mean"]
     assert (accuracy.value, accuracy.n, accuracy.interval) == (mean.value, mean.n, mean.interval)
     assert accuracy.n_excluded == {"failed": 1}
@@ -159,14 +136,10 @@ def test_multiclass_counts_silence_as_a_miss() -> None:
 def test_class_that_is_never_predicted_has_no_precision() -> None:
     """0/0 stays out of the average, which says so."""
     values = measure(LETTERS, truth=["A", "B"], said=["A", "C"])
-    assert (values["B_precision"].value, values["B_precision"].note) == (
-        None,
-        "0/0: it is never predicted",
-    )
-    assert (values["C_recall"].value, values["C_recall"].note) == (
-        None,
-        "0/0: it is never the truth",
-    )
+    assert values["B_precision"].value is None
+    assert values["B_precision"].note == "0/0: it is never predicted"
+    assert values["C_recall"].value is None
+    assert values["C_recall"].note == "0/0: it is never the truth"
     assert values["macro_recall"].value == 0.5
     assert values["macro_recall"].note == "mean over 2 of 3 classes, the others are 0/0"
     assert values["macro_f1_score"].value == 1 / 3
@@ -178,9 +151,8 @@ def test_multiclass_without_samples_is_none() -> None:
     Without any truth there is no value. A misspelt field is an error.
     """
     values = measure(LETTERS, truth=[None], said=["A"])
-    assert list_values(values) == dict.fromkeys(
-        ["accuracy", "macro_precision", "macro_recall", "macro_f1_score"]
-    )
+    names = ["accuracy", "macro_precision", "macro_recall", "macro_f1_score"]
+    assert list_values(values) == dict.fromkeys(names)
     assert values["accuracy"].n_excluded == {"null": 1}
     with pytest.raises(ScoringError, match="no score has the field `said`"):
         measure(LETTERS, truth=["A"])
@@ -192,13 +164,10 @@ def test_the_mean_f1_has_the_error_of_its_samples() -> None:
     said = ["A"] * 6 + ["B", None] + ["B"] * 4 + ["A", "C"] + ["C"] * 3 + ["A", "B", None]
     value = measure(LETTERS, truth=truths, said=said)["macro_f1_score"]
     assert value.value == pytest.approx((2 * 6 / 16 + 2 * 4 / 12 + 2 * 3 / 10) / 3)
-    samples = [
-        [
-            Ratio(2 * (truth == letter == guess), (truth == letter) + (guess == letter), 1)
-            for letter in "ABC"
-        ]
-        for truth, guess in zip(truths, said, strict=True)
-    ]
+    samples = []
+    for pair in zip(truths, said, strict=True):
+        counts = [pair.count(letter) for letter in "ABC"]
+        samples.append([Ratio(2 * (count == 2), count, 1) for count in counts])
     error, _ = measure_clustered_error(samples)
     assert value.std_error == pytest.approx(error, rel=1e-12)
     assert value.interval_method == "ratio_wilson"
@@ -212,11 +181,8 @@ def test_the_mean_f1_has_the_error_of_its_samples() -> None:
 
 def test_counts_are_summed_before_they_are_divided() -> None:
     """Two samples with 3 TP, 1 FP, 2 FN in all: 3/4, 3/5, 6/9; half a sample does not count."""
-    results = [
-        measure(metric, tp=[2, 1], fp=[1, 0], fn=[0, 2])[metric.type]
-        for metric in (PRECISION, RECALL, F1)
-    ]
-    assert [value.value for value in results] == [0.75, 0.6, 6 / 9]
+    for metric, share in ((PRECISION, 0.75), (RECALL, 0.6), (F1, 6 / 9)):
+        assert measure(metric, tp=[2, 1], fp=[1, 0], fn=[0, 2])[metric.type].value == share
     value = measure(Recall("tp", "fn", name="Found"), tp=[1, 5], fn=[1, None])["Found"]
     assert (value.value, value.n, value.n_excluded) == (0.5, 1, {"null": 1})
 
@@ -289,9 +255,8 @@ def test_each_value_has_its_share(values: list[object], shares: dict[str, float]
     assert {value.interval_method for value in result.values()} == {"wilson"}
     n, nulls = len(values) - values.count(None), values.count(None)
     assert sum(int(str(value.details["count"])) for value in result.values()) == n
-    assert all(
-        (one.n, one.n_excluded) == (n, {"null": nulls} if nulls else {}) for one in result.values()
-    )
+    left_out = {"null": nulls} if nulls else {}
+    assert all((one.n, one.n_excluded) == (n, left_out) for one in result.values())
 
 
 def test_nothing_to_count_is_one_value_without_number() -> None:
@@ -330,15 +295,10 @@ def test_the_error_is_the_weighted_distance_in_each_bin() -> None:
 @pytest.mark.parametrize(
     ("confidence", "size", "place"),
     [
-        (0.0, 10, 0),
-        (0.1, 10, 1),
-        (0.05, 10, 0),
-        (0.5, 10, 4),
-        (0.5, 2, 0),
-        (0.51, 2, 1),
+        (0.0, 10, 0), (0.1, 10, 1), (0.05, 10, 0), (0.5, 10, 4), (0.5, 2, 0), (0.51, 2, 1),
         (1.0, 15, 14),
     ],
-)
+)  # fmt: skip
 def test_bins_include_their_upper_end(confidence: float, size: int, place: int) -> None:
     """The float 0.1 is a little more than a tenth, and lies in the second of ten bins."""
     assert find_bin(confidence, size) == place

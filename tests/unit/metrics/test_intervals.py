@@ -13,7 +13,7 @@ from random import Random
 import pytest
 from tests.lazy import stats
 
-from answerkey.metrics import Mean, average_counts, wilson
+from answerkey.metrics import average_counts, wilson
 from answerkey.metrics.base import ValueCounts
 from answerkey.metrics.classification import MulticlassClassification
 from answerkey.metrics.intervals import (
@@ -36,18 +36,13 @@ from answerkey.metrics.intervals import (
     student_quantile,
     student_tails,
 )
-from answerkey.metrics.paired import Flips, bound_flips, measure_difference
+from answerkey.metrics.paired import measure_difference
 from answerkey.types import MetricValue
 
 
-def test_real_share_has_its_known_interval() -> None:
-    """11,918 of 14,014 has the interval [0.844435, 0.856244]."""
-    low, high = wilson(11_918, 14_014)
-    assert (round(low, 6), round(high, 6)) == (0.844435, 0.856244)
-
-
 @pytest.mark.parametrize(
-    ("successes", "n"), [(0, 1), (1, 1), (1, 2), (3, 10), (0, 500), (500, 500), (999, 1_000_000)]
+    ("successes", "n"),
+    [(0, 1), (1, 1), (1, 2), (3, 10), (0, 500), (500, 500), (11_918, 14_014), (999, 1_000_000)],
 )
 def test_interval_agrees_with_scipy(successes: int, n: int) -> None:
     """The interval is Wilson's without continuity correction.
@@ -125,9 +120,8 @@ def test_student_tails_agree_with_scipy(df: int, point: float) -> None:
 )
 def test_beta_share_agrees_with_scipy(first: float, second: float, point: float) -> None:
     """The regularised incomplete beta function is exact to twelve digits, and runs from 0 to 1."""
-    assert beta_share(first, second, point) == pytest.approx(
-        stats.beta.cdf(point, first, second), rel=1e-12
-    )
+    theirs = stats.beta.cdf(point, first, second)
+    assert beta_share(first, second, point) == pytest.approx(theirs, rel=1e-12)
     assert (beta_share(first, second, 0.0), beta_share(first, second, 1.0)) == (0.0, 1.0)
 
 
@@ -137,9 +131,8 @@ def test_beta_share_agrees_with_scipy(first: float, second: float, point: float)
 )
 def test_tosses_agree_with_scipy(heads: int, tosses: int) -> None:
     """Tails of a fair coin are exact to nine digits, in whole numbers and beyond them."""
-    assert binomial_cdf(heads, tosses) == pytest.approx(
-        stats.binom.cdf(heads, tosses, 0.5), rel=1e-9
-    )
+    theirs = stats.binom.cdf(heads, tosses, 0.5)
+    assert binomial_cdf(heads, tosses) == pytest.approx(theirs, rel=1e-9)
     assert binomial_cdf(-1, tosses) == 0.0
 
 
@@ -148,9 +141,8 @@ def test_shares_of_very_large_parameters_end_in_time() -> None:
 
     For more the fraction is cut, and is a share.
     """
-    assert beta_share(1e11, 1e11, 0.499999) == pytest.approx(
-        stats.beta.cdf(0.499999, 1e11, 1e11), abs=1e-3
-    )
+    theirs = stats.beta.cdf(0.499999, 1e11, 1e11)
+    assert beta_share(1e11, 1e11, 0.499999) == pytest.approx(theirs, abs=1e-3)
     assert 0 < beta_share(1e14, 1e14, 0.5 - 3.5e-10) < 0.5
 
 
@@ -158,9 +150,8 @@ def test_shares_of_very_large_parameters_end_in_time() -> None:
 @pytest.mark.parametrize("point", [0.0, 1e-6, 0.1, 1.0, 3.841, 10.0, 40.0, 150.0, 700.0])
 def test_the_tail_is_that_of_scipy(point: float, df: int) -> None:
     """Own code and scipy agree to twelve digits."""
-    assert chi_square_tail(point, df) == pytest.approx(
-        stats.chi2.sf(point, df), rel=1e-11, abs=1e-300
-    )
+    theirs = stats.chi2.sf(point, df)
+    assert chi_square_tail(point, df) == pytest.approx(theirs, rel=1e-11, abs=1e-300)
 
 
 def test_one_group_is_the_usual_test() -> None:
@@ -184,16 +175,6 @@ def test_groups_add_up() -> None:
     assert (result.statistic, result.df) == (10.0, 3)
     assert result.p == pytest.approx(stats.chi2.sf(10, 3), rel=1e-12)
     assert (compare_counts([]), compare_counts([([5], [5.0])])) == (None, None)
-
-
-#: Values 1, 1, 0, 0, 1, 0 in clusters a, a, b, b, c, c.
-CLUSTERS = [[Ratio(2, 2, 2)], [Ratio(0, 2, 2)], [Ratio(1, 2, 2)]]
-
-
-def test_clustered_error_has_its_known_value() -> None:
-    """Three clusters of two: 0.288675 with the correction C/(C-1)."""
-    error, size = measure_clustered_error(CLUSTERS)
-    assert (round(error or 0, 6), size) == (0.288675, 3)
 
 
 def test_each_sample_a_cluster_is_the_plain_error() -> None:
@@ -322,9 +303,6 @@ def test_parts_without_spread_have_a_note() -> None:
     assert result == Margin(0.0, interval_note="no part shows any spread", is_share=True)
 
 
-METRIC = Mean("x")
-
-
 def test_a_share_of_one_sample_has_no_standard_error() -> None:
     """Its interval is Wilson's all the same."""
     assert measure_share(1, 1) == Margin(None, wilson(1, 1), "wilson", is_share=True)
@@ -363,9 +341,8 @@ def test_without_a_spread_the_note_says_why(
     error: float | None, n: int, note: str, *, is_share: bool
 ) -> None:
     """One sample, samples that are alike, or a spread beyond all floats."""
-    assert bound_value(1.0, error, n - 1, "m", is_share=is_share) == Margin(
-        error, interval_note=note, is_share=is_share
-    )
+    bare = Margin(error, interval_note=note, is_share=is_share)
+    assert bound_value(1.0, error, n - 1, "m", is_share=is_share) == bare
 
 
 @pytest.mark.parametrize("value", [1e308, -1e308])
@@ -416,9 +393,8 @@ def test_averages_of_groups(size: int) -> None:
     shares = [0.5 + 0.48 * place / 29 for place in range(30)]
 
     def draw(random: Random) -> Interval | None:
-        return average_shares(
-            [(draw_binomial(size, share, random), size) for share in shares]
-        ).interval
+        counts = [(draw_binomial(size, share, random), size) for share in shares]
+        return average_shares(counts).interval
 
     assert 0.93 <= measure_coverage(draw, sum(shares) / 30) <= 1.0
 
@@ -433,12 +409,7 @@ def test_ratios_of_sums() -> None:
         for top, size in zip(tops, sizes, strict=True):
             ratio.add(top, size)
         return bound_value(
-            ratio.value,
-            ratio.std_error,
-            49,
-            "ratio_t",
-            score_method="ratio_wilson",
-            is_share=True,
+            ratio.value, ratio.std_error, 49, "ratio_t", score_method="ratio_wilson", is_share=True
         ).interval
 
     assert 0.91 <= measure_coverage(draw, 0.8) <= 0.99
@@ -448,14 +419,11 @@ def test_mean_f1_of_classes() -> None:
     """The delta method holds the mean F1 of three classes, of which one is hard."""
     shares = {"A": 0.9, "B": 0.8, "C": 0.5}
     cells = [(truth, said) for truth in shares for said in shares]
-    weights = []
-    for truth, said in cells:
-        share = shares[truth]
-        weights.append(share if truth == said else (1 - share) / 2)
+    weights = [shares[a] if a == b else (1 - shares[a]) / 2 for a, b in cells]
     metric = MulticlassClassification("truth", "said")
 
     def measure(counts: Mapping[tuple[str, str], int]) -> MetricValue:
-        values = ValueCounts(list(counts.items()), {}, ["truth", "said"])
+        values = ValueCounts(names=["truth", "said"], counts=list(counts.items()))
         return metric.state_values(values, metric.collect(values))[-1]
 
     exact = measure(dict(zip(cells, (round(weight * 10**6) for weight in weights), strict=True)))
@@ -469,72 +437,18 @@ def test_mean_f1_of_classes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("n", "first", "second"), [(100, 0.05, 0.0), (200, 0.05, 0.05), (50, 0.2, 0.1)]
+    ("n", "first", "second"),
+    [(100, 0.05, 0.0), (200, 0.05, 0.05), (50, 0.2, 0.1), (80, 0.02, 0.01)],
 )
 def test_differences(n: int, first: float, second: float) -> None:
     """The difference of two runs is held, with few flips and with many, to one side and to both."""
 
     def draw(random: Random) -> Interval | None:
-        flips = _draw_flips(n, first, second, random)
-        pairs = [
-            (1.0, 1.0, flips.both),
-            (1.0, 0.0, flips.first_only),
-            (0.0, 1.0, flips.second_only),
-            (0.0, 0.0, flips.neither),
-        ]
-        return measure_difference(pairs).evidence.interval
+        # Where the runs do not differ, both have 0.8 right.
+        one = draw_binomial(n, first, random)
+        other = draw_binomial(n - one, second / (1 - first), random)
+        both = draw_binomial(n - one - other, 0.8, random)
+        pairs = [(1.0, 1.0, both), (1.0, 0.0, one), (0.0, 1.0, other)]
+        return measure_difference([*pairs, (0.0, 0.0, n - one - other - both)]).evidence.interval
 
     assert 0.91 <= measure_coverage(draw, first - second) <= 1.0
-
-
-def _draw_flips(n: int, first: float, second: float, random: Random) -> Flips:
-    """Return flips with these shares to one side and the other.
-
-    Of the rest, both have 0.8 right.
-    """
-    one = draw_binomial(n, first, random)
-    other = draw_binomial(n - one, second / (1 - first), random)
-    both = draw_binomial(n - one - other, 0.8, random)
-    return Flips(both, one, other, n - one - other - both)
-
-
-@pytest.mark.parametrize(("n", "share"), [(20, 0.9), (200, 0.5), (200, 0.98)])
-def test_shares(n: int, share: float) -> None:
-    """Wilson's interval holds a share, also of few samples and near 1: here counted, not drawn."""
-    covered = 0.0
-    for count in range(n + 1):
-        low, high = wilson(count, n)
-        if low <= share <= high:
-            covered += float(stats.binom.pmf(count, n, share))
-    assert 0.93 <= covered <= 0.97
-
-
-@pytest.mark.parametrize("n", [5, 30])
-def test_means(n: int) -> None:
-    """Student's interval holds the mean of few normal numbers."""
-
-    def draw(random: Random) -> Interval:
-        numbers = [random.gauss(2, 1) for _ in range(n)]
-        mean = sum(numbers) / n
-        error = (sum((number - mean) ** 2 for number in numbers) / (n - 1) / n) ** 0.5
-        return student(mean, error, n - 1)
-
-    assert 0.92 <= measure_coverage(draw, 2.0) <= 0.98
-
-
-def test_f1_of_a_class() -> None:
-    """Of hits, false alarms and misses with the shares 0.6, 0.2, 0.2: F1 is 1.2/1.6."""
-
-    def draw(random: Random) -> Interval | None:
-        hits = draw_binomial(60, 0.6, random)
-        return measure_f1(hits, 60 - hits).interval
-
-    assert 0.92 <= measure_coverage(draw, 0.75) <= 0.98
-
-
-def test_differences_with_hardly_any_flip() -> None:
-    """Newcombe's interval holds a difference that nearly never shows."""
-    covered = measure_coverage(
-        lambda random: bound_flips(_draw_flips(80, 0.02, 0.01, random)), 0.01
-    )
-    assert covered >= 0.94

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +27,7 @@ from answerkey.metrics import (
     measure,
     wilson,
 )
-from answerkey.metrics.classification import (
-    Frequency,
-    MulticlassClassification,
-    Precision,
-)
+from answerkey.metrics.classification import Frequency, MulticlassClassification, Precision
 from answerkey.metrics.intervals import Ratio, measure_clustered_error
 from answerkey.metrics.measure import bound_clustered
 from answerkey.metrics.moments import Max, Min
@@ -61,9 +57,7 @@ def finish(
     if not isinstance(samples, Samples):
         size = len(scores) // (trials.num_trials if trials else 1)
         frame = pl.DataFrame(dict(samples or {"row": range(size)}))
-        samples = samples_from_frame(
-            frame, pl.Series([str(number) for number in range(frame.height)])
-        )
+        samples = samples_from_frame(frame, pl.Series(map(str, range(frame.height))))
         samples = samples.repeat(trials.num_trials) if trials else samples
     rows = describe_samples(samples, design.columns)
     (values,) = compute_metrics([one], scores, rows, trials)
@@ -114,9 +108,7 @@ SUM_UP = (
         (PythonMetric(SUM_UP.format("x.max")), "sum", 2.0),
     ],
 )
-def test_every_metric_sees_the_aggregates_of_trials(
-    metric: Metric, name: str, value: float
-) -> None:
+def test_every_metric_sees_aggregates(metric: Metric, name: str, value: float) -> None:
     """Three samples with means 1/2, 0 and 1 and maxima 1, 0 and 1.
 
     A function of your own sees both.
@@ -150,10 +142,8 @@ def test_text_in_any_row_decides_for_all() -> None:
     """A value that is text somewhere is counted per trial everywhere."""
     scores = make_scores({"label": [1, 1, "x", 1]}, encoded=["label"])
     values = finish(Frequency("label"), scores, trials=TRIALS)
-    assert {name: value.value for name, value in values.items()} == {
-        "label_1": 0.75,
-        "label_x": 0.25,
-    }
+    expected = {"label_1": 0.75, "label_x": 0.25}
+    assert {name: value.value for name, value in values.items()} == expected
 
 
 def test_samples_without_all_their_trials_are_left_out_and_counted() -> None:
@@ -176,10 +166,9 @@ def order_samples(
     orders = pl.DataFrame({"base_sample_id": list(owners)})
     if is_extra is not None:
         orders = orders.with_columns(is_extra=pl.Series([mark == "x" for mark in is_extra]))
-    ids = pl.Series([str(number) for number in range(len(owners))])
-    return samples_from_frame(
-        pl.DataFrame({"g": list(groups or owners)}), ids, orders=orders
-    ).repeat(trials)
+    ids = pl.Series(map(str, range(len(owners))))
+    frame = pl.DataFrame({"g": list(groups or owners)})
+    return samples_from_frame(frame, ids, orders=orders).repeat(trials)
 
 
 def test_orders_of_a_sample_are_one_sample() -> None:
@@ -245,9 +234,8 @@ def test_groups_of_orders_have_the_means_of_their_samples() -> None:
     Rows of letters are a cluster of their group.
     """
     samples = order_samples("aabbccddeeff", groups="ppppppqqqqqq")
-    scores = make_scores(
-        {"x": [1, 0, 1, 1, 0, 0, 1, 1, 1, 0, 1, 1]}, {"letter": list("ABAAABBBAAAB")}
-    )
+    x, letters = [1, 0, 1, 1, 0, 0, 1, 1, 1, 0, 1, 1], list("ABAAABBBAAAB")
+    scores = make_scores({"x": x}, {"letter": letters})
     value = finish(Mean("x"), scores, samples, Design(("g",)))["x_mean"]
     assert show_groups(value) == [("p", 0.5, 3), ("q", 5 / 6, 3)]
     errors = [one.std_error for one in value.groups[0].values]
@@ -255,10 +243,8 @@ def test_groups_of_orders_have_the_means_of_their_samples() -> None:
     value = finish(Frequency("letter"), scores, samples, Design(("g",)))["letter_A"]
     assert show_groups(value) == [("p", 2 / 3, 6), ("q", 0.5, 6)]
     errors = [one.std_error for one in value.groups[0].values]
-    assert errors == [
-        pytest.approx(stats.sem([0.5, 1, 0.5])),
-        pytest.approx(stats.sem([0, 1, 0.5])),
-    ]
+    expected = [pytest.approx(stats.sem([0.5, 1, 0.5])), pytest.approx(stats.sem([0, 1, 0.5]))]
+    assert errors == expected
     note = "an interval needs at least 5 samples, there are 3"
     assert {one.interval_note for one in value.groups[0].values} == {note}
 
@@ -273,10 +259,8 @@ def test_clusters_have_their_known_error() -> None:
     found = finish(Mean("x"), scores, clusters, Design(cluster_by="c"))["x_mean"]
     assert round(found.std_error or 0, 6) == 0.288675
     assert found.details["clusters"] == 3
-    assert (found.interval, found.interval_note) == (
-        None,
-        "an interval needs at least 5 values of `c`, there are 3",
-    )
+    assert found.interval is None
+    assert found.interval_note == "an interval needs at least 5 values of `c`, there are 3"
 
 
 def test_clusters_cover_every_ratio() -> None:
@@ -287,24 +271,15 @@ def test_clusters_cover_every_ratio() -> None:
     truth = ["A", "B", "A", "B"] * 10
     said = ["A", "A", "A", "B", None] * 8
     clusters = {"c": [number // 4 for number in range(40)]}
-    scores = make_scores(
-        {"x": [0.5, 1.5] * 20, "tp": [1, 2] * 20, "fp": [1, 0] * 20}, {"t": truth, "s": said}
-    )
-    for metric in (
-        Mean("x"),
-        Precision("tp", "fp"),
-        Frequency("s"),
-        MulticlassClassification("t", "s"),
-    ):
+    counts = {"tp": [1, 2] * 20, "fp": [1, 0] * 20}
+    scores = make_scores({"x": [0.5, 1.5] * 20, **counts}, {"t": truth, "s": said})
+    classes = MulticlassClassification("t", "s")
+    for metric in (Mean("x"), Precision("tp", "fp"), Frequency("s"), classes):
         for value in finish(metric, scores, clusters, Design(cluster_by="c")).values():
-            assert (value.details["clusters"], value.std_error is not None) == (10, True), (
-                value.name
-            )
+            assert (value.details["clusters"], value.std_error is None) == (10, False), value.name
     largest = finish(Max("x"), scores, clusters, Design(cluster_by="c"))["x_max"]
-    assert (largest.interval, largest.interval_note) == (
-        None,
-        "no formula for values of `c` fits this type",
-    )
+    assert largest.interval is None
+    assert largest.interval_note == "no formula for values of `c` fits this type"
 
 
 def test_groups_have_their_own_values() -> None:
@@ -313,9 +288,8 @@ def test_groups_have_their_own_values() -> None:
     Labels are in order. Null is a group of its own.
     """
     scores = make_scores({"x": [1, 0, 1, 1, 0, 1]}, status=["SCORED"] * 4 + ["FAILED", "SCORED"])
-    value = finish(Mean("x"), scores, {"g": ["b", "a", "a", "b", "b", None]}, Design(("g",)))[
-        "x_mean"
-    ]
+    groups = {"g": ["b", "a", "a", "b", "b", None]}
+    value = finish(Mean("x"), scores, groups, Design(("g",)))["x_mean"]
     assert (value.groups[0].column, len(value.groups)) == ("g", 1)
     assert show_groups(value) == [("(none)", 1.0, 1), ("a", 0.5, 2), ("b", 1.0, 2)]
     found = value.groups[0].values
@@ -361,9 +335,8 @@ def test_clusters_may_lie_across_groups() -> None:
     assert value.groups[0].macro.std_error == pytest.approx(value.std_error, rel=1e-13)
     # Clusters that lie in one group alone: of their residuals in the other there is nothing.
     columns = {"g": list("aaabbb"), "c": list("pqrrst")}
-    macro = finish(Mean("x"), make_scores({"x": [1, 0, 0, 1, 1, 0]}), columns, Design(("g",), "c"))[
-        "x_mean"
-    ]
+    scores = make_scores({"x": [1, 0, 0, 1, 1, 0]})
+    macro = finish(Mean("x"), scores, columns, Design(("g",), "c"))["x_mean"]
     first, second = [2 / 9, -1 / 9, -1 / 9], [1 / 9, 1 / 9, -2 / 9]
     residuals = [first[0], first[1], first[2] + second[0], second[1], second[2]]
     expected = (5 / 4 * sum((residual / 2) ** 2 for residual in residuals)) ** 0.5
@@ -376,10 +349,8 @@ def test_a_label_that_a_group_lacks_is_none_of_its_samples() -> None:
     groups = finish(Frequency("letter"), scores, {"g": list("pqqq")}, Design(("g",)))[
         "letter_A"
     ].groups[0]
-    assert [(value.group, value.value, value.interval) for value in groups.values] == [
-        ("p", 1.0, wilson(1, 1)),
-        ("q", 0.0, wilson(0, 3)),
-    ]
+    expected = [("p", 1.0, wilson(1, 1)), ("q", 0.0, wilson(0, 3))]
+    assert [(value.group, value.value, value.interval) for value in groups.values] == expected
 
 
 def test_groups_without_a_value_stay_out_of_the_average() -> None:
@@ -395,9 +366,8 @@ def test_too_many_groups_are_not_listed(monkeypatch: pytest.MonkeyPatch) -> None
     assert measure.MOST_GROUPS == 10_000
     monkeypatch.setattr(measure, "MOST_GROUPS", 20)
     for size, listed, note in ((20, 20, None), (21, 0, "there are more than 20 groups")):
-        result = finish(
-            Mean("x"), make_scores({"x": [1] * size}), {"g": list(range(size))}, Design(("g",))
-        )
+        scores = make_scores({"x": [1] * size})
+        result = finish(Mean("x"), scores, {"g": list(range(size))}, Design(("g",)))
         groups = result["x_mean"].groups[0]
         assert (len(groups.values), groups.macro.note) == (listed, note)
 
@@ -433,24 +403,18 @@ def test_groups_that_all_lack_a_value_have_no_average() -> None:
     """Where nothing was scored, neither the groups nor their average have a number."""
     scores = make_scores({"x": [1, 0]}, status=["FAILED", "ERROR"])
     found = finish(Mean("x"), scores, {"g": list("ab")}, Design(("g",)))["x_mean"].groups[0]
-    assert [(value.group, value.value, dict(value.n_excluded)) for value in found.values] == [
-        ("a", None, {"failed": 1}),
-        ("b", None, {"error": 1}),
-    ]
+    members = [(value.group, value.value, dict(value.n_excluded)) for value in found.values]
+    assert members == [("a", None, {"failed": 1}), ("b", None, {"error": 1})]
     assert (found.macro.value, found.macro.n, found.macro.note) == (None, 0, "no group has a value")
 
 
 def test_a_class_that_a_group_lacks_has_no_value_there() -> None:
     """Neither right nor wrong: the group has no sample of it."""
-    scores = make_scores(
-        {"x": [1] * 3}, {"t": ["A", "B", "B"], "s": ["A", "B", "A"]}, excluded_by=[None] * 3
-    )
+    scores = make_scores({"x": [1] * 3}, {"t": ["A", "B", "B"], "s": ["A", "B", "A"]})
     metric = MulticlassClassification("t", "s")
     found = finish(metric, scores, {"g": list("pqp")}, Design(("g",)))["A_recall"].groups[0]
-    assert [(value.group, value.value, value.n, value.note) for value in found.values] == [
-        ("p", 1.0, 2, None),
-        ("q", None, 1, "it does not occur in this group"),
-    ]
+    expected = [("p", 1.0, 2, None), ("q", None, 1, "it does not occur in this group")]
+    assert [(value.group, value.value, value.n, value.note) for value in found.values] == expected
 
 
 def test_values_without_a_formula_for_clusters_say_so_in_their_average() -> None:
@@ -464,36 +428,25 @@ def test_values_without_a_formula_for_clusters_say_so_in_their_average() -> None
 
 def test_names_that_two_values_share_have_no_clustered_interval() -> None:
     """A class called `macro` has the names of the averages."""
-    scores = make_scores(
-        {"x": [1] * 10}, {"t": ["macro", "A"] * 5, "s": ["macro", "A", "A", "A", "macro"] * 2}
-    )
-    one = KeyedMetric("m", MulticlassClassification("t", "s"), Design(cluster_by="c"))
-    samples = samples_from_frame(
-        pl.DataFrame({"c": list(range(10))}), pl.Series(map(str, range(10)))
-    )
-    (values,) = compute_metrics([one], scores, describe_samples(samples, ["c"]))
-    results = {
-        (value.interval, value.interval_note) for value in values if value.name == "macro_recall"
-    }
-    assert results == {(None, "two values of the metric have this name")}
+    letters = {"t": ["macro", "A"] * 5, "s": ["macro", "A", "A", "A", "macro"] * 2}
+    scores = make_scores({"x": [1] * 10}, letters)
+    design, metric = Design(cluster_by="c"), MulticlassClassification("t", "s")
+    value = finish(metric, scores, {"c": list(range(10))}, design)["macro_recall"]
+    assert value.interval is None
+    assert value.interval_note == "two values of the metric have this name"
 
 
 def test_averages_over_no_class_at_all_stay_empty() -> None:
     """Where nothing was ever predicted, no class has a precision, and clusters change nothing about
     it.
     """
-    scores = make_scores(
-        {"x": [0] * 6},
-        {"t": ["A", "B"] * 3, "s": [None] * 5 + ["?"]},
-        status=["SCORED"] * 5 + ["FAILED"],
-    )
-    result = finish(
-        MulticlassClassification("t", "s"), scores, {"c": list("aabbcc")}, Design(cluster_by="c")
-    )
-    assert (result["macro_precision"].value, result["macro_precision"].interval_note) == (
-        None,
-        None,
-    )
+    said = [None] * 5 + ["?"]
+    status = ["SCORED"] * 5 + ["FAILED"]
+    scores = make_scores({"x": [0] * 6}, {"t": ["A", "B"] * 3, "s": said}, status=status)
+    metric, design = MulticlassClassification("t", "s"), Design(cluster_by="c")
+    result = finish(metric, scores, {"c": list("aabbcc")}, design)
+    assert result["macro_precision"].value is None
+    assert result["macro_precision"].interval_note is None
     assert result["accuracy"].value == 0.0
 
 
@@ -503,13 +456,12 @@ def test_means_beyond_zero_and_one_have_student_s_interval() -> None:
     """
     numbers = [1.0, 2.0, 4.0, 8.0, 10.0]
     clusters = {"c": list("abcde")}
-    value = finish(Mean("x"), make_scores({"x": numbers}), clusters, Design(cluster_by="c"))[
-        "x_mean"
-    ]
+    design = Design(cluster_by="c")
+    value = finish(Mean("x"), make_scores({"x": numbers}), clusters, design)["x_mean"]
     assert value.interval_method == "clustered_t"
     assert value.interval == pytest.approx(stats.t.interval(0.95, 4, 5.0, stats.sem(numbers)))
     wide = make_scores({"x": [1.7e308, -1.7e308, 1.7e308, -1.7e308, 0.0]})
-    value = finish(Mean("x"), wide, clusters, Design(cluster_by="c"))["x_mean"]
+    value = finish(Mean("x"), wide, clusters, design)["x_mean"]
     assert (value.interval, value.interval_note) == (None, "the spread is too large for a float")
 
 
@@ -536,10 +488,8 @@ def test_shares_at_an_end_are_kept_within_it(value: float, method: str) -> None:
 
 def test_averages_of_shares_and_others_are_no_shares() -> None:
     """One group whose values are beyond 0 and 1 makes the average a plain number."""
-    columns = {"g": list("aaabbb")}
-    result = finish(
-        Mean("x"), make_scores({"x": [1, 0, 1, 2, 3, 5]}), columns, Design(group_by=("g",))
-    )
+    scores = make_scores({"x": [1, 0, 1, 2, 3, 5]})
+    result = finish(Mean("x"), scores, {"g": list("aaabbb")}, Design(group_by=("g",)))
     macro = result["x_mean"].groups[0].macro
     assert macro.interval is not None
     assert macro.interval[1] > 1
@@ -553,17 +503,14 @@ def test_labels_are_the_text_of_the_values() -> None:
 
     Null stays null.
     """
-    columns = {
-        "x": [1.5, None, 2.0],
-        "y": [True, False, None],
-        "z": ["q", None, ""],
-        "j": ['"A"', "3", None],
-    }
-    samples = samples_from_frame(pl.DataFrame(columns), IDS, encoded=frozenset({"j"}))
-    assert label_rows(samples, "x").to_list() == ["1.5", None, "2.0"]
-    assert label_rows(samples, "y").to_list() == ["True", "False", None]
-    assert label_rows(samples, "z").to_list() == ["q", None, ""]
-    assert label_rows(samples, "j").to_list() == ["A", "3", None]
+    for cells, labels, encoded in (
+        ([1.5, None, 2.0], ["1.5", None, "2.0"], ""),
+        ([True, False, None], ["True", "False", None], ""),
+        (["q", None, ""], ["q", None, ""], ""),
+        (['"A"', "3", None], ["A", "3", None], "x"),
+    ):
+        samples = samples_from_frame(pl.DataFrame({"x": cells}), IDS, encoded=frozenset(encoded))
+        assert label_rows(samples, "x").to_list() == labels
 
 
 def test_samples_without_a_label_form_a_group_and_stand_alone_as_clusters() -> None:
@@ -571,9 +518,6 @@ def test_samples_without_a_label_form_a_group_and_stand_alone_as_clusters() -> N
     assert name_groups(pl.Series(["x", None])).to_list() == ["x", "(none)"]
     result = name_clusters(pl.Series("c", ["x", None, None]), IDS)
     assert (result.n_unique(), result[0]) == (3, "x")
-
-
-Call = Callable[..., Any]
 
 
 #: The judge's scores, from 1 to 5, by question.
@@ -594,17 +538,8 @@ def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         yield running.url
 
 
-def score(
-    url: str,
-    metrics: list[dict[str, object]] | None = None,
-    *,
-    rows: int = 6,
-    **more: Any,  # noqa: ANN401 - of the task
-) -> ak.Run:
-    """Return a run of a judge over these rows, asked once or in trials.
-
-    Each passage has two of them.
-    """
+def score(url: str, metrics: list[dict[str, object]] | None = None, *, rows: int = 6) -> ak.Run:
+    """Return a run of a judge over these rows; each passage has two of them."""
     scorer: dict[str, object] = {
         "type": "model_as_a_judge_scorer",
         "model_key": f"{url}#judge",
@@ -613,18 +548,11 @@ def score(
         "score_max": 5,
     }
     scorer |= {} if metrics is None else {"metrics": metrics}
-    definition = {"scorers": [scorer], **more}
     samples = [
         {"question": f"q{n}", "passage": f"p{n // 2}", "half": f"h{n % 2}"} for n in range(rows)
     ]
-    trials = range(more.get("trials", {}).get("num_trials", 1))
-    said = [
-        {"sample_id": f"{n + 1:06d}", "trial": trial, "completion": "x"}
-        for n in range(rows)
-        for trial in trials
-    ]
-    task = {"key": "t", "display_name": "T", "description": "D", "definition": definition}
-    return ak.score(task, samples, said)
+    task = {"key": "t", "display_name": "T", "definition": {"scorers": [scorer]}}
+    return ak.score(task, samples, ["x"] * rows)
 
 
 def test_the_mean_of_a_judge_keeps_to_its_scale(url: str) -> None:
@@ -659,28 +587,3 @@ def test_every_metric_keeps_to_its_scale(
     ends = [(middle, *interval) for middle, interval in results if interval is not None]
     assert ends
     assert all(scale[0] <= low <= middle <= high <= scale[1] for middle, low, high in ends)
-
-
-def test_no_metrics_at_all_is_warned_about(
-    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """`metrics: []` gives no number; of a scorer that only annotates none is expected."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "rows.jsonl").write_text('{"answer": "A", "completion": "A"}\n')
-    scorer = {"type": "string_equals", "ground_truth": "{{ sample.answer }}", "metrics": []}
-    definition = {"scorers": [scorer, {**scorer, "key": "note", "purpose": "qa"}]}
-    task = {"key": "t", "display_name": "T", "description": "D", "definition": definition}
-    (tmp_path / "task.yaml").write_text(json.dumps(task))
-    done = call(
-        "check",
-        tmp_path / "task.yaml",
-        "--dataset",
-        tmp_path / "rows.jsonl",
-        "--completion-column",
-        "completion",
-    )
-    assert done.code == 0
-    assert "scorer has no metrics: the run will have no number of it" in done.out + done.err
-    assert "scorer `note`" not in done.out + done.err
-    ran = call("score", tmp_path / "task.yaml", "--dataset", tmp_path / "rows.jsonl")
-    assert "has no metrics" in ran.out + ran.err

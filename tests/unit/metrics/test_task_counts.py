@@ -7,12 +7,7 @@ import polars as pl
 import pytest
 from tests.samples import samples_from_frame
 
-from answerkey.metrics import (
-    RowFacts,
-    count_task,
-    describe_rows,
-    find_category_column,
-)
+from answerkey.metrics import RowFacts, count_task, describe_rows, find_category_column
 from answerkey.metrics.task_counts import count_choices, count_letters, count_rows
 from answerkey.types import (
     TRACEBACK_FIELD,
@@ -28,6 +23,7 @@ from .conftest import make_scores
 TEXTS = ["A", "b " * 150, "B", "maybe", None, "C", None, "A"]
 
 
+REASONS = [None, "NOT_A_CHOICE", None, "NOT_A_CHOICE", "REFUSED", None, None, None]
 VALIDITY = [" ", "IN", " ", "IN", "IN", " ", None, " "]
 STATUSES = ["OK", "OK", "OK", "OK", "REFUSED", "OK", "ERROR", "OK"]
 
@@ -40,10 +36,7 @@ def make_samples(category: Sequence[object] = ("x", "x", "y", "y", "x", None, "y
 
 def make_completions() -> Completions:
     """Return eight completions; the fifth is a refusal, the seventh an error."""
-    rows = [
-        Completion(text, CompletionStatus(status))
-        for text, status in zip(TEXTS, STATUSES, strict=True)
-    ]
+    rows = list(map(Completion, TEXTS, map(CompletionStatus, STATUSES)))
     return Completions.build(make_samples().ids, rows, source="recorded")
 
 
@@ -55,16 +48,7 @@ def make_mcqa_scores() -> Scores:
         {"is_correct": [1.0, 0.0, 1.0, 0.0, 0.0, 0.0, None, 1.0]},
         {
             "completion_validity": [one and f"{one.strip()}VALID" for one in VALIDITY],
-            "validity_reason": [
-                None,
-                "NOT_A_CHOICE",
-                None,
-                "NOT_A_CHOICE",
-                "REFUSED",
-                None,
-                None,
-                None,
-            ],
+            "validity_reason": REASONS,
             "predicted_choice": ["A", None, "B", None, None, "C", None, "A"],
             "ground_truth_choice": ["A", "A", "B", "B", "A", "B", None, "A"],
         },
@@ -86,10 +70,7 @@ def describe(
 
 
 def count_samples(
-    samples: Samples,
-    completions: Completions | None,
-    scores: Scores,
-    category: str | None = None,
+    samples: Samples, completions: Completions | None, scores: Scores, category: str | None = None
 ) -> dict[str, Any]:
     """Return the counts of one scorer."""
     return count_rows(describe(samples, completions, {"s": scores}), scores, category)
@@ -121,10 +102,10 @@ def list_counts(*numbers: int) -> dict[str, int]:
 
 def list_reasons(**reasons: tuple[int, str, str | None]) -> dict[str, Any]:
     """Return reasons with their count and first example."""
-    return {
-        name: {"count": count, "example": {"sample_id": sample, "completion": text}}
-        for name, (count, sample, text) in reasons.items()
-    }
+    result = {}
+    for name, (count, sample, text) in reasons.items():
+        result[name] = {"count": count, "example": {"sample_id": sample, "completion": text}}
+    return result
 
 
 def test_declined_and_doubted_replies_are_counted_apart() -> None:
@@ -170,9 +151,8 @@ def test_counts_add_up() -> None:
 
 def test_scorer_without_validity_goes_by_the_completion() -> None:
     """Refusals and replies without text are invalid for every scorer."""
-    scores = make_scores(
-        {"is_correct": [1.0] * 6 + [None, 0.0]}, status=["SCORED"] * 6 + ["ERROR", "SCORED"]
-    )
+    status = ["SCORED"] * 6 + ["ERROR", "SCORED"]
+    scores = make_scores({"is_correct": [1.0] * 6 + [None, 0.0]}, status=status)
     totals = count_samples(make_samples(), make_completions(), scores, None)
     assert totals["counts"] == list_counts(8, 7, 6, 1, 1, 0, 1)
     assert list(totals["invalid"]) == ["REFUSED"]
@@ -181,13 +161,10 @@ def test_scorer_without_validity_goes_by_the_completion() -> None:
 
 def test_failed_rows_are_counted_by_reason() -> None:
     """A failed row is neither valid nor invalid; rows that are all scored fail for no reason."""
-    totals = count_samples(
-        make_samples(["x", "y"]), None, make_failed(["BAD_TRUTH", None]), "category"
-    )
-    assert (totals["counts"]["failed"], totals["failed"]) == (
-        1,
-        list_reasons(BAD_TRUTH=(1, "000001", None)),
-    )
+    samples = make_samples(["x", "y"])
+    totals = count_samples(samples, None, make_failed(["BAD_TRUTH", None]), "category")
+    assert totals["counts"]["failed"] == 1
+    assert totals["failed"] == list_reasons(BAD_TRUTH=(1, "000001", None))
     scores = make_scores({"is_correct": [1.0, 0.0]}, {"completion_validity": ["VALID", "INVALID"]})
     totals = count_samples(make_samples(["x", "x"]), None, scores)
     assert totals["invalid"] == list_reasons(INVALID=(1, "000002", None))
@@ -224,9 +201,8 @@ def test_categories_stored_as_json_are_named_by_their_text() -> None:
     ids = pl.Series(["0", "1", "2"])
     frame = pl.DataFrame({"category": ['"7"', "7", '"law"']})
     samples = samples_from_frame(frame, ids, encoded=frozenset({"category"}))
-    totals = count_samples(
-        samples, None, make_scores({"is_correct": [True, False, True]}), "category"
-    )
+    scores = make_scores({"is_correct": [True, False, True]})
+    totals = count_samples(samples, None, scores, "category")
     assert totals["categories"] == {
         "7": {"n": 2, "correct": 1, "partial": 0},
         "law": {"n": 1, "correct": 1, "partial": 0},
@@ -249,10 +225,7 @@ def test_samples_are_counted_by_their_number_of_choices_and_letters() -> None:
 
 def test_completions_that_the_limit_cut_off_are_counted() -> None:
     """Their finish reason is `length`."""
-    rows = [
-        Completion("A", CompletionStatus.OK, finish_reason=why)
-        for why in ("length", "stop", "length")
-    ]
+    rows = [Completion("A", finish_reason=why) for why in ("length", "stop", "length")]
     samples = make_samples(["x", "x", "x"])
     completions = Completions.build(samples.ids, rows, source="recorded")
     scores = make_scores({"is_correct": [1.0, 1.0, 1.0]})
@@ -285,10 +258,10 @@ def list_failures(
     verdicts: Mapping[str, Scores], said: Completions | None = None
 ) -> dict[str, dict[str, int]]:
     """Return how often each scorer fails, by reason."""
-    found = count(IDS, verdicts, said)["failures"]
-    return {
-        key: {reason: one["count"] for reason, one in own.items()} for key, own in found.items()
-    }
+    counts = {}
+    for key, reasons in count(IDS, verdicts, said)["failures"].items():
+        counts[key] = {reason: entry["count"] for reason, entry in reasons.items()}
+    return counts
 
 
 def test_failures_of_every_scorer_are_counted_with_an_example() -> None:
@@ -316,13 +289,8 @@ def test_calls_of_a_scorer_that_failed_are_its_failures() -> None:
     """An ERROR counts where there is a completion; one without is the completion's own."""
     frame = make_failed(["JUDGE_CALL_FAILED", "CALL_FAILED", None, None]).frame
     scores = Scores(frame.with_columns(pl.col("status").replace({"FAILED": "ERROR"})))
-    said = [
-        Completion("x"),
-        Completion(None, CompletionStatus.ERROR),
-        Completion("y"),
-        Completion("z"),
-    ]
-    completions = Completions.build(IDS, said, source="live")
+    good, failed = Completion("x"), Completion(None, CompletionStatus.ERROR)
+    completions = Completions.build(IDS, [good, failed, good, good], source="live")
     assert list_failures({"judge": scores}, completions) == {"judge": {"JUDGE_CALL_FAILED": 1}}
     assert list_failures({"s": make_failed([None] * 4)}) == {}
 
@@ -351,9 +319,8 @@ def make_said(
     texts = pl.Series([f"text {number}" for number in range(len(theirs))], dtype=pl.String)
     told = [pl.Series("their_score", theirs, dtype=pl.Float64)]
     told += [] if read is None else [pl.Series("their_answer", read, dtype=pl.String)]
-    return Completions.from_frame(
-        Completions.build_texts(ids, texts, source="recorded").frame.with_columns(told)
-    )
+    frame = Completions.build_texts(ids, texts, source="recorded").frame
+    return Completions.from_frame(frame.with_columns(told))
 
 
 def make_tables() -> tuple[pl.Series, Completions, Scores]:
@@ -406,11 +373,8 @@ def test_half_right_is_neither_right_nor_wrong() -> None:
     """A score of ours between 0 and 1 is not compared."""
     said = make_said([0.0, 1.0])
     result = compare(said.frame["sample_id"], said, make_scores({"is_correct": [0.0, 0.5]}))
-    assert (result["compared"], result["both_wrong"], result["not_compared"]) == (
-        1,
-        1,
-        {"NOT_SCORED": 1},
-    )
+    assert (result["compared"], result["both_wrong"]) == (1, 1)
+    assert result["not_compared"] == {"NOT_SCORED": 1}
 
 
 TRIAL_IDS = ["a", "b", "c", "d"]
@@ -424,11 +388,8 @@ def make_samples_of_trials() -> Samples:
 
 def make_completions_of_trials() -> Completions:
     """Return two trials of each: good, one refused, one failed call, one unclear."""
-    refused, failed = (
-        Completion(None, CompletionStatus.REFUSED),
-        Completion(None, CompletionStatus.ERROR),
-    )
-    good = Completion("A")
+    refused = Completion(None, CompletionStatus.REFUSED)
+    good, failed = Completion("A"), Completion(None, CompletionStatus.ERROR)
     said = [good, good, refused, good, good, failed, good, Completion("?")]
     return Completions.build([one for one in TRIAL_IDS for _ in range(2)], said, source="builtin")
 
@@ -436,12 +397,10 @@ def make_completions_of_trials() -> Completions:
 def judge() -> Scores:
     """Return the verdicts on them."""
     reasons = [None, None, "REFUSED", None, None, None, None, "NOT_A_CHOICE"]
+    validity = ["INVALID" if reason else "VALID" for reason in reasons]
     return make_scores(
         {"is_correct": [1.0, 0.0, 0.0, 1.0, 1.0, None, 1.0, 0.0]},
-        {
-            "completion_validity": ["INVALID" if reason else "VALID" for reason in reasons],
-            "validity_reason": reasons,
-        },
+        {"completion_validity": validity, "validity_reason": reasons},
         status=["SCORED"] * 5 + ["ERROR"] + ["SCORED"] * 2,
     )
 
@@ -463,10 +422,10 @@ def test_a_sample_counts_as_its_worst_trial() -> None:
 
 def show_twice(left: list[str | None], extra: list[bool] | None = None) -> Samples:
     """Return two samples, each in two orders and asked twice."""
-    orders = pl.DataFrame(
-        {"base_sample_id": list("aabb"), "left_in_place": pl.Series(left, dtype=pl.String)}
-        | ({} if extra is None else {"is_extra": extra})
-    )
+    orders = pl.DataFrame({"base_sample_id": list("aabb")})
+    orders = orders.with_columns(left_in_place=pl.Series(left, dtype=pl.String))
+    if extra is not None:
+        orders = orders.with_columns(is_extra=pl.Series(extra))
     frame = pl.DataFrame({"category": ["x", "x", "y", "y"]})
     return samples_from_frame(frame, pl.Series("sample_id", TRIAL_IDS), orders=orders).repeat(2)
 
@@ -478,10 +437,8 @@ def test_a_sample_counts_as_its_worst_row_in_any_order() -> None:
     assert (totals["counts"]["samples"], totals["counts"]["valid"]) == (2, 0)
     assert (totals["counts"]["invalid"], totals["counts"]["errors"]) == (1, 1)
     assert totals["orders"]["counts"]["samples"] == 8
-    assert (totals["orders"]["left_in_place"], totals["orders"]["extra"]) == (
-        {"REFERS_TO_LABELS": 1},
-        0,
-    )
+    assert totals["orders"]["left_in_place"] == {"REFERS_TO_LABELS": 1}
+    assert totals["orders"]["extra"] == 0
 
 
 def test_rows_that_estimate_a_prior_are_counted_apart_unless_their_call_failed() -> None:

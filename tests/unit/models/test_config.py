@@ -106,7 +106,8 @@ def test_providers_have_their_urls_and_keys(name: str, url: str, header: str | N
     provider = name.partition("/")[0].upper()
     sent = connection.reveal_headers()
     if header is None:
-        assert (connection.missing_key, sent) == (f"{provider}_API_KEY", {})
+        variable = "HF_TOKEN" if provider == "HUGGINGFACE" else f"{provider}_API_KEY"
+        assert (connection.missing_key, sent) == (variable, {})
     else:
         assert sent[header].removeprefix("Bearer ") == f"{KEY}-{provider}"
         assert sent[header].startswith("Bearer ") == (header == "Authorization")

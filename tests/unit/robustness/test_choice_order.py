@@ -140,9 +140,8 @@ def test_recalls_with_several_rows_of_a_sample_are_clustered_by_sample() -> None
     value = finish(rows)["order_recall_A"]
     assert (value.value, value.n) == (0.5, 12)
     assert value.interval_method == "clustered_wilson"
-    single = finish([(f"{row[0]} {place}", *row[1:]) for place, row in enumerate(rows)])[
-        "order_recall_A"
-    ]
+    apart = [(f"{row[0]} {place}", *row[1:]) for place, row in enumerate(rows)]
+    single = finish(apart)["order_recall_A"]
     assert value.interval is not None
     assert single.interval is not None
     assert value.interval[0] < single.interval[0]
@@ -153,12 +152,8 @@ def test_samples_are_means_over_their_orders() -> None:
 
     One row without a score leaves the sample without a mean.
     """
-    rows: list[Shown] = [
-        ("a", "A", "A", "A"),
-        ("a", "B", "A", "B"),
-        ("a", "C", "A", "C"),
-        ("b", "A", "A", "A"),
-    ]
+    rows: list[Shown] = [("a", truth, "A", truth) for truth in "ABC"]
+    rows.append(("b", "A", "A", "A"))
     owners = pl.Series(["a", "a", "a", "b"])
     result = average_orders(make_shown(rows), owners).column("is_correct")
     assert result is not None
@@ -206,13 +201,8 @@ def show(
         **changes,
     }
     values = {"is_correct": float(max(shares) == shares[truth])}
-    return {
-        "status": "SCORED",
-        "reason": None,
-        "values": values,
-        "metadata": metadata,
-        "excluded_by": None,
-    }
+    verdict: dict[str, object] = {"status": "SCORED", "reason": None, "excluded_by": None}
+    return {**verdict, "values": values, "metadata": metadata}
 
 
 def make_scores(rows: Sequence[dict[str, Any]]) -> Scores:
@@ -255,10 +245,8 @@ def test_the_prior_is_found_and_taken_out() -> None:
         "pride_rstd": 0.0,
         "pride_rstd_before": pytest.approx(100 * (2 / 9) ** 0.5),
     }
-    assert [result[name].is_share for name in ("pride_accuracy", "pride_accuracy_before")] == [
-        True,
-        True,
-    ]
+    assert accuracy.is_share
+    assert result["pride_accuracy_before"].is_share
     assert result["pride_rstd"].interval_note is not None
     difference = result["pride_difference"]
     assert dict(difference.details) == {"p": 1.0, "p_method": "mcnemar_exact"}
@@ -286,7 +274,7 @@ def test_what_cannot_be_answered_is_left_out_and_counted() -> None:
 
 
 @pytest.mark.parametrize("changes", [{"probabilities": [0.9, 0.1, None]}, {"option_order": None}])
-def test_a_sample_of_which_something_is_not_known_estimates_nothing(
+def test_a_sample_that_is_not_known_estimates_nothing(
     changes: dict[str, Any],
 ) -> None:
     """Without a probability, or the order in which options were shown.
@@ -314,9 +302,8 @@ def make_task(
     """Return a finished task of two samples with these values."""
     task = ak.score(TASK, [{"q": 1}, {"q": 2}], ["A", "B"]).tasks["t"]
     manifest = {"choice_order": {"orders": orders, "seed": 7}}
-    return replace(
-        task, manifest=manifest, metrics=values, totals={"counts": task.counts, **totals}
-    )
+    totals = {"counts": task.counts, **totals}
+    return replace(task, manifest=manifest, metrics=values, totals=totals)
 
 
 SAID_OF_ORDERS = """
@@ -352,9 +339,8 @@ def test_a_summary_shows_what_the_order_does() -> None:
     task = make_task(finish(ROWS), {"orders": orders})
     assert plain_text(draw_choice_order(task, 80)) == SAID_OF_ORDERS
     assert say_order(task) == "all: 2 samples, 4 rows"
-    assert say_order(make_task({}, {"orders": {**orders, "extra": 3}}, "shuffled")) == (
-        "shuffled (seed 7): 2 samples, 4 rows, 3 more for the prior"
-    )
+    expected = "shuffled (seed 7): 2 samples, 4 rows, 3 more for the prior"
+    assert say_order(make_task({}, {"orders": {**orders, "extra": 3}}, "shuffled")) == expected
     bare = plain_text(draw_choice_order(make_task(finish(ROWS[:2], failed=0), {}), 80))
     assert ("mean over orders" in bare, "Right option at" in bare) == (True, False)
     assert (draw_choice_order(make_task({}, {}), 80), say_order(make_task({}, {}))) == ([], None)
@@ -364,9 +350,8 @@ def test_a_summary_shows_what_is_left_without_the_prior() -> None:
     """Before and after, the difference in points, and the prior of each set of labels."""
     drawn = plain_text(draw_choice_order(make_task(debias([*DRAWN, *ASKED]), {}), 80))
     assert drawn == SAID_OF_PRIDE
-    assert "no sample could be used" in plain_text(
-        draw_choice_order(make_task(debias(ASKED), {}), 80)
-    )
+    drawn = plain_text(draw_choice_order(make_task(debias(ASKED), {}), 80))
+    assert "no sample could be used" in drawn
 
 
 def test_the_order_of_samples_changes_nothing() -> None:

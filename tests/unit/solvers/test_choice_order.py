@@ -49,9 +49,7 @@ def test_all_is_refused_for_more_orders_than_it_may_ask() -> None:
 @pytest.mark.parametrize(
     ("orders", "left"), [("original", None), ("rotations", "REFERS_TO_LABELS")]
 )
-def test_a_row_whose_options_refer_to_others_is_left_in_place(
-    orders: Orders, left: str | None
-) -> None:
+def test_options_that_name_others_are_left_in_place(orders: Orders, left: str | None) -> None:
     """It has the order of the file alone, and says why; `original` moves nothing anyhow."""
     result = plan_row(make(orders), Row(options=["w", "x", "y", "Both A and B"]), LABELS)
     assert (result.orders, result.left_in_place) == (((0, 1, 2, 3),), left)
@@ -96,9 +94,8 @@ def test_options_are_moved_where_they_stand() -> None:
     """
     setting = make("all", options="{{ sample.choices.text }}")
     row = Row(choices={"text": ["x", "y"], "label": ["A", "B"]})
-    assert setting.arrange(row, ("A", "B"), (1, 0)) == {
-        "choices": {"text": ["y", "x"], "label": ["A", "B"]}
-    }
+    expected = {"choices": {"text": ["y", "x"], "label": ["A", "B"]}}
+    assert setting.arrange(row, ("A", "B"), (1, 0)) == expected
     setting = ChoiceOrder(["{{ sample.opa }}", "{{ sample.opb }}"], "rotations")
     assert setting.columns == {"opa", "opb"}
     assert setting.arrange(Row(opa="x", opb="y"), ("A", "B"), (1, 0)) == {"opa": "y", "opb": "x"}
@@ -117,8 +114,8 @@ ORDER = (1, 2, 0)
         ("['x', 'y', 'z']", "['y', 'z', 'x']"),
         ({"A": "x", "B": "y", "C": "z", "D": None}, {"A": "y", "B": "z", "C": "x", "D": None}),
         (
-            {"i": "x", "ii": "y", "iii": "z", "iv": None},
-            {"i": "y", "ii": "z", "iii": "x", "iv": None},
+            {"i": "x", "ii": "y", "iii": "z", "j": None},
+            {"i": "y", "ii": "z", "iii": "x", "j": None},
         ),
         (["A) x", "B) y", "C) z"], ["A) y", "B) z", "C) x"]),
         (["(A) x", "(B) y", "(C) z"], ["(A) y", "(B) z", "(C) x"]),

@@ -7,13 +7,7 @@ import pytest
 from tests.samples import samples_from_frame
 
 from answerkey.errors import SpecError
-from answerkey.solvers import (
-    ChatInput,
-    Examples,
-    InputMessage,
-    SingleTurnSolver,
-    pick_examples,
-)
+from answerkey.solvers import ChatInput, Examples, InputMessage, SingleTurnSolver, pick_examples
 from answerkey.templates import RowError
 from answerkey.types import Samples
 
@@ -35,13 +29,8 @@ def make_samples(
 
 def make_asked(count: int = 3) -> Samples:
     """Return samples that are not in the pool."""
-    return make_samples(
-        {
-            "q": [f"t{i}" for i in range(count)],
-            "a": ["A"] * count,
-            "subject": ["law", "art", "law"][:count],
-        }
-    )
+    texts = {"q": [f"t{i}" for i in range(count)], "a": ["A"] * count}
+    return make_samples({**texts, "subject": ["law", "art", "law"][:count]})
 
 
 def list_shown(setting: Examples, samples: Samples, pool: Samples) -> list[list[object] | str]:
@@ -78,16 +67,14 @@ def test_examples_do_not_depend_on_the_order_of_the_pool() -> None:
     """The same rows in another order show the same examples."""
     pool = make_samples(POOL, prefix="e")
     turned = pool.take(list(range(len(pool)))[::-1])
-    assert list_shown(Examples("dev", 4), make_asked(), turned) == list_shown(
-        Examples("dev", 4), make_asked(), pool
-    )
+    shown, again = (list_shown(Examples("dev", 4), make_asked(), rows) for rows in (pool, turned))
+    assert again == shown
 
 
 def test_by_restricts_to_the_same_value() -> None:
     """With `by`, a sample sees only rows that share its value in that column."""
-    picked = pick_examples(
-        Examples("dev", 3, by="subject"), make_asked(), make_samples(POOL, prefix="e")
-    )
+    pool = make_samples(POOL, prefix="e")
+    picked = pick_examples(Examples("dev", 3, by="subject"), make_asked(), pool)
     subjects = [{row["subject"] for row in one} for one in picked if not isinstance(one, RowError)]
     assert subjects == [{"law"}, {"art"}, {"law"}]
 
@@ -109,9 +96,8 @@ def test_same_id_in_another_file_is_another_row() -> None:
 def test_sample_is_never_its_own_example_by_content() -> None:
     """A row that says the same is left out, wherever it comes from and whatever its id."""
     asked = make_samples({"q": ["e2"], "a": ["C"], "subject": ["law"]}, file="test.jsonl")
-    (shown,) = list_shown(
-        Examples("dev", 7), asked, make_samples(POOL, file="dev.jsonl", prefix="e")
-    )
+    pool = make_samples(POOL, file="dev.jsonl", prefix="e")
+    (shown,) = list_shown(Examples("dev", 7), asked, pool)
     assert sorted(map(str, shown)) == ["e0", "e1", "e3", "e4", "e5", "e6", "e7"]
 
 
@@ -137,9 +123,8 @@ def test_too_few_examples_are_told() -> None:
         "are not the sample itself"
     )
     (overall,) = list_shown(Examples("dev", 9), make_asked(1), make_samples(POOL))
-    assert (
-        overall == "9 examples are wanted, and dataset `dev` has 8 that are not the sample itself"
-    )
+    expected = "9 examples are wanted, and dataset `dev` has 8 that are not the sample itself"
+    assert overall == expected
 
 
 def test_null_is_a_group_of_its_own() -> None:
@@ -166,9 +151,8 @@ def test_without_examples_their_dataset_is_not_needed() -> None:
     )
     solver = SingleTurnSolver(ChatInput(turns), examples=Examples("dev", 0))
     assert solver.examples is None
-    assert solver.build_prompts(make_samples({"q": ["x"]}), None) == [
-        [{"role": "user", "content": "x"}]
-    ]
+    expected = [[{"role": "user", "content": "x"}]]
+    assert solver.build_prompts(make_samples({"q": ["x"]}), None) == expected
     counted = ChatInput((InputMessage("user", "{{ examples | length }}"),))
     solver = SingleTurnSolver(counted, examples=Examples("dev", 0))
     built = solver.build_prompts(make_samples({"q": ["x"]}), make_samples(POOL))
@@ -177,9 +161,8 @@ def test_without_examples_their_dataset_is_not_needed() -> None:
 
 def test_column_of_by_must_exist_on_both_sides() -> None:
     """A `by` column that one dataset lacks is one error, not one for each row."""
-    solver = SingleTurnSolver(
-        ChatInput((InputMessage("user", "x"),)), examples=Examples("dev", 1, by="subjct")
-    )
+    chat = ChatInput((InputMessage("user", "x"),))
+    solver = SingleTurnSolver(chat, examples=Examples("dev", 1, by="subjct"))
     ((position, error),) = solver.check_prompts(make_asked(), make_samples(POOL))[1]
     assert (position, error.code, error.hint) == (0, "E206", "did you mean `subject`?")
 
@@ -196,14 +179,8 @@ def test_messages_loop_over_examples() -> None:
     solver = SingleTurnSolver(ChatInput(messages), examples=Examples("dev", 2))
     (prompt,) = solver.build_prompts(make_asked(1), pool)
     assert isinstance(prompt, list)
-    assert [message["role"] for message in prompt] == [
-        "system",
-        "user",
-        "assistant",
-        "user",
-        "assistant",
-        "user",
-    ]
+    expected = ["system", "user", "assistant", "user", "assistant", "user"]
+    assert [message["role"] for message in prompt] == expected
     contents = [message["content"] for message in prompt]
     assert contents[0] == "2 examples"
     assert contents[5] == "t0?"
@@ -214,9 +191,8 @@ def test_one_message_may_hold_all_examples() -> None:
     """A content may loop over `examples` itself."""
     content = "{% for e in examples %}{{ e.q }}={{ e.a }};{% endfor %}{{ sample.q }}="
     pool = make_samples({"q": ["x"], "a": ["A"], "subject": ["law"]})
-    solver = SingleTurnSolver(
-        ChatInput((InputMessage("user", content),)), examples=Examples("dev", 1)
-    )
+    chat = ChatInput((InputMessage("user", content),))
+    solver = SingleTurnSolver(chat, examples=Examples("dev", 1))
     assert solver.build_prompts(make_asked(1), pool) == [[{"role": "user", "content": "x=A;t0="}]]
 
 

@@ -78,25 +78,20 @@ def solve(
 ) -> pl.DataFrame:
     """Return the table of completions for a prompt of one message."""
     opened = open_model(model) if isinstance(model, str) else model
-    return (
-        make_solver(content)
-        .solve(samples, model=opened, facts=known, examples=None, trials=trials)
-        .frame
-    )
+    solver = make_solver(content)
+    return solver.solve(samples, model=opened, facts=known, examples=None, trials=trials).frame
 
 
 def test_messages_are_rendered_for_each_sample() -> None:
     """Each message's content is a template over the sample; roles stay."""
-    messages = (
-        InputMessage("system", "Answer {{ '{' }}"),
-        InputMessage("user", "Q: {{ sample.question }}"),
+    system, user = (
+        InputMessage("system", "{{ '{' }}"),
+        InputMessage("user", "{{ sample.question }}"),
     )
-    assert SingleTurnSolver(ChatInput(messages)).build_prompts(make_samples(QUESTIONS), None) == [
-        [
-            {"role": "system", "content": "Answer {"},
-            {"role": "user", "content": "Q: Capital of Australia?"},
-        ],
-        [{"role": "system", "content": "Answer {"}, {"role": "user", "content": "Q: Red planet?"}],
+    solver = SingleTurnSolver(ChatInput((system, user)))
+    assert solver.build_prompts(make_samples(QUESTIONS), None) == [
+        [{"role": "system", "content": "{"}, {"role": "user", "content": question}]
+        for question in QUESTIONS["question"]
     ]
 
 
@@ -108,9 +103,8 @@ def test_no_messages_are_refused() -> None:
 
 def test_every_template_error_is_told_with_its_field() -> None:
     """One bad template does not hide another; good ones compile."""
-    compiled, errors = make_solver(
-        "{{ sample.a", "{{ sample.b }}", "{{ nope }}"
-    ).compile_templates()
+    solver = make_solver("{{ sample.a", "{{ sample.b }}", "{{ nope }}")
+    compiled, errors = solver.compile_templates()
     assert list(compiled) == ["input_builder.input_messages.1.content"]
     assert [(name, error.code) for name, error in errors] == [
         ("input_builder.input_messages.0.content", "E112"),
@@ -137,9 +131,8 @@ def test_examples_cannot_be_named_without_any() -> None:
 
 def test_missing_column_is_told_once() -> None:
     """A column that no row has is one error, with the nearest name."""
-    ((position, error),) = make_solver("{{ sample.qestion }}").check_prompts(
-        make_samples(QUESTIONS), None
-    )[1]
+    solver = make_solver("{{ sample.qestion }}")
+    ((position, error),) = solver.check_prompts(make_samples(QUESTIONS), None)[1]
     assert (position, error.code) == (0, "E206")
     assert error.message == "`qestion` is not a column"
     assert "did you mean `question`?" in str(error.hint)
@@ -169,9 +162,8 @@ def test_solve_refuses_before_asking() -> None:
 
 def test_completions_keep_prompt_and_order() -> None:
     """The completions table has one row per sample, with what was asked."""
-    table = solve(
-        make_samples(QUESTIONS), "builtin/constant?choice=B", "{{ sample.question }}", None
-    )
+    model, samples = "builtin/constant?choice=B", make_samples(QUESTIONS)
+    table = solve(samples, model, "{{ sample.question }}", None)
     assert table["sample_id"].to_list() == ["s1", "s2"]
     assert table["completion"].to_list() == ["B", "B"]
     assert table["source"].to_list() == ["builtin", "builtin"]
@@ -211,10 +203,8 @@ def test_option_column_serves_the_baselines() -> None:
 )
 def test_option_column_is_read_in_its_usual_shapes(cells: list[object]) -> None:
     """Lists, lists written as text, letters with texts and objects with `text` are option texts."""
-    assert solve(make_samples({"options": cells}), "builtin/longest")["completion"].to_list() == [
-        "A",
-        "B",
-    ]
+    table = solve(make_samples({"options": cells}), "builtin/longest")
+    assert table["completion"].to_list() == ["A", "B"]
 
 
 def test_scorers_options_come_before_the_column() -> None:
@@ -235,24 +225,16 @@ def test_model_that_needs_a_scorers_knowledge_is_told_without_it() -> None:
     """Without a scorer that knows the choices, a baseline cannot answer."""
     with pytest.raises(SpecError) as caught:
         require_known(open_model("builtin/simulated"), make_samples(QUESTIONS), None)
-    assert caught.value.message == (
-        "model `builtin/simulated` answers from the `choices` and `truth` of a scorer, "
-        "and no scorer of the"
-        " task has them"
-    )
+    known = "the `choices` and `truth` of a scorer, and no scorer of the task has them"
+    assert caught.value.message == f"model `builtin/simulated` answers from {known}"
     require_known(open_model("builtin/constant"), make_samples(QUESTIONS), None)
 
 
 def test_overlap_reads_the_prompt_without_a_question_column() -> None:
     """Where no column `question` is, the last user message is the question."""
-    prompt, options = (
-        "Is it a red planet? A. Mars red planet B. Venus",
-        ["Mars red planet", "Venus"],
-    )
-    samples, known = (
-        make_samples({"prompt": [prompt], "options": [options]}),
-        Known([["A", "B"]], ["A"], [None]),
-    )
+    prompt = "Is it a red planet? A. Mars red planet B. Venus"
+    samples = make_samples({"prompt": [prompt], "options": [["Mars red planet", "Venus"]]})
+    known = Known([["A", "B"]], ["A"], [None])
     table = solve(samples, "builtin/overlap", "{{ sample.prompt }}", known)
     assert table["completion"].to_list() == ["A"]
 
@@ -269,17 +251,11 @@ def test_generic_template_yields_messages() -> None:
 @pytest.mark.parametrize(
     ("template", "message"),
     [
-        (
-            "hello {{ sample.question }}",
-            "the template does not yield JSON: Expecting value: line 1 column 1 (char 0): ",
-        ),
+        ("hello", "the template does not yield JSON: Expecting value: line 1 column 1 (char 0): "),
         ("3", "the template yields 3, not messages"),
         ("[]", "the template yields [], not messages"),
         ('{"prompt": "x"}', "the template yields {'prompt': 'x'}, not messages"),
-        (
-            '{"messages": [], "top_p": 1}',
-            "the template yields {'messages': [], 'top_p': 1}, not messages",
-        ),
+        ('{"messages": [], "n": 1}', "the template yields {'messages': [], 'n': 1}, not messages"),
         ('["x"]', "a message must have `role` and `content`, not 'x'"),
         ('[{"role": "user"}]', "a message must have `role` and `content`, not {'role': 'user'}"),
         ('[{"role": "boss", "content": "x"}]', "unknown role 'boss'"),

@@ -111,9 +111,8 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
 
     def write_files(**files: str) -> Path:
         for name, text in files.items():
-            path = tmp_path / name.replace("__", "/").replace("_yaml", ".yaml").replace(
-                "_md", ".md"
-            )
+            file = name.replace("__", "/").replace("_yaml", ".yaml").replace("_md", ".md")
+            path = tmp_path / file
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
         return tmp_path
@@ -126,9 +125,8 @@ def project(write: Write) -> Write:
     """Write a whole project, with some files replaced."""
 
     def write_project(**changes: str) -> Path:
-        (folder := write()).joinpath("questions.jsonl").write_text(
-            '{"answer": "A", "choices": ["A", "B"], "completion": "A"}\n', encoding="utf-8"
-        )
+        folder, row = write(), '{"answer": "A", "choices": ["A", "B"], "completion": "A"}\n'
+        (folder / "questions.jsonl").write_text(row, encoding="utf-8")
         files = {"task_yaml": TASK, "dataset_yaml": DATASET, "run_yaml": RUN} | changes
         write(**files)
         return folder

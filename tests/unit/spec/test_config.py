@@ -36,6 +36,7 @@ MANY: Spec = {"type": "categorical", "allowed_values": ["red", "blue"], "multipl
 LIST: Spec = {"type": "list", "dtype": "integer"}
 TEXTS: Spec = {"type": "list", "dtype": "string"}
 DICT: Spec = {"type": "dict", "value_dtype": "float"}
+COLUMN: Spec = {"type": "dataset_column"}
 
 
 @pytest.mark.parametrize(
@@ -180,9 +181,7 @@ MAPPED: Spec = ONE | {"values_mapping": {"red": "#f00"}}
         ("<< config.p >>", STRING, "<< config.q >>", "<< config.q >>"),
     ],
 )
-def test_config_values_are_filled_in_once(
-    text: str, spec: Spec, value: object, filled: object
-) -> None:
+def test_config_is_filled_in_once(text: str, spec: Spec, value: object, filled: object) -> None:
     """Alone, a value keeps its type or is what it stands for; inside longer text it becomes text.
 
     A value that holds `<< config.q >>` is not searched again.
@@ -197,20 +196,15 @@ def test_an_unknown_name_stays_in_the_text() -> None:
     config, problems = resolve(INT, p=2)
     result = config.fill(parse_yaml("a: x\nb: << config.q >>", "task.yaml", problems))
     assert to_plain(result) == {"a": "x", "b": "<< config.q >>"}
-    assert [(error.code, str(error.where)) for error in problems.errors] == [
-        ("E110", "task.yaml:2:4")
-    ]
+    expected = [("E110", "task.yaml:2:4")]
+    assert [(error.code, str(error.where)) for error in problems.errors] == expected
 
 
 @pytest.mark.parametrize(
     ("text", "spec", "source"),
     [
         ("<< config.p >>", STRING | {"default_value": "{{ 1 + 1 }}"}, None),
-        (
-            "{{ sample.<< config.p >> }}",
-            {"type": "dataset_column", "default_value": "a b"},
-            "{{ sample['a b'] }}",
-        ),
+        ("{{ sample.<< config.p >> }}", COLUMN | {"default_value": "a b"}, "{{ sample['a b'] }}"),
     ],
 )
 def test_a_value_is_never_run_as_a_template(text: str, spec: Spec, source: str | None) -> None:

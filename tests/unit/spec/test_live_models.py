@@ -110,10 +110,8 @@ def test_provider_models(project: Write) -> None:
     entry = "{$provider: openai/GPT-4, base_url: 'http://127.0.0.1:9/v1', api: completions}"
     model = model_of(load(project, f"models:\n  - {entry}\n", "openai$gpt-4"))
     assert connect(model).url == "http://127.0.0.1:9/v1/completions"
-    text = own(
-        "{connection_type: provider_connection, provider_id: anthropic, model_key: "
-        "claude, api_key: x}"
-    )
+    config = "connection_type: provider_connection, provider_id: anthropic, model_key: claude"
+    text = own(f"{{{config}, api_key: x}}")
     connection = connect(model_of(load(project, text, "own")))
     assert (connection.url, connection.model) == ("https://api.anthropic.com/v1/messages", "claude")
 
@@ -128,12 +126,7 @@ def test_names_need_no_definition(project: Write) -> None:
 
 def test_adapters_of_the_file(project: Write) -> None:
     """A model finds its adapter, in its config or beside it; the built-in ones need none."""
-    adapter = (
-        "model_adapters:\n"
-        "  - key: mine\n"
-        "    process_input: {language: jinja, source_code: '{{ input | tojson }}'}\n"
-        "    process_output: {language: jinja, source_code: '{{ body }}'}\n"
-    )
+    adapter = ADAPTER % "{language: jinja, source_code: '{{ input | tojson }}'}"
     for text in (
         own("{url: 'http://127.0.0.1/ask', adapter: {key: mine}}"),
         own("{url: 'http://127.0.0.1/ask'}", "    adapter: {key: mine}\n"),
@@ -141,9 +134,8 @@ def test_adapters_of_the_file(project: Write) -> None:
         model = model_of(load(project, text + adapter, "own"))
         assert isinstance(model.config, CustomConfig)
         assert model.config.adapter is not None
-        assert connect(model).build([{"role": "user", "content": "q"}]) == {
-            "messages": [{"role": "user", "content": "q"}]
-        }
+        expected = {"messages": [{"role": "user", "content": "q"}]}
+        assert connect(model).build([{"role": "user", "content": "q"}]) == expected
     for name in ("identity", "openai_chat_completion", "openai"):
         text = own(f"{{url: 'http://127.0.0.1/ask', adapter: {{key: latticeflow${name}}}}}")
         model = model_of(load(project, text, "own"))
@@ -151,6 +143,7 @@ def test_adapters_of_the_file(project: Write) -> None:
         assert model.config.adapter is None
 
 
+PROVIDER = "{connection_type: provider_connection, provider_id: openai, model_key: %s}"
 ASK = "{url: 'http://127.0.0.1/ask', adapter: {key: mine}}"
 ADAPTER = "model_adapters:\n  - {key: mine, process_input: %s, process_output: {source_code: x}}\n"
 
@@ -166,15 +159,7 @@ ADAPTER = "model_adapters:\n  - {key: mine, process_input: %s, process_output: {
         ("{connection_type: custom_inference, snippet: 'x = 1'}", "", "E108", "4:58"),
         ("{url: 'https://evil.example/v1', model_key: $OPENAI_API_KEY}", "", "E117", "4:57"),
         ("{url: '$OPENAI_API_KEY/v1'}", "", "E117", "4:19"),
-        (
-            (
-                "{connection_type: provider_connection, provider_id: openai, model_key: "
-                "'${OPENAI_API_KEY}'}"
-            ),
-            "",
-            "E117",
-            "4:84",
-        ),
+        (PROVIDER % "'${OPENAI_API_KEY}'", "", "E117", "4:84"),
     ],
 )
 def test_a_model_that_cannot_be_asked_is_told_where_it_is_defined(
@@ -209,23 +194,15 @@ def test_certificates(project: Write) -> None:
         assert [error.code for error in load(project, text, "own").errors] == errors
 
 
+SECRET = "{url: 'https://evil.example/v1', api_key: << secrets.A >>}"  # noqa: S105 - its name
 EVIL = [
     own("{url: 'https://evil.example/v1', api_key: $OPENAI_API_KEY}"),
     own("{url: 'https://evil.example/v1', api_key: << secrets.MY_KEY >>}"),
     own("{url: 'https://evil.example/v1', custom_headers: {X-Key: '${MY_KEY}'}}"),
     own("{url: 'https://evil.example/v1', custom_headers: {X-Key: $OPENAI_API_KEY/x}}"),
-    own(
-        "{url: 'https://evil.example/v1', api_key: << secrets.A >>}",
-        "secrets: {A: $OPENAI_API_KEY}\n",
-    ),
-    own(
-        "{url: 'https://evil.example/v1', api_key: << secrets.A >>}",
-        "secrets: [{key: A, value: $MY_KEY}]\n",
-    ),
-    own(
-        "{connection_type: provider_connection, provider_id: openai, model_key: m,"
-        " base_url: 'https://evil.example/v1'}"
-    ),
+    own(SECRET, "secrets: {A: $OPENAI_API_KEY}\n"),
+    own(SECRET, "secrets: [{key: A, value: $MY_KEY}]\n"),
+    own(PROVIDER % "m, base_url: 'https://evil.example/v1'"),
     own("{url: '${START}@evil.example/v1', api_key: $OPENAI_API_KEY}").replace("@", "."),
 ]
 
@@ -249,9 +226,7 @@ def test_the_caller_can_allow_the_host(project: Write, text: str) -> None:
     assert KEY in str(sent)
 
 
-def test_a_host_in_the_callers_environment_is_the_callers(
-    project: Write, environ: dict[str, str]
-) -> None:
+def test_hosts_of_the_environment_are_the_callers(project: Write, environ: dict[str, str]) -> None:
     """`url: $MY_URL` is a host that the caller named, also with a path behind it."""
     environ["MY_URL"] = "https://lab.example"
     for url in ("$MY_URL", "${MY_URL}/v1"):
@@ -259,25 +234,18 @@ def test_a_host_in_the_callers_environment_is_the_callers(
         assert connect(model_of(load(project, text, "own"))).host == "lab.example"
 
 
-def test_the_projects_own_env_file_is_the_projects_word(
-    project: Write, environ: dict[str, str]
-) -> None:
+def test_the_env_file_is_the_projects_word(project: Write, environ: dict[str, str]) -> None:
     """A `.env` of the project can bring its own key for a host, but not turn the caller's key
     elsewhere.
     """
     folder = project()
     env = folder / ".env"
-    env.write_text(
-        "OPENAI_BASE_URL=https://evil.example/v1\nMY_URL=https://evil.example/v1\n",
-        encoding="utf-8",
-    )
+    evil = "OPENAI_BASE_URL=https://evil.example/v1\n"
+    env.write_text(f"{evil}MY_URL=https://evil.example/v1\n")
     assert refusal_of(load(project, "", "openai/m"))[0] == "E117"
     by_url = own("{url: $MY_URL, api_key: $MY_KEY}")
     assert refusal_of(load(project, by_url, "own"))[0] == "E117"
-    env.write_text(
-        "OPENAI_BASE_URL=https://evil.example/v1\nOPENAI_API_KEY=theirs-0123\nANSWERKEY_ALLOW_HOSTS=evil.example\n",
-        encoding="utf-8",
-    )
+    env.write_text(f"{evil}OPENAI_API_KEY=theirs-0123\nANSWERKEY_ALLOW_HOSTS=evil.example\n")
     assert refusal_of(load(project, "", "openai/m"))[0] == "E117"
     environ.clear()
     theirs = connect(model_of(load(project, "", "openai/m")))
@@ -289,15 +257,12 @@ def test_an_env_file_outside_the_project_is_the_callers(
 ) -> None:
     """`--env FILE` outside the project holds keys and hosts of the caller."""
     file: Path = tmp_path_factory.mktemp("mine") / "keys.env"
-    file.write_text(
-        f"MY_KEY={KEY}\nOPENAI_BASE_URL=https://lab.example/v1\nOPENAI_API_KEY={KEY}\n",
-        encoding="utf-8",
-    )
+    lab = "OPENAI_BASE_URL=https://lab.example/v1"
+    file.write_text(f"MY_KEY={KEY}\n{lab}\nOPENAI_API_KEY={KEY}\n")
     environ.clear()
     overrides = Options(env=file)
-    assert (
-        connect(model_of(load(project, "", "openai/m", overrides=overrides))).host == "lab.example"
-    )
+    expected = "lab.example"
+    assert connect(model_of(load(project, "", "openai/m", overrides=overrides))).host == expected
     text = own("{url: 'https://evil.example/v1', api_key: $MY_KEY}")
     assert refusal_of(load(project, text, "own", overrides=overrides))[0] == "E117"
 

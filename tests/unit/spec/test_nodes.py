@@ -30,14 +30,8 @@ def parse(text: str, problems: ProblemList | None = None) -> Node:
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        *(
-            ("null", None),
-            ("~", None),
-            ("", None),
-            ("true", True),
-            ("False", False),
-            ("TRUE", True),
-        ),
+        *((word, None) for word in ("null", "~", "")),
+        *(("true", True), ("False", False), ("TRUE", True)),
         *(("0", 0), ("12", 12), ("-3", -3), ("1.5", 1.5), ("-0.25", -0.25), ("1.0e3", 1000.0)),
         *((word, word) for word in WORDS.split()),
         *(('"1"', "1"), ("'true'", "true"), ("!!str 3", "3")),
@@ -71,9 +65,8 @@ def test_merge_keys_fill_what_is_not_given() -> None:
 
     Given keys win. A file may be empty.
     """
-    root = parse(
-        "x: &x {a: 1, b: 1}\ny: &y {b: 2, c: 2}\nz: {<<: [*x, *y], a: 0}\nw:\n  <<: *x\n  d: 4\n"
-    )
+    anchors = "x: &x {a: 1, b: 1}\ny: &y {b: 2, c: 2}\n"
+    root = parse(f"{anchors}z: {{<<: [*x, *y], a: 0}}\nw:\n  <<: *x\n  d: 4\n")
     assert to_plain(root.at("z")) == {"a": 0, "b": 1, "c": 2}
     assert to_plain(root.at("w")) == {"a": 1, "b": 1, "d": 4}
     assert to_plain(parse("# only a comment\n")) is None
@@ -88,18 +81,11 @@ def test_merge_keys_fill_what_is_not_given() -> None:
         ("[a, b]: c\n", ["E108 file.yaml:1:1"], "a key must be text"),
         *(
             (f"a: 1\nb: {tag} x\n", ["E104 file.yaml:2:4"], "unknown YAML tag")
-            for tag in (
-                "!python/object:os.system",
-                "!foo",
-                "!!python/name:x",
-                "!!binary",
-            )
+            for tag in ("!python/object:os.system", "!foo", "!!python/name:x", "!!binary")
         ),
     ],
 )
-def test_mistakes_are_reported_and_the_rest_is_read(
-    text: str, errors: list[str], words: str
-) -> None:
+def test_mistakes_do_not_stop_the_reader(text: str, errors: list[str], words: str) -> None:
     """A key given twice, a key that is no text, a tag other than `!include` and the plain ones."""
     problems = ProblemList()
     parse(text, problems)
@@ -170,9 +156,8 @@ def load(
 ) -> tuple[Node, ProblemList]:
     """Return the tree of a file with everything followed, and what was found."""
     problems = ProblemList()
-    inclusion = Inclusion(
-        folder, Environment({"PART": "part"}), problems, allow_outside=allow_outside
-    )
+    environment = Environment({"PART": "part"})
+    inclusion = Inclusion(folder, environment, problems, allow_outside=allow_outside)
     tree = read_yaml(folder / name, name, problems)
     return inclusion.follow(tree, ((folder / name).resolve(),)), problems
 
@@ -180,72 +165,43 @@ def load(
 @pytest.mark.parametrize(
     ("files", "found"),
     [
-        (
-            {
-                "a": "x: {$ref: sub/b.yaml}\n",
-                "sub__b": "t: !include c.md\n",
-                "sub__c_md": "\n one: two \n\n",
-            },
-            {"x": {"t": "one: two"}},
-        ),
-        (
-            {"a": "m: {$ref: m.yaml}\nl: [{$ref: l.yaml}]\n", "m": "{k: 1}", "l": "[1, 2]"},
-            {"m": {"k": 1}, "l": [[1, 2]]},
-        ),
+        ({"a": "x: {$ref: s/b.yaml}\n", "s__b": "t: !include c.md\n", "s__c_md": "\n one: two \n"},
+        {"x": {"t": "one: two"}}),
+        ({"a": "m: {$ref: m.yaml}\nl: [{$ref: l.yaml}]\n", "m": "{k: 1}", "l": "[1, 2]"},
+        {"m": {"k": 1}, "l": [[1, 2]]}),
         ({"a": "m: {$ref: m.yaml, extra: 2, k: 1}\n", "m": "{k: 1}"}, {"m": {"k": 1, "extra": 2}}),
         ({"a": "x: {$ref: b.yaml}\ny: {$ref: b.yaml}\n", "b": "1\n"}, {"x": 1, "y": 1}),
         ({"a": "x: {$ref: $PART/b.yaml}\n", "part__b": "1\n"}, {"x": 1}),
         ({"a": "source: {rows: [{$ref: x}]}\n"}, {"source": {"rows": [{"$ref": "x"}]}}),
-        (
-            {
-                "a": "rows: [{q: !include q.md, r: {s: [!include q.md]}}]\n",
-                "q_md": " $HOME {{ x }}\n",
-            },
-            {"rows": [{"q": "$HOME {{ x }}", "r": {"s": ["$HOME {{ x }}"]}}]},
-        ),
-        (
-            {"a": "rows: {$ref: r.yaml}\n", "r": "[{$ref: x, q: !include q.md}]\n", "q_md": "Q\n"},
-            {"rows": [{"$ref": "x", "q": "Q"}]},
-        ),
+        ({"a": "rows: [{q: !include q.md, r: {s: [!include q.md]}}]\n", "q_md": " $H {{ x }}\n"},
+        {"rows": [{"q": "$H {{ x }}", "r": {"s": ["$H {{ x }}"]}}]}),
+        ({"a": "rows: {$ref: r.yaml}\n", "r": "[{$ref: x, q: !include q.md}]\n", "q_md": "Q\n"},
+        {"rows": [{"$ref": "x", "q": "Q"}]}),
     ],
-)
+)  # fmt: skip
 def test_other_files_are_put_in_place(write: Write, files: dict[str, str], found: object) -> None:
     """`!include` is the stripped text of a file, `$ref` what a YAML file holds, with its siblings
     added.
 
     Both are relative to the file that names them; a column called `$ref` in rows is a column.
     """
-    folder = write(
-        **{name if name.endswith("_md") else f"{name}_yaml": text for name, text in files.items()}
-    )
-    root, problems = load(folder)
+    names = [name if name.endswith("_md") else f"{name}_yaml" for name in files]
+    root, problems = load(write(**dict(zip(names, files.values(), strict=True))))
     assert (to_plain(root), problems.errors) == (found, [])
 
 
 @pytest.mark.parametrize(
     ("text", "other", "errors", "words"),
     [
-        (
-            "m:\n  $ref: b.yaml\n  k: 2\n",
-            "k: 1\n",
-            ["E105 a.yaml:3:3"],
-            "`k` contradicts the file that `$ref`",
-        ),
+        ("m:\n  $ref: b.yaml\n  k: 2\n", "k: 1\n", ["E105 a.yaml:3:3"],
+        "`k` contradicts the file that `$ref`"),
         ("m: {$ref: b.yaml, k: 2}\n", "[1]\n", ["E105 a.yaml:1:11"], "needs a mapping"),
-        (
-            "x: {$ref: b.yaml}\n",
-            "y: {$ref: a.yaml}\n",
-            ["E105 b.yaml:1:11"],
-            "`$ref` goes in a circle: `a.yaml` → `b.yaml` → `a.yaml`",
-        ),
-        (
-            "x: {$ref: no.yaml}\ny: !include no.md\n",
-            "",
-            ["E101 a.yaml:1:11", "E101 a.yaml:2:4"],
-            "not exist",
-        ),
+        ("x: {$ref: b.yaml}\n", "y: {$ref: a.yaml}\n", ["E105 b.yaml:1:11"],
+        "`$ref` goes in a circle: `a.yaml` → `b.yaml` → `a.yaml`"),
+        ("x: {$ref: no.yaml}\ny: !include no.md\n", "", ["E101 a.yaml:1:11", "E101 a.yaml:2:4"],
+        "not exist"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_followed_is_reported_where_it_is_named(
     write: Write, text: str, other: str, errors: list[str], words: str
 ) -> None:
@@ -260,9 +216,7 @@ def test_what_cannot_be_followed_is_reported_where_it_is_named(
 @pytest.mark.parametrize(
     "text", ["x: {$ref: ../b.yaml}\n", "x: !include ../b.yaml\n", "x: {$ref: link.yaml}\n"]
 )
-def test_the_project_folder_is_the_limit(
-    write: Write, text: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_folder_is_the_limit(write: Write, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither `$ref` nor `!include` nor a link may leave the project folder, unless that is
     allowed.
     """
@@ -286,9 +240,7 @@ def test_the_project_folder_is_the_limit(
         (" \t\r\n one", 1, "a.md:2:2"),
     ],
 )
-def test_a_line_of_an_included_text_is_a_line_of_its_file(
-    write: Write, text: str, line: int, place: str
-) -> None:
+def test_included_lines_have_their_place(write: Write, text: str, line: int, place: str) -> None:
     """What is stripped at the front counts, on the first line also in its column."""
     write(a_yaml="!include a.md\n", a_md=text)
     assert str(load(Path())[0].place_of_line(line)) == place
@@ -321,10 +273,8 @@ def test_an_unset_name_is_an_error() -> None:
     with pytest.raises(SpecError) as caught:
         Environment({"PATHS": "x"}).expand("$PATH_S", Place("run.yaml", 3, 4))
     assert (caught.value.code, str(caught.value.where)) == ("E106", "run.yaml:3:4")
-    assert (
-        caught.value.hint
-        == "did you mean `PATHS`? or set it in the environment or in `.env`: `PATH_S=…`"
-    )
+    expected = "did you mean `PATHS`? or set it in the environment or in `.env`: `PATH_S=…`"
+    assert caught.value.hint == expected
 
 
 def test_an_env_file_is_parsed() -> None:
@@ -342,9 +292,7 @@ def test_a_bad_line_names_its_number(line: str) -> None:
     assert (caught.value.code, str(caught.value.where)) == ("E102", ".env:2")
 
 
-def test_the_process_environment_wins_over_env_files(
-    tmp_path: Path, environ: dict[str, str]
-) -> None:
+def test_the_environment_wins_over_env_files(tmp_path: Path, environ: dict[str, str]) -> None:
     """`.env` beside the file fills what is left open.
 
     `--env FILE` is read instead, and must be there.

@@ -11,16 +11,7 @@ from answerkey.datasets.dataset import Selection
 from answerkey.datasets.sources import InlineSource, LocalSource
 from answerkey.errors import AnswerkeyError, SpecError
 from answerkey.models.config import ModelConfig, Secret
-from answerkey.spec import (
-    Job,
-    Options,
-    Plan,
-    Task,
-    load_judges,
-    load_plan,
-    load_task,
-    source_from,
-)
+from answerkey.spec import Job, Options, Plan, Task, load_judges, load_plan, load_task, source_from
 from answerkey.spec.models import provider_key
 from answerkey.spec.run_file import RunFields
 
@@ -37,10 +28,8 @@ def only(loaded: Plan) -> Job:
 
 def declare(*parameters: str) -> str:
     """Return a task with some parameters more."""
-    return TASK.replace(
-        "config_spec:\n",
-        "config_spec:\n" + "".join(f"  - {{{parameter}}}\n" for parameter in parameters),
-    )
+    lines = [f"  - {{{parameter}}}\n" for parameter in parameters]
+    return TASK.replace("config_spec:\n", "config_spec:\n" + "".join(lines))
 
 
 def from_source(source: str) -> str:
@@ -52,12 +41,8 @@ def test_a_folder_with_a_run_file_is_a_plan(project: Write) -> None:
     """A folder stands for its `run.yaml`, and needs one."""
     folder = project()
     plan, one = sound(load_plan(folder)), only(load_plan(folder))
-    assert (plan.key, plan.display_name, one.key, one.dataset_spec.key) == (
-        "trial",
-        "Trial",
-        "mcqa",
-        "questions",
-    )
+    assert (plan.key, plan.display_name, one.key) == ("trial", "Trial", "mcqa")
+    assert one.dataset_spec.key == "questions"
     assert isinstance(one.dataset_spec.source, LocalSource)
     assert one.dataset_spec.source.file_path == str(folder / "questions.jsonl")
     assert one.selection == Selection()
@@ -67,9 +52,8 @@ def test_a_folder_with_a_run_file_is_a_plan(project: Write) -> None:
 
 def test_paths_are_relative_to_the_file_that_states_them(project: Write) -> None:
     """`file_path` in a dataset file of a subfolder is relative to that subfolder."""
-    folder = project(
-        sub__dataset_yaml=DATASET, run_yaml=RUN.replace("dataset.yaml", "sub/dataset.yaml")
-    )
+    run = RUN.replace("dataset.yaml", "sub/dataset.yaml")
+    folder = project(sub__dataset_yaml=DATASET, run_yaml=run)
     source = only(load_plan("run.yaml")).dataset_spec.source
     assert isinstance(source, LocalSource)
     assert source.file_path == str(folder / "sub" / "questions.jsonl")
@@ -112,11 +96,8 @@ def test_specification_keys_are_numbered(project: Write) -> None:
     """A task used twice gets a numbered key."""
     project(run_yaml=RUN + "    - task_key: mcqa\n    - {task_key: mcqa, key: other}\n")
     plan = sound(load_plan("run.yaml"))
-    assert [job.key for job in plan.jobs] == [
-        "mcqa",
-        "mcqa-2",
-        "other",
-    ]
+    expected = ["mcqa", "mcqa-2", "other"]
+    assert [job.key for job in plan.jobs] == expected
 
 
 def find_errors() -> list[str]:
@@ -249,9 +230,7 @@ f"       {{{one}}}]}}"), error)
         ),
     ],
 )  # fmt: skip
-def test_mistakes_are_told_once_at_their_place(
-    project: Write, part: str, text: str, errors: str
-) -> None:
+def test_mistakes_are_told_once(project: Write, part: str, text: str, errors: str) -> None:
     """In the order of the files; what follows from a mistake is not told besides."""
     task = TASK + SOLVER if part == "run" else TASK
     project(**{"task_yaml": task, f"{part}_yaml": text})
@@ -291,10 +270,8 @@ def test_names_that_are_not_defined_get_the_nearest(project: Write) -> None:
     project(run_yaml=EVALUATION.replace("{answer_column: right}", "{answer_colum: right}"))
     loaded = load_plan("run.yaml", Options(config={"row": "3"}))
     assert list_errors(loaded) == ["E110 --config", "E110 run.yaml:15:35"]
-    assert [error.hint for error in loaded.errors] == [
-        "did you mean `rows`?",
-        "did you mean `answer_column`?",
-    ]
+    expected = ["did you mean `rows`?", "did you mean `answer_column`?"]
+    assert [error.hint for error in loaded.errors] == expected
     kinds = {"dataset": "other", "model": "judge", "task_result": "before"}
     task = declare(*(f"type: {kind}, key: {key}, display_name: X" for kind, key in kinds.items()))
     run = RUN + "      task_config: {other: question, judge: gpt, before: mcq}\n"
@@ -332,10 +309,8 @@ def test_live_models_need_not_be_asked(project: Write) -> None:
         project(task_yaml=TASK + SOLVER, run_yaml=LIVE + RUN + f"      model_key: {key}\n")
         one = only(load_plan("run.yaml", Options(completions="x.jsonl")))
         assert (one.model_choice, one.model_key) == (None, key)
-        assert (
-            only(load_plan("run.yaml", Options(model="builtin/random"))).model_choice
-            == "builtin/random"
-        )
+        expected = "builtin/random"
+        assert only(load_plan("run.yaml", Options(model="builtin/random"))).model_choice == expected
 
 
 @pytest.mark.parametrize("key", ["builtin/constant?choice=A", "builtin$constant-choice-a"])
@@ -379,21 +354,16 @@ def test_generation_without_effect_says_so(project: Write) -> None:
         ("", "  cache_policy: no-cache\n", "no-cache"),
     ],
 )
-def test_the_cache_policy_is_read_in_both_eras(
-    project: Write, head: str, era: str, policy: str
-) -> None:
+def test_both_eras_have_a_cache_policy(project: Write, head: str, era: str, policy: str) -> None:
     """`run_config` states the cache policy; the seed era stated it in the evaluation."""
     project(run_yaml=head + RUN.replace("  key: trial\n", "  key: trial\n" + era))
     assert sound(load_plan("run.yaml")).cache_policy == policy
 
 
-def test_environment_values_are_filled_in_where_they_may_be(
-    project: Write, environ: dict[str, str]
-) -> None:
+def test_environment_values_are_filled_in(project: Write, environ: dict[str, str]) -> None:
     """Paths and settings are expanded; rows and choices are not."""
-    inline = (
-        "  - {key: rows, display_name: $NAME, source: {type: inline, rows: [{answer: $NAME}]}}\n"
-    )
+    rows = "{type: inline, rows: [{answer: $NAME}]}"
+    inline = f"  - {{key: rows, display_name: $NAME, source: {rows}}}\n"
     run = RUN.replace("tasks:", inline + "tasks:")
     folder = project(run_yaml=run, dataset_yaml=DATASET.replace("questions.jsonl", "$DIR/q.jsonl"))
     environ.update({"DIR": "data", "NAME": "n"})
@@ -455,12 +425,8 @@ def test_a_secret_does_not_show(project: Write) -> None:
     repeat it.
     """
     secret = Secret("hush")
-    assert (str(secret), repr(secret), f"{secret}", secret.reveal()) == (
-        "***",
-        "***",
-        "***",
-        "hush",
-    )
+    assert (str(secret), repr(secret), f"{secret}") == ("***", "***", "***")
+    assert secret.reveal() == "hush"
     with pytest.raises(TypeError):
         pickle.dumps(secret)
     project(run_yaml=MODEL % "custom_headers: sk-12345" + RUN)
@@ -468,9 +434,7 @@ def test_a_secret_does_not_show(project: Write) -> None:
     assert messages == ["`custom_headers` must be a mapping, not ***"]
 
 
-def test_secrets_are_found_in_the_run_then_the_environment(
-    project: Write, environ: dict[str, str]
-) -> None:
+def test_secrets_are_found_in_the_run_first(project: Write, environ: dict[str, str]) -> None:
     """`<< secrets.NAME >>` is looked up under `secrets`, as a mapping or a list, then in the
     environment.
     """
@@ -493,10 +457,8 @@ models:
 def scorer(model: str, more: str = "") -> str:
     """Return one scorer more, which asks a model."""
     prompt = 'user_prompt: "{{ input_prompt }}"'
-    return (
-        f"    - {{type: model_as_a_judge_scorer, key: quality, model_key: {model}, "
-        f"{prompt}{more}}}\n"
-    )
+    fields = f"type: model_as_a_judge_scorer, key: quality, model_key: {model}, {prompt}"
+    return f"    - {{{fields}{more}}}\n"
 
 
 def load_judged(project: Write, model: str, head: str = OWN, task: str = TASK) -> Plan:
@@ -556,14 +518,11 @@ def test_a_judge_that_cannot_be_asked_is_told_where_it_stands(
 def test_snippet_of_a_judge_is_among_the_snippets(project: Write) -> None:
     """Code that would run is listed, so that it is only run when it is trusted."""
     head = JUDGE % "custom_inference, snippet: \"def infer(messages): return '1'\""
-    assert [
-        snippet.function for snippet in only(load_judged(project, "gpt-judge", head)).snippets
-    ] == ["infer"]
+    (snippet,) = only(load_judged(project, "gpt-judge", head)).snippets
+    assert snippet.function == "infer"
 
 
-def test_key_does_not_follow_a_file_to_a_strange_host(
-    project: Write, environ: dict[str, str]
-) -> None:
+def test_no_key_goes_to_a_strange_host(project: Write, environ: dict[str, str]) -> None:
     """A host that a task file names for a judge is refused the caller's key."""
     project(task_yaml=TASK + scorer('"https://elsewhere.example/v1#m"'), run_yaml=RUN)
     environ["ANSWERKEY_API_KEY"] = "sk-canary-0123456789"

@@ -20,11 +20,7 @@ from answerkey.errors import SpecError
 from answerkey.evaluate.dry_run import check
 from answerkey.solvers import SingleTurnSolver
 from answerkey.spec import Job, Options, find_ready_made, load_plan
-from answerkey.spec.ready_made import (
-    list_ready_made,
-    load_ready_made,
-    write_project,
-)
+from answerkey.spec.ready_made import list_ready_made, load_ready_made, write_project
 from answerkey.spec.schema import schema
 from answerkey.types import Samples
 
@@ -166,14 +162,8 @@ def test_each_says_what_people_need_to_know(name: str) -> None:
     """
     ready = load_ready_made(name)
     about = ready.about
-    texts = (
-        about.title,
-        about.summary,
-        about.options,
-        about.citation,
-        about.licence,
-        *about.languages,
-    )
+    texts = [about.title, about.summary, about.options, about.citation, about.licence]
+    texts += about.languages
     assert all(isinstance(text, str) and text == text.strip() != "" for text in texts)
     assert about.homepage.startswith("https://")
     assert about.chance is None or 0 < about.chance < 1
@@ -292,16 +282,9 @@ def test_images_follow_the_question() -> None:
     Those that a row lacks are left out.
     """
     image = "data:image/png;base64,iVBORw0KGgo="
-    row = {
-        "id": "test_Law_1",
-        "question": "<image 1>?",
-        "options": "['x', 'y']",
-        "answer": "A",
-        "subject": "Law",
-    }
-    folder = write_files(
-        {"t.jsonl": lines({**row, "image_1": image, "image_2": None, "image_3": image})}
-    )
+    row = {"id": "1", "question": "<image 1>?", "options": "['x', 'y']", "answer": "A"}
+    images = {"image_1": image, "image_2": None, "image_3": image}
+    folder = write_files({"t.jsonl": lines({**row, "subject": "Law", **images})})
     (message,) = first_prompt(plan("mmmu_pro", dataset=str(folder)))
     assert [one["type"] for one in message["content"]] == ["text", "image", "image"]
     assert message["content"][0]["text"].startswith("<image 1>?\n\nA. x\nB. y\n")
@@ -309,25 +292,12 @@ def test_images_follow_the_question() -> None:
 
 def test_examples_of_a_file_stand_before_the_question() -> None:
     """As turns of their own, those of the same subject; without shots nothing of them is read."""
-    own = {
-        "question_id": 1,
-        "question": "Q?",
-        "options": ["x", "y"],
-        "answer": "A",
-        "category": "law",
-    }
-    solved = {
-        **own,
-        "question_id": 2,
-        "question": "E?",
-        "cot_content": "A: Let's see. The answer is (A).",
-    }
-    write_files(
-        {
-            "test.jsonl": lines(own),
-            "dev.jsonl": lines(solved, {**solved, "question_id": 3, "category": "art"}),
-        }
-    )
+    about = {"options": ["x", "y"], "answer": "A", "category": "law"}
+    own = {"question_id": 1, "question": "Q?", **about}
+    solution = {"cot_content": "A: Let's see. The answer is (A)."}
+    solved = {"question_id": 2, "question": "E?", **about, **solution}
+    dev = lines(solved, {**solved, "question_id": 3, "category": "art"})
+    write_files({"test.jsonl": lines(own), "dev.jsonl": dev})
     chosen = {"shots": 1, "examples": "raw/dev.jsonl"}
     job = plan("mmlu_pro", dataset="raw/test.jsonl", config=chosen)
     assert job.examples_spec is not None
@@ -383,10 +353,8 @@ def test_examples_in_another_form_are_refused() -> None:
 
 def test_rows_by_what_annotators_say() -> None:
     """MMLU-Redux asks all rows, or those whose label is sound; the column stays for `audit`."""
-    rows = [
-        {"question": q, "choices": ["x", "y"], "answer": 0, "error_type": q}
-        for q in ("ok", "expert")
-    ]
+    row = {"choices": ["x", "y"], "answer": 0}
+    rows = [{"question": label, **row, "error_type": label} for label in ("ok", "expert")]
     folder = str(write_files({"own.jsonl": lines(*rows)}))
     for labels, expected in (("all", ["ok", "expert"]), ("ok", ["ok"])):
         source = plan("mmlu_redux", dataset=folder, config={"labels": labels}).dataset_spec.source
@@ -401,10 +369,7 @@ def test_what_is_pinned_or_expected_has_its_source() -> None:
         text = (folder / f"{name}.yaml").read_text(encoding="utf-8")
         for revision in re.findall(r"  revision: ([0-9a-f]+)\n", text):
             assert len(revision) == 40
-            comments = [line for line in text.splitlines() if line.startswith("# ")]
-            assert any(
-                "https://" in line and re.search("(?i)revision", line) for line in comments
-            ), name
+            assert re.search("(?im)^# (?=.*https://).*revision", text), name
         for one in load_ready_made(name).about.expected:
             assert set(one) == {"model", "value", "setting", "source"}
             assert 0 < one["value"] < 1
@@ -416,23 +381,12 @@ def test_what_is_pinned_or_expected_has_its_source() -> None:
     [
         ("piqa", {"goal": "?", "sol1": "x", "sol2": "y", "label": -1}),
         ("boolq", {"question": "?", "passage": "P.", "answer": None}),
-        (
-            "copa",
-            {"premise": "P.", "choice1": "x", "choice2": "y", "question": "cause", "label": -1},
-        ),
-        (
-            "quality",
-            {
-                "question_unique_id": "1",
-                "article": "P.",
-                "question": "?",
-                "options": ["x", "y"],
-                "gold_label": 0,
-                "difficult": 0,
-            },
-        ),
+        ("copa", {"premise": "P.", "choice1": "x", "choice2": "y", "question": "cause",
+        "label": -1}),
+        ("quality", {"question_unique_id": "1", "article": "P.", "question": "?",
+        "options": ["x", "y"], "gold_label": 0, "difficult": 0}),
     ],
-)
+)  # fmt: skip
 def test_hidden_labels_are_no_truth(name: str, row: Mapping[str, object]) -> None:
     """Of a test split, whose labels are -1 or missing, no row becomes a question with a made-up
     truth.
@@ -457,9 +411,8 @@ def test_the_test_files_of_a_whole_archive_are_chosen() -> None:
     """The others are left aside, and a notice says so."""
     write_files({"a_test.csv": "?,1,2,3,4,A\n", "a_dev.csv": "?,1,2,3,4,B\n"})
     loaded = load_plan("mmlu", Options(dataset="raw"))
-    assert [notice.message for notice in loaded.notices] == [
-        "only the files that match `*_test.csv` are read"
-    ]
+    expected = ["only the files that match `*_test.csv` are read"]
+    assert [notice.message for notice in loaded.notices] == expected
     assert len(open_dataset(plan("mmlu", dataset="raw").dataset_spec.source, name="x")) == 1
 
 
@@ -484,9 +437,8 @@ def test_run_files_name_ready_made_tasks() -> None:
 
     Each kind of dataset once; a dataset of the file's own comes first.
     """
-    Path("q.jsonl").write_text(
-        lines({"question": "?", "options": ["x", "y"], "answer": "A", "subject": "s"})
-    )
+    row = {"question": "?", "options": ["x", "y"], "answer": "A", "subject": "s"}
+    Path("q.jsonl").write_text(lines(row))
     Path("run.yaml").write_text(
         """\
 datasets:
@@ -567,9 +519,8 @@ def test_rows_of_arc_that_are_labelled_by_numbers_get_letters() -> None:
     for name in ("Test", "Dev"):
         path = REAL / "arc_challenge" / f"ARC-Challenge-{name}.jsonl"
         rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        samples = open_dataset(
-            plan("arc", dataset=str(path)).dataset_spec.source, name="x"
-        ).samples()
+        job = plan("arc", dataset=str(path))
+        samples = open_dataset(job.dataset_spec.source, name="x").samples()
         for raw, answer in zip(rows, samples.values("answer"), strict=True):
             labels = [one["label"] for one in raw["question"]["choices"]]
             assert answer == "ABCDE"[labels.index(raw["answerKey"])]
@@ -578,7 +529,7 @@ def test_rows_of_arc_that_are_labelled_by_numbers_get_letters() -> None:
 
 
 @pytest.mark.skipif(not REAL.is_dir(), reason="the folder with real files is not there")
-def test_recorded_completions_of_helm_give_the_known_number(
+def test_completions_of_helm_give_the_known_number(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """11,918 of 14,014 right, as by the letter: a bare `B` is the label, also where it is the text

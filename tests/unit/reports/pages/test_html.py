@@ -328,7 +328,7 @@ def test_a_pair_has_all_that_a_page_shows(make_run: MakeRun) -> None:
     """Difference with interval and test, categories, flips with their places."""
     result = describe(make_run("a"), make_run("b", list_rows(q0="B", q1="B", q4="B")))
     assert result["notices"] == [
-        "the datasets of `a` and `b` differ, though samples and truths are the same"
+        "the datasets of `a` and `b` differ; their samples are matched by id and truth"
     ]
     assert result["refused"] is None
     (task,) = result["tasks"]

@@ -63,18 +63,18 @@ def list_outputs() -> Iterator[Row]:
             rows = json.loads(archive.read(archive.namelist()[0]))
         for row in rows:
             text = row.get("generated_text") or row.get("model_outputs") or ""
-            choices, stated = LETTERS[: len(row["options"])], STATED.findall(text)
-            if len(WRITTEN.findall(text)) == 1 and len(stated) == 1 and stated[0] in choices:
-                yield text, tuple(choices), row["options"], stated[0]
+            choices, letters = LETTERS[: len(row["options"])], STATED.findall(text)
+            if len(WRITTEN.findall(text)) == 1 and len(letters) == 1 and letters[0] in choices:
+                yield text, tuple(choices), row["options"], letters[0]
 
 
-def count(rows: list[Row], read_one: Read) -> Counter[str]:
+def count(rows: list[Row], reader: Read) -> Counter[str]:
     """Return how often a reader is right, names a wrong letter, or reads nothing where something is
     said.
     """
     result: Counter[str] = Counter()
     for text, choices, options, label in rows:
-        choice = read_one(text, choices, options)
+        choice = reader(text, choices, options)
         result["right" if choice == label else "missed" if choice is None else "wrong"] += 1
     return result
 
@@ -101,19 +101,17 @@ def main() -> None:
     """Print our own figures, and one table for each of two sets, the fewest wrong letters first."""
     print_own()
     readers = list_readers()
-    for title, rows in (
-        ("sealed corpus", list(list_sealed())),
-        ("MMLU-Pro outputs", list(list_outputs())),
-    ):
+    sets = {"sealed corpus": list(list_sealed()), "MMLU-Pro outputs": list(list_outputs())}
+    for title, rows in sets.items():
         if not rows:
             print(f"\n{title}: not at hand")
             continue
-        counts = {name: count(rows, one) for name, one in readers.items()}
+        counts = {name: count(rows, reader) for name, reader in readers.items()}
+        order = sorted(counts, key=lambda name: (counts[name]["wrong"], -counts[name]["right"]))
         print(f"\n| {title}, {len(rows):,} replies | right | wrong letter | nothing read |")
         print("| --- | ---: | ---: | ---: |")
-        for name, result in sorted(
-            counts.items(), key=lambda one: (one[1]["wrong"], -one[1]["right"])
-        ):
+        for name in order:
+            result = counts[name]
             print(f"| {name} | {result['right']:,} | {result['wrong']:,} | {result['missed']:,} |")
 
 

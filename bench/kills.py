@@ -92,10 +92,8 @@ class Assassin:
 def hash_tables(run: Path) -> str:
     """Return a hash of all tables and metrics of a run."""
     digest = sha256()
-    for path in sorted(
-        one for one in (run / "tasks").rglob("*") if one.suffix in {".parquet", ".json"}
-    ):
-        if path.name != "task.json":
+    for path in sorted((run / "tasks").rglob("*")):
+        if path.suffix in {".parquet", ".json"} and path.name != "task.json":
             digest.update(path.relative_to(run).as_posix().encode() + path.read_bytes())
     return digest.hexdigest()
 
@@ -127,11 +125,11 @@ def try_kills(folder: Path, words: list[str], rows: int) -> bool:
 def try_deadly_row(folder: Path, dataset: Path) -> bool:
     """Score rows of which one ends its process; return whether all others have their score."""
     plugin = folder / "plugin"
-    told = plugin / "deadly-1.dist-info"
-    told.mkdir(parents=True)
+    metadata = plugin / "deadly-1.dist-info"
+    metadata.mkdir(parents=True)
     (plugin / "deadly.py").write_text(PLUGIN)
-    (told / "METADATA").write_text("Metadata-Version: 2.1\nName: deadly\nVersion: 1\n")
-    (told / "entry_points.txt").write_text("[answerkey.scorers]\ndeadly = deadly:Deadly\n")
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: deadly\nVersion: 1\n")
+    (metadata / "entry_points.txt").write_text("[answerkey.scorers]\ndeadly = deadly:Deadly\n")
     task = Case(DEADLY_ROWS).describe_task()
     task["definition"]["scorers"][0]["type"] = "deadly"
     (folder / "deadly.yaml").write_text(json.dumps(task))
@@ -175,16 +173,16 @@ def draw_timeline(folder: Path) -> None:
         os.environ |= nodes.environment
 
         def change_nodes() -> None:
-            for share, what in ((4, "node lost"), (2, "node joined")):
+            for share, event in ((4, "node lost"), (2, "node joined")):
                 while sum(1 for _ in folder.glob("*.ended")) < CHUNKS // share:
                     time.sleep(PAUSE)
-                if what == "node joined":
+                if event == "node joined":
                     nodes.add()
                 else:
                     for process in read_trees(nodes.raylets[3:]):
                         with suppress(OSError):
                             os.kill(process, signal.SIGKILL)
-                marks.append((time.time() - begun, what))
+                marks.append((time.time() - begun, event))
 
         engine = open_engine("ray", nodes.words[-1])
         list(engine.map(time.sleep, [0.5] * 16, spread="apart"))  # workers are there
@@ -205,7 +203,7 @@ def draw_timeline(folder: Path) -> None:
         sum(max(0.0, min(end, stop) - max(start, first)) for first, end in spans)
         for start, stop in pairwise(steps)
     ]
-    told = ", ".join(f"{what} after {at:.0f} s" for at, what in marks)
+    events = ", ".join(f"{event} after {at:.0f} s" for at, event in marks)
     is_exact = result == list(range(CHUNKS))
-    print(f"{len(spans)} tries for {CHUNKS} chunks in {wall:.0f} s, in order: {is_exact}; {told}")
-    print(f"busy cores, second by second: {' '.join(f'{one:.0f}' for one in busy)}")
+    print(f"{len(spans)} tries for {CHUNKS} chunks in {wall:.0f} s, in order: {is_exact}; {events}")
+    print(f"busy cores, second by second: {' '.join(f'{cores:.0f}' for cores in busy)}")

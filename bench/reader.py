@@ -92,8 +92,8 @@ def _make_replies() -> list[Text]:
         "\\boxed{{{0}}}",
         "Die Antwort ist {0}.",
     ]
-    named = list(zip("ABCD", options, strict=True))
-    return [(form.format(*pair), "ABCD", options) for form in forms for pair in named]
+    pairs = list(zip("ABCD", options, strict=True))
+    return [(form.format(*pair), "ABCD", options) for form in forms for pair in pairs]
 
 
 def _make_chains() -> list[Text]:
@@ -124,11 +124,10 @@ def measure_reader() -> dict[str, Pace]:
         ("chains of thought", list_chains(), CHAINS),
     ):
         # A number in front, so that no text comes twice.
-        rows = [
-            (f"{at} {text}", *rest)
-            for at in range(count)
-            for text, *rest in [texts[at % len(texts)]]
-        ]
+        rows = []
+        for number in range(count):
+            text, choices, options = texts[number % len(texts)]
+            rows.append((f"{number} {text}", choices, options))
         turns = [(_time(_read, rows), _time(_pass, rows)) for _ in range(TURNS)]
         results[name] = Pace(*(min(costs) for costs in zip(*turns, strict=True)))
         pace = results[name]

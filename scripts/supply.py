@@ -318,12 +318,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("what", choices=["check", "build", "audit", "sbom"])
-    what = parser.parse_args().what
-    if what == "sbom":
+    parser.add_argument("command", choices=["check", "build", "audit", "sbom"])
+    command = parser.parse_args().command
+    if command == "sbom":
         print(json.dumps(make_sbom(read_lock(LOCKS[0]), read_version()), indent=2))
         return 0
-    results = audit(list_parts()) if what == "audit" else {"check": check, "build": build}[what]()
+    searches = {"audit": lambda: audit(list_parts()), "check": check, "build": build}
+    results = searches[command]()
     if results is None:
         print(
             "audit: the database of known weaknesses cannot be reached; nothing was looked up",
@@ -332,14 +333,14 @@ def main() -> int:
         return 0
     for problem in results:
         print(problem, file=sys.stderr)
-    if what == "build":
+    if command == "build":
         sizes = [
             f"{file.name} {file.stat().st_size // 1000:,} kB"
             for file in sorted((ROOT / "dist").iterdir())
         ]
         print(f"build: {', '.join(sizes)}")
     elif not results:
-        print(f"{what}: nothing found, {len(list_parts())} locked packages")
+        print(f"{command}: nothing found, {len(list_parts())} locked packages")
     return 1 if results else 0
 
 

@@ -67,10 +67,10 @@ class ByFolder(LoadFileScheduling):  # type: ignore[misc]  # without types
     """Hands out files one by one, and a whole folder where its files share expensive fixtures."""
 
     def _split_scope(self, nodeid: str) -> str:
-        folder = next(
-            (shared_folder for shared_folder in TOGETHER if nodeid.startswith(shared_folder)), None
-        )
-        return folder or str(super()._split_scope(nodeid))
+        for folder in TOGETHER:
+            if nodeid.startswith(folder):
+                return folder
+        return str(super()._split_scope(nodeid))
 
 
 #: They share a browser with its runs and reports, and SciPy.
@@ -103,12 +103,11 @@ def _own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for name in ("XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
             patch.setenv(name, str(tmp_path_factory.mktemp(name)))
+        keys = [provider.key for provider in PROVIDERS.values() if provider.key]
         for name in map(str.upper, PROVIDERS):
-            patch.delenv(f"{name}_API_KEY", raising=False)
-            patch.delenv(f"{name}_BASE_URL", raising=False)
-        for provider in PROVIDERS.values():
-            if provider.key:
-                patch.delenv(provider.key, raising=False)
+            keys += [f"{name}_API_KEY", f"{name}_BASE_URL"]
+        for name in keys:
+            patch.delenv(name, raising=False)
         for name in map(str.upper, LOCAL):
             patch.setenv(f"{name}_BASE_URL", "http://127.0.0.1:9/v1")
         if not os.environ.get("ANSWERKEY_LONG"):  # which reaches hosts of the network
@@ -126,10 +125,8 @@ def _own_secrets() -> Iterator[None]:
 
 def trust_one_certificate(patch: pytest.MonkeyPatch, folder: Path) -> None:
     """Let TLS trust one certificate: reading the system's takes as long as a small run."""
-    first, end, _ = (
-        Path(certifi.where()).read_text(encoding="utf-8").partition("-----END CERTIFICATE-----\n")
-    )
-    (folder / "one.pem").write_text(first + end, encoding="utf-8")
+    first, end, _ = Path(certifi.where()).read_text("utf-8").partition("-----END CERTIFICATE-----")
+    (folder / "one.pem").write_text(f"{first}{end}\n", encoding="utf-8")
     for name in ("SSL_CERT_FILE", "AWS_CA_BUNDLE"):
         patch.setenv(name, str(folder / "one.pem"))
     patch.setenv("SSL_CERT_DIR", str(folder))
@@ -215,14 +212,14 @@ def run_tool(foreign: dict[str, Any]) -> Callable[..., str]:
             start = foreign["open_tool"](name, foreign["find_newest"](name) if newest else None)
         except foreign["ForeignError"] as error:
             pytest.skip(f"{name} cannot be installed: {error}")
-        kept = {
-            key: value
-            for key, value in os.environ.items()
-            if key not in {"PYTHONPATH", "VIRTUAL_ENV"}
-        }
-        kept |= {"PYTHONDONTWRITEBYTECODE": "1", **environment}
+        outer = {"PYTHONPATH", "VIRTUAL_ENV"}
+        variables = {name: value for name, value in os.environ.items() if name not in outer}
         done = subprocess.run(
-            [*start, *map(str, words)], env=kept, capture_output=True, text=True, check=False
+            [*start, *map(str, words)],
+            env={**variables, "PYTHONDONTWRITEBYTECODE": "1", **environment},
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert done.returncode == 0, (done.stdout + done.stderr)[-3_000:]
         return done.stdout

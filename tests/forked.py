@@ -31,23 +31,18 @@ from typing import Any
 #: as well.
 COMMAND = f"""#!{sys.executable} -IS
 import array, json, os, socket, sys
-told, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-asked = {{"words": sys.argv[1:], "first": "", "folder": os.getcwd(), "environment": dict(os.environ)}}
+reports, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+request = {{"words": sys.argv[1:], "folder": os.getcwd(), "environment": dict(os.environ)}}
 files = array.array("i", [0, 1, 2, theirs.fileno()])
 server = socket.socket(fileno=int(os.environ["FORKED"]))
-body = json.dumps(asked | {{"is_leader": False}}).encode()
+body = json.dumps(request | {{"first": "", "is_leader": False}}).encode()
 server.sendmsg([body], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, files)])
 theirs.close()
-told.recv(20)
-sys.exit(os.waitstatus_to_exitcode(int(told.recv(20))))
-"""  # noqa: E501 - the text as it is written
+reports.recv(20)
+sys.exit(os.waitstatus_to_exitcode(int(reports.recv(20))))
+"""
 #: Modules that import much more, or that act when they are imported.
-LEFT_OUT = (
-    "answerkey.testing",
-    "answerkey.__main__",
-    "answerkey.adapters",
-    "answerkey.engines.ray",
-)
+LEFT_OUT = tuple(f"answerkey.{name}" for name in ("testing", "__main__", "adapters", "engines.ray"))
 MOST = 1_000_000  # bytes of a request
 
 
@@ -64,38 +59,31 @@ class Forked(subprocess.Popen[Any]):
     def _execute_child(self, words: list[str], *settings: Any) -> None:  # noqa: ANN401  # those of Popen
         # In Popen's order: …, cwd, env, …, the ends of three pipes, …, start_new_session,
         # process_group.
-        folder, environment, pipes, is_leader = (
-            settings[4],
-            settings[5],
-            settings[9:15],
-            settings[20],
-        )
+        folder, environment, pipes = settings[4], settings[5], settings[9:15]
         request = {
             "words": words,
             "first": self._first,
             "folder": os.fspath(folder or Path.cwd()),
             "environment": dict(os.environ if environment is None else environment),
-            "is_leader": bool(is_leader),
+            "is_leader": bool(settings[20]),
         }
-        streams = [
-            number if pipe == -1 else pipe
-            for number, pipe in enumerate((pipes[0], pipes[3], pipes[5]))
-        ]
-        self._told, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ends = enumerate((pipes[0], pipes[3], pipes[5]))
+        streams = [number if pipe == -1 else pipe for number, pipe in ends]
+        self._reports, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             body = json.dumps(request).encode()
             assert len(body) < MOST
             files = array.array("i", [*streams, theirs.fileno()])
             self._open_server().sendmsg([body], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, files)])
-        self.pid = int(self._told.recv(20))
+        self.pid = int(self._reports.recv(20))
         self._child_created = True
         self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]  # of the library alone
 
     def _try_wait(self, flags: int) -> tuple[int, int]:
-        if flags & os.WNOHANG and not select.select([self._told], [], [], 0)[0]:
+        if flags & os.WNOHANG and not select.select([self._reports], [], [], 0)[0]:
             return 0, 0
-        status = self._told.recv(20)
-        self._told.close()
+        status = self._reports.recv(20)
+        self._reports.close()
         return self.pid, int(status)
 
     def _internal_poll(self, **_: object) -> int | None:
@@ -115,13 +103,10 @@ class Forked(subprocess.Popen[Any]):
     def _open_server(cls) -> socket.socket:
         if cls._server is None:
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            command = [
-                sys.executable,
-                "-c",
-                f"import runpy; runpy.run_path({__file__!r}, run_name='server')",
-            ]
+            code = f"import runpy; runpy.run_path({__file__!r}, run_name='server')"
             descriptor = theirs.fileno()
-            process = subprocess.Popen([*command, str(descriptor)], pass_fds=[descriptor])
+            command = [sys.executable, "-c", code, str(descriptor)]
+            process = subprocess.Popen(command, pass_fds=[descriptor])
             theirs.close()
             cls._server = process, ours
             atexit.register(cls._close_server)
@@ -203,20 +188,10 @@ def become(
     from answerkey.cli import main
 
     sys.argv = ["answerkey", *words]
-    sys.stdin, sys.stdout, sys.stderr = (
-        open(  # noqa: SIM115  # until the end
-            number,
-            mode,
-            encoding="utf-8",
-            closefd=False,
-            buffering=1 if number else -1,
-            errors=errors,
-        )
-        for number, mode, errors in (
-            (0, "r", "strict"),
-            (1, "w", "strict"),
-            (2, "w", "backslashreplace"),
-        )
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115  # until the end
+    sys.stdout, sys.stderr = (
+        open(number, "w", encoding="utf-8", closefd=False, buffering=1, errors=errors)  # noqa: SIM115  # same
+        for number, errors in ((1, "strict"), (2, "backslashreplace"))
     )
     sys.exit(main())
 

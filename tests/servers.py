@@ -150,33 +150,29 @@ class BatchStore:
         """Take a batch one step further."""
         if batch["status"] not in _UNDER_WAY:
             return
-        self._polls[batch["id"]] += 1
         batch["status"] = "in_progress"
-        if self._polls[batch["id"]] < behaviour.batch_polls:
-            return
-        status = behaviour.batch_outcome
-        batch["status"] = status
+        self._polls[batch["id"]] += 1
+        if self._polls[batch["id"]] >= behaviour.batch_polls:
+            batch["status"] = behaviour.batch_outcome
+            self._finish(batch, behaviour.seed)
+
+    def _finish(self, batch: dict[str, Any], seed: int) -> None:
+        """Serve the lines of a batch in any order; about half of them when it ends early."""
         lines = self._read_lines(batch["input_file_id"])
         batch["request_counts"]["total"] = len(lines)
+        status = batch["status"]
         if status == "failed":
             return
-        served = lines
-        if status != "completed":  # about half of the lines were served before it ended
-            served = lines[::2]
-        answered = [self._answer_line(line) for line in served]
-        answered.sort(
-            key=lambda line: Draws(behaviour.seed, str(line["custom_id"])).rank("batch order")
-        )
-        error = {"code": f"batch_{status}", "message": "this request was not served"}
-        outputs: dict[str, list[object]] = {"output_file_id": [], "error_file_id": []}
-        for line in answered:
-            is_good = line["response"]["status_code"] == _GOOD
-            outputs["output_file_id" if is_good else "error_file_id"].append(line)
-        for line in lines[1::2] if status != "completed" else ():
-            outputs["error_file_id"].append(_write_line(line["custom_id"], None, error))
-        good, bad = map(len, outputs.values())
-        batch["request_counts"] |= {"completed": good, "failed": bad}
-        for name, output in outputs.items():
+        is_whole = status == "completed"
+        answered = [self._answer_line(line) for line in (lines if is_whole else lines[::2])]
+        answered.sort(key=lambda line: Draws(seed, str(line["custom_id"])).rank("batch order"))
+        good = [line for line in answered if line["response"]["status_code"] == _GOOD]
+        bad = [line for line in answered if line["response"]["status_code"] != _GOOD]
+        batch["request_counts"] |= {"completed": len(good), "failed": len(lines) - len(good)}
+        if not is_whole:
+            error = {"code": f"batch_{status}", "message": "this request was not served"}
+            bad += [_write_line(line["custom_id"], None, error) for line in lines[1::2]]
+        for name, output in {"output_file_id": good, "error_file_id": bad}.items():
             if output:
                 batch[name] = self.add_file(_join_lines(output))["id"]
 

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 import unicodedata
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 from ruamel.yaml import YAML
-from tests.samples import samples_from_frame, score_table
+from tests.samples import record, samples_from_frame, score_table
 
 from answerkey.reader import REASONS
 from answerkey.scorers import StringEqualsMcqa, judge
-from answerkey.types import Completion, Completions, CompletionStatus, Score, ScoreStatus
+from answerkey.types import Completion, CompletionStatus, Score, ScoreStatus
 
 PAGE = Path(__file__).with_name("string_equals_mcqa.md")
 
@@ -25,6 +26,8 @@ LITERAL = (*VERDICTS, "extraction")
 CALLS = ("completion", "choices", "truth", "status", "reason", "note")
 SPELLINGS = ("choices", "truth", "read as", "right", "note")
 FIELDS = ("fields", "sample", "is_correct", "note")
+#: Completions without a text.
+ABSENT = {"refusal": CompletionStatus.REFUSED, "error": CompletionStatus.ERROR}
 COUNTS = {VERDICTS: 214, LITERAL: 11, CALLS: 1, SPELLINGS: 36, FIELDS: 16}
 
 
@@ -76,35 +79,22 @@ def list_cases(*heads: tuple[str, ...]) -> list[Case]:
 
 def read_completion(cell: str) -> Completion:
     """Return the completion that a cell writes."""
-    if cell in {"refusal", "error"}:
-        return Completion(
-            None, CompletionStatus.REFUSED if cell == "refusal" else CompletionStatus.ERROR
-        )
+    if cell in ABSENT:
+        return Completion(None, ABSENT[cell])
     text = json.loads(cell)
     return Completion(text, CompletionStatus.NO_TEXT if text is None else CompletionStatus.OK)
-
-
-def read_extraction(case: Case) -> str:
-    """Return the extraction rule of a row."""
-    return case.cells.get("extraction", "first_character")
-
-
-def leave_blank(status: ScoreStatus, reason: str) -> Score:
-    """Return a verdict without a score: the same names as any other, all null."""
-    return Score(
-        status, reason, {"is_correct": None}, dict.fromkeys(StringEqualsMcqa.metadata_types)
-    )
 
 
 def expect_score(case: Case) -> Score:
     """Return the score that the row states."""
     if case.head == CALLS:
-        return leave_blank(ScoreStatus(case.cells["status"]), case.cells["reason"])
-    completion = read_completion(case.cells["completion"])
+        metadata: dict[str, Any] = dict.fromkeys(StringEqualsMcqa.metadata_types)
+        status, reason = ScoreStatus(case.cells["status"]), case.cells["reason"]
+        return Score(status, reason, {"is_correct": None}, metadata)
+    text = read_completion(case.cells["completion"]).text or ""
     is_valid = case.cells["validity"] == "VALID"
     choices = case.cells["choices"].split(" ")
-    extraction = read_extraction(case)
-    text = completion.text or ""
+    extraction = case.cells.get("extraction", "first_character")
     first = text[:1] if extraction == "first_character_literal" else find_predicted(text, choices)
     return Score(
         ScoreStatus.SCORED,
@@ -128,7 +118,7 @@ def find_predicted(text: str, choices: list[str]) -> str:
 
 def test_page_has_as_many_rows_as_it_should() -> None:
     """No row is lost to a typing mistake: each kind of table has the known number of rows."""
-    assert {head: len(list_cases(head)) for head in COUNTS} == COUNTS
+    assert Counter(case.head for case in CASES) == COUNTS
 
 
 def test_page_shows_every_reason() -> None:
@@ -137,54 +127,21 @@ def test_page_shows_every_reason() -> None:
 
 
 @pytest.mark.parametrize("case", list_cases(VERDICTS, LITERAL, CALLS), ids=str)
-def test_judge_gives_the_verdict_of_the_page(case: Case) -> None:
-    """The rule for one completion decides as the row says."""
+def test_a_completion_has_the_verdict_of_the_page(case: Case) -> None:
+    """The rule decides as the row says, and the scorer stores that."""
     choices, truth = case.cells["choices"].split(" "), case.cells["truth"]
     completion = read_completion(case.cells["completion"])
-    assert judge(completion, choices, truth, read_extraction(case)) == expect_score(case)
-
-
-@cache
-def score_column(choices: str, extraction: str) -> dict[int, Score]:
-    """Return the column form's scores by line, for rows with these choices.
-
-    Repeated to be a column.
-    """
-    cases = [
-        case
-        for case in list_cases(VERDICTS, LITERAL, CALLS)
-        if case.cells["choices"] == choices and read_extraction(case) == extraction
-    ]
+    extraction = case.cells.get("extraction", "first_character")
+    expected = expect_score(case)
+    assert judge(completion, choices, truth, extraction) == expected
     scorer = StringEqualsMcqa("{{ sample.truth }}", "{{ sample.choices }}", extraction=extraction)
-    rows: list[dict[str, object]] = [
-        {"truth": case.cells["truth"], "choices": case.cells["choices"].split(" ")}
-        for case in cases
-    ]
-    completions = [read_completion(case.cells["completion"]) for case in cases]
-    results: dict[int, Score] = {}
-    for case, score in zip(cases, score_rows(scorer, rows, completions), strict=True):
-        assert results.setdefault(case.line, score) == score
-    return results
+    assert score_row(scorer, {"truth": truth, "choices": choices}, completion) == expected
 
 
-def score_rows(
-    scorer: StringEqualsMcqa, rows: list[dict[str, object]], completions: list[Completion]
-) -> list[Score]:
-    """Return the scores that the scorer's table holds."""
-    samples = samples_from_frame(
-        pl.DataFrame(rows), pl.Series([str(number) for number in range(len(rows))])
-    )
-    scores = score_table(
-        scorer, samples, Completions.build(samples.ids, completions, source="recorded")
-    )
-    return list(scores.rows())
-
-
-@pytest.mark.parametrize("case", list_cases(VERDICTS, LITERAL, CALLS), ids=str)
-def test_the_table_of_scores_has_the_verdict_of_the_page(case: Case) -> None:
-    """The scorer stores what the row says."""
-    result = score_column(case.cells["choices"], read_extraction(case))
-    assert result[case.line] == expect_score(case)
+def score_row(scorer: StringEqualsMcqa, row: dict[str, object], completion: Completion) -> Score:
+    """Return the score that the scorer's table holds for a row."""
+    samples = samples_from_frame(pl.DataFrame([row]), ["1"])
+    return next(score_table(scorer, samples, record(samples, [completion])).rows())
 
 
 @pytest.mark.parametrize("case", list_cases(SPELLINGS), ids=str)
@@ -196,13 +153,9 @@ def test_choices_and_truth_are_read_in_every_spelling(case: Case) -> None:
     status, _, reason = case.cells["read as"].partition(" `")
     right = case.cells["right"] or "A"
     row = {"choices": json.dumps(choices), "truth": json.dumps(truth)}
-    samples = samples_from_frame(pl.DataFrame([row]), pl.Series(["1"]), encoded=frozenset(row))
+    samples = samples_from_frame(pl.DataFrame([row]), ["1"], encoded=row)
     scorer = StringEqualsMcqa("{{ sample.truth }}", "{{ sample.choices }}")
-    from_column = next(
-        score_table(
-            scorer, samples, Completions.build(["1"], [Completion(right)], source="x")
-        ).rows()
-    )
+    from_column = next(score_table(scorer, samples, record(samples, [right])).rows())
     for score in (judge(right, choices, truth), from_column):
         if status == "FAILED":
             assert (score.status, score.reason) == (ScoreStatus.FAILED, reason)
@@ -218,17 +171,20 @@ def test_fields_work_as_a_task_file_writes_them(case: Case) -> None:
     """Each spelling of the fields, the deprecated ones included, gives the verdict of the row."""
     fields = YAML(typ="safe").load(case.cells["fields"])
     sample = json.loads(case.cells["sample"])
-    score = score_rows(StringEqualsMcqa(**fields), [sample], [Completion("B")])[0]
+    score = score_row(StringEqualsMcqa(**fields), sample, Completion("B"))
     assert score.values == {"is_correct": float(case.cells["is_correct"])}
+
+
+HEAD = "| fields | sample | is_correct | note |"
 
 
 @pytest.mark.parametrize(
     "page",
     [
         "| completion | truth |\n|---|---|",
-        "| fields | sample | is_correct | note |\n| a | b | c | d |",
-        "| fields | sample | is_correct | note |\n|---|---|---|---|\n| a | b | c |",
-        "| fields | sample | is_correct | note |\n|---|---|---|---|\n| a | b | c | d",
+        f"{HEAD}\n| a | b | c | d |",
+        f"{HEAD}\n|---|---|---|---|\n| a | b | c |",
+        f"{HEAD}\n|---|---|---|---|\n| a | b | c | d",
     ],
 )
 def test_malformed_table_is_refused(page: str) -> None:

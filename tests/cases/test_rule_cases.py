@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,9 +41,8 @@ def read_cases(rule: str) -> Iterator[Case]:
     Refuse one not well formed.
     """
     section, head = "", ""
-    for number, line in enumerate(
-        (FOLDER / f"{rule}.md").read_text(encoding="utf-8").splitlines(), 1
-    ):
+    lines = (FOLDER / f"{rule}.md").read_text(encoding="utf-8").splitlines()
+    for number, line in enumerate(lines, 1):
         section = line.removeprefix("## ") if line.startswith("## ") else section
         head = line if line.startswith("| completion") else head
         if not line.startswith("| `"):
@@ -53,16 +53,16 @@ def read_cases(rule: str) -> Iterator[Case]:
         row = {name: cell.strip("`") or None for name, cell in zip(names, cells, strict=True)}
         options = row.get("options")
         yield Case(
-            rule,
-            section,
-            number,
-            json.loads(row["completion"] or ""),
-            tuple((row["choices"] or "").split(" ")),
-            tuple(json.loads(options)) if options else None,
-            Reading(row["answer"], row["reason"], part=row["part"]),
-            row.get("language"),
-            row.get("class"),
-            row.get("thread"),
+            rule=rule,
+            section=section,
+            line=number,
+            text=json.loads(row["completion"] or ""),
+            choices=tuple((row["choices"] or "").split(" ")),
+            options=tuple(json.loads(options)) if options else None,
+            expected=Reading(row["answer"], row["reason"], part=row["part"]),
+            language=row.get("language"),
+            kind=row.get("class"),
+            thread=row.get("thread"),
         )
 
 
@@ -77,7 +77,7 @@ def strip_span(reading: Reading) -> Reading:
 
 def test_pages_have_as_many_rows_as_they_should() -> None:
     """No row is lost to a typing mistake."""
-    assert {rule: len([case for case in CASES if case.rule == rule]) for rule in COUNTS} == COUNTS
+    assert Counter(case.rule for case in CASES) == COUNTS
 
 
 @pytest.mark.parametrize("rule", COUNTS)
@@ -106,12 +106,12 @@ def test_rule_reads_what_the_page_says(rule: str, section: str) -> None:
     text.
     """
     cases = [case for case in CASES if (case.rule, case.section) == (rule, section)]
-    readings = {
-        case.line: find_rule(rule).read(case.text, case.choices, case.options) for case in cases
-    }
+    read = find_rule(rule).read
+    readings = {case.line: read(case.text, case.choices, case.options) for case in cases}
     results = {line: strip_span(reading) for line, reading in readings.items()}
     assert results == {case.line: case.expected for case in cases}
     for case in cases:
-        begin, end = readings[case.line].span or (0, 1)
-        assert (case.line, 0 <= begin < end <= max(len(case.text), 1)) == (case.line, True)
-        assert (readings[case.line].span is not None) >= (readings[case.line].choice is not None)
+        reading = readings[case.line]
+        begin, end = reading.span or (0, 1)
+        assert 0 <= begin < end <= max(len(case.text), 1), case.line
+        assert reading.span is not None or reading.choice is None, case.line

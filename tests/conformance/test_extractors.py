@@ -13,7 +13,7 @@ import random
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -46,13 +46,16 @@ PIECES: dict[str, list[str]] = json.loads((HERE / "pieces.json").read_text(encod
 
 def make_rows() -> list[dict[str, Any]]:
     """Make completions in which marks, cues, case, order and several letters meet at random."""
-    drawn, rows = random.Random(17), []
+    drawn = random.Random(17)
+    rows = []
     kinds = ("openings", "cues", "labels", "endings")
     for _ in range(COUNT):
-        size, text = drawn.choice((2, 4, 4, 4, 5, 10)), ""
+        text = ""
+        size = drawn.choice((2, 4, 4, 4, 5, 10))
         options = drawn.sample(PIECES["options"], size)
         for _ in range(drawn.choice((1, 1, 2))):
-            place, second = drawn.randrange(size), drawn.randrange(size)
+            place = drawn.randrange(size)
+            second = drawn.randrange(size)
             part = "".join(drawn.choice(PIECES[kind]) for kind in kinds)
             for mark, name in (("@X", LETTERS[place]), ("@Y", LETTERS[second])):
                 part = part.replace(mark, name).replace(mark.lower(), name.lower())
@@ -82,11 +85,8 @@ def _read_short() -> Iterator[dict[str, Any]]:
     for path in sorted(DATA.glob("tricky_completions*.jsonl")):
         for line in path.read_text(encoding="utf-8").splitlines():
             row = json.loads(line)
-            yield {
-                "text": row["completion"] or "",
-                "choices": row["choices"],
-                "options": row["options"],
-            }
+            text = row["completion"] or ""
+            yield {"text": text, "choices": row["choices"], "options": row["options"]}
     for path in sorted(DATA.glob("inspect_logs/*.eval")):
         with zipfile.ZipFile(path) as archive:
             for name in archive.namelist():
@@ -107,9 +107,8 @@ def _read_chains() -> Iterator[dict[str, Any]]:
     for path in sorted(DATA.glob("mmlu_pro_outputs/*.zip")):
         with zipfile.ZipFile(path) as archive:
             for row in json.loads(archive.read(archive.namelist()[0])):
-                yield _letter(
-                    row.get("generated_text") or row.get("model_outputs") or "", row["options"]
-                )
+                text = row.get("generated_text") or row.get("model_outputs") or ""
+                yield _letter(text, row["options"])
 
 
 def _letter(text: str, options: list[str]) -> dict[str, Any]:
@@ -118,50 +117,39 @@ def _letter(text: str, options: list[str]) -> dict[str, Any]:
 
 def install(tool: str) -> Path:
     """Return the folder of a tool, which is installed the first time."""
-    folder = TOOLS / PACKAGES[tool]
+    package = PACKAGES[tool]
+    folder, draft = TOOLS / package, TOOLS / f"{package}.draft"
     if not folder.exists():
-        draft = TOOLS / f"{PACKAGES[tool]}.draft"
-        words = [
-            sys.executable,
-            "-m",
-            "pip",
-            "install",
-            "-q",
-            "--no-deps",
-            "--upgrade",
-            "--target",
-            str(draft),
-        ]
-        done = subprocess.run([*words, PACKAGES[tool]], check=False, capture_output=True, text=True)
+        pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--upgrade"]
+        command = [*pip, "--target", str(draft), package]
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
         if done.returncode:
-            pytest.skip(f"{PACKAGES[tool]} cannot be installed: {done.stderr.strip()[-200:]}")
+            pytest.skip(f"{package} cannot be installed: {done.stderr.strip()[-200:]}")
         draft.rename(folder)
     return folder
 
 
+@pytest.mark.parametrize("make", [make_rows, read_rows])
 @pytest.mark.parametrize("tool", PACKAGES)
-def test_an_extractor_reads_what_its_harness_reads(tool: str) -> None:
+def test_an_extractor_reads_what_its_harness_reads(
+    tool: str, make: Callable[[], list[dict[str, Any]]]
+) -> None:
     """In at least 99.5 % of made and of real completions: the same choice, or none."""
-    words = [
-        sys.executable,
-        "-I",
-        "-W",
-        "ignore",
-        str(HERE / "tool_side.py"),
-        str(install(tool)),
-        tool,
-    ]
-    for rows in (make_rows(), read_rows()):
-        lines = "".join(json.dumps(row) + "\n" for row in rows)
-        done = subprocess.run(words, input=lines, check=True, capture_output=True, text=True)
-        differ = []
-        for row, line in zip(rows, done.stdout.splitlines(), strict=True):
-            theirs, read = (
-                json.loads(line),
-                EXTRACTORS[tool].read(row["text"], row["choices"], row["options"]),
-            )
-            if read != (theirs if theirs in row["choices"] else None):
-                differ.append(f"{theirs} there, {read} here: {row['text'][-200:]!r}")
-        assert len(differ) <= len(rows) * 0.005, "\n".join(
-            [f"{len(differ)} of {len(rows)}:", *differ[:20]]
-        )
+    rows = make()
+    if not rows:
+        pytest.skip("the shared material is not there")
+    script = [str(HERE / "tool_side.py"), str(install(tool)), tool]
+    done = subprocess.run(
+        [sys.executable, "-I", "-W", "ignore", *script],
+        input="".join(json.dumps(row) + "\n" for row in rows),
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    differences = []
+    for row, line in zip(rows, done.stdout.splitlines(), strict=True):
+        theirs = json.loads(line)
+        ours = EXTRACTORS[tool].read(row["text"], row["choices"], row["options"])
+        if ours != (theirs if theirs in row["choices"] else None):
+            differences.append(f"{theirs} there, {ours} here: {row['text'][-200:]!r}")
+    assert len(differences) <= len(rows) * 0.005, "\n".join(differences[:20])

@@ -9,6 +9,7 @@ import json
 import os
 import random
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -21,22 +22,12 @@ import answerkey as ak
 from answerkey.datasets import tables
 from answerkey.spec import Job, job
 
-TEXTS = [
-    "A",
-    "B.",
-    " C",
-    "Answer: D",
-    "",
-    "A or B",
-    "b",
-    "D because",
-    "A. x\nB. y\nC. z",
-    "Ｂ",
-    "B́",
-    "1",
-]
-CHOICES = ["A", "B", "C", "D"]
+SHORT = ["A", "B.", " C", "Answer: D", "", "A or B", "b", "D because", "Ｂ", "B́", "1"]
+TEXTS = [*SHORT, "A. x\nB. y\nC. z"]
 TASK: dict[str, Any] = YAML(typ="safe").load(Path(__file__).with_name("task.yaml"))
+IS_LONG = bool(os.environ.get("ANSWERKEY_LONG"))
+#: Numbers by their names, and the scores of every sample.
+Result = tuple[dict[str, dict[str, Any]], list[dict[str, Any]]]
 
 
 def build_rows() -> list[dict[str, Any]]:
@@ -46,7 +37,7 @@ def build_rows() -> list[dict[str, Any]]:
         {
             "sample_id": f"s{number:03d}",
             "answer": draw.choice("abcdABCD"),
-            "choices": json.dumps(CHOICES),
+            "choices": '["A", "B", "C", "D"]',
             "category": draw.choice(["x", "y"]),
             "completion": draw.choice(TEXTS),
         }
@@ -65,15 +56,22 @@ def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
         writer.writerows(rows)
 
 
+def write_jsonl(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Write rows as JSON lines."""
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
 WRITERS: dict[str, Callable[[Path, list[dict[str, Any]]], object]] = {
     "rows.csv": write_csv,
-    "rows.jsonl": lambda path, rows: path.write_text(
-        "".join(json.dumps(row) + "\n" for row in rows)
-    ),
+    "rows.jsonl": write_jsonl,
     "rows.json": lambda path, rows: path.write_text(json.dumps(rows)),
     "rows.parquet": lambda path, rows: pl.DataFrame(rows).write_parquet(path),
     "rows.arrow": lambda path, rows: pl.DataFrame(rows).write_ipc(path),
 }
+#: The file, how large it may be to be held in memory, and the rows of a chunk.
+WAYS = [(name, tables.HELD_BYTES, job.CHUNK_ROWS) for name in WRITERS]
+WAYS += [("rows.parquet", tables.HELD_BYTES, size) for size in (5, 43, 150)]
+WAYS += [(name, 100, size) for name in WRITERS for size in ((43, 150) if IS_LONG else (43,))]
 
 
 def run_rows(
@@ -82,23 +80,22 @@ def run_rows(
     rows: list[dict[str, Any]],
     task: dict[str, Any] = TASK,
     **options: Any,  # noqa: ANN401 - options of `run`
-) -> tuple[Any, list[dict[str, Any]]]:
-    """Return the numbers and the per-sample rows of a run over these rows in this format."""
+) -> Result:
+    """Return the result of a run over these rows in this format."""
     (folder / "task.yaml").write_text(json.dumps(task))
     WRITERS[name](folder / name, rows)
-    dataset, out = str(folder / name), folder / f"run-{name}"
-    run = ak.run(folder / "task.yaml", dataset=dataset, out=out, **options)
+    run = ak.run(folder / "task.yaml", dataset=folder / name, out=folder / "run", **options)
     scores = run.tasks["same"].scores.sort("sample_id").to_dicts()
     return {value.name: asdict(value) for value in run.metrics.values()}, scores
 
 
 @pytest.fixture(scope="module")
-def expected(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, list[dict[str, Any]]]:
-    """Return the numbers of the Parquet file in one chunk."""
+def expected(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    """Return the result of the Parquet file in one chunk."""
     return run_rows(tmp_path_factory.mktemp("expected"), "rows.parquet", ROWS)
 
 
-def test_the_numbers_are_not_trivial(expected: tuple[Any, list[dict[str, Any]]]) -> None:
+def test_the_numbers_are_not_trivial(expected: Result) -> None:
     """The rows hold right and wrong, valid and invalid completions, so that equality means
     something.
     """
@@ -108,111 +105,82 @@ def test_the_numbers_are_not_trivial(expected: tuple[Any, list[dict[str, Any]]])
     assert len(reasons) == 6
 
 
-@pytest.mark.parametrize("name", list(WRITERS))
-def test_every_file_format_gives_the_same_numbers(
-    tmp_path: Path, name: str, expected: tuple[Any, list[dict[str, Any]]]
+@pytest.mark.parametrize(("name", "held_bytes", "chunk_rows"), WAYS)
+def test_every_file_in_chunks_of_any_size_gives_the_same_numbers(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    held_bytes: int,
+    chunk_rows: int,
+    expected: Result,
 ) -> None:
-    """CSV, JSON Lines, JSON, Parquet and Arrow agree bit for bit."""
+    """CSV, JSON Lines, JSON, Parquet and Arrow agree bit for bit: held or streamed, whole or cut
+    into chunks.
+    """
+    monkeypatch.setattr(tables, "HELD_BYTES", held_bytes)
+    monkeypatch.setattr(job, "CHUNK_ROWS", chunk_rows)
     assert run_rows(tmp_path, name, ROWS) == expected
 
 
-@pytest.mark.parametrize("size", [5, 43, 150])
-def test_every_chunk_size_gives_the_same_numbers(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    size: int,
-    expected: tuple[Any, list[dict[str, Any]]],
-) -> None:
-    """36, 5 and 2 chunks agree with one, bit for bit."""
-    monkeypatch.setattr(job, "CHUNK_ROWS", size)
-    assert run_rows(tmp_path, "rows.parquet", ROWS) == expected
-
-
-@pytest.mark.parametrize("seed", [1, 2, 3] if os.environ.get("ANSWERKEY_LONG") else [1])
-def test_the_order_of_rows_changes_no_number(
-    tmp_path: Path, seed: int, expected: tuple[Any, list[dict[str, Any]]]
-) -> None:
+@pytest.mark.parametrize("seed", [1, 2, 3] if IS_LONG else [1])
+def test_the_order_of_rows_changes_no_number(tmp_path: Path, seed: int, expected: Result) -> None:
     """Shuffled rows, sorted back by sample id, agree bit for bit."""
     shuffled = random.Random(seed).sample(ROWS, len(ROWS))
     assert run_rows(tmp_path, "rows.jsonl", shuffled) == expected
 
 
-@pytest.mark.parametrize("name", list(WRITERS))
-@pytest.mark.parametrize("size", [43, 150] if os.environ.get("ANSWERKEY_LONG") else [43])
-def test_streamed_files_in_chunks_give_the_same_numbers(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    name: str,
-    size: int,
-    expected: tuple[Any, list[dict[str, Any]]],
-) -> None:
-    """A file that is too large to be held gives the same numbers."""
-    monkeypatch.setattr(tables, "HELD_BYTES", 100)
-    monkeypatch.setattr(job, "CHUNK_ROWS", size)
-    assert run_rows(tmp_path, name, ROWS) == expected
-
-
 @pytest.mark.usefixtures("quick_workers")
 @pytest.mark.parametrize("spread", ["alone", "apart", "processes"])
-@pytest.mark.parametrize("with_copy", [False, True])
+@pytest.mark.parametrize("has_copy", [False, True])
 def test_every_spread_gives_the_same_numbers(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     spread: str,
     *,
-    with_copy: bool,
-    expected: tuple[Any, list[dict[str, Any]]],
+    has_copy: bool,
+    expected: Result,
 ) -> None:
     """One thread, several, and worker processes agree, whether rows are checked on the way or
     before.
     """
     monkeypatch.setattr(job, "CHUNK_ROWS", 43)
     monkeypatch.setattr(job, "choose_spread", lambda _: spread)
-    assert run_rows(tmp_path, "rows.parquet", ROWS, copy=with_copy) == expected
+    assert run_rows(tmp_path, "rows.parquet", ROWS, copy=has_copy) == expected
 
 
-@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("step", [1, -1])
 @pytest.mark.parametrize("size", [43, 299])
 def test_completions_of_another_file_give_the_same_numbers(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    size: int,
-    *,
-    turned: bool,
-    expected: tuple[Any, list[dict[str, Any]]],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, step: int, expected: Result
 ) -> None:
-    """Whether the file has the order of the dataset or another."""
+    """Whether the file has the order of the dataset or the opposite."""
     monkeypatch.setattr(job, "CHUNK_ROWS", size)
-    recorded = [{name: row[name] for name in ("sample_id", "completion")} for row in ROWS]
-    WRITERS["rows.jsonl"](tmp_path / "said.jsonl", recorded[::-1] if turned else recorded)
-    questions = [
-        {name: value for name, value in row.items() if name != "completion"} for row in ROWS
-    ]
-    result = run_rows(tmp_path, "rows.csv", questions, completions=str(tmp_path / "said.jsonl"))
+    replies = [{name: row[name] for name in ("sample_id", "completion")} for row in ROWS]
+    questions = [{name: row[name] for name in row if name != "completion"} for row in ROWS]
+    write_jsonl(tmp_path / "replies.jsonl", replies[::step])
+    result = run_rows(tmp_path, "rows.csv", questions, completions=tmp_path / "replies.jsonl")
     assert result == expected
 
 
 @pytest.mark.usefixtures("quick_workers")
 def test_templates_of_every_plan_give_the_same_numbers_in_processes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expected: tuple[Any, list[dict[str, Any]]]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expected: Result
 ) -> None:
     """A task whose templates are rendered for every row is spread over processes, and says the
     same.
     """
-    monkeypatch.setattr(job, "CHUNK_ROWS", 43)
-    monkeypatch.setattr(job, "WORKER_ROWS", 10)
-    task = json.loads(json.dumps(TASK))
-    scorer = task["definition"]["scorers"][0]
-    scorer["ground_truth_choice"] = (
-        "{% set n = sample.sample_id %}{{ sample.answer | upper if n else 'no' }}"
-    )
-    chosen: list[str] = []
+    spreads: list[str] = []
     choose_spread = job.choose_spread
 
     def choose(prepared: Job) -> str:
-        chosen.append(choose_spread(prepared))
-        return chosen[-1]
+        spreads.append(choose_spread(prepared))
+        return spreads[-1]
 
+    monkeypatch.setattr(job, "CHUNK_ROWS", 43)
+    monkeypatch.setattr(job, "WORKER_ROWS", 10)
     monkeypatch.setattr(job, "choose_spread", choose)
+    task = deepcopy(TASK)
+    template = "{% set n = sample.sample_id %}{{ sample.answer | upper if n else 'no' }}"
+    task["definition"]["scorers"][0]["ground_truth_choice"] = template
     assert run_rows(tmp_path, "rows.parquet", ROWS, task) == expected
-    assert chosen == ["processes"]
+    assert spreads == ["processes"]

@@ -38,11 +38,9 @@ class _Nothing(type):
     def __call__(cls, *arguments: object, **keywords: object) -> object:
         if cls is not Nothing:
             return super().__call__(*arguments, **keywords)
-        return (
-            arguments[0]
-            if arguments and isinstance(arguments[0], types.FunctionType | type)
-            else cls
-        )
+        if arguments and isinstance(arguments[0], types.FunctionType | type):
+            return arguments[0]
+        return cls
 
     def __getitem__(cls, _: object) -> type:
         return cls
@@ -68,13 +66,14 @@ class Imports(MetaPathFinder, Loader):
     """
 
     def __init__(self, folder: Path, modules: Sequence[str]) -> None:
-        self.folder, self.wanted = folder, modules
+        self.folder = folder
+        self.modules = modules
 
     def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
         """Say where a module is."""
         if name.partition(".")[0] in sys.stdlib_module_names:
             return None
-        if name in self.wanted:
+        if name in self.modules:
             return spec_from_file_location(name, self.folder / f"{name.replace('.', '/')}.py")
         return ModuleSpec(name, self, is_package=True)
 
@@ -89,9 +88,8 @@ class Imports(MetaPathFinder, Loader):
 def read_inspect(module: Any, rows: Sequence[Row]) -> Iterable[str]:  # noqa: ANN401 - the tool's
     """Read as `multiple_choice` does."""
     for row in rows:
-        state = SimpleNamespace(
-            output=SimpleNamespace(completion=row["text"]), choices=row["choices"]
-        )
+        output = SimpleNamespace(completion=row["text"])
+        state = SimpleNamespace(output=output, choices=row["choices"])
         yield "".join(module.parse_answers(state, multiple_correct=False))
 
 
@@ -107,7 +105,8 @@ def read_lm_eval(module: Any, rows: Sequence[Row]) -> Iterable[str]:  # noqa: AN
     extract = module.MultiChoiceRegexFilter(
         regex_pattern=r"(\([A-Z]\))", group_select=-1, ignore_case=True, ignore_punctuation=True
     )
-    texts, docs = [[row["text"]] for row in rows], [{"choices": row["options"]} for row in rows]
+    texts = [[row["text"]] for row in rows]
+    docs = [{"choices": row["options"]} for row in rows]
     for (result,) in extract.apply(texts, docs):
         yield result.strip("()")
 
@@ -131,10 +130,8 @@ def read_opencompass(module: Any, rows: Sequence[Row]) -> Iterable[str]:  # noqa
 def read_vlmevalkit(module: Any, rows: Sequence[Row]) -> Iterable[str]:  # noqa: ANN401 - the tool's
     """Read as it does before it asks its judge."""
     for row in rows:
-        yield (
-            module.can_infer(row["text"], dict(zip(row["choices"], row["options"], strict=True)))
-            or ""
-        )
+        options = dict(zip(row["choices"], row["options"], strict=True))
+        yield module.can_infer(row["text"], options) or ""
 
 
 #: The modules of each tool that are its own, the last with the function, and how that is called.

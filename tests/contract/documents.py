@@ -17,6 +17,7 @@ import re
 import shlex
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import traceback
@@ -31,15 +32,14 @@ from tests.forked import Forked
 
 from answerkey.cli import main
 
-ROOT = Path(__file__).parents[2]
+from .scripts import ROOT
+
+#: They are read from top to bottom by `test_pages_as_printed.py`.
+AS_PRINTED = ("docs/tutorial.md", "docs/guide/compare-models.md")
 PAGES = sorted(
     path
-    for folder, pattern in (
-        (ROOT, "*.md"),
-        (ROOT / "docs", "**/*.md"),
-        (ROOT / "examples", "**/*.md"),
-    )
-    for path in folder.glob(pattern)
+    for pattern in ("*.md", "docs/**/*.md", "examples/**/*.md")
+    for path in ROOT.glob(pattern)
     if "quickstart" not in path.relative_to(ROOT).parts[1:-1]
 )
 CI_FILES = (*sorted((ROOT / "examples" / "ci").iterdir()), ROOT / ".pre-commit-hooks.yaml")
@@ -88,21 +88,22 @@ class Block:
 
 
 def collect_blocks() -> list[Block]:
-    """Return all there is to run, page by page."""
-    results = [block for page in PAGES for block in _read_page(page)]
-    return results + [
-        block for file in CI_FILES for block in _read_ci(_name(file), file.read_text("utf-8"))
-    ]
+    """Return all there is to run, page by page, but for pages that are read as printed."""
+    pages = [page for page in PAGES if _name(page) not in AS_PRINTED]
+    results = [block for page in pages for block in _read_page(page)]
+    for file in CI_FILES:
+        results += _read_ci(_name(file), file.read_text("utf-8"))
+    return results
 
 
 def list_unlabelled() -> list[str]:
     """Return the places of blocks that hold commands and do not say so."""
+    command = re.compile(r"^(\w*\$ |answerkey |python -m |pip )", re.MULTILINE)
     return [
         f"{_name(page)}:{line}"
         for page in PAGES
         for line, kind, text in _list_fences(page)
-        if kind not in SHELL
-        and re.search(r"^(\w*\$ |answerkey |python -m |pip )", text, re.MULTILINE)
+        if kind not in SHELL and command.search(text)
     ]
 
 
@@ -117,7 +118,8 @@ def _list_fences(page: Path) -> Iterator[tuple[int, str, str]]:
 
 
 def _read_page(page: Path) -> Iterator[Block]:
-    name, above = _name(page), ""
+    name = _name(page)
+    above = ""
     for line, kind, text in _list_fences(page):
         if kind in SHELL:
             yield Block(name, line, _read_console(text) if kind == "console" else _read_shell(text))
@@ -132,16 +134,15 @@ def _read_page(page: Path) -> Iterator[Block]:
 
 def _read_table(name: str, text: str) -> Iterator[Block]:
     """Yield a block for each run of rows: what continues the row above has an empty first cell."""
-    commands: list[Command] = []
-    start = 0
+    blocks: list[tuple[int, list[Command]]] = []
     for number, row in enumerate(text.splitlines(), 1):
-        result = re.search(r"^\|(.*)\| *`(answerkey [^`]+)` *\|$", row)
-        if commands and not (result and result[1].split("|")[0].strip() == ""):
-            yield Block(name, start, tuple(commands))
-            commands = []
-        if result:
-            start = start if commands else number
-            commands.append(Command(result[2], _read_code(result[1])))
+        match = re.search(r"^\|([^|]*)(.*)\| *`(answerkey [^`]+)` *\|$", row)
+        if match:
+            if match[1].strip() or not blocks:
+                blocks.append((number, []))
+            blocks[-1][1].append(Command(match[3], _read_code(match[2])))
+    for start, commands in blocks:
+        yield Block(name, start, tuple(commands))
 
 
 def _read_code(text: str) -> int:
@@ -154,16 +155,16 @@ def _read_shell(text: str) -> tuple[Command, ...]:
     return tuple(_read_command(line) for line in lines if COMMENT.sub("", line).strip())
 
 
-def _read_command(line: str) -> Command:
+def _read_command(line: str, shown: tuple[str, ...] = ()) -> Command:
     comment = COMMENT.search(line)
-    return Command(COMMENT.sub("", line).strip(), _read_code(comment[1]) if comment else 0)
+    code = _read_code(comment[1]) if comment else 0
+    return Command(COMMENT.sub("", line).strip(), code, shown)
 
 
 def _read_console(text: str) -> tuple[Command, ...]:
     _, *parts = re.split(r"^\$ ", text, flags=re.MULTILINE)
     pieces = [part.splitlines() for part in parts]
-    commands = [(_read_command(first), tuple(shown)) for first, *shown in pieces]
-    return tuple(Command(command.text, command.code, shown) for command, shown in commands)
+    return tuple(_read_command(line, tuple(shown)) for line, *shown in pieces)
 
 
 def _read_ci(name: str, text: str, line: int = 1) -> Iterator[Block]:
@@ -185,12 +186,11 @@ def _list_scripts(content: Any) -> Iterator[list[str]]:  # noqa: ANN401  # whate
             yield [step["run"] for step in job["steps"] if "run" in step]
         elif isinstance(job, dict) and "script" in job:
             yield job["script"]
-    hooks = content if isinstance(content, list) else jobs.get("repos", [])
-    for hook in (
-        hook for repo in hooks if isinstance(repo, dict) for hook in repo.get("hooks", [repo])
-    ):
-        if "entry" in hook and re.search(hook["files"], "evals/capitals/run.yaml"):
-            yield [f"{hook['entry']} evals/capitals/run.yaml"]
+    repositories = content if isinstance(content, list) else jobs.get("repos", [])
+    for repository in repositories:
+        for hook in repository.get("hooks", [repository]):
+            if "entry" in hook and re.search(hook["files"], "evals/capitals/run.yaml"):
+                yield [f"{hook['entry']} evals/capitals/run.yaml"]
 
 
 @dataclass(frozen=True)
@@ -231,66 +231,50 @@ class Desk:
     def carry_out(self, block: Block, skipped: Callable[[str], bool]) -> list[str]:
         """Return what went otherwise than the page says; the working directory is the folder."""
         self.restore()
-        if (
-            block.page == "docs/reference/policies.md"
-        ):  # its gates and its baseline are those of this example
+        if block.page == "docs/reference/policies.md":  # its project and its baseline are these
             shutil.rmtree("my-project")
             shutil.copytree("examples/gates", "my-project")
-            self._expect(Command("answerkey run my-project --out runs/before"))
-            shutil.rmtree("runs/released")
-            Path("runs/before").rename("runs/released")
+            self._expect(Command("answerkey run my-project --out runs/released"))
         if block.source:
-            return [] if skipped(block.source) else self._carry_out_python(block)
-        problems = [
-            problem for command in block.commands for problem in self._carry_out(command, skipped)
-        ]
+            problems = [] if skipped(block.source) else self._carry_out_python(block)
+        else:
+            commands = [command for command in block.commands if not skipped(command.text)]
+            problems = [problem for command in commands for problem in self._expect(command)]
         return [f"{block.place}: {problem}" for problem in problems]
-
-    def _carry_out(self, command: Command, skipped: Callable[[str], bool]) -> list[str]:
-        return [] if skipped(command.text) else self._expect(command)
 
     def _expect(self, command: Command) -> list[str]:
         code, out, err = self._run(command.text)
-        problems = (
-            []
-            if code == command.code
-            else [f"`{command.text}` exits {code}, not {command.code}:\n{out[-2000:]}{err}"]
-        )
-        lines = [ADDRESS.sub("ADDRESS", line.split("  ")[0].strip()) for line in out.splitlines()]
-        missing = [
-            line for line in command.shown if ADDRESS.sub("ADDRESS", line.strip()) not in lines
-        ]
-        return problems + [
-            f"`{command.text}` does not print {line!r}:\n{out}{err}" for line in missing
-        ]
+        problems = []
+        if code != command.code:
+            problems.append(f"`{command.text}` exits {code}, not {command.code}:\n{out}{err}")
+        lines = {ADDRESS.sub("ADDRESS", line.split("  ")[0].strip()) for line in out.splitlines()}
+        for line in command.shown:
+            if ADDRESS.sub("ADDRESS", line.strip()) not in lines:
+                problems.append(f"`{command.text}` does not print {line!r}:\n{out}{err}")
+        return problems
 
     def _run(self, text: str) -> tuple[int, str, str]:
         for written, meant in self.stand_ins.items():
             text = text.replace(written, meant)
-        for created in re.findall(
-            r"(?:^answerkey init|--out) (\S+)", text
-        ):  # what is written is not there before
-            shutil.rmtree(created, ignore_errors=True)
+        for created in re.findall(r"(?:^answerkey init|--out) (\S+)", text):
+            shutil.rmtree(created, ignore_errors=True)  # what is written is not there before
         if SERVES.match(text):
             return self._serve(text)
         plain = VARIABLE.sub(lambda variable: os.environ[variable[1]], text)
         if text.startswith("answerkey ") and not SHELL_SIGNS.search(QUOTED.sub("", plain)):
             return self._call(plain)
+        shared = Forked.share()
+        folders = (str(self.folder / "bin"), str(Path(sys.executable).parent), os.environ["PATH"])
         done = subprocess.run(
             ["bash", "-c", text],  # noqa: S607  # whichever the reader has
             capture_output=True,
             text=True,
             timeout=PATIENCE,
             check=False,
-            **self._surroundings,
+            pass_fds=shared["pass_fds"],
+            env={**shared["env"], "PATH": os.pathsep.join(folders)},
         )
         return done.returncode, done.stdout, done.stderr
-
-    @property
-    def _surroundings(self) -> dict[str, Any]:
-        shared = Forked.share()
-        folders = (str(self.folder / "bin"), str(Path(sys.executable).parent), os.environ["PATH"])
-        return shared | {"env": {**shared["env"], "PATH": os.pathsep.join(folders)}}
 
     def _call(self, text: str) -> tuple[int, str, str]:
         """Return what a plain command line does, without a process of its own."""
@@ -304,17 +288,14 @@ class Desk:
 
     def _serve(self, text: str) -> tuple[int, str, str]:
         """Start a command that serves, wait for its address, and press Ctrl-C."""
-        first, *words = shlex.split(text)
-        streams: dict[str, Any] = {
-            "stdout": subprocess.PIPE,
-            "stderr": subprocess.PIPE,
-            "text": True,
-        }
-        with (
-            Forked(words, **streams)
-            if first == "answerkey"
-            else subprocess.Popen([sys.executable, *words], **streams)
-        ) as process:
+        program, *words = shlex.split(text)
+        pipe = subprocess.PIPE
+        if program == "answerkey":
+            process: subprocess.Popen[str] = Forked(words, stdout=pipe, stderr=pipe, text=True)
+        else:
+            command = [sys.executable, *words]
+            process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)
+        with process:
             assert process.stdout is not None
             address = process.stdout.readline()
             process.send_signal(signal.SIGINT)
@@ -324,31 +305,25 @@ class Desk:
     def _carry_out_python(self, block: Block) -> list[str]:
         if re.search(r"^def test_", block.source, re.MULTILINE):
             Path("test_of_the_page.py").write_text(block.source, encoding="utf-8")
-            return [
-                f"{block.place}: {problem}"
-                for problem in self._expect(Command("python -m pytest -q test_of_the_page.py"))
-            ]
+            return self._expect(Command("python -m pytest -q test_of_the_page.py"))
         names: dict[str, object] = {"__name__": "page"}
         with contextlib.redirect_stdout(io.StringIO()):
             exec(compile(block.above, block.page, "exec", dont_inherit=True), names)  # noqa: S102  # our own pages
         try:
-            return [f"{block.place}: {problem}" for problem in follow_python(block.source, names)]
+            return list(follow_python(block.source, names))
         except Exception:  # noqa: BLE001  # whatever it is, the page is wrong
-            return [f"{block.place}:\n{traceback.format_exc()}"]
+            return [traceback.format_exc()]
 
 
 def _list_files(folder: Path) -> dict[str, tuple[int, int] | None]:
     """Return the size and the time of every file below a folder, None for a folder."""
     results: dict[str, tuple[int, int] | None] = {}
-    waiting = [folder]
-    while waiting:
-        for entry in os.scandir(waiting.pop()):
-            is_folder = entry.is_dir(follow_symlinks=False)
-            seen = entry.stat(follow_symlinks=False)
-            results[os.path.relpath(entry.path, folder)] = (
-                None if is_folder else (seen.st_size, seen.st_mtime_ns)
-            )
-            waiting += [Path(entry.path)] if is_folder else []
+    for path in folder.rglob("*"):
+        name = str(path.relative_to(folder))
+        status = path.lstat()
+        results[name] = None
+        if not stat.S_ISDIR(status.st_mode):
+            results[name] = (status.st_size, status.st_mtime_ns)
     return results
 
 

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
 #: In the long series packages come from the package index; otherwise those of this environment are
 #: lent.
 INSTALLS = bool(os.environ.get("ANSWERKEY_LONG"))
@@ -51,9 +50,11 @@ class Fresh:
             for name, value in os.environ.items()
             if not name.startswith(("PYTHON", "VIRTUAL"))
         }
-        path = os.pathsep.join([str(self.folder / "venv" / "bin"), os.environ["PATH"]])
-        quick = {} if INSTALLS else {"PIP_NO_COMPILE": "1"}  # the commands compile what they import
-        return {**kept, **quick, "PATH": path, "HOME": str(self.folder / "home")}
+        kept["PATH"] = f"{self.folder / 'venv' / 'bin'}{os.pathsep}{os.environ['PATH']}"
+        kept["HOME"] = str(self.folder / "home")
+        if not INSTALLS:
+            kept["PIP_NO_COMPILE"] = "1"  # the commands compile what they import
+        return kept
 
     def run(
         self,

@@ -9,7 +9,7 @@ import json
 import shutil
 import threading
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -18,78 +18,40 @@ from typing import Any
 import polars as pl
 from tests.forked import COMMAND
 
-ROOT = Path(__file__).parents[2]
+from .scripts import ROOT, Call
+
 LOGS = ROOT / "tests" / "unit" / "importers" / "logs"
 Rows = Sequence[dict[str, Any]]
-GATES = """\
-policies:
-  rules:
-    - {key: accurate, definition: {type: threshold, operator: "<=", threshold: 1}}
-"""
-EVAL = """\
-datasets: [{key: questions, display_name: Questions, source: {type: local, file_path: questions.jsonl}}]
-tasks:
-  - key: letters
-    display_name: Letters
-    description: The model answers with one letter.
-    definition:
-      dataset: {key: questions}
-      solver:
-        type: single_turn_solver
-        input_builder:
-          type: chat_completion
-          input_messages: [{role: user, content: "{{ sample.question }}"}]
-      scorers:
-        - type: string_equals_mcqa
-          ground_truth_choice: "{{ sample.answer }}"
-          choices: [A, B, C, D]
-          metrics: [{type: mean, field: is_correct, name: Accuracy}]
-evaluation:
-  key: KEY
-  display_name: KEY
-  task_specifications: [{task_key: letters, model_key: openai/gpt-4.1-nano}]
-policies:
-  key: gate
-  rules:
-    - {key: good, definition: {type: threshold, metric: Accuracy, operator: ">=", threshold: LEAST}}
-"""  # noqa: E501 - the text as it is written
-PYTEST = '[tool.pytest.ini_options]\nanswerkey_files = ["evals/*/run.yaml"]\n'
-#: Installs nothing: says whether what is named can be installed from where it lies.
-PIP = """\
-#!/bin/sh
-for last; do :; done
-test "$1" = install && test -f "$last/pyproject.toml" && exit 0
-echo "pip $*: nothing to install there" >&2
-exit 1
-"""
 
 
-def lay_out(call: Callable[..., Any]) -> None:
+def lay_out(call: Call) -> None:
     """Fill the working directory with what the pages speak of."""
     call("init", "my-project")
-    rows = [
-        json.loads(line)
-        for line in Path("my-project/questions.jsonl").read_text("utf-8").splitlines()
-    ]
+    path = Path("my-project/questions.jsonl")
+    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
     for number, row in enumerate(rows):
-        row |= {
-            "subject": row["category"],
-            "passage": number // 5,
-            "error_type": "ok" if number % 9 else "bad",
-        }
-    write_lines("my-project/questions.jsonl", rows)
+        row["subject"] = row["category"]
+        row["passage"] = number // 5
+        row["error_type"] = "ok" if number % 9 else "bad"
+    write_lines(str(path), rows)
     shutil.copy("my-project/task.yaml", "task.yaml")
+    shutil.copytree(Path(__file__).with_name("desk"), ".", dirs_exist_ok=True)
     shutil.copytree(ROOT / "examples", "examples")
     Path("vendor/answerkey").mkdir(parents=True)
-    for link, target in {
-        "bench": "bench",
-        "vendor/answerkey/pyproject.toml": "pyproject.toml",
-    }.items():
-        Path(link).symlink_to(ROOT / target)
+    Path(".config/fish/completions").mkdir(parents=True)
+    Path("bench").symlink_to(ROOT / "bench")
+    Path("vendor/answerkey/pyproject.toml").symlink_to(ROOT / "pyproject.toml")
     _lay_out_tables(rows)
+    _lay_out_arc(rows)
     _lay_out_logs(rows)
-    _lay_out_evals()
-    _lay_out_tools()
+    for name in ("capitals", "law"):
+        questions = [
+            {"question": f"{name} {number}: A, B, C or D?", "answer": "ABCD"[number % 4]}
+            for number in range(40)
+        ]
+        write_lines(f"evals/{name}/questions.jsonl", questions)
+    Path("bin/answerkey").write_text(COMMAND, encoding="utf-8")
+    Path("bin/answerkey").chmod(0o755)
     _lay_out_runs(call)
 
 
@@ -101,47 +63,37 @@ def write_lines(name: str, rows: Sequence[object]) -> None:
 
 def _lay_out_tables(rows: Rows) -> None:
     answers = [
-        {"sample_id": f"{n:06}", "completion": row["answer"]} for n, row in enumerate(rows, 1)
+        {"sample_id": f"{number:06}", "completion": row["answer"]}
+        for number, row in enumerate(rows, 1)
     ]
-    with_completions = [
-        {**row, "completion": "A", "completions": {"my-model": "B"}} for row in rows
-    ]
+    replies = {"completion": "A", "completions": {"my-model": "B"}}
+    with_completions = [{**row, **replies} for row in rows]
     write_lines("questions.jsonl", rows)
     write_lines("answers.jsonl", answers)
     write_lines("replies.jsonl", answers)
-    pl.DataFrame(answers).write_parquet("completions.parquet")
     write_lines("both.jsonl", with_completions)
+    pl.DataFrame(answers).write_parquet("completions.parquet")
     pl.DataFrame(with_completions).write_parquet("rows.parquet")
-    flat = pl.DataFrame(
-        [[row["question"], *row["options"], row["answer"]] for row in rows], orient="row"
-    )
+    cells = [[row["question"], *row["options"], row["answer"]] for row in rows]
     Path("data/mmlu/test").mkdir(parents=True)
     for name in ("test.csv", "dev.csv", "data/mmlu/test/law_test.csv"):
-        flat.write_csv(name, include_header=False)
+        pl.DataFrame(cells, orient="row").write_csv(name, include_header=False)
     names = dict.fromkeys(("answer", "loesung", "my_output", "gpt4_reply"), "answer")
     pl.DataFrame(rows).select("question", **names).write_csv("answers.csv")
-    arc = [
-        {
-            "id": f"q{number}",
-            "question": {
-                "stem": row["question"],
-                "choices": [
-                    {"text": text, "label": label}
-                    for text, label in zip(row["options"], "ABCD", strict=True)
-                ],
-            },
-            "answerKey": row["answer"],
-        }
-        for number, row in enumerate(rows)
-    ]
-    write_lines("ARC-Challenge-Test.jsonl", arc)
-    write_lines(
-        "said.jsonl",
-        [
-            {"sample_id": question["id"], "completion": row["answer"]}
-            for question, row in zip(arc, rows, strict=True)
-        ],
-    )
+
+
+def _lay_out_arc(rows: Rows) -> None:
+    questions, replies = [], []
+    for number, row in enumerate(rows):
+        choices = [
+            {"text": text, "label": label}
+            for text, label in zip(row["options"], "ABCD", strict=True)
+        ]
+        question = {"stem": row["question"], "choices": choices}
+        questions.append({"id": f"q{number}", "question": question, "answerKey": row["answer"]})
+        replies.append({"sample_id": f"q{number}", "completion": row["answer"]})
+    write_lines("ARC-Challenge-Test.jsonl", questions)
+    write_lines("said.jsonl", replies)
 
 
 def _lay_out_logs(rows: Rows) -> None:
@@ -153,97 +105,63 @@ def _lay_out_logs(rows: Rows) -> None:
         shutil.copytree(ROOT / "examples" / "compare_logs" / name, f"results/{name}")
     shutil.copy(LOGS / "evidence-quiz.json", "evidence.json")
     for path in Path("results/my-model").iterdir():
-        path.write_text(
-            path.read_text("utf-8").replace('"strict"', '"strict-match"'), encoding="utf-8"
-        )
-    lines = [
-        {
-            "custom_id": f"{number:06}",
-            "response": {
-                "status_code": 200,
-                "body": {"choices": [{"message": {"role": "assistant", "content": row["answer"]}}]},
-            },
-        }
-        for number, row in enumerate(rows, 1)
-    ]
+        text = path.read_text("utf-8").replace('"strict"', '"strict-match"')
+        path.write_text(text, encoding="utf-8")
+    lines = []
+    for number, row in enumerate(rows, 1):
+        message = {"role": "assistant", "content": row["answer"]}
+        response = {"status_code": 200, "body": {"choices": [{"message": message}]}}
+        lines.append({"custom_id": f"{number:06}", "response": response})
     write_lines("output.jsonl", lines)
 
 
-def _lay_out_evals() -> None:
-    for name, least in (("capitals", "0.01"), ("law", "1")):
-        questions = [
-            {"question": f"{name} {number}: A, B, C or D?", "answer": "ABCD"[number % 4]}
-            for number in range(40)
-        ]
-        write_lines(f"evals/{name}/questions.jsonl", questions)
-        text = EVAL.replace("KEY", name).replace("LEAST", least)
-        Path(f"evals/{name}/run.yaml").write_text(text, encoding="utf-8")
-    Path("gates.yaml").write_text(GATES, encoding="utf-8")
-    Path("pyproject.toml").write_text(PYTEST, encoding="utf-8")
-
-
-def _lay_out_tools() -> None:
-    Path(".config/fish/completions").mkdir(parents=True)
-    Path("bin").mkdir()
-    for name, text in (("pip", PIP), ("answerkey", COMMAND)):
-        Path("bin", name).write_text(text, encoding="utf-8")
-        Path("bin", name).chmod(0o755)
-
-
-def _lay_out_runs(call: Callable[..., Any]) -> None:
+def _lay_out_runs(call: Call) -> None:
     """Two models, each under the names that pages give its run, and two runs that were stopped."""
+    run = ("run", "my-project", "--model")
     for stopped in ("quickstart", "my-project"):
         out = f"runs/20260101-120000-{stopped}"
-        begun = call(
-            "run", "my-project", "--model", "openai/gpt-4.1-nano", "--max-calls", 9, "--out", out
-        )
-        assert begun.code == 3, begun.err
-    for seed, names in (
-        (1, ("b", "B", "other")),
-        (0, ("a", "A", "c", "released", "my-run", "zz-latest")),
-    ):
-        first, *copies = (f"runs/{name}" for name in names)
-        done = call(
-            "run", "my-project", "--model", f"builtin/simulated?seed={seed}", "--out", first, "-q"
-        )
+        done = call(*run, "openai/gpt-4.1-nano", "--max-calls", 9, "--out", out)
+        assert done.code == 3, done.err
+    copies = {"b": ("B", "other"), "a": ("A", "c", "released", "my-run", "zz-latest")}
+    for seed, (name, names) in enumerate(copies.items()):
+        model = f"builtin/simulated?seed={1 - seed}"
+        done = call(*run, model, "--out", f"runs/{name}", "-q")
         assert done.code == 0, done.err
-        for copy in copies:
-            shutil.copytree(first, copy)
+        for copy in names:
+            shutil.copytree(f"runs/{name}", f"runs/{copy}")
     shutil.copytree("runs/my-run", "my-project/runs/my-run")
+
+
+def write_parquet() -> bytes:
+    """Return a small table of questions as Parquet."""
+    columns = {"question": ["A?", "B?"], "subject": ["law", "law"], "answer": [0, 1]}
+    stream = io.BytesIO()
+    pl.DataFrame({**columns, "choices": [list("abcd")] * 2}).write_parquet(stream)
+    return stream.getvalue()
 
 
 class Hub(BaseHTTPRequestHandler):
     """A hub with one table under every name."""
 
     def do_GET(self) -> None:
-        """Answer."""
-        out = io.BytesIO()
-        columns = {
-            "question": ["A?", "B?"],
-            "subject": ["law", "law"],
-            "choices": [list("abcd")] * 2,
-        }
-        pl.DataFrame({**columns, "answer": [0, 1]}).write_parquet(out)
-        description: dict[str, Any] = {
+        """Answer with the table, or with the description of its repository."""
+        files = {"config_name": "all", "data_files": [{"split": "test", "path": "all/test-*"}]}
+        description = {
             "id": "x/y",
             "sha": "a" * 40,
             "siblings": [{"rfilename": "all/test-0.parquet"}],
+            "cardData": {"configs": [files]},
         }
-        description["cardData"] = {
-            "configs": [
-                {"config_name": "all", "data_files": [{"split": "test", "path": "all/test-*"}]}
-            ]
-        }
-        is_table = "/resolve/" in self.path
-        body = out.getvalue() if is_table else json.dumps(description).encode()
-        digest = hashlib.sha256(body).hexdigest()
+        body = json.dumps(description).encode()
+        kind = "application/json"
+        if "/resolve/" in self.path:
+            body = write_parquet()
+            kind = "application/octet-stream"
         self.send_response(200)
-        self.send_header(
-            "Content-Type", "application/octet-stream" if is_table else "application/json"
-        )
+        self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
         self.send_header("X-Repo-Commit", "a" * 40)
-        self.send_header("ETag", f'"{digest}"')
+        self.send_header("ETag", f'"{hashlib.sha256(body).hexdigest()}"')
         self.end_headers()
         if self.command == "GET":
             self.wfile.write(body)

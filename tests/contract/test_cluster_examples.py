@@ -18,7 +18,7 @@ import socket
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from threading import Event
@@ -31,35 +31,18 @@ from ruamel.yaml import YAML
 from answerkey.cli import app
 from answerkey.testing import Behaviour, TestServer
 
-ROOT = Path(__file__).parents[2]
+from .scripts import ROOT, Call, read
+
 EXAMPLES = ROOT / "examples"
 IS_LONG = bool(os.environ.get("ANSWERKEY_LONG"))
-#: The node names are those of the job; all of them are this machine.
-SCONTROL = """#!/bin/sh
-if [ "$1" = show ]; then printf 'node1\\nnode2\\nnode3\\n'; exit; fi
-echo "$@" >> scontrol.log
-"""
-#: The command once for each task; what it ends is ended with it.
-SRUN = """#!/bin/bash
-echo "$@" >> srun.log
-tasks=1
-while [ "${1#--}" != "$1" ]; do
-  case $1 in --ntasks=*) tasks=${1#*=} ;; esac
-  shift
-done
-trap 'kill $(jobs -p) 2>/dev/null; exit 143' TERM
-for _ in $(seq "$tasks"); do "$@" & done
-wait
-"""
-HOSTNAME = "#!/bin/sh\necho 127.0.0.1 ::1\n"
 ANSWERKEY = f'#!/bin/sh\nexec "{sys.executable}" -m answerkey "$@"\n'
 #: The head listens, a worker waits; the token is there.
 RAY = f"""#!{sys.executable}
 import os, signal, socket, sys
 assert (sys.argv[1], os.environ["RAY_AUTH_MODE"], len(os.environ["RAY_AUTH_TOKEN"])) == ("start", "token", 64)
-given = dict(word.partition("=")[::2] for word in sys.argv[2:])
-if "--head" in given:
-    listener = socket.create_server((given["--node-ip-address"], int(given["--port"])))
+options = dict(word.partition("=")[::2] for word in sys.argv[2:])
+if "--head" in options:
+    listener = socket.create_server((options["--node-ip-address"], int(options["--port"])))
 signal.pause()
 """  # noqa: E501 - the text as it is written
 #: Says for which engine it was called, and works on this machine.
@@ -97,11 +80,12 @@ def server() -> Iterator[Model]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder with a project, and put the commands that the examples call on the path."""
     monkeypatch.chdir(tmp_path)
     assert call("init", "my-project").code == 0
-    put({"answerkey": ANSWERKEY, "scontrol": SCONTROL, "srun": SRUN, "hostname": HOSTNAME})
+    shutil.copytree(Path(__file__).with_name("cluster"), ".", dirs_exist_ok=True)
+    put({"answerkey": ANSWERKEY})
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
     return tmp_path
@@ -155,11 +139,10 @@ def ray_job(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]
     for name, value in settings.items():
         monkeypatch.setenv(name, value)
     put({"ray": REAL_RAY} if IS_LONG else {"ray": RAY, "answerkey": HERE})
-    script = EXAMPLES / "slurm" / "ray.sbatch"
     # A free port: that of the script may be another test's, or its own of a minute ago.
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    text = script.read_text(encoding="utf-8")
+    text = read("examples/slurm/ray.sbatch")
     chosen = "port=$((20000 + SLURM_JOB_ID % 10000))"
     assert chosen in text
     (folder / "ray.sbatch").write_text(text.replace(chosen, f"port={port}"), encoding="utf-8")
@@ -185,17 +168,12 @@ def test_a_slurm_job_with_ray_is_queued_again_and_continues(
     assert read_lines("scontrol.log") == ["requeue 8"]
     go_on(script, run, server)
     assert read_lines("scontrol.log") == ["requeue 8"]
+    lines = [line.split(" ray start ") for line in read_lines("srun.log")]
     starts = [
-        line.split(" ray start ")[0] for line in read_lines("srun.log") if " ray start " in line
+        "--nodes=1 --ntasks=1 --nodelist=node1 --overlap",
+        "--nodes=2 --ntasks=2 --exclude=node1 --no-kill --kill-on-bad-exit=0",
     ]
-    assert (
-        starts
-        == [
-            "--nodes=1 --ntasks=1 --nodelist=node1 --overlap",
-            "--nodes=2 --ntasks=2 --exclude=node1 --no-kill --kill-on-bad-exit=0",
-        ]
-        * 2
-    )
+    assert [words for words, *ray in lines if ray] == starts * 2
     if not IS_LONG:
         called = [line.split(" 127.0.0.1:")[0] for line in read_lines("answerkey.log")]
         assert called == ["run --engine ray --ray-address", "resume --engine ray --ray-address"]
@@ -204,10 +182,10 @@ def test_a_slurm_job_with_ray_is_queued_again_and_continues(
 def test_a_slurm_job_whose_ray_does_not_start_ends(ray_job: list[str]) -> None:
     """It does not wait for it until its time is over."""
     put({"ray": "#!/bin/sh\nexit 3\n"})
-    done = subprocess.run(
-        [*ray_job, "run", "my-project"], stderr=subprocess.DEVNULL, check=False, timeout=300
-    )
-    assert (done.returncode, Path("runs").exists()) == (1, False)
+    command = [*ray_job, "run", "my-project"]
+    done = subprocess.run(command, stderr=subprocess.DEVNULL, check=False, timeout=300)
+    assert done.returncode == 1
+    assert not Path("runs").exists()
 
 
 def read_status(folder: Path) -> str:
@@ -254,9 +232,8 @@ def test_the_commands_of_the_ray_job_are_ones_that_answerkey_reads() -> None:
     spec = read_manifest("rayjob")["spec"]
     shell, option, script = shlex.split(spec["entrypoint"])
     assert (shell, option) == ("sh", "-c")
-    assert not set(script) & set(
-        '"$\\\n'
-    )  # the submitter of KubeRay and Ray's shell each read it once more
+    # The submitter of KubeRay and Ray's shell each read it once more.
+    assert not re.search(r'["$\\\n]', script)
     names = []
     for command in re.findall("answerkey ([^;>]+)", script):
         name, *words = shlex.split(command)
@@ -268,9 +245,7 @@ def test_the_commands_of_the_ray_job_are_ones_that_answerkey_reads() -> None:
         assert " s3://evals/runs/ray-1" in command
         names.append(name)
     assert names == ["show", "resume", "score"]
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"][
-        "optional-dependencies"
-    ]
+    extras = tomllib.loads(read("pyproject.toml"))["project"]["optional-dependencies"]
     assert f"ray=={spec['rayClusterSpec']['rayVersion']}" in extras["ray"]
     workers = spec["rayClusterSpec"]["workerGroupSpecs"][0]
     assert spec["rayClusterSpec"]["enableInTreeAutoscaling"]
@@ -279,6 +254,4 @@ def test_the_commands_of_the_ray_job_are_ones_that_answerkey_reads() -> None:
 
 def read_manifest(name: str) -> Any:  # noqa: ANN401  # a manifest is plain YAML
     """Return a manifest of the examples."""
-    return YAML(typ="safe").load(
-        (EXAMPLES / "kubernetes" / f"{name}.yaml").read_text(encoding="utf-8")
-    )
+    return YAML(typ="safe").load(read(f"examples/kubernetes/{name}.yaml"))

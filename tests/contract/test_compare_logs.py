@@ -5,31 +5,29 @@ says.
 from __future__ import annotations
 
 import runpy
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import answerkey as ak
 from answerkey.metrics.paired import Flips
 
-ROOT = Path(__file__).parents[2]
+from .scripts import ROOT, Call, read
+
 FOLDER = ROOT / "examples" / "compare_logs"
 SCRIPT = runpy.run_path(str(FOLDER / "error_rates.py"))
 
 
 def test_the_guide_shows_what_the_script_prints() -> None:
     """Its table and the number of questions that finds four of five losses."""
-    page = (ROOT / "docs" / "guide" / "ci-gate.md").read_text(encoding="utf-8")
-    assert SCRIPT["write_table"]() in page
+    assert SCRIPT["write_table"]() in read("docs/guide/ci-gate.md")
     (needed,) = ak.plan_comparison(omega2=0.08, difference=0.02).needed
     assert needed == (0.02, SCRIPT["CASES"][-1][0])
 
 
 @pytest.mark.parametrize(("name", "is_worse"), [("after", False), ("quantised", True)])
 def test_the_simulated_gate_decides_as_the_real_one(
-    tmp_path: Path, call: Callable[..., Any], name: str, *, is_worse: bool
+    tmp_path: Path, call: Call, name: str, *, is_worse: bool
 ) -> None:
     """On the logs of the example."""
     baseline = ("--not-worse-than", FOLDER / "before")

@@ -15,18 +15,19 @@ from pathlib import Path
 
 import pytest
 
-from .fresh import INSTALLS, ROOT, Fresh
+from .fresh import INSTALLS, Fresh
+from .scripts import ROOT, read
 
-LINE = re.compile(r"^([A-Z]+) (.+)$")
+LINE = re.compile(r"^([A-Z]+) (.+)$", re.MULTILINE)
 LOCKED = "--require-hashes -r requirements/run.lock"
 
 
 def read_lines() -> list[tuple[str, str]]:
     """Return the instructions of the Dockerfile with their arguments."""
-    text = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", "")
-    results = [LINE.match(line) for line in text.splitlines() if line and not line.startswith("#")]
-    assert all(results)
-    return [(result[1], result[2]) for result in results if result]
+    text = read("Dockerfile").replace("\\\n", "")
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    assert all(map(LINE.fullmatch, lines))
+    return LINE.findall("\n".join(lines))
 
 
 def is_sent(name: str) -> bool:
@@ -34,14 +35,10 @@ def is_sent(name: str) -> bool:
     decides.
     """
     sent = True
-    for line in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines():
+    paths = [name, *map(str, Path(name).parents)][:-1]
+    for line in read(".dockerignore").splitlines():
         pattern = line.removeprefix("!")
-        parents = [name, *(str(parent) for parent in Path(name).parents)]
-        if (
-            line
-            and line[0] != "#"
-            and any(fnmatch(parent, pattern) for parent in parents if parent != ".")
-        ):
+        if line and line[0] != "#" and any(fnmatch(path, pattern) for path in paths):
             sent = line.startswith("!")
     return sent
 
@@ -70,16 +67,15 @@ def carry_out(fresh: Fresh, image: Path) -> str:
                 assert is_sent(name)
                 place = here / target / (Path(name).name if target == "./" else "")
                 place.parent.mkdir(parents=True, exist_ok=True)
-                is_folder = (ROOT / name).is_dir()
-                (shutil.copytree if is_folder else shutil.copyfile)(ROOT / name, place)
+                copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copyfile
+                copy(ROOT / name, place)
         elif instruction == "ENV":
             name, _, value = inside.partition("=")
             variables[name] = value
         elif instruction == "RUN":
-            if LOCKED in argument and not INSTALLS:
-                continue
-            done = fresh.run(inside, here, variables)
-            assert done.returncode == 0, done.stderr
+            if INSTALLS or LOCKED not in argument:
+                done = fresh.run(inside, here, variables)
+                assert done.returncode == 0, done.stderr
         elif instruction in {"ENTRYPOINT", "CMD"}:
             entry += json.loads(argument)
         else:
@@ -103,19 +99,12 @@ def test_the_image_runs_the_demo(fresh: Fresh) -> None:
 
 def test_only_what_is_copied_is_sent_to_the_build() -> None:
     """Keys in `.env`, runs, and the repository's history stay outside of the image."""
-    copied = [
-        name for kind, argument in read_lines() if kind == "COPY" for name in argument.split()[:-1]
-    ]
+    lines = [argument.split() for kind, argument in read_lines() if kind == "COPY"]
+    copied = [name for names in lines for name in names[:-1]]
+    assert copied
     assert all((ROOT / name).exists() and is_sent(name) for name in copied)
-    outside = [
-        ".env",
-        ".git/config",
-        "runs/x/run.json",
-        ".venv/bin/python",
-        "tests/conftest.py",
-        "requirements",
-    ]
-    assert [name for name in outside if is_sent(name)] == []
+    outside = [".env", ".git/config", "runs/x/run.json", ".venv/bin/python", "tests/conftest.py"]
+    assert [name for name in [*outside, "requirements"] if is_sent(name)] == []
 
 
 def test_the_image_does_not_run_as_root() -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import importlib
 import re
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.servers import BatchBehaviour, BatchServer
@@ -18,32 +17,29 @@ from answerkey.models.names import PROVIDERS
 from answerkey.spec.ready_made import list_ready_made
 from answerkey.testing import answer_by_hash
 
-from .documents import CI_FILES, PAGES, ROOT, Block, Desk, collect_blocks, list_unlabelled
+from .documents import CI_FILES, PAGES, Block, Desk, collect_blocks, list_unlabelled
 from .material import fill_store, lay_out, serve_hub
-from .scripts import load_script
+from .scripts import PACKAGE, ROOT, Call, load_script, read
 
-#: Commands and Python that are not run here, by how they begin or what they contain, and why.
-NOT_RUN = {
-    r"^make ": "what they do runs these tests, or takes minutes; that the target exists is tested "
-    "below",
-    r"^\.ci/run$": "runs these tests",
-    r"--ray-address|^ray start|RAY_AUTH": "needs a cluster: "
-    "tests/unit/engines/test_ray_storage.py starts one",
-    r"--engine ray": "starts a cluster: tests/unit/engines/test_ray_engine.py gives this option",
-    r"^ssh ": "needs another machine",
-    r"^docker ": "needs a daemon: tests/contract/test_docker.py runs the lines of the Dockerfile",
-    r"^sbatch |^kubectl ": "needs a cluster: test_cluster_examples.py runs what the examples call",
-    r"^from (inspect_ai|lighteval)": "needs that tool: "
-    "tests/unit/adapters/test_in_tools.py runs it "
-    "there",
-    r"^import mlflow": "needs that tool: tests/unit/exporters/test_other_tools.py runs it there",
-    r"^lm_eval ": "needs lm-eval: tests/unit/importers/test_tools_that_run.py runs it",
-    r"generate\.py": "needs vLLM: tests/contract/test_offline_example.py runs it with a stand-in",
-    r"=zsh_source": "needs zsh: tests/unit/cli/test_completing.py reads what it is given",
-}
+#: Commands and Python that are not run here, by how they begin or what they contain.
+NOT_RUN = (
+    r"^make ",  # takes minutes; that the target exists is tested below
+    r"^\.ci/run$",  # runs these tests
+    r"--ray-address|^ray start|RAY_AUTH",  # tests/unit/engines/test_ray_storage.py starts a cluster
+    r"--engine ray",  # tests/unit/engines/test_ray_engine.py gives this option
+    r"^ssh ",  # needs another machine
+    r"^docker ",  # tests/contract/test_docker.py runs the lines of the Dockerfile
+    r"^sbatch |^kubectl ",  # test_cluster_examples.py runs what the examples call
+    r"^from (inspect_ai|lighteval)",  # tests/unit/adapters/test_in_tools.py runs it there
+    r"^import mlflow",  # tests/unit/exporters/test_other_tools.py runs it there
+    r"^lm_eval ",  # tests/unit/importers/test_tools_that_run.py runs it
+    r"generate\.py",  # tests/contract/test_offline_example.py runs it with a stand-in for vLLM
+    r"=zsh_source",  # tests/unit/cli/test_completing.py reads what zsh is given
+)
 #: Plugins of pytest that this repository needs, and a page does not: they take a second to import.
 FOREIGN_PLUGINS = ("playwright", "hypothesispytest", "xdist", "cacheprovider")
 BLOCKS = collect_blocks()
+TEXT = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
 
 
 def is_not_run(text: str) -> bool:
@@ -51,19 +47,25 @@ def is_not_run(text: str) -> bool:
     return any(re.search(pattern, text) for pattern in NOT_RUN)
 
 
+def list_commands(page: str = "") -> list[str]:
+    """Return the commands of a page, or of all pages."""
+    blocks = [block for block in BLOCKS if page in {"", block.page}]
+    return [command.text for block in blocks for command in block.commands]
+
+
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory, call: Callable[..., Any]) -> Iterator[Desk]:
+def desk(tmp_path_factory: pytest.TempPathFactory, call: Call) -> Iterator[Desk]:
     """Return a folder with all that the pages speak of, and servers in place of models, hub and
     store.
     """
     folder = tmp_path_factory.mktemp("desk")
-    behaviour = BatchBehaviour(batch_polls=0)
+    plugins = " ".join(f"-p no:{name}" for name in FOREIGN_PLUGINS)
     with (
         pytest.MonkeyPatch.context() as patch,
-        BatchServer(answer_by_hash(list("ABCD")), behaviour) as server,
+        BatchServer(answer_by_hash(list("ABCD")), BatchBehaviour(batch_polls=0)) as server,
         serve_hub() as hub,
     ):
-        for name, value in {
+        settings = {
             "HOME": str(folder),
             "BROWSER": "true",
             "OPENAI_BASE_URL": server.url,
@@ -72,48 +74,40 @@ def desk(tmp_path_factory: pytest.TempPathFactory, call: Callable[..., Any]) -> 
             "HF_ENDPOINT": hub,
             "HF_HOME": str(folder.with_name("hub")),
             "GITHUB_STEP_SUMMARY": str(folder / "summary.md"),
-            "PYTEST_ADDOPTS": " ".join(
-                [
-                    f"--basetemp={folder.with_name('pages')}",
-                    *(f"-p no:{name}" for name in FOREIGN_PLUGINS),
-                ]
-            ),
-        }.items():
+            "PYTEST_ADDOPTS": f"--basetemp={folder.with_name('pages')} {plugins}",
+        }
+        for name, value in settings.items():
             patch.setenv(name, value)
         patch.chdir(folder)
         lay_out(call)
-        made = Desk(
-            folder,
-            {
-                "127.0.0.1:8000": f"127.0.0.1:{server.port}",
-                "--port 8000": "--port 0",
-                "--port 8080": "--port 0",
-                "--rows 1000000": "--rows 1000",
-                "/tmp/answerkey-demo": "answerkey-demo",  # noqa: S108 - what the page says; written elsewhere
-            },
-        )
+        stand_ins = {
+            "127.0.0.1:8000": f"127.0.0.1:{server.port}",
+            "--port 8000": "--port 0",
+            "--port 8080": "--port 0",
+            "--rows 1000000": "--rows 1000",
+            "/tmp/answerkey-demo": "answerkey-demo",  # noqa: S108 - what the page says; written elsewhere
+        }
+        made = Desk(folder, stand_ins)
         made.keep()
         yield made
 
 
 @pytest.fixture(scope="module")
-def store(desk: Desk, call: Callable[..., Any], s3_server: str) -> Iterator[None]:
+def store(desk: Desk, call: Call, s3_server: str) -> Iterator[None]:
     """Let the environment name an object store with a table and a run in the bucket `evals`."""
+    settings = {
+        "AWS_ENDPOINT_URL": s3_server,
+        "AWS_ACCESS_KEY_ID": "somebody",
+        "AWS_SECRET_ACCESS_KEY": "not-a-key",
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AWS_ENDPOINT_URL", s3_server)
-        patch.setenv("AWS_ACCESS_KEY_ID", "somebody")
-        patch.setenv("AWS_SECRET_ACCESS_KEY", "not-a-key")
-        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        for name, value in settings.items():
+            patch.setenv(name, value)
         desk.restore()
         fill_store(s3_server, Path("rows.parquet"))
-        words = (
-            "task.yaml",
-            "--dataset",
-            "s3://evals/rows.parquet",
-            "--completion-column",
-            "completion",
-        )
-        done = call("score", *words, "--out", "s3://evals/runs/released")
+        words = ("--completion-column", "completion", "--out", "s3://evals/runs/released")
+        done = call("score", "task.yaml", "--dataset", "s3://evals/rows.parquet", *words)
         assert done.code == 0, done.err
         desk.stand_ins["127.0.0.1:9000"] = s3_server.removeprefix("http://")
         yield
@@ -134,14 +128,9 @@ def test_every_block_does_what_its_page_says(
 
 def test_what_is_not_run_is_still_there() -> None:
     """A reason without a command is out of date."""
-    texts = [
-        text
-        for block in BLOCKS
-        for text in (block.source, *(command.text for command in block.commands))
-    ]
-    assert [
-        pattern for pattern in NOT_RUN if not any(re.search(pattern, text) for text in texts)
-    ] == []
+    texts = [block.source for block in BLOCKS] + list_commands()
+    unused = [pattern for pattern in NOT_RUN if not any(re.search(pattern, text) for text in texts)]
+    assert unused == []
 
 
 #: Examples that are no project, and the tests that run them.
@@ -158,22 +147,15 @@ def test_every_example_is_run() -> None:
     """Each folder has a command in the table of the examples, which is run here, or a test of its
     own.
     """
-    commands = [
-        command.text
-        for block in BLOCKS
-        if block.page == "examples/README.md"
-        for command in block.commands
-    ]
-    run_folders = {
-        name for text in commands for name in re.findall(r"^answerkey \w+ examples/(\w+)", text)
-    }
+    texts = "\n".join(list_commands("examples/README.md"))
+    names = set(re.findall(r"^answerkey \w+ examples/(\w+)", texts, re.MULTILINE))
     folders = {path.name for path in (ROOT / "examples").iterdir() if path.is_dir()}
-    assert folders == run_folders | OTHER_EXAMPLES.keys()
-    assert not any(is_not_run(text) for text in commands)
+    assert folders == names | OTHER_EXAMPLES.keys()
+    assert not any(is_not_run(text) for text in texts.splitlines())
     lost = [
         name
         for name, file in OTHER_EXAMPLES.items()
-        if f'"{name}"' not in (ROOT / file).read_text("utf-8")
+        if not re.search(rf'["/]{name}["/]', read(file))
     ]
     assert lost == []
 
@@ -185,19 +167,10 @@ def test_commands_stand_in_blocks_that_say_so() -> None:
 
 def test_every_target_of_make_is_there() -> None:
     """What the pages make, the Makefile knows."""
-    targets = set(
-        re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
-    )
-    commands = [
-        command.text
-        for block in BLOCKS
-        for command in block.commands
-        if command.text.startswith("make ")
-    ]
-    inline = re.findall(r"`make ([a-z -]+)`", "\n".join(page.read_text("utf-8") for page in PAGES))
-    mentioned = {word for text in commands for word in text.split()[1:]} | set(
-        " ".join(inline).split()
-    )
+    targets = set(re.findall(r"^([\w-]+):", read("Makefile"), re.MULTILINE))
+    commands = [text.split()[1:] for text in list_commands() if text.startswith("make ")]
+    inline = re.findall(r"`make ([a-z -]+)`", TEXT)
+    mentioned = {target for words in commands for target in words} | set(" ".join(inline).split())
     assert mentioned
     assert mentioned - targets == set()
 
@@ -209,53 +182,36 @@ def test_nothing_is_promised_that_is_not_released() -> None:
     """
     sources = sorted((ROOT / "src").rglob("*.py"))
     texts = {path: path.read_text(encoding="utf-8") for path in (*PAGES, *CI_FILES, *sources)}
-    promised = re.compile(
-        r"\buvx\b|\bpipx\b|pip install [^`\n]*?(?<![/.\w])'?answerkey|uv add|conda install"
-    )
-    assert [path.name for path, text in texts.items() if promised.search(text)] == []
-    mentioned = {
-        name for text in texts.values() for name in re.findall(r"pip install ([\w=.-]+)[`\"]", text)
-    }
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"][
-        "optional-dependencies"
-    ]
+    promised = r"\buvx\b|\bpipx\b|pip install [^`\n]*?(?<![/.\w])'?answerkey|uv add|conda install"
+    assert [path.name for path, text in texts.items() if re.search(promised, text)] == []
+    mentioned = set(re.findall(r"pip install ([\w=.-]+)[`\"]", "\n".join(texts.values())))
+    extras = tomllib.loads(read("pyproject.toml"))["project"]["optional-dependencies"]
     requirements = {requirement for extra in extras.values() for requirement in extra}
+    names = {re.split(r"[>=]=", requirement)[0] for requirement in requirements}
     assert {"s3fs", "ray==2.60.0"} <= mentioned
-    assert mentioned <= requirements | {
-        re.split(r"[>=]=", requirement)[0] for requirement in requirements
-    }
+    assert mentioned <= requirements | names
 
 
-@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md", "docs/testing.md"])
-def test_every_file_that_is_named_is_there(page: str) -> None:
-    """A path in code form leads to a file or a folder of the repository.
-
-    `<…>` stands for any name.
+def test_every_path_that_a_page_names_is_there() -> None:
+    """A path in code form that begins with a folder of the repository leads to something in it; on
+    the pages for developers, every path does, from the root or the package. `<…>` stands for any
+    name.
     """
-    text = (ROOT / page).read_text(encoding="utf-8")
-    spans = re.findall(
-        r"`((?:\.?[\w<>.*-]+/)+[\w<>.*-]*)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL)
-    )
-    tree = re.findall(r"^[├└]── ([\w<>.*/-]+)", text, re.MULTILINE)
-    paths = {*spans, *(f"tests/{path}" for path in tree)} - MADE
-    patterns = {path: re.sub(r"<[^>]+>", "*", path).rstrip("/") for path in paths}
-    missing = [path for path, pattern in patterns.items() if not any(find_paths(pattern))]
-    assert paths
-    assert missing == []
-
-
-def test_every_file_of_the_repository_that_a_page_names_is_there() -> None:
-    """A path in code form that begins with a folder of the repository leads to something in it."""
     folders = r"src|tests|docs|bench|scripts|examples|requirements|\.ci"
-    pages = {
-        path: page.name
-        for page in PAGES
-        for path in re.findall(rf"`((?:{folders})/[\w<>.*/-]+)", page.read_text(encoding="utf-8"))
-        if path not in MADE
-    }
-    patterns = {path: re.sub(r"<[^>]+>", "*", path).rstrip("/") for path in pages}
-    assert len(pages) > 20
-    assert {path: pages[path] for path in pages if not any(find_paths(patterns[path]))} == {}
+    paths = set(re.findall(rf"`((?:{folders})/[\w<>.*/-]+)", TEXT))
+    for page in ("ARCHITECTURE.md", "CONTRIBUTING.md", "docs/testing.md"):
+        text = re.sub(r"```.*?```", "", read(page), flags=re.DOTALL)
+        paths |= set(re.findall(r"`((?:\.?[\w<>.*-]+/)+[\w<>.*-]*)`", text))
+    tree = re.findall(r"^[├└]── ([\w<>.*/-]+)", read("ARCHITECTURE.md"), re.MULTILINE)
+    paths |= {f"tests/{path}" for path in tree}
+    patterns = {path: re.sub(r"<[^>]+>", "*", path).rstrip("/") for path in paths - MADE}
+    assert len(patterns) > 40
+    missing = [
+        path
+        for path, pattern in patterns.items()
+        if not any(ROOT.glob(pattern)) and not any(PACKAGE.glob(pattern))
+    ]
+    assert missing == []
 
 
 def test_every_module_that_a_page_names_is_there() -> None:
@@ -283,15 +239,14 @@ def is_there(name: str) -> bool:
 
 def test_every_public_name_is_documented() -> None:
     """The page of the Python functions has each name that the package exports."""
-    page = (ROOT / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
-    assert [
-        name for name in answerkey.__all__ if name[0] != "_" and f"`ak.{name}`" not in page
-    ] == []
+    page = read("docs/reference/python.md")
+    names = [name for name in answerkey.__all__ if name[0] != "_"]
+    assert [name for name in names if f"`ak.{name}`" not in page] == []
 
 
 def test_the_readme_lists_every_task_and_provider() -> None:
     """The table of what it works with has each ready-made task and each provider of the code."""
-    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    page = read("README.md")
     tasks = list_ready_made()
     assert [name for name in (*tasks, *PROVIDERS) if f"`{name}`" not in page] == []
     assert f"<!-- value: task-count -->{len(tasks)}<!-- /value -->" in page
@@ -299,13 +254,10 @@ def test_the_readme_lists_every_task_and_provider() -> None:
 
 def test_marked_values_are_filled_in() -> None:
     """A marked value is replaced; one that cannot be made on this machine stays as it is."""
-    script = load_script("docs")
+    script = load_script("scripts/docs.py")
     page = "| <!-- value: right -->1<!-- /value --> of <!-- value: rows -->2<!-- /value --> |"
-    filled = script.fill_values(page, {"right": "11,916"})
-    assert (
-        filled
-        == "| <!-- value: right -->11,916<!-- /value --> of <!-- value: rows -->2<!-- /value --> |"
-    )
+    expected = page.replace("-->1<", "-->11,916<")
+    assert script.fill_values(page, {"right": "11,916"}) == expected
 
 
 def test_no_line_begins_with_a_marked_value() -> None:
@@ -317,7 +269,7 @@ def test_no_line_begins_with_a_marked_value() -> None:
 
 def test_the_limits_of_calls_are_those_of_the_code() -> None:
     """The page about calling models states the numbers that the client uses."""
-    page = (ROOT / "docs" / "reference" / "calling-models.md").read_text(encoding="utf-8")
+    page = read("docs/reference/calling-models.md")
     limits = Limits()
     sentences = (
         f"at most {limits.attempts} attempts",
@@ -337,14 +289,8 @@ def test_every_link_leads_somewhere() -> None:
     """Each relative link leads to a file of the repository, and to a heading of it where it names
     one.
     """
-    assert list(load_script("docs").find_dead_links()) == []
+    assert list(load_script("scripts/docs.py").find_dead_links()) == []
 
 
 #: Paths that a command of the page makes, and names that are no path.
 MADE = {"build/browser/<test>/", "build/fuzz", "bench/.work", "mine/small"}
-
-
-def find_paths(pattern: str) -> Iterator[Path]:
-    """Yield what a path of the page may mean: from the root, or from the package."""
-    for folder in (ROOT, ROOT / "src" / "answerkey"):
-        yield from folder.glob(pattern)

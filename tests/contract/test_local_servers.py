@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +19,14 @@ from ruamel.yaml import YAML
 from answerkey.models.names import PROVIDERS
 from answerkey.testing import Reply, TestServer
 
-ROOT = Path(__file__).parents[2]
-GUIDE = ROOT / "docs" / "guide" / "local-models.md"
+from .scripts import ROOT, Call, read
+
+GUIDE = read("docs/guide/local-models.md")
 USAGE = {"prompt_tokens": 30, "completion_tokens": 7, "total_tokens": 37}
 #: By provider: a name as the server knows it, what its messages have beside the content, what is on
 #: top, and how it says that it does not know a model.
-SERVERS: dict[str, dict[str, Any]] = YAML(typ="safe").load(
-    Path(__file__).with_name("local_servers.yaml")
-)
+SERVERS: dict[str, dict[str, Any]]
+SERVERS = YAML(typ="safe").load(Path(__file__).with_name("local_servers.yaml"))
 
 
 def write_body(name: str) -> bytes:
@@ -41,7 +40,7 @@ def write_body(name: str) -> bytes:
 
 @pytest.mark.parametrize("name", SERVERS)
 def test_recipe_gives_a_run(
-    tmp_path: Path, call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, name: str
+    tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """The name and the address of the environment are enough: no key is sent, thoughts are kept
     apart.
@@ -55,37 +54,29 @@ def test_recipe_gives_a_run(
         requests = [request for request in server.asked.requests if request.method == "POST"]
     assert done.code == 0
     (task,) = done.json["tasks"]
-    assert task["counts"] == dict.fromkeys(task["counts"], 0) | {
-        "samples": 4,
-        "scored": 4,
-        "valid": 4,
-    }
-    assert {(request.path, (request.body or {})["model"]) for request in requests} == {
-        ("/v1/chat/completions", model)
-    }
-    assert len(requests) == 4
+    counts = {"samples": 4, "scored": 4, "valid": 4}
+    assert task["counts"] == dict.fromkeys(task["counts"], 0) | counts
+    assert [request.path for request in requests] == ["/v1/chat/completions"] * 4
+    assert [(request.body or {})["model"] for request in requests] == [model] * 4
     assert not any("authorization" in request.headers for request in requests)
     (file,) = Path("a").glob("tasks/*/completions/*.parquet")
     stored = pl.read_parquet(file)
     assert stored["reasoning"].to_list() == ["B it is."] * 4
-    assert (stored["completion"].to_list(), stored["finish_reason"].to_list()) == (
-        ["B"] * 4,
-        ["stop"] * 4,
-    )
+    assert stored["completion"].to_list() == ["B"] * 4
+    assert stored["finish_reason"].to_list() == ["stop"] * 4
 
 
 @pytest.mark.parametrize("name", SERVERS)
 def test_an_unknown_model_is_reported_in_the_server_s_words(
-    tmp_path: Path, call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, name: str
+    tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """A model that was not started or pulled stops the run at once, with what the server says."""
     monkeypatch.chdir(tmp_path)
     refusal = SERVERS[name]["refusal"]
     with TestServer(Reply(status=404, body=json.dumps(refusal).encode())) as server:
         monkeypatch.setenv(f"{name.upper()}_BASE_URL", server.url)
-        done = call(
-            "run", ROOT / "examples" / "quickstart", "--model", f"{name}/x", "--num-samples", 2
-        )
+        words = ("--model", f"{name}/x", "--num-samples", 2)
+        done = call("run", ROOT / "examples" / "quickstart", *words)
     assert done.code == 3
     assert refusal.get("message", refusal.get("error", {}).get("message")) in done.err
     assert "HTTP 404" in done.err
@@ -94,7 +85,7 @@ def test_an_unknown_model_is_reported_in_the_server_s_words(
 def test_guide_names_the_servers_that_there_are() -> None:
     """Each row has the provider's name."""
     row = re.compile(r"^\| (?:\[(.+?)\]\(.+?\)|(.+?)) \| (.+?) \| `(\w+)/NAME` \|$", re.MULTILINE)
-    rows = row.findall(GUIDE.read_text(encoding="utf-8"))
+    rows = row.findall(GUIDE)
     results = {name: (linked or plain, start) for linked, plain, start, name in rows}
     assert list(results) == ["vllm", "sglang", "llamacpp", "ollama", "lmstudio"]
     for name, (title, start) in results.items():

@@ -5,19 +5,20 @@ vLLM is not here: a module of its name with the same classes answers in its plac
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "examples" / "offline" / "generate.py"
-PROJECT = Path(__file__).parents[2] / "examples" / "quickstart"
+from .scripts import ROOT, Call, load_script
+
+SCRIPT = load_script("examples/offline/generate.py")
+EXAMPLES = ROOT / "examples"
+PROJECT = EXAMPLES / "quickstart"
+PROMPTS = ("prompts.parquet", "completions.parquet", "--model", "org/tiny")
 #: What vLLM has, as far as the example uses it; every fifth reply is cut off.
 VLLM = """
 from types import SimpleNamespace as Some
@@ -35,7 +36,7 @@ class LLM:
 
     def chat(self, messages, sampling_params):
         assert sampling_params.max_tokens == 2048
-        assert all(set(one) == {"role", "content"} for prompt in messages for one in prompt)
+        assert all(set(part) == {"role", "content"} for prompt in messages for part in prompt)
         return [self.answer(prompt[-1]["content"]) for prompt in messages]
 
     def generate(self, prompts, sampling_params):
@@ -49,7 +50,7 @@ class LLM:
 """
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder with the stand-in for vLLM, which is on the path."""
     (tmp_path / "vllm.py").write_text(VLLM)
@@ -59,76 +60,51 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def load_script() -> Any:  # noqa: ANN401 - a module
-    """Return the example as a module."""
-    result = importlib.util.spec_from_file_location("generate_offline", SCRIPT)
-    assert result is not None
-    assert result.loader is not None
-    module = importlib.util.module_from_spec(result)
-    result.loader.exec_module(module)
-    return module
-
-
 @pytest.mark.parametrize("flags", [(), ("--text",)])
 def test_prompts_become_scores_without_a_server(
-    folder: Path, call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, flags: tuple[str, ...]
+    call: Call, monkeypatch: pytest.MonkeyPatch, flags: tuple[str, ...]
 ) -> None:
     """Every prompt is answered once, in batches.
 
     The numbers are those of a model that says the same.
     """
-    assert call("export-prompts", str(PROJECT), "-o", "prompts.parquet").code == 0
-    script = load_script()
-    monkeypatch.setattr(script, "BATCH_ROWS", 50)
-    script.main(["prompts.parquet", "completions.parquet", "--model", "org/tiny", *flags])
+    assert call("export-prompts", PROJECT, "-o", "prompts.parquet").code == 0
+    monkeypatch.setattr(SCRIPT, "BATCH_ROWS", 50)
+    SCRIPT.main([*PROMPTS, *flags])
     written = pl.read_parquet("completions.parquet")
     assert written.columns == ["sample_id", "completion", "finish_reason"]
-    scored = call(
-        "score", str(PROJECT), "--completions", "completions.parquet", "--out", "a", "--json"
-    )
-    (task,) = scored.json["tasks"]
-    assert (task["counts"]["samples"], task["counts"]["scored"], task["tally"]["cut_off"]) == (
-        125,
-        125,
-        25,
-    )
-    live = call("run", str(PROJECT), "--model", "builtin/constant?choice=B", "--out", "b", "--json")
+    words = ("--completions", "completions.parquet", "--out", "a", "--json")
+    (task,) = call("score", PROJECT, *words).json["tasks"]
+    assert task["counts"]["samples"] == task["counts"]["scored"] == 125
+    assert task["tally"]["cut_off"] == 25
+    live = call("run", PROJECT, "--model", "builtin/constant?choice=B", "--out", "b", "--json")
     values = [metric["value"] for metric in live.json["tasks"][0]["metrics"]]
     assert [metric["value"] for metric in task["metrics"]] == values
-    assert folder.exists()
 
 
 @pytest.mark.skipif(not os.environ.get("ANSWERKEY_LONG"), reason="Ray takes long to start")
-def test_ray_data_gives_the_same(folder: Path, call: Callable[..., Any]) -> None:
+def test_ray_data_gives_the_same(folder: Path, call: Call) -> None:
     """Actors of Ray Data write the same completions, in any order."""
-    assert call("export-prompts", str(PROJECT), "-o", "prompts.parquet").code == 0
-    load_script().main(["prompts.parquet", "here.parquet", "--model", "org/tiny"])
-    words = [
-        "prompts.parquet",
-        "ray.parquet",
-        "--model",
-        "org/tiny",
-        "--workers",
-        "1",
-        "--gpus",
-        "0",
-    ]
+    assert call("export-prompts", PROJECT, "-o", "prompts.parquet").code == 0
+    SCRIPT.main(list(PROMPTS))
+    here = pl.read_parquet("completions.parquet").sort("sample_id")
+    command = [sys.executable, str(EXAMPLES / "offline" / "generate.py"), *PROMPTS]
     environment = {**os.environ, "PYTHONPATH": str(folder), "RAY_DATA_DISABLE_PROGRESS_BARS": "1"}
-    subprocess.run([sys.executable, str(SCRIPT), *words], check=True, env=environment)
-    here, there = (
-        pl.read_parquet(name).sort("sample_id") for name in ("here.parquet", "ray.parquet")
-    )
+    subprocess.run([*command, "--workers", "1", "--gpus", "0"], check=True, env=environment)
+    there = pl.read_parquet("completions.parquet").sort("sample_id")
     assert here["sample_id", "completion"].equals(there["sample_id", "completion"])
 
 
-def test_images_reach_the_engine_as_parts(folder: Path, call: Callable[..., Any]) -> None:
+def test_images_reach_the_engine_as_parts(call: Call) -> None:
     """They are written as the JSON of a message's parts."""
-    images = PROJECT.parent / "images"
-    assert call("export-prompts", str(images), "-o", "prompts.parquet").code == 0
-    messages = pl.read_parquet(folder / "prompts.parquet")["messages"].to_list()
-    parts = load_script().read_parts(messages[0][-1])["content"]
-    assert {part["type"] for part in parts} == {"image_url", "text"}
-    address = next(part["image_url"]["url"] for part in parts if part["type"] == "image_url")
-    assert address.startswith("data:image/png;base64,")
-    plain = {"role": "user", "content": "[1] Which?"}
-    assert load_script().read_parts(plain) == plain
+    assert call("export-prompts", EXAMPLES / "images", "-o", "prompts.parquet").code == 0
+    messages = pl.read_parquet("prompts.parquet")["messages"].to_list()
+    parts = {part["type"]: part for part in SCRIPT.read_parts(messages[0][-1])["content"]}
+    assert parts.keys() == {"image_url", "text"}
+    assert parts["image_url"]["image_url"]["url"].startswith("data:image/png;base64,")
+
+
+def test_text_that_looks_like_parts_stays_text() -> None:
+    """Only JSON of parts is read as parts."""
+    message = {"role": "user", "content": "[1] Which?"}
+    assert SCRIPT.read_parts(message) == message

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 from tests.forked import COMMAND, Forked
 
-from .documents import FENCE, ROOT, follow_python
+from .documents import AS_PRINTED, FENCE, follow_python
 from .material import LOGS
+from .scripts import Call, read
 
 
 @pytest.fixture(autouse=True)
@@ -33,8 +34,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def read_page(name: str) -> list[tuple[str, str]]:
     """Return the kind and the text of every block of a page."""
-    page = (ROOT / name).read_text(encoding="utf-8")
-    return [(match[1], match[2]) for match in FENCE.finditer(page)]
+    return [(match[1], match[2]) for match in FENCE.finditer(read(name))]
 
 
 def follow(blocks: list[tuple[str, str]]) -> list[str]:
@@ -66,23 +66,22 @@ def paste(commands: str) -> str:
     return str(done.stdout)
 
 
-def test_the_tutorial(folder: Path) -> None:
+@pytest.mark.parametrize("page", AS_PRINTED)
+def test_a_page_can_be_followed(page: str) -> None:
     """Every step works in the folder that the steps above it left, and prints what the page
     shows.
     """
-    blocks = read_page("docs/tutorial.md")
-    assert follow(blocks) == []
-    (shown,) = [text for kind, text in blocks if kind == "json"]
+    assert follow(read_page(page)) == []
+
+
+def test_the_files_of_the_tutorial(folder: Path, call: Call) -> None:
+    """`init` writes the files of the page's table, and replies that begin as the page shows."""
+    assert call("init", "my-project").code == 0
+    (shown,) = [text for kind, text in read_page("docs/tutorial.md") if kind == "json"]
     assert (folder / "my-project" / "replies.jsonl").read_text(encoding="utf-8").startswith(shown)
-    page = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
-    files = re.findall(r"^\| `([\w.]+)` \|", page, re.MULTILINE)
+    files = re.findall(r"^\| `([\w.]+)` \|", read("docs/tutorial.md"), re.MULTILINE)
     assert len(files) == 5
     assert [name for name in files if not (folder / "my-project" / name).is_file()] == []
-
-
-def test_the_comparison_of_two_models() -> None:
-    """The guide makes the runs that it compares, plans with and reports."""
-    assert follow(read_page("docs/guide/compare-models.md")) == []
 
 
 def test_the_import_of_a_log(folder: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, get_args
 
@@ -24,7 +24,6 @@ from answerkey.gates.rules import RULES as GATE_RULES
 from answerkey.metrics import METRICS, base
 from answerkey.options import DECLARATIONS
 from answerkey.reader import EXTRACTORS, PART_REASONS, PARTS, REASONS
-from answerkey.runs import NOT_COMPLETE
 from answerkey.scorers import SCORERS
 from answerkey.scorers.extraction import RULES as EXTRACTION_RULES
 from answerkey.scorers.mcqa import PROMPT
@@ -40,13 +39,12 @@ from answerkey.spec.validation import DEPRECATIONS, FOREIGN_TYPES, fields_of
 from answerkey.templates import FilterOp, RowFilter
 from answerkey.types import GateCheck, GateStatus, Scores
 
-ROOT = Path(__file__).parents[2]
-SOURCES_OF_CODE = sorted((ROOT / "src" / "answerkey").rglob("*.py"))
+from .scripts import PACKAGE, read
 
 
 def read_page(name: str) -> str:
     """Return a page of the reference."""
-    return (ROOT / "docs" / "reference" / f"{name}.md").read_text(encoding="utf-8")
+    return read(f"docs/reference/{name}.md")
 
 
 def read_table(page: str, heading: str) -> str:
@@ -75,38 +73,91 @@ def list_fields(kind: Any) -> list[str]:  # noqa: ANN401  # a dataclass
     return [field.name for field in dataclasses.fields(kind) if not field.name.startswith("_")]
 
 
-# Scorers and extraction rules.
+METRIC_SECTIONS = split_page(read_page("metrics"), "## `([^`]+)`")
+METRIC_EXAMPLES = [
+    (YAML(typ="safe").load(source), json.loads(outcome))
+    for section in METRIC_SECTIONS.values()
+    for source, outcome in re.findall(r"```yaml\n(.*?)```\n```json\n(.*?)```", section, re.DOTALL)
+]
+METRIC_TYPES = [fields["type"] for fields, _ in METRIC_EXAMPLES]
+EXCLUSIONS = (
+    *(base.FAILED, base.ERROR, "excluded:<key>", base.NULL, base.NOT_FINITE),
+    *(base.NO_WEIGHT, base.NEITHER_ANSWER),
+)
+POLICY_PAGE = read_page("policies")
+POLICY_TEXTS = re.findall(r"```yaml\n(policies:.*?)```", POLICY_PAGE, re.DOTALL)
+POLICY_SECTIONS = dict(
+    re.findall(r"^### `([^`]+)`\n(.*?)(?=^##|\Z)", POLICY_PAGE, re.MULTILINE | re.DOTALL)
+)
+ERROR_PARAGRAPHS = split_page(read_page("errors"), r"### (E\d{3})")
 
 
-@pytest.mark.parametrize("name", list(SCORERS))
-def test_every_field_of_a_scorer_has_its_line(name: str) -> None:
-    """The table of fields lists exactly the fields of the scorer."""
-    section = read_section(read_page(f"scorer-{name}"), "Fields")
-    assert list_rows(section) == list_fields(SCORERS[name])
+def list_extractors() -> list[tuple[str, str]]:
+    """Return the rows of the table of extractors: name and what it reads."""
+    page = read_page("audit").partition("## Findings")[0]
+    return re.findall(r"^\| `([^`]+)` \| (.+) \|$", page, re.MULTILINE)
 
 
-@pytest.mark.parametrize("name", [name for name, scorer in SCORERS.items() if scorer.value_types])
-def test_every_output_of_a_scorer_has_its_line(name: str) -> None:
-    """The table of outputs lists exactly the values and the metadata of the scorer."""
-    scorer = SCORERS[name]
-    section = read_section(read_page(f"scorer-{name}"), "Outputs")
-    assert list_rows(section) == [*(scorer.value_types or ()), *(scorer.metadata_types or ())]
+def list_check_fields() -> list[str]:
+    """Return what the page of the run folder says of the checks of a gate."""
+    table = read_page("run-folder").partition("An entry of `checks`")[2].partition("\n\nSecrets")[0]
+    cells = [row.partition(" | ")[0] for row in table.splitlines() if row.startswith("| `")]
+    return re.findall(r"`(\w+)`", "".join(cells))
 
 
-def test_every_reason_of_a_score_has_its_line() -> None:
-    """Reasons stand on the page in the order in which they are tried; so do those of FAILED."""
+def list_findings(page: str) -> list[str]:
+    """Return the kinds in the first cells of the table of findings, sorted."""
+    cells = re.findall(r"^\| (.+?) \|", read_table(read_page(page), "| kind |"), re.MULTILINE)
+    return sorted({name for cell in cells for name in re.findall(r"`(\w+)`", cell)})
+
+
+def find_kinds(*modules: str) -> set[str]:
+    """Return the kinds of findings that modules name."""
+    texts = "\n".join((PACKAGE / f"{name}.py").read_text(encoding="utf-8") for name in modules)
+    kinds = set(re.findall(r'"([A-Z]{4,}(?:_[A-Z]+)+|ONE_CHOICE|FORMAT|CUT_OFF|MOJIBAKE)"', texts))
+    return kinds | set(re.findall(r'Finding\(\s*"([A-Z_]+)"', texts))
+
+
+def list_tables() -> Iterator[tuple[str, Iterable[object], Iterable[object]]]:
+    """Yield what a table or the headings of a page list, and what the code has, in the same
+    order.
+    """
+    for name, scorer in SCORERS.items():
+        page = read_page(f"scorer-{name}")
+        yield f"fields of {name}", list_rows(read_section(page, "Fields")), list_fields(scorer)
+        if scorer.value_types:
+            outputs = [*scorer.value_types, *(scorer.metadata_types or ())]
+            yield f"outputs of {name}", list_rows(read_section(page, "Outputs")), outputs
     page = read_page("scorer-string_equals_mcqa")
-    assert list_rows(read_section(page, "The rule `first_character`")) == list(REASONS)
-    assert list_rows(read_section(page, "Choices and ground truths")) == list(FAULTS)
+    yield "reasons", list_rows(read_section(page, "The rule `first_character`")), REASONS
+    yield "faults", list_rows(read_section(page, "Choices and ground truths")), FAULTS
+    yield "metrics", METRIC_SECTIONS, METRICS
+    for name, metric in METRICS.items():
+        yield f"fields of {name}", list_rows(METRIC_SECTIONS[name]), list_fields(metric)
+    table = read_table(read_page("metrics"), "| reason in `n_excluded` |")
+    yield "exclusions", list_rows(table), EXCLUSIONS
+    yield "rules of policies", POLICY_SECTIONS, GATE_RULES
+    for kind in ("threshold", "not_worse"):
+        yield f"fields of {kind}", list_rows(POLICY_SECTIONS[kind]), list_fields(GATE_RULES[kind])
+    yield "fields of a check", sorted(set(list_check_fields())), sorted(list_fields(GateCheck))
+    yield "error codes", ERROR_PARAGRAPHS, CODES
+    extractors = [(name, extractor.about) for name, extractor in EXTRACTORS.items()]
+    yield "extractors", list_extractors(), extractors
+    kinds = find_kinds("run_audit/findings") | {"INVALID", "DOUBTED"}
+    yield "findings of a run", list_findings("audit"), sorted(kinds)
+    kinds = find_kinds("dataset_audit/audit", "dataset_audit/questions")
+    yield "findings of a dataset", list_findings("audit-dataset"), sorted(kinds)
 
 
-PART_NAMES = [part for parts in PARTS.values() for part in parts]
-
-
-@pytest.mark.parametrize("name", [*EXTRACTION_RULES, *PART_REASONS, *PART_NAMES, "answer_span"])
-def test_every_name_of_extraction_is_explained(name: str) -> None:
-    """A rule, a part or a reason that the scores name is on the page."""
-    assert name in re.findall(r"`(\w+)`", read_page("extraction-rules"))
+@pytest.mark.parametrize(
+    ("listed", "expected"),
+    [pytest.param(listed, expected, id=name) for name, listed, expected in list_tables()],
+)
+def test_a_page_lists_what_the_code_has(
+    listed: Iterable[object], expected: Iterable[object]
+) -> None:
+    """Every field, output, reason, section, code and finding has its line, and nothing else has."""
+    assert list(listed) == list(expected)
 
 
 def test_the_prompt_of_a_fallback_is_documented() -> None:
@@ -114,45 +165,14 @@ def test_the_prompt_of_a_fallback_is_documented() -> None:
     assert f"```text\n{PROMPT}\n```" in read_page("extraction-rules")
 
 
-# Metrics.
-
-METRIC_SECTIONS = split_page(read_page("metrics"), "## `([^`]+)`")
-METRIC_EXAMPLES = [
-    (YAML(typ="safe").load(source), json.loads(outcome))
-    for section in METRIC_SECTIONS.values()
-    for source, outcome in re.findall(r"```yaml\n(.*?)```\n```json\n(.*?)```", section, re.DOTALL)
-]
+def test_every_metric_and_every_rule_of_a_policy_has_an_example() -> None:
+    """Each type stands in a block of YAML of its page."""
+    assert set(METRIC_TYPES) == METRICS.keys()
+    types = re.findall(r"\btype: \"?(\w+)", "\n".join(POLICY_TEXTS))
+    assert set(types) == GATE_RULES.keys()
 
 
-def test_every_metric_has_its_section() -> None:
-    """The sections are the registered types, in their order."""
-    assert list(METRIC_SECTIONS) == list(METRICS)
-
-
-@pytest.mark.parametrize("name", list(METRICS))
-def test_every_field_of_a_metric_has_its_line_and_an_example(name: str) -> None:
-    """The table of a section lists exactly the fields of its class, and an example uses it."""
-    assert list_rows(METRIC_SECTIONS[name]) == list_fields(METRICS[name])
-    assert name in {fields["type"] for fields, _ in METRIC_EXAMPLES}
-
-
-def test_every_reason_to_leave_a_sample_out_has_its_line() -> None:
-    """Whatever can stand in `n_excluded` is explained."""
-    table = read_table(read_page("metrics"), "| reason in `n_excluded` |")
-    assert list_rows(table) == [
-        base.FAILED,
-        base.ERROR,
-        "excluded:<key>",
-        base.NULL,
-        base.NOT_FINITE,
-        base.NO_WEIGHT,
-        base.NEITHER_ANSWER,
-    ]
-
-
-@pytest.mark.parametrize(
-    ("fields", "outcome"), METRIC_EXAMPLES, ids=[fields["type"] for fields, _ in METRIC_EXAMPLES]
-)
+@pytest.mark.parametrize(("fields", "outcome"), METRIC_EXAMPLES, ids=METRIC_TYPES)
 def test_every_example_of_a_metric_is_true(fields: dict[str, Any], outcome: dict[str, Any]) -> None:
     """The metric of an example computes the values that the page shows."""
     options = {name: value for name, value in fields.items() if name != "type"}
@@ -168,27 +188,17 @@ def test_every_example_of_a_metric_is_true(fields: dict[str, Any], outcome: dict
     assert {value.name: value.value for value in values} == outcome["values"]
 
 
-# Files.
-
 MODELS: dict[str, list[type[BaseModel]]] = {
     "task-file": [
-        shapes.TaskFields,
-        shapes.Definition,
-        shapes.DatasetChoice,
-        shapes.ActionFields,
-        shapes.TrialsFields,
-        shapes.MetricCommon,
-        fields_of(RowFilter),
+        *(shapes.TaskFields, shapes.Definition, shapes.DatasetChoice, shapes.ActionFields),
+        *(shapes.TrialsFields, shapes.MetricCommon, fields_of(RowFilter)),
         *PARAMETERS.values(),
         *(SCORER.model(kind) for kind in SCORERS),
         *(SOLVER.model(kind) for kind in SOLVERS),
     ],
     "run-file": [
-        run_file.RunFields,
-        run_file.EvaluationFields,
-        run_file.SpecificationFields,
-        run_file.RunConfigFields,
-        shapes.TrialsFields,
+        *(run_file.RunFields, run_file.EvaluationFields, run_file.SpecificationFields),
+        *(run_file.RunConfigFields, shapes.TrialsFields),
     ],
     "policies": [PolicyFields, RuleFields, *(RULE.model(kind) for kind in GATE_RULES)],
     "dataset-file": [
@@ -197,10 +207,7 @@ MODELS: dict[str, list[type[BaseModel]]] = {
         *(SOURCE.model(kind) for kind in SOURCES),
     ],
     "model-file": [
-        models.ModelFields,
-        models.ProviderModel,
-        models.AdapterFields,
-        models.Code,
+        *(models.ModelFields, models.ProviderModel, models.AdapterFields, models.Code),
         *models.CONNECTIONS.values(),
     ],
 }
@@ -209,6 +216,10 @@ TYPES: dict[str, list[str]] = {
     "policies": [*GATE_RULES, *GateStatus],
     "dataset-file": [*SOURCES, *FOREIGN_TYPES["source"], *get_args(FilterOp)],
     "model-file": [*models.CONNECTIONS, "$provider"],
+    "extraction-rules": [
+        *(*EXTRACTION_RULES, *PART_REASONS, "answer_span"),
+        *(part for parts in PARTS.values() for part in parts),
+    ],
 }
 
 
@@ -239,7 +250,7 @@ def test_every_field_of_a_file_is_named(page: str) -> None:
 
 @pytest.mark.parametrize("page", sorted(TYPES))
 def test_every_type_of_a_file_is_named(page: str) -> None:
-    """Types, filter ops, and what is refused by name are on the page of their file."""
+    """Types, rules, reasons, and what is refused by name are on their page."""
     assert set(TYPES[page]) - words_of(page) == set()
 
 
@@ -258,17 +269,8 @@ def test_every_option_has_its_type() -> None:
 
 def test_every_option_is_one_of_the_command() -> None:
     """`run` has each option of `Options` that a command can have, with its help."""
-    helps = {getattr(one, "help", None) for one in run_command.params}
+    helps = {getattr(parameter, "help", None) for parameter in run_command.params}
     assert {declared.text for declared in DECLARATIONS.values()} - helps == {""}
-
-
-# Policies.
-
-POLICY_PAGE = read_page("policies")
-POLICY_TEXTS = re.findall(r"```yaml\n(policies:.*?)```", POLICY_PAGE, re.DOTALL)
-POLICY_SECTIONS = dict(
-    re.findall(r"^### `([^`]+)`\n(.*?)(?=^##|\Z)", POLICY_PAGE, re.MULTILINE | re.DOTALL)
-)
 
 
 @pytest.mark.parametrize("text", POLICY_TEXTS)
@@ -281,42 +283,11 @@ def test_every_example_of_a_policy_is_read(text: str) -> None:
     assert problems.errors == []
 
 
-def test_every_rule_of_a_policy_has_its_section_and_an_example() -> None:
-    """The sections are the kinds, in their order, and every kind is in an example."""
-    assert list(POLICY_SECTIONS) == list(GATE_RULES)
-    types = re.findall(r"\btype: \"?(\w+)", "\n".join(POLICY_TEXTS))
-    assert set(types) == set(GATE_RULES)
-
-
-@pytest.mark.parametrize("kind", ["threshold", "not_worse"])
-def test_every_field_of_a_rule_has_its_line(kind: str) -> None:
-    """The table of a section lists exactly the fields of the rule."""
-    assert list_rows(POLICY_SECTIONS[kind]) == list_fields(GATE_RULES[kind])
-
-
-def test_the_run_folder_page_has_every_field_of_a_check() -> None:
-    """What `run.json` says of a gate is explained."""
-    table = read_page("run-folder").partition("An entry of `checks`")[2].partition("\n\nSecrets")[0]
-    rows = "".join(row.partition(" | ")[0] for row in table.splitlines() if row.startswith("| `"))
-    assert set(re.findall(r"`(\w+)`", rows)) == set(list_fields(GateCheck))
-    assert NOT_COMPLETE == "the run is not complete"
-
-
 def test_the_options_for_ci_servers_are_two() -> None:
     """`--junit` and `--summary` are on the page."""
     assert len(REPORT_OPTIONS) == 2
     assert "`--junit FILE`" in POLICY_PAGE
     assert "`--summary FILE`" in POLICY_PAGE
-
-
-# Errors.
-
-ERROR_PARAGRAPHS = split_page(read_page("errors"), r"### (E\d{3})")
-
-
-def test_the_page_has_every_error_code_once_and_no_other() -> None:
-    """The headings of the page are the codes, in their order."""
-    assert list(ERROR_PARAGRAPHS) == list(CODES)
 
 
 @pytest.mark.parametrize("code", CODES)
@@ -328,41 +299,5 @@ def test_each_error_has_an_example_and_what_to_do(code: str) -> None:
 
 def test_no_error_is_raised_with_an_unknown_code() -> None:
     """Every code that appears in the sources is in the table of codes."""
-    texts = "\n".join(path.read_text(encoding="utf-8") for path in SOURCES_OF_CODE)
+    texts = "\n".join(path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py"))
     assert set(re.findall(r'"(E\d{3})"', texts)) <= set(CODES)
-
-
-# Audits.
-
-
-def find_kinds(*modules: str) -> set[str]:
-    """Return the kinds of findings that modules name."""
-    package = ROOT / "src" / "answerkey"
-    texts = "\n".join((package / f"{name}.py").read_text(encoding="utf-8") for name in modules)
-    kinds = set(re.findall(r'"([A-Z]{4,}(?:_[A-Z]+)+|ONE_CHOICE|FORMAT|CUT_OFF|MOJIBAKE)"', texts))
-    return kinds | set(re.findall(r'Finding\(\s*"([A-Z_]+)"', texts))
-
-
-def list_documented_kinds(page: str) -> set[str]:
-    """Return the kinds in the first cells of the table of findings."""
-    cells = re.findall(r"^\| (.+?) \|", read_table(read_page(page), "| kind |"), re.MULTILINE)
-    return {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
-
-
-def test_every_extractor_says_what_it_reads() -> None:
-    """The table has each extractor by its name, with the sentence of the code."""
-    page = read_page("audit").partition("## Findings")[0]
-    table = dict(re.findall(r"^\| `([^`]+)` \| (.+) \|$", page, re.MULTILINE))
-    assert table == {name: extractor.about for name, extractor in EXTRACTORS.items()}
-
-
-def test_every_finding_of_a_run_is_explained() -> None:
-    """Each kind of the code is in the table, and each of the table in the code."""
-    kinds = find_kinds("run_audit/findings") | {"INVALID", "DOUBTED"}
-    assert list_documented_kinds("audit") == kinds
-
-
-def test_every_finding_of_a_dataset_is_explained() -> None:
-    """Each kind of the code is in the table, and each of the table in the code."""
-    kinds = find_kinds("dataset_audit/audit", "dataset_audit/questions")
-    assert list_documented_kinds("audit-dataset") == kinds

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
 import zipfile
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
+
+from answerkey.testing import Reply, TestServer
 
 from .scripts import load_script
 
@@ -36,9 +35,7 @@ for module in pkgutil.walk_packages(answerkey.__path__, "answerkey."):
         importlib.import_module(module.name)
 """
 SCORE = "from answerkey.cli import main\nsys.exit(main(['demo', '--quiet']))\n"
-
-
-SUPPLY = load_script("supply")
+SUPPLY = load_script("scripts/supply.py")
 
 
 def test_the_locks_and_the_wheel_are_in_order() -> None:
@@ -75,10 +72,8 @@ def test_a_line_that_is_no_pin_is_refused(tmp_path: Path, line: str) -> None:
 def test_missing_and_repeated_packages_are_reported(tmp_path: Path) -> None:
     """A package without a hash, one that is locked twice, and one that is not locked at all."""
     lock = tmp_path / "run.lock"
-    lock.write_text(
-        f"a==1.0 \\\n    # via b\nb==1.0 \\\n    --hash=sha256:{HASH}\nb==2.0 \\\n    "
-        f"--hash=sha256:{HASH}\n"
-    )
+    hashed = f"\\\n    --hash=sha256:{HASH}\n"
+    lock.write_text(f"a==1.0 \\\n    # via b\nb==1.0 {hashed}b==2.0 {hashed}")
     assert SUPPLY.list_lock_errors(lock, ["a", "b", "c"]) == [
         "run.lock: `a` has no hash",
         "run.lock: `b` is locked twice",
@@ -89,14 +84,9 @@ def test_missing_and_repeated_packages_are_reported(tmp_path: Path) -> None:
 def test_a_wheel_with_a_file_that_runs_by_itself_is_refused(tmp_path: Path) -> None:
     """A `.pth` file, a module beside the package, something compiled."""
     wheel = tmp_path / "x.whl"
+    good = ["answerkey/a.py", "answerkey-1.dist-info/RECORD"]
     with zipfile.ZipFile(wheel, "w") as archive:
-        for name in (
-            "answerkey/a.py",
-            "answerkey-1.dist-info/RECORD",
-            "answerkey/x.pth",
-            "other.py",
-            "answerkey/y.so",
-        ):
+        for name in (*good, "answerkey/x.pth", "other.py", "answerkey/y.so"):
             archive.writestr(name, "")
     assert SUPPLY.list_wheel_errors(wheel) == [
         "x.whl: `other.py` does not belong there",
@@ -113,9 +103,8 @@ def test_the_list_of_parts_names_every_locked_package_and_what_needs_it() -> Non
     sbom = SUPPLY.make_sbom(parts, "1.2.3")
     assert (sbom["bomFormat"], sbom["specVersion"], sbom["version"]) == ("CycloneDX", "1.6", 1)
     assert sbom == SUPPLY.make_sbom(parts, "1.2.3")
-    refs = {component["bom-ref"] for component in sbom["components"]} | {
-        sbom["metadata"]["component"]["bom-ref"]
-    }
+    refs = {component["bom-ref"] for component in sbom["components"]}
+    refs.add(sbom["metadata"]["component"]["bom-ref"])
     assert len(sbom["components"]) == len(parts) > 10
     assert all(component["externalReferences"][0]["hashes"] for component in sbom["components"])
     needs = {entry["ref"]: entry["dependsOn"] for entry in sbom["dependencies"]}
@@ -127,30 +116,14 @@ def test_the_list_of_parts_names_every_locked_package_and_what_needs_it() -> Non
 
 def test_known_weaknesses_are_named_and_a_missing_network_is_no_failure() -> None:
     """The audit asks for each locked version; who cannot ask has found nothing, and says so."""
-    queries: list[Any] = []
-
-    class Database(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            queries.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            body = json.dumps({"results": [{}, {"vulns": [{"id": "GHSA-1"}]}]}).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            """Keep quiet."""
-
     parts = [SUPPLY.Part("a", "1.0"), SUPPLY.Part("b", "2.0")]
-    with HTTPServer(("127.0.0.1", 0), Database) as server:
-        thread = threading.Thread(target=server.handle_request)
-        thread.start()
-        url = f"http://127.0.0.1:{server.server_port}/"
+    weaknesses = {"results": [{}, {"vulns": [{"id": "GHSA-1"}]}]}
+    with TestServer(Reply(body=json.dumps(weaknesses).encode())) as server:
+        url = f"{server.url}/chat/completions"  # a path that it answers
         assert SUPPLY.audit(parts, url) == ["b 2.0: GHSA-1"]
-        thread.join()
-    assert queries == [
-        {"queries": [{"package": {"purl": f"pkg:pypi/{name}"}} for name in ("a@1.0", "b@2.0")]}
-    ]
+    (request,) = server.asked.requests
+    purls = ["pkg:pypi/a@1.0", "pkg:pypi/b@2.0"]
+    assert request.body == {"queries": [{"package": {"purl": purl}} for purl in purls]}
     assert SUPPLY.audit(parts, url) is None
 
 

@@ -1,5 +1,4 @@
-"""Laws that are checked in a process of their own, which Polars may end: `python -m
-tests.fuzz.apart`.
+"""Laws that are checked in a process of their own, which Polars may end.
 
 What reads Parquet and Arrow in Polars asks for as much memory as a damaged file names, and ends its
 process when there is none. No code of ours can catch that. Every other end of the process breaks
@@ -8,70 +7,46 @@ the law.
 
 from __future__ import annotations
 
+import multiprocessing
 import os
-import select
 import signal
-import struct
-import subprocess
-import sys
 import tempfile
 import traceback
-from collections.abc import Callable
-from functools import cache
-from typing import IO
-
-from .law import HERE
+from multiprocessing.connection import Connection
+from pathlib import Path
 
 #: How an end begins that is not ours.
-FOREIGN_ENDS = (b"memory allocation of ", b"capacity overflow")
+FOREIGN_ENDS = ("memory allocation of ", "capacity overflow")
 #: How long an input may take, on a machine that does much else.
 SECONDS = 60.0
-_LENGTH = struct.Struct("<I")
 
 
 class Worker:
     """A process that checks laws on what it is sent."""
 
     def __init__(self) -> None:
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.fuzz.apart"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._said,
-            cwd=HERE.parents[1],
-            env={**os.environ, "RUST_BACKTRACE": "0"},
-        )
+        self._output = tempfile.NamedTemporaryFile()  # noqa: SIM115 - closed with the process
+        self._connection, theirs = multiprocessing.Pipe()
+        context = multiprocessing.get_context("spawn")
+        self._process = context.Process(target=serve, args=(theirs, self._output.name), daemon=True)
+        self._process.start()
+        theirs.close()
 
-    def ask(self, name: str, raw: bytes) -> bytes | None:
-        """Return what the process says of an input under a law; None when it has ended."""
-        sent, came = self._process.stdin, self._process.stdout
-        assert sent is not None
-        assert came is not None
-        sent.write(b"".join(_LENGTH.pack(len(part)) + part for part in (name.encode(), raw)))
-        sent.flush()
-        if not select.select([came], [], [], SECONDS)[0]:
+    def ask(self, name: str, raw: bytes) -> str:
+        """Return what the process says of an input under a law: nothing when the law holds."""
+        self._connection.send((name, raw))
+        if not self._connection.poll(SECONDS):
             self._process.kill()
             raise AssertionError(f"no outcome within {SECONDS:g} s")
-        head = came.read(_LENGTH.size)
-        return came.read(*_LENGTH.unpack(head)) if len(head) == _LENGTH.size else None
+        return str(self._connection.recv())
 
-    def end(self) -> tuple[int, bytes]:
+    def end(self) -> tuple[int | None, str]:
         """Return how the process ended, and the last of what it wrote."""
-        code = self._process.wait()
-        self._said.seek(max(0, self._said.seek(0, os.SEEK_END) - 10_000))
-        output = self._said.read()
-        for stream in (self._said, self._process.stdin, self._process.stdout):
-            if stream is not None:
-                _close(stream)
-        return code, output
-
-
-def _close(stream: IO[bytes]) -> None:
-    try:
-        stream.close()
-    except BrokenPipeError:
-        return
+        self._connection.close()
+        self._process.join()
+        with self._output:
+            output = self._output.read().decode(errors="replace")
+        return self._process.exitcode, output[-10_000:]
 
 
 _WORKERS: list[Worker] = []
@@ -82,55 +57,43 @@ def check_apart(name: str, raw: bytes) -> None:
     if not _WORKERS:
         _WORKERS.append(Worker())
     try:
-        result = _WORKERS[0].ask(name, raw)
-    except BrokenPipeError:
-        result = None
+        problem = _WORKERS[0].ask(name, raw)
+    except (EOFError, ConnectionError):
+        code, output = _WORKERS.pop().end()
+        is_foreign = code == -signal.SIGABRT and any(words in output for words in FOREIGN_ENDS)
+        assert is_foreign, f"the process ended with {code}: {output}"
     except AssertionError:
         _WORKERS.pop().end()
         raise
-    if result is None:
-        code, output = _WORKERS.pop().end()
-        is_foreign = code == -signal.SIGABRT and any(words in output for words in FOREIGN_ENDS)
-        assert is_foreign, f"the process ended with {code}: {output.decode(errors='replace')}"
-    assert not result, result.decode(errors="replace")
+    else:
+        assert not problem, problem
 
 
 def close_workers() -> None:
     """End the process that waits for an input."""
     while _WORKERS:
-        worker = _WORKERS.pop()
-        stream = worker._process.stdin
-        if stream is not None:
-            _close(stream)
-        worker.end()
+        _WORKERS.pop().end()
 
 
-@cache
-def find_law(name: str) -> Callable[[bytes], None]:
-    """Return what a law checks, in this process."""
+def serve(connection: Connection, output: str) -> None:
+    """Check what comes, a law and an input, until nobody sends any more.
+
+    Answer with nothing, or with what was wrong; what Polars prints goes to a file.
+    """
+    os.environ["RUST_BACKTRACE"] = "0"
+    with Path(output).open("ab") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
     from .targets import LAWS
 
-    return LAWS[name].check
-
-
-def serve() -> None:
-    """Check what comes on stdin, a law and an input, until it ends.
-
-    Say nothing, or what was wrong.
-    """
-    sent, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    while head := sent.read(_LENGTH.size):
-        name = sent.read(*_LENGTH.unpack(head)).decode()
-        raw = sent.read(*_LENGTH.unpack(sent.read(_LENGTH.size)))
-        answer = b""
+    while True:
         try:
-            find_law(name)(raw)
+            name, raw = connection.recv()
+        except EOFError:
+            return
+        problem = ""
+        try:
+            LAWS[name].check(raw)
         except Exception:  # noqa: BLE001 - whatever it is, it broke the law
-            answer = traceback.format_exc().encode()
-        answers.write(_LENGTH.pack(len(answer)) + answer)
-        answers.flush()
-
-
-if __name__ == "__main__":
-    serve()
+            problem = traceback.format_exc()
+        connection.send(problem)

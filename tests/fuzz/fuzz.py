@@ -42,7 +42,7 @@ WATCHED = {
     "archive": ("answerkey.importers",),
     "run": ("answerkey.runs", "answerkey.reports"),
 }
-OTHERS = ("answerkey.datasets",)
+ELSE_WATCHED = ("answerkey.datasets",)
 LIMITS = ("-timeout=25", "-rss_limit_mb=3000", "-max_len=16384", "-print_final_stats=1")
 _COUNT = re.compile(r"stat::number_of_executed_units:\s*(\d+)")
 
@@ -67,11 +67,15 @@ def search(name: str, words: Sequence[str]) -> None:
     import atheris
 
     # What was imported before is not watched: nothing of the project is loaded until here.
-    watched = next((rooms for start, rooms in WATCHED.items() if name.startswith(start)), OTHERS)
+    watched = next(
+        (rooms for start, rooms in WATCHED.items() if name.startswith(start)), ELSE_WATCHED
+    )
     packages = sorted({room.partition(".")[0] for room in watched})
     passed_over = [module for module in list_modules() if not module.startswith(watched)]
     with atheris.instrument_imports(
-        include=packages, exclude=passed_over, enable_loader_override=False
+        include=packages,
+        exclude=passed_over,
+        enable_loader_override=False,
     ):
         laws = load_laws()
     if name not in laws:
@@ -85,28 +89,21 @@ def search(name: str, words: Sequence[str]) -> None:
     for number, seed in enumerate(law.seeds()):
         (folder / f"seed-{number:03d}").write_bytes(seed)
     dictionary = folder.with_suffix(".dict")
-    lines = (
-        f'"{write_word(word)}"\n' for word in law.words or (b"\0",)
-    )  # libFuzzer refuses one without words
+    words_of_law = law.words or (b"\0",)  # libFuzzer refuses a dictionary without words
+    lines = [f'"{write_word(word)}"\n' for word in words_of_law]
     dictionary.write_text("".join(lines), encoding="ascii")
-    kept = os.environ.get("FUZZ_KEPT", ".")
-    options = [
-        *LIMITS,
-        f"-artifact_prefix={kept}/{name}-",
-        f"-dict={dictionary}",
-        *words,
-        str(folder),
-    ]
+    artifacts = Path(os.environ.get("FUZZ_KEPT", "."), f"{name}-")
+    options = [*LIMITS, f"-artifact_prefix={artifacts}", f"-dict={dictionary}", *words, str(folder)]
 
     def change(raw: bytes, most: int, seed: int) -> bytes:
         changed = change_json(bytes(raw), Random(seed)) if seed % 3 else bytes(raw)
-        return (
-            changed if changed != raw and len(changed) <= most else bytes(atheris.Mutate(raw, most))
-        )
+        if changed != raw and len(changed) <= most:
+            return changed
+        return bytes(atheris.Mutate(raw, most))
 
     has_json = any(change_json(seed, Random(0)) != seed for seed in law.seeds())
-    more = {"custom_mutator": change} if has_json else {}
-    atheris.Setup([sys.argv[0], *options], lambda raw: law.check(bytes(raw[:LONGEST])), **more)
+    mutator = {"custom_mutator": change} if has_json else {}
+    atheris.Setup([sys.argv[0], *options], lambda raw: law.check(bytes(raw[:LONGEST])), **mutator)
     atheris.Fuzz()
 
 
@@ -119,29 +116,22 @@ def search_all(words: Sequence[str]) -> int:
     """Give every law its turn; return how many were broken."""
     broken = 0
     for name in load_laws():
-        with tempfile.TemporaryDirectory() as place:
+        with tempfile.TemporaryDirectory() as folder:
+            homes = dict.fromkeys(("TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"), folder)
             done = subprocess.run(
                 [sys.executable, __file__, name, *words],
                 capture_output=True,
                 text=True,
                 errors="replace",
                 check=False,
-                env={
-                    **os.environ,
-                    "TMPDIR": place,
-                    "XDG_CACHE_HOME": place,
-                    "XDG_CONFIG_HOME": place,
-                },
+                env=os.environ | homes,
             )
         count = _COUNT.search(done.stderr)
-        broken += done.returncode != 0
-        ending = (
-            "holds"
-            if done.returncode == 0
-            else f"BROKEN\n{done.stdout[-3000:]}{done.stderr[-3000:]}"
-        )
-        sys.stdout.write(f"{name}: {count[1] if count else '?'} inputs, {ending}\n")
-        sys.stdout.flush()
+        ending = "holds"
+        if done.returncode:
+            broken += 1
+            ending = f"BROKEN\n{done.stdout[-3000:]}{done.stderr[-3000:]}"
+        print(f"{name}: {count[1] if count else '?'} inputs, {ending}", flush=True)  # noqa: T201
     return broken
 
 

@@ -82,8 +82,5 @@ def make_laws() -> dict[str, Law]:
         f"log_{kind}": Law(partial(check_log, kind), partial(list_stored, f"log_{kind}"), words, 25)
         for kind in kinds
     }
-    return laws | {
-        "archive": Law(
-            check_archive, _list_archives, (b"PK\x01\x02", b"PK\x03\x04", b"PK\x05\x06"), 100
-        )
-    }
+    marks = (b"PK\x01\x02", b"PK\x03\x04", b"PK\x05\x06")
+    return {**laws, "archive": Law(check_archive, _list_archives, marks, 100)}

@@ -60,11 +60,9 @@ def require_completion(completion: Completion) -> None:
     json.dumps([completion.reply, completion.logprobs, completion.prompt], allow_nan=False)
     table = Completions.build(["x"], [completion], source="live")
     (again,) = table
-    assert (again.text, again.status, again.reply) == (
-        completion.text,
-        completion.status,
-        completion.reply,
-    )
+    assert again.text == completion.text
+    assert again.status == completion.status
+    assert again.reply == completion.reply
     for place in read_positions(completion.logprobs):
         assert place.logprob is None or place.logprob <= 0
     if completion.logprobs is not None:
@@ -136,52 +134,45 @@ _LOOP = asyncio.new_event_loop()
 
 def check_http(sent: bytes) -> None:
     """Require that bytes are a reply or a trouble, and no more of a reply than is allowed."""
-    came = _LOOP.run_until_complete(receive(sent))
-    if isinstance(came, NoReply):
-        require_completion(judge(came, lambda *_: Completion("")).completion)
+    outcome = _LOOP.run_until_complete(receive(sent))
+    if isinstance(outcome, NoReply):
+        require_completion(judge(outcome, lambda *_: Completion("")).completion)
         return
-    assert len(came.body) <= MOST
-    wait = read_retry_after(came.headers, 0.0)
+    assert len(outcome.body) <= MOST
+    wait = read_retry_after(outcome.headers, 0.0)
     assert wait is None or wait >= 0
-    require_completion(judge(came, lambda code, body: read_body(code, body, take_chat)).completion)
+    verdict = judge(outcome, lambda code, body: read_body(code, body, take_chat))
+    require_completion(verdict.completion)
 
 
 def _list_http() -> list[bytes]:
     body = b'{"choices": [{"message": {"content": "A"}}]}'
+    refusal = b"HTTP/1.1 429 No\r\nRetry-After: 3\r\nContent-Length: 0\r\n\r\n"
+    later = b"Retry-After: Mon, 16 Nov 2026 00:00:00 GMT\r\n"
     head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
     return [
         head + b"Content-Length: %d\r\n\r\n%b" % (len(body), body),
         head + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(body), body),
         head + b"Connection: close\r\n\r\n" + body,
-        (
-            b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 429 No\r\nRetry-After: "
-            b"3\r\nContent-Length: 0\r\n\r\n"
-        ),
-        (
-            b"HTTP/1.1 503 No\r\nRetry-After: Mon, 16 Nov 2026 00:00:00 "
-            b"GMT\r\ncontent-length: 1\r\n\r\nx"
-        ),
+        b"HTTP/1.1 100 Continue\r\n\r\n" + refusal,
+        b"HTTP/1.1 503 No\r\n" + later + b"content-length: 1\r\n\r\nx",
     ]
 
 
 def make_laws() -> dict[str, Law]:
     """Return the laws of this module by name."""
-    takes: dict[str, Take] = {
-        "chat": take_chat,
-        "text": take_text,
-        "anthropic": take_anthropic,
-        "gemini": take_gemini,
+    laws: dict[str, tuple[Callable[[bytes], None], int]] = {
+        "reply_chat": (partial(check_reply, take_chat), 100),
+        "reply_text": (partial(check_reply, take_text), 100),
+        "reply_anthropic": (partial(check_reply, take_anthropic), 100),
+        "reply_gemini": (partial(check_reply, take_gemini), 100),
+        "recorded_reply": (check_message, 100),
+        "batch_output": (check_batch, 80),
     }
-    laws = {
-        f"reply_{name}": Law(
-            partial(check_reply, take), partial(list_stored, f"reply_{name}"), JSON_WORDS, 100
-        )
-        for name, take in takes.items()
-    }
-    return laws | {
-        "recorded_reply": Law(
-            check_message, partial(list_stored, "recorded_reply"), JSON_WORDS, 100
-        ),
-        "batch_output": Law(check_batch, partial(list_stored, "batch_output"), JSON_WORDS, 80),
+    return {
         "http_reply": Law(check_http, _list_http, list_words("http"), 120),
+        **{
+            name: Law(check, partial(list_stored, name), JSON_WORDS, examples)
+            for name, (check, examples) in laws.items()
+        },
     }

@@ -6,13 +6,10 @@ keeping it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-FOLDER = Path(__file__).parent
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -30,29 +27,13 @@ def in_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def compare(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
-    """Return a function that compares a text with the stored one of that name, or renews it."""
-    renew = request.config.getoption("--renew-goldens", default=False)
+def compare(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
+    """Return a function that compares a text with that of a file, or renews the file."""
+    is_renewed = request.config.getoption("--renew-goldens", default=False)
 
-    def compare_text(name: str, text: str) -> None:
-        file = FOLDER / name
-        if renew:
-            file.parent.mkdir(parents=True, exist_ok=True)
+    def compare_text(file: Path, text: str) -> None:
+        if is_renewed:
             file.write_text(text, encoding="utf-8")
         assert text == file.read_text(encoding="utf-8")
 
     return compare_text
-
-
-@pytest.fixture
-def settle() -> Callable[[str], str]:
-    """Return a function that makes stable what differs from run to run: times, hashes, the
-    folder.
-    """
-
-    def settle_text(text: str) -> str:
-        text = text.replace(str(Path.cwd()), "/project")
-        text = re.sub(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d( UTC|Z))?", "TIME", text)
-        return re.sub(r"\b[0-9a-f]{64}\b", "HASH", text)
-
-    return settle_text

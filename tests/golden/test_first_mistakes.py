@@ -19,38 +19,17 @@ from ruamel.yaml import YAML
 from answerkey.models.calls import Limits
 from answerkey.testing import Behaviour, Reply, TestServer
 
-TASK = """\
-key: quiz
-display_name: Quiz
-description: Four options.
-definition:
-  scorers:
-    - type: string_equals_mcqa
-      ground_truth_choice: "{{ sample.answer }}"
-      choices: ["A", "B", "C", "D"]
-"""
-SOLVER = """\
-  solver:
-    type: single_turn_solver
-    input_builder:
-      type: chat_completion
-      input_messages:
-        - role: user
-          content: "{{ sample.question }}"
-"""
-LIVE = TASK.replace("  scorers:\n", f"{SOLVER}  scorers:\n")
-POLICY = """\
-policies:
-  - key: release
-    rules:
-      - key: accurate
-        definition:
-          type: threshold
-          metric: Accuracy
-          operator: ">="
-          threshold: 0.8
-"""
 FOLDER = Path(__file__).parent
+#: A task, the same with a solver, gates, and a log of Inspect.
+PROJECT = {path.name: path.read_text("utf-8") for path in (FOLDER / "projects/first").iterdir()}
+#: Mistakes that are none for a project which `init` writes.
+READABLE = {
+    "truths are positions from 0",
+    "truths have brackets",
+    "truths are the texts of options",
+    "choices are the options",
+    "choices are a mapping",
+}
 OPTIONS = ["red", "green", "blue", "grey"]
 
 
@@ -76,24 +55,19 @@ class Mistake:
     appended: str = ""
     #: Columns of the data file `q.jsonl`, over and over.
     questions: Mapping[str, Sequence[object]] | None = None
-    #: The targets of the samples of an Inspect log, `log.json`, and the number its header states.
-    log: Sequence[str] | None = None
-    size: int | None = None
     #: What the server does with every call.
     fault: str | None = None
     reply: Mapping[str, Any] | None = None
     api_key: str | None = None
 
     @property
-    def golden(self) -> str:
-        """The name of the stored message."""
+    def golden(self) -> Path:
+        """The file of the stored message."""
         slug = re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")
-        return f"mistakes/{slug}.txt"
+        return FOLDER / "mistakes" / f"{slug}.txt"
 
-    @property
-    def message(self) -> str:
-        """The stored message."""
-        return (FOLDER / self.golden).read_text(encoding="utf-8")
+    def __str__(self) -> str:
+        return self.name
 
     def write_files(self) -> None:
         """Write the project into the working directory."""
@@ -106,40 +80,29 @@ class Mistake:
             path.write_text(text, encoding=self.encoding, newline="")
 
     def _make_files(self) -> dict[str, str]:
-        files = {"task.yaml": TASK, "live.yaml": LIVE, "rows.jsonl": self._write_rows()}
+        recorded = {"answer": self.answers, "completion": "A"}
+        recorded |= {name: [cell] for name, cell in self.columns.items()}
+        rows = write_rows(recorded, self.rows) + self.appended
+        files = {**PROJECT, "rows.jsonl": rows}
         if self.questions is not None:
-            files["q.jsonl"] = _write_questions(self.questions)
-        if self.log is not None:
-            files["log.json"] = write_inspect_log(*self.log, size=self.size)
+            files["q.jsonl"] = write_rows({"answer": "ABCD", **self.questions}, 12)
         for name, text in self.files.items():
             last_line = text.splitlines(keepends=True)[-1:]
             files[name] = text + "".join(last_line * (self.last_line_times - 1))
         for name, replacements in self.changes.items():
             for old, new in replacements.items():
-                text = files.get(name, POLICY)
-                assert old in text
-                files[name] = text.replace(old, new)
+                assert old in files[name]
+                files[name] = files[name].replace(old, new)
         return files
-
-    def _write_rows(self) -> str:
-        answers = islice(cycle(self.answers), self.rows)
-        rows = [
-            {
-                "question": f"q{number}?",
-                "options": OPTIONS,
-                "answer": answer,
-                "completion": "A",
-                **self.columns,
-            }
-            for number, answer in enumerate(answers, start=1)
-        ]
-        return "".join(f"{json.dumps(row)}\n" for row in rows) + self.appended
 
     def serve(self) -> TestServer:
         """Return the server of the model."""
         faults = {} if self.fault is None else {self.fault: 1.0}
         behaviour = Behaviour(
-            faults=faults, faulty_attempts=None, api_key=self.api_key, hang_seconds=2
+            faults=faults,
+            faulty_attempts=None,
+            api_key=self.api_key,
+            hang_seconds=2,
         )
         if self.reply is None:
             return TestServer("A", behaviour)
@@ -147,34 +110,14 @@ class Mistake:
         return TestServer(answer, behaviour)
 
 
-def _write_questions(columns: Mapping[str, Sequence[object]]) -> str:
-    numbered = [f"q{number}?" for number in range(12)]
+def write_rows(columns: Mapping[str, Sequence[object]], count: int) -> str:
+    """Return so many rows of questions with these columns, whose cells come over and over."""
+    numbered = [f"q{number}?" for number in range(1, count + 1)]
     table: dict[str, Sequence[object]]
-    table = {"question": numbered, "options": [OPTIONS], "answer": "ABCD", **columns}
-    values = [islice(cycle(column), 12) for column in table.values()]
-    rows = [dict(zip(table, row, strict=True)) for row in zip(*values, strict=True)]
+    table = {"question": numbered, "options": [OPTIONS], **columns}
+    cells = [islice(cycle(column), count) for column in table.values()]
+    rows = [dict(zip(table, row, strict=True)) for row in zip(*cells, strict=True)]
     return "".join(f"{json.dumps(row)}\n" for row in rows)
-
-
-def write_inspect_log(*targets: str, size: int | None = None) -> str:
-    """Return a log of Inspect with a sample for each target; `size` is what its header states."""
-    shared = {
-        "epoch": 1,
-        "choices": ["red", "green"],
-        "output": {"choices": [], "completion": "A"},
-        "scores": {"choice": {"value": "C", "answer": "A"}},
-    }
-    samples = [
-        {"id": number, "input": f"q{number}?", "target": target, **shared}
-        for number, target in enumerate(targets, start=1)
-    ]
-    head = {"task": "quiz", "task_id": "t", "run_id": "r", "eval_id": "e", "model": "m"}
-    results = {
-        "total_samples": size or len(samples),
-        "scores": [{"name": "choice", "metrics": {}}],
-    }
-    log = {"version": 2, "status": "success", "eval": head, "results": results, "samples": samples}
-    return json.dumps(log)
 
 
 MISTAKES = [
@@ -189,18 +132,23 @@ MISTAKES = [
 
 def limit_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make each call at most twice, with short waits."""
-    quick = {"attempts": 2, "unreadable_attempts": 2, "attempt_seconds": 0.5, "reach_seconds": 0.2}
-    quick |= {"first_wait": 0.01}
+    quick = {
+        "attempts": 2,
+        "unreadable_attempts": 2,
+        "attempt_seconds": 0.5,
+        "reach_seconds": 0.2,
+        "first_wait": 0.01,
+    }
     defaults = tuple(quick.get(limit.name, limit.default) for limit in fields(Limits))
     monkeypatch.setattr(Limits.__init__, "__defaults__", defaults)
 
 
-@pytest.mark.parametrize("mistake", MISTAKES, ids=[mistake.name for mistake in MISTAKES])
+@pytest.mark.parametrize("mistake", MISTAKES, ids=str)
 def test_a_mistake_is_explained(
     mistake: Mistake,
     monkeypatch: pytest.MonkeyPatch,
     call: Callable[..., Any],
-    compare: Callable[[str, str], None],
+    compare: Callable[[Path, str], None],
 ) -> None:
     """The message is the stored one, word for word; besides it only `resume` is suggested."""
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
@@ -218,19 +166,11 @@ def test_a_mistake_is_explained(
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        "truths are positions from 0",
-        "truths have brackets",
-        "truths are the texts of options",
-        "choices are the options",
-        "choices are a mapping",
-    ],
+    "mistake", [mistake for mistake in MISTAKES if mistake.name in READABLE], ids=str
 )
-def test_the_suggested_command_works(name: str, call: Callable[..., Any]) -> None:
+def test_the_suggested_command_works(mistake: Mistake, call: Callable[..., Any]) -> None:
     """The project that `init` writes reads every row."""
-    mistake = next(mistake for mistake in MISTAKES if mistake.name == name)
-    assert "`answerkey init DIR --dataset rows.jsonl`" in mistake.message
+    assert "`answerkey init DIR --dataset rows.jsonl`" in mistake.golden.read_text(encoding="utf-8")
     mistake.write_files()
     assert call("init", "DIR", "--dataset", "rows.jsonl").code == 0
     assert call("check", "DIR").code == 0
@@ -238,12 +178,11 @@ def test_the_suggested_command_works(name: str, call: Callable[..., Any]) -> Non
 
 def test_every_message_has_its_parts() -> None:
     """More than 65 messages, no two alike, say what to do, and where if there is a place."""
-    messages = {mistake.message for mistake in MISTAKES}
-    assert len(messages) == len(MISTAKES) >= 65
+    messages = {mistake.name: mistake.golden.read_text(encoding="utf-8") for mistake in MISTAKES}
+    assert len(set(messages.values())) == len(MISTAKES) >= 65
     for mistake in MISTAKES:
-        assert mistake.message.startswith("error[E"), mistake.name
-        assert "\n  = help: " in mistake.message, mistake.name
-        command = mistake.command.split()[0]
-        if command in {"run", "score"} and "--model" not in mistake.command:
-            place = re.search(r"\n  --> |: `--|option '--", mistake.message)
-            assert place, mistake.name
+        message = messages[mistake.name]
+        assert message.startswith("error[E"), mistake.name
+        assert "\n  = help: " in message, mistake.name
+        if mistake.command.startswith(("run", "score")) and "--model" not in mistake.command:
+            assert re.search(r"\n  --> |: `--|option '--", message), mistake.name

@@ -30,21 +30,24 @@ ROW = {
 }
 ROWS = "".join(json.dumps({"id": f"row {number}", **ROW}) + "\n" for number in range(4))
 DATASET = "key: rows\ndisplay_name: Rows\nsource: {type: local, file_path: rows.jsonl}\n"
-GOOD = """\
+PROMPT = '"{% for c in sample.choices %}{{ loop.index }}. {{ c }} {% endfor %}"'
+GOOD = f"""\
 key: good
 display_name: Good
 description: A task that does no harm.
 definition:
-  dataset: {key: rows}
+  dataset: {{key: rows}}
   solver:
     type: single_turn_solver
     input_builder:
       type: chat_completion
       input_messages:
-        - {role: user, content: "{% for c in sample.choices %}{{ loop.index }}. {{ c }} {% endfor %}"}
+        - {{role: user, content: {PROMPT}}}
   scorers:
-    - {type: string_equals_mcqa, ground_truth_choice: "{{ sample.answer }}", choices: "{{ sample.choices }}"}
-"""  # noqa: E501 - the text as it is written
+    - type: string_equals_mcqa
+      ground_truth_choice: "{{{{ sample.answer }}}}"
+      choices: "{{{{ sample.choices }}}}"
+"""
 RUN = """\
 datasets: [{$ref: dataset.yaml}]
 tasks: [%s]
@@ -57,17 +60,13 @@ evaluation:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one case did: the errors, what it cost, and what else happened."""
+    """What one case did: its errors, what it cost, and what it started, wrote or harmed."""
 
     name: str
     errors: Sequence[Mapping[str, Any]]
     cpu: float
-    wall: float
     memory: int
-    started: Sequence[str]
-    opened: Sequence[str]
-    made: Sequence[str]
-    good: Sequence[Mapping[str, Any]]
+    harm: Sequence[str]
 
 
 def read_templates(name: str) -> dict[str, str]:
@@ -78,38 +77,30 @@ def read_templates(name: str) -> dict[str, str]:
 
 def write_run(*keys: str) -> str:
     """Return a run file with these tasks."""
-    tasks = ", ".join(f"{{$ref: {key}.yaml}}" for key in keys)
-    return RUN % (
-        tasks,
-        ", ".join(f"{{task_key: {key}, model_key: builtin/random}}" for key in keys),
-    )
+    tasks = [f"{{$ref: {key}.yaml}}" for key in keys]
+    specifications = [f"{{task_key: {key}, model_key: builtin/random}}" for key in keys]
+    return RUN % (", ".join(tasks), ", ".join(specifications))
 
 
 def write_evil(prompt: str) -> str:
     """Return a task whose prompt is this template."""
-    return GOOD.replace("key: good", "key: evil").replace(
-        '"{% for c in sample.choices %}{{ loop.index }}. {{ c }} {% endfor %}"', json.dumps(prompt)
-    )
+    return GOOD.replace("key: good", "key: evil").replace(PROMPT, json.dumps(prompt))
 
 
-def make_cases(templates: Mapping[str, str]) -> list[dict[str, object]]:
-    """Return a case for each template: a run with a task that has it as its prompt, and a good
-    task.
-    """
-    return [
-        {"name": name, "files": {"evil.yaml": write_evil(template)}}
-        for name, template in templates.items()
-    ]
+def write_project(folder: Path, **tasks: str) -> None:
+    """Write a project with these tasks and a good one, a run of all, and one of the good task."""
+    files = {"rows.jsonl": ROWS, "dataset.yaml": DATASET, "good.yaml": GOOD}
+    files |= {f"{key}.yaml": task for key, task in tasks.items()}
+    files |= {"run.yaml": write_run(*tasks, "good"), "good_run.yaml": write_run("good")}
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
 
 
 def run_cases(
     folder: Path, cases: Sequence[Mapping[str, object]], **environment: str
 ) -> dict[str, Outcome]:
     """Return the outcome of every case, one after the other in one process."""
-    files = {"rows.jsonl": ROWS, "dataset.yaml": DATASET, "good.yaml": GOOD}
-    files |= {"run.yaml": write_run("evil", "good"), "good_run.yaml": write_run("good")}
-    for name, text in files.items():
-        (folder / name).write_text(text, encoding="utf-8")
+    write_project(folder, evil=GOOD)
     done = subprocess.run(
         [sys.executable, str(HERE / "jail.py"), str(folder)],
         input=json.dumps(cases),
@@ -136,7 +127,4 @@ def require_refusal(outcome: Outcome) -> None:
         assert "this is the secret" not in json.dumps(error)
     assert outcome.cpu < SECONDS
     assert outcome.memory < MEGABYTES
-    assert outcome.started == []
-    assert outcome.opened == []
-    assert outcome.made == []
-    assert outcome.good == [], "the good task was harmed"
+    assert outcome.harm == []

@@ -14,7 +14,6 @@ import os
 import resource
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -27,16 +26,9 @@ from answerkey.templates import rendering
 CPU_SECONDS = 1.0 if os.environ.get("ANSWERKEY_LONG") else 0.1
 #: What our own worker for templates is started with.
 OWN_WORKER = "answerkey.templates.rendering"
-STARTING = {
-    "subprocess.Popen",
-    "os.system",
-    "os.exec",
-    "os.posix_spawn",
-    "os.fork",
-    "os.forkpty",
-    "pty.spawn",
-}
-CONNECTING = {"socket.connect", "socket.getaddrinfo", "urllib.Request"}
+#: How the events begin that start a process or open a connection.
+STARTING = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork", "pty.spawn")
+CONNECTING = ("socket.connect", "socket.getaddrinfo", "urllib.Request")
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
 started: list[str] = []
@@ -45,7 +37,7 @@ opened: list[str] = []
 
 def watch(event: str, arguments: tuple[Any, ...]) -> None:
     """Note processes, connections, and files that are opened to be written."""
-    if event in STARTING | CONNECTING and OWN_WORKER not in str(arguments):
+    if event.startswith(STARTING + CONNECTING) and OWN_WORKER not in str(arguments):
         started.append(f"{event} {str(arguments)[:200]}")
     if event == "open" and isinstance(arguments[2], int) and arguments[2] & WRITING:
         opened.append(str(arguments[0]))
@@ -80,10 +72,9 @@ def list_children() -> Iterator[tuple[int, float]]:
 
 def measure_cpu() -> float:
     """Return the computing time of this process and of those it has started."""
-    ended = (resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN))
-    return sum(use.ru_utime + use.ru_stime for use in ended) + sum(
-        cpu for _, cpu in list_children()
-    )
+    used = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    ended = sum(use.ru_utime + use.ru_stime for use in used)
+    return ended + sum(cpu for _, cpu in list_children())
 
 
 def check_project(run: Path) -> list[dict[str, object]]:
@@ -102,25 +93,23 @@ def run_case(folder: Path, case: Mapping[str, Any]) -> dict[str, object]:
         (folder / name).symlink_to(target)
     for name in case.get("pipes", ()):
         os.mkfifo(folder / name)
-    before = list_files(folder)
+    files = list_files(folder)
     started.clear()
     opened.clear()
-    cpu, wall = measure_cpu(), time.monotonic()
+    cpu = measure_cpu()
     errors = check_project(folder / "run.yaml")
-    spent, waited = measure_cpu() - cpu, time.monotonic() - wall
-    made = sorted(list_files(folder) - before)
+    cpu = measure_cpu() - cpu
+    written = [name for name in opened if not name.startswith("/dev/")]
+    harm = [*started, *written, *sorted(list_files(folder) - files)]
     workers = max((read_peak(process) for process, _ in list_children()), default=0)
     ended = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024
+    harm += [str(error) for error in answerkey.check(folder / "good_run.yaml").errors]
     return {
         "name": case["name"],
         "errors": errors,
-        "cpu": spent,
-        "wall": waited,
+        "cpu": cpu,
         "memory": read_peak() + max(workers, ended),
-        "started": list(started),
-        "opened": [name for name in opened if not name.startswith("/dev/")],
-        "made": made,
-        "good": [error.describe() for error in answerkey.check(folder / "good_run.yaml").errors],
+        "harm": harm,
     }
 
 

@@ -1,16 +1,18 @@
-"""Why bounded templates may be rendered in our own process: even the worst of them are soon done
-there.
+"""Bounded templates are rendered in our own process, where even the worst of them are soon done;
+a worker renders the others, and stops them on the largest of rows.
 """
 
 from __future__ import annotations
 
+import os
 import time
 
 import pytest
 
 from answerkey.templates import Template
 from answerkey.templates.limits import FEW_STEPS
-from answerkey.templates.rendering import render_row
+from answerkey.templates.rendering import CPU_SECONDS, TemplateStopped, render_row, render_rows
+from answerkey.templates.values import RowExcessError
 from answerkey.types import Row
 
 #: Each column as large as a row that is rendered here may be.
@@ -26,7 +28,8 @@ ROW = Row(
         "fields": {f"k{number}": "v" for number in range(1500)},
     }
 )
-BODIES = [
+#: Known to be cheap, and not known to be.
+BOUNDED = [
     "{% if " + " and ".join(["sample.letters == sample.same"] * 60) + " %}{% endif %}",
     "{% if 'z' in sample.letters %}{% endif %}",
     "{% if sample.letters | upper %}{% endif %}",
@@ -42,11 +45,21 @@ BODIES = [
     "{{ sample.number }}",
     "{% for a in sample.lists %}{% for b in a %}{% if a == b %}{% endif %}{% endfor %}{% endfor %}",
 ]
+UNBOUNDED = [
+    "{% if sample.words | title %}{% endif %}",
+    "{% if sample.words | wordcount %}{% endif %}",
+    "{% if sample.words | regex_replace('[a-z]+[0-9]', '') %}{% endif %}",
+    "{% if sample.text.casefold() %}{% endif %}",
+    "{% if sample.fields | merge(sample.fields) %}{% endif %}",
+    "{% if sample.letters | select('in', sample.letters) | list %}{% endif %}",
+    "{% if [sample.words] | map('title') | list %}{% endif %}",
+    "{% if sample.number // 7 == sample.number * 7 %}{% endif %}",
+]
 #: The fewer turns, the more of them are made before the steps are used up.
 TURNS = (9999, 1400, 250, 30)
 
 
-@pytest.mark.parametrize("body", BODIES)
+@pytest.mark.parametrize("body", BOUNDED)
 def test_the_slowest_bounded_template_is_fast_enough(body: str) -> None:
     """In some tenths of a second of computing, however often it asks for the whole of the largest
     row.
@@ -59,3 +72,24 @@ def test_the_slowest_bounded_template_is_fast_enough(body: str) -> None:
         started = time.process_time()
         render_row(recipe, {"sample": ROW}, FEW_STEPS)
         assert time.process_time() - started < 5
+
+
+@pytest.mark.parametrize("body", UNBOUNDED if os.environ.get("ANSWERKEY_LONG") else UNBOUNDED[::3])
+def test_an_unbounded_template_costs_this_process_nothing(body: str) -> None:
+    """A worker finishes it, refuses its many steps, or is stopped after its second of computing."""
+    recipe = Template.compile(f"{{% for i in range(9999) %}}{body}{{% endfor %}}")._recipe
+    assert recipe is not None
+    assert not recipe.is_bounded
+    started = time.process_time()
+    try:
+        (outcome,) = render_rows(recipe, [{"sample": ROW}])
+    except TemplateStopped as stopped:
+        reason = stopped.reason
+    else:
+        reason = outcome.message if isinstance(outcome, RowExcessError) else str(outcome)
+    assert time.process_time() - started < CPU_SECONDS / 2
+    assert reason in {
+        "",
+        "the template takes more than 1,000,000 steps on this row",
+        "it takes more than 1 s of computing time on one row",
+    }

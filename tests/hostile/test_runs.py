@@ -17,7 +17,7 @@ import pytest
 import answerkey
 from answerkey.errors import AnswerkeyError, RunError
 
-from .corpus import DATASET, GOOD, ROWS, write_evil, write_run
+from .corpus import write_evil, write_project
 
 #: Too much on every row but the first.
 HEAVY = "{% if sample.id == 'row 0' %}A{% else %}{{ 'x' * 10 ** 9 }}{% endif %}"
@@ -26,15 +26,7 @@ HEAVY = "{% if sample.id == 'row 0' %}A{% else %}{{ 'x' * 10 ** 9 }}{% endif %}"
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """Return a project with a good task and one that does too much on most rows."""
-    files = {
-        "rows.jsonl": ROWS,
-        "dataset.yaml": DATASET,
-        "good.yaml": GOOD,
-        "evil.yaml": write_evil(HEAVY),
-    }
-    files |= {"run.yaml": write_run("evil", "good"), "good_run.yaml": write_run("good")}
-    for name, text in files.items():
-        (tmp_path / name).write_text(text, encoding="utf-8")
+    write_project(tmp_path, evil=write_evil(HEAVY))
     return tmp_path
 
 
@@ -53,13 +45,9 @@ def test_a_good_task_in_the_same_run_is_unharmed(project: Path) -> None:
 
 def test_nothing_is_begun_with_a_template_that_was_stopped(project: Path) -> None:
     """The run is refused with the place of the template, and no folder is made for it."""
-    endless = (
-        "{% set ns = namespace(x=['y']) %}{% for i in range(50) %}{% set ns.x = [ns.x, "
-        "ns.x] %}{% endfor %}"
-    )
-    (project / "evil.yaml").write_text(
-        write_evil(f"{endless}{{{{ ns.x | upper }}}}"), encoding="utf-8"
-    )
+    endless = "{% for i in range(50) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}"
+    template = f"{{% set ns = namespace(x=['y']) %}}{endless}{{{{ ns.x | upper }}}}"
+    (project / "evil.yaml").write_text(write_evil(template), encoding="utf-8")
     with pytest.raises(AnswerkeyError) as caught:
         answerkey.run(project / "run.yaml", out=project / "both", allow_failed="100%")
     assert caught.value.code == "E120"
@@ -73,27 +61,36 @@ def test_nothing_is_begun_with_a_template_that_was_stopped(project: Path) -> Non
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of a finished run."""
     folder = tmp_path_factory.mktemp("finished")
-    for name, text in {"rows.jsonl": ROWS, "dataset.yaml": DATASET, "good.yaml": GOOD}.items():
-        (folder / name).write_text(text, encoding="utf-8")
-    (folder / "run.yaml").write_text(write_run("good"), encoding="utf-8")
+    write_project(folder)
     answerkey.run(folder / "run.yaml", out=folder / "run")
     return folder / "run"
 
 
-def change_json(path: Path, change: Callable[[dict[str, object]], object]) -> None:
-    """Change what a JSON file holds."""
-    content = json.loads(path.read_text(encoding="utf-8"))
-    change(content)
-    path.write_text(json.dumps(content), encoding="utf-8")
+def change(**entries: object) -> Callable[[Path], object]:
+    """Return a function that puts entries into a run's manifest; None removes an entry."""
+
+    def change_manifest(run: Path) -> None:
+        path = run / "run.json"
+        manifest = json.loads(path.read_text(encoding="utf-8")) | entries
+        kept = {name: entry for name, entry in manifest.items() if entry is not None}
+        path.write_text(json.dumps(kept), encoding="utf-8")
+
+    return change_manifest
 
 
-def copy_killed(finished: Path, folder: Path) -> Path:
-    """Copy a run as if it had been killed: it has no list of its files, so that nothing is
-    hashed.
+def write(name: str, text: str) -> Callable[[Path], object]:
+    """Return a function that writes another text into a file of a run."""
+    return lambda run: (run / name).write_text(text, encoding="utf-8")
+
+
+@pytest.fixture
+def killed(finished: Path, tmp_path: Path) -> Path:
+    """Return a copy of the run as if it had been killed: it has no list of its files, so that
+    nothing is hashed.
     """
+    folder = tmp_path / "run"
     shutil.copytree(finished, folder)
-    change_json(folder / "run.json", lambda manifest: manifest.update(status="running"))
-    change_json(folder / "run.json", lambda manifest: manifest.pop("files"))
+    change(status="running", files=None)(folder)
     return folder
 
 
@@ -111,77 +108,48 @@ def write_many_rows(path: Path) -> None:
 
 
 METRICS = "tasks/good/metrics.json"
+EMPTY = {"bytes": 1, "sha256": ""}
 SPOILED: dict[str, Callable[[Path], object]] = {
-    "a manifest that is no JSON": lambda run: (run / "run.json").write_text("{", encoding="utf-8"),
-    "a manifest that is nested without end": lambda run: (run / "run.json").write_text(
-        '{"a": ' + "[" * 100_000, encoding="utf-8"
+    "a manifest that is no JSON": write("run.json", "{"),
+    "a manifest that is nested without end": write("run.json", '{"a": ' + "[" * 100_000),
+    "a manifest that is a list": write("run.json", "[]"),
+    "a manifest with a number that is none": write("run.json", '{"format_version": NaN}'),
+    "a manifest with too many values": write(
+        "run.json", '{"format_version": 3, "a": [' + "[]," * 600_000 + "0]}"
     ),
-    "a manifest that is a list": lambda run: (run / "run.json").write_text("[]", encoding="utf-8"),
-    "a manifest with a number that is none": lambda run: (run / "run.json").write_text(
-        '{"format_version": NaN}', encoding="utf-8"
-    ),
-    "a manifest with too many values": lambda run: (run / "run.json").write_text(
-        '{"format_version": 3, "a": [' + "[]," * 600_000 + "0]}", encoding="utf-8"
-    ),
-    "a manifest of another version": lambda run: change_json(
-        run / "run.json", lambda manifest: manifest.update(format_version=99)
-    ),
-    "a manifest without tasks that are any": lambda run: change_json(
-        run / "run.json", lambda manifest: manifest.update(tasks=[1, 2])
-    ),
-    "a manifest that has ended without a list": lambda run: change_json(
-        run / "run.json", lambda manifest: manifest.update(status="complete")
-    ),
-    "a list of files that is none": lambda run: change_json(
-        run / "run.json", lambda manifest: manifest.update(files=[METRICS])
-    ),
-    "a list with a table that has no rows": lambda run: change_json(
-        run / "run.json",
-        lambda manifest: manifest.update(files={"x.parquet": {"bytes": 1, "sha256": ""}}),
-    ),
-    "a list with a file of somewhere else": lambda run: change_json(
-        run / "run.json",
-        lambda manifest: manifest.update(files={"/etc/passwd": {"bytes": 1, "sha256": ""}}),
-    ),
-    "a manifest without a key": lambda run: change_json(
-        run / "run.json", lambda manifest: manifest.pop("key")
-    ),
-    "a task that is another folder": lambda run: change_json(
-        run / "run.json", lambda manifest: manifest.update(tasks=[{"key": "../../.."}])
-    ),
-    "a task that is an absolute path": lambda run: change_json(
-        run / "run.json", lambda manifest: manifest.update(tasks=[{"key": "/etc"}])
-    ),
+    "a manifest of another version": change(format_version=99),
+    "a manifest without tasks that are any": change(tasks=[1, 2]),
+    "a manifest that has ended without a list": change(status="complete"),
+    "a list of files that is none": change(files=[METRICS]),
+    "a list with a table that has no rows": change(files={"x.parquet": EMPTY}),
+    "a list with a file of somewhere else": change(files={"/etc/passwd": EMPTY}),
+    "a manifest without a key": change(key=None),
+    "a task that is another folder": change(tasks=[{"key": "../../.."}]),
+    "a task that is an absolute path": change(tasks=[{"key": "/etc"}]),
     "a manifest that is a link": lambda run: replace_file(
         run / "run.json", lambda path: path.symlink_to("/etc/passwd")
     ),
     "numbers that are a pipe": lambda run: replace_file(run / "tasks/good/task.json", os.mkfifo),
-    "numbers that are none": lambda run: (run / METRICS).write_text(
-        '{"metrics": 1}', encoding="utf-8"
-    ),
-    "numbers without their names": lambda run: (run / METRICS).write_text(
-        '{"metrics": [{"x": 1}], "tally": {}}', encoding="utf-8"
-    ),
+    "numbers that are none": write(METRICS, '{"metrics": 1}'),
+    "numbers without their names": write(METRICS, '{"metrics": [{"x": 1}], "tally": {}}'),
 }
 
 
 @pytest.mark.parametrize("name", SPOILED)
-def test_a_damaged_run_folder_is_refused(name: str, finished: Path, tmp_path: Path) -> None:
+def test_a_damaged_run_folder_is_refused(name: str, killed: Path) -> None:
     """E503, or E501 for what is no run at all; never a traceback, never an endless wait."""
-    folder = copy_killed(finished, tmp_path / "run")
-    SPOILED[name](folder)
+    SPOILED[name](killed)
     with pytest.raises(RunError) as caught:
-        answerkey.load_run(folder)
+        answerkey.load_run(killed)
     assert caught.value.code in {"E501", "E503"}
 
 
-def test_a_table_with_more_rows_than_bytes_is_refused(finished: Path, tmp_path: Path) -> None:
+def test_a_table_with_more_rows_than_bytes_is_refused(killed: Path) -> None:
     """Before any of them is read."""
-    folder = copy_killed(finished, tmp_path / "run")
-    (part,) = (folder / "tasks/good/scores").glob("part-*.parquet")
+    (part,) = (killed / "tasks/good/scores").glob("part-*.parquet")
     write_many_rows(part)
     assert part.stat().st_size < 200_000
-    run = answerkey.load_run(folder)
+    run = answerkey.load_run(killed)
     with pytest.raises(RunError, match="20,000,000 rows cannot be in so small a file"):
         _ = run.tasks["good"].scores
 
@@ -196,22 +164,12 @@ def test_a_table_that_is_a_link_is_refused(finished: Path, tmp_path: Path) -> No
         _ = answerkey.load_run(folder).tasks["good"].scores
 
 
-@pytest.mark.parametrize(
-    "written",
-    [
-        "run.json",
-        "tasks/good/metrics.json",
-        "tasks/good/scores/part-00000.parquet",
-    ],
-)
-def test_a_draft_that_is_a_link_is_not_followed(
-    written: str, finished: Path, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("name", ["run.json", METRICS, "tasks/good/scores/part-00000.parquet"])
+def test_a_draft_that_is_a_link_is_not_followed(name: str, killed: Path, tmp_path: Path) -> None:
     """A run that came by mail continues, and what its links lead to is left alone."""
-    run = copy_killed(finished, tmp_path / "run")
     outside = tmp_path / "outside"
     outside.write_text("mine", encoding="utf-8")
-    path = run / written
+    path = killed / name
     (path.parent / f".{path.name}.draft").symlink_to(outside)
-    assert answerkey.resume(run).status == "complete"
+    assert answerkey.resume(killed).status == "complete"
     assert outside.read_text(encoding="utf-8") == "mine"

@@ -6,8 +6,9 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from xml.etree import ElementTree as ET
@@ -18,6 +19,10 @@ import pytest
 CANARY = "canary-7f3a-secret-access-key"
 TOKEN_CANARY = "canary-session-token-91bc"  # noqa: S105 - a text to look out for
 _numbers = count(1)
+#: Asks a server of this machine whatever proxies the environment names.
+DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+#: Headers that reach the server behind another.
+HANDED_ON = {"authorization", "range", "if-match", "if-none-match", "content-encoding"}
 
 
 @dataclass(frozen=True)
@@ -68,9 +73,7 @@ class Bucket:
         # A form, which the library would call it, or a caller without a name is treated otherwise.
         headers = {"Content-Type": "application/octet-stream", "Authorization": "AWS test:test"}
         request = urllib.request.Request(f"{self.endpoint}{path}", content, headers, method=method)  # noqa: S310 - loopback
-        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(
-            request, timeout=120
-        ) as reply:
+        with DIRECT.open(request, timeout=120) as reply:
             body: bytes = reply.read()
             return body
 
@@ -82,15 +85,19 @@ def cloud_keys() -> Iterator[None]:
     A test may only put another value under a name that is there: to add one while Polars works ends
     the process. Nobody listens at the endpoint until a test names another.
     """
+    settings = {
+        "AWS_ACCESS_KEY_ID": "AKIACANARY000000",
+        "AWS_SECRET_ACCESS_KEY": CANARY,
+        "AWS_SESSION_TOKEN": TOKEN_CANARY,
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_CONFIG_FILE": "/no/such/file",
+        "AWS_SHARED_CREDENTIALS_FILE": "/no/such/file",
+    }
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AWS_ACCESS_KEY_ID", "AKIACANARY000000")
-        patch.setenv("AWS_SECRET_ACCESS_KEY", CANARY)
-        patch.setenv("AWS_SESSION_TOKEN", TOKEN_CANARY)
-        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-        patch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
-        patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-        for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
-            patch.setenv(name, "/no/such/file")
+        for name, value in settings.items():
+            patch.setenv(name, value)
         for name in ("AWS_PROFILE", "HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
             patch.delenv(name, raising=False)
         yield
@@ -143,44 +150,32 @@ class _Handler(BaseHTTPRequestHandler):
             self.connection.close()
             return
         code = {403: "AccessDenied", 500: "InternalError"}.get(status, "Unknown")
-        text = (
-            f"<Error><Code>{code}</Code><Message>said by the server: {CANARY}</Message></Error>"
-        ).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/xml")
-        self.send_header("Content-Length", str(0 if self.command == "HEAD" else len(text)))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(text)
+        message = f"<Message>said by the server: {CANARY}</Message>"
+        body = f"<Error><Code>{code}</Code>{message}</Error>".encode()
+        if self.command == "HEAD":
+            body = b""
+        headers = {"Content-Type": "application/xml", "Content-Length": str(len(body))}
+        self._send(status, headers, body)
 
     def _hand_on(self, body: bytes) -> None:
-        kept = {
-            "authorization",
-            "x-amz-content-sha256",
-            "range",
-            "if-match",
-            "if-none-match",
-            "content-encoding",
-        }
         headers = {
             name: value
             for name, value in self.headers.items()
-            if name.lower() in kept or name.lower().startswith("x-amz-")
-        } | {"Content-Type": "application/octet-stream"}
-        request = urllib.request.Request(  # noqa: S310 - loopback
-            f"{self.server.behaviour.behind}{self.path}", body or None, headers, method=self.command
-        )
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+            if name.lower() in HANDED_ON or name.lower().startswith("x-amz-")
+        }
+        headers["Content-Type"] = "application/octet-stream"
+        url = f"{self.server.behaviour.behind}{self.path}"
+        request = urllib.request.Request(url, body or None, headers, method=self.command)  # noqa: S310 - loopback
         try:
-            with opener.open(request, timeout=120) as reply:
-                self._repeat(reply.status, reply.headers.items(), reply.read())
+            with DIRECT.open(request, timeout=120) as reply:
+                self._send(reply.status, reply.headers, reply.read())
         except urllib.error.HTTPError as error:
             with error:
-                self._repeat(error.code, error.headers.items(), error.read())
+                self._send(error.code, error.headers, error.read())
 
-    def _repeat(self, status: int, headers: object, body: bytes) -> None:
+    def _send(self, status: int, headers: Mapping[str, str] | Message, body: bytes) -> None:
         self.send_response_only(status)
-        for name, value in headers:  # type: ignore[attr-defined]  # pairs
+        for name, value in headers.items():
             if name.lower() not in {"connection", "transfer-encoding"}:
                 self.send_header(name, value)
         self.end_headers()

@@ -24,13 +24,13 @@ CAPITALS = (
 
 @dataclass(frozen=True)
 class Shape:
-    """A table, what a dataset file would say of its columns, the truths, and the options of its
+    """A table, the `questions` of a dataset file for it, the truths, and the options of its
     first row.
     """
 
     name: str
     suffix: str
-    said: Mapping[str, object]
+    questions: Mapping[str, object]
     truths: Sequence[str]
     options: Sequence[str]
     right: Sequence[str]
@@ -51,11 +51,4 @@ class Shape:
         return path
 
 
-def load_shapes() -> list[Shape]:
-    """Return the tables of `shapes.yaml`."""
-    path = Path(__file__).with_suffix(".yaml")
-    entries = YAML(typ="safe").load(path)
-    return [Shape(**entry) for entry in entries]
-
-
-SHAPES = load_shapes()
+SHAPES = [Shape(**entry) for entry in YAML(typ="safe").load(Path(__file__).with_suffix(".yaml"))]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.golden.test_first_mistakes import write_inspect_log
+from tests.golden.test_first_mistakes import PROJECT
 from tests.unit.importers.test_promptfoo import row as promptfoo_row
 from tests.unit.importers.test_promptfoo import whole
 
@@ -19,6 +19,9 @@ from answerkey.importers import READERS
 if TYPE_CHECKING:
     from tests.unit.cli.conftest import Call
 
+#: A log of two questions with one right letter, and the same where the first has two.
+SINGLE = PROJECT["log.json"].replace('"target": "B"', '"target": "A"')
+SEVERAL = SINGLE.replace('"target": "A"', '"target": "A,B"', 1)
 LOGS = Path(__file__).parents[1] / "importers" / "logs"
 ASKED: dict[str, Any] = {"question": "Which?", "options": ["x", "y"], "answer": "B"}
 
@@ -104,10 +107,10 @@ def test_a_run_of_a_log_names_the_log_and_not_the_cache(call: Call) -> None:
 
 def test_options_of_the_import_are_options_of_score(call: Call) -> None:
     """`--single-answers` and `--allow-failed` do what the messages say."""
-    Path("log.json").write_text(write_inspect_log("A,B", "A"))
+    Path("log.json").write_text(SEVERAL)
     done = call("score", "log.json", "--single-answers", "--json")
     assert done.json["tasks"][0]["counts"]["scored"] == 1
-    Path("cut.json").write_text(write_inspect_log("A", "A", size=5))
+    Path("cut.json").write_text(SINGLE.replace('"total_samples": 2', '"total_samples": 5'))
     done = call("score", "cut.json", "--allow-failed", "3", "--json")
     assert done.json["tasks"][0]["counts"]["scored"] == 2
 
@@ -137,7 +140,7 @@ def test_a_batch_is_scored_with_its_questions(call: Call) -> None:
 
 def test_a_hint_of_a_log_that_is_shown_names_the_command_with_its_option(call: Call) -> None:
     """`show` has no such option."""
-    Path("log.json").write_text(write_inspect_log("A,B", "A"))
+    Path("log.json").write_text(SEVERAL)
     done = call("show", "log.json")
     assert done.code == 2
     said = "`--single-answers` leaves them out and takes the other 1; "

@@ -56,7 +56,7 @@ def test_the_columns_of_known_datasets_are_recognised(
     """
     rows = load_table(shape.write(tmp_path)).rows
     result = recognise(rows)
-    assert result.say() == shape.said
+    assert result.say() == shape.questions
     derived = result.derive(rows.load())
     first = derived.row(0)
     assert derived.values("truth") == list(shape.truths)

@@ -63,9 +63,15 @@ def test_codes_belong_to_their_family() -> None:
     assert all(len(code) == 4 and code[0] == "E" and code[1:].isdigit() for code in CODES)
 
 
-def test_hints_name_the_nearest_and_list_what_there_is() -> None:
-    """`suggest` finds a near name or none; `listing` cuts long lists and says how many are left."""
-    assert suggest("anser", ["answer", "question"]) == "did you mean `answer`?"
-    assert suggest("xyz", ["answer"]) is None
-    assert listing(["a", "b", "c"], limit=2) == "`a`, `b` and 1 more"
-    assert listing([]) == "none"
+@pytest.mark.parametrize(("name", "expected"), [("anser", "did you mean `answer`?"), ("xyz", None)])
+def test_a_hint_names_the_nearest(name: str, expected: str | None) -> None:
+    """Of what there is, or nothing when nothing is near."""
+    assert suggest(name, ["answer", "question"]) == expected
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"), [(["a", "b", "c"], "`a`, `b` and 1 more"), ([], "none")]
+)
+def test_a_hint_lists_what_there_is(names: list[str], expected: str) -> None:
+    """A long list is cut, and says how many are left."""
+    assert listing(names, limit=2) == expected

@@ -30,7 +30,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from answerkey.cli import command_names
+from answerkey.cli import app
 from answerkey.testing import TestServer
 
 FOLDER = Path(__file__).parent
@@ -198,7 +198,7 @@ def test_a_session_gives_what_is_stored(
     compare(file, "\n".join(play(lines, call, folder, monkeypatch)) + "\n")
 
 
-@pytest.mark.parametrize("name", ["answerkey", *command_names()])
+@pytest.mark.parametrize("name", ["answerkey", *app.commands])
 def test_the_help_of_a_command_is_what_is_stored(call: Call, compare: Compare, name: str) -> None:
     """`--help` of the program and of each of its commands, word by word."""
     words = [] if name == "answerkey" else [name]

@@ -540,7 +540,7 @@ class _TaskReader:
         """Return a task with its repetitions, as far as they are finished."""
         base = f"tasks/{entry['key']}"
         task = self._read_folder(entry, base, base)
-        if entry["counts"] is not None:
+        if entry.get("counts") is not None:
             self._require_counts(entry, task.counts)
         repetitions: list[TaskRun] = []
         folder = f"{base}/{REPETITIONS}/2"  # the first one is the task itself

@@ -79,7 +79,9 @@ def test_share_accuracy_and_the_number_without_it(fallback: SecondModel, call: C
     told = "Fallback small: asked about 8 of 16 completions (50.00 %), it named a choice in 4, the "
     assert f"{told}right one in 2. Accuracy is 50.00 % with it and 37.50 % without it." in shown
     audit = " ".join(call("audit", out).out.split())
-    assert re.search(r"stated_answer/fallback \(this run\) 50\.00 % \[[^]]+\] 37\.50 % 10 ", audit), audit
+    assert re.search(
+        r"stated_answer/fallback \(this run\) 50\.00 % \[[^]]+\] 37\.50 % 10 ", audit
+    ), audit
     assert re.search(r" stated_answer 37\.50 % \[[^]]+\] 62\.50 % 6 ", audit)
 
 

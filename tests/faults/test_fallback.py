@@ -59,7 +59,9 @@ def test_fallback_reads_what_the_rule_cannot(fallback: SecondModel) -> None:
         assert not any(word in prompt for prompt in prompts)
 
 
-def test_share_accuracy_and_the_number_without_it(fallback: SecondModel, call: Call) -> None:
+def test_share_accuracy_and_the_number_without_it(
+    fallback: SecondModel, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """All three stand in the summary, in `--json` and in `metrics.json`, and come from all rows."""
     run, out = fallback.run(), fallback.folder / "run"
     counts = {"n": 16, "right": 8, "invalid": 6, "asked": 8, "named": 4, "correct": 2, "failed": 0}
@@ -78,10 +80,9 @@ def test_share_accuracy_and_the_number_without_it(fallback: SecondModel, call: C
     shown = " ".join(call("show", out, "-v").out.split())
     told = "Fallback small: asked about 8 of 16 completions (50.00 %), it named a choice in 4, the "
     assert f"{told}right one in 2. Accuracy is 50.00 % with it and 37.50 % without it." in shown
+    monkeypatch.setenv("COLUMNS", "120")
     audit = " ".join(call("audit", out).out.split())
-    assert re.search(
-        r"stated_answer/fallback \(this run\) 50\.00 % \[[^]]+\] 37\.50 % 10 ", audit
-    ), audit
+    assert re.search(r"stated_answer/fallback \(this run\) 50\.00 % \[[^]]+\] 37\.50 % 10 ", audit)
     assert re.search(r" stated_answer 37\.50 % \[[^]]+\] 62\.50 % 6 ", audit)
 
 

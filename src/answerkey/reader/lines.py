@@ -26,7 +26,6 @@ from answerkey.reader.lexicon import (
     HYPHENS,
     IT,
     LABEL_MARKS,
-    MATHEMATICS,
     MAYBE,
     NOT,
     OPEN,
@@ -46,7 +45,7 @@ from answerkey.reader.lexicon import (
     load_lexicon,
 )
 from answerkey.reader.markup import BOXES, UNCHECKED
-from answerkey.reader.names import Named, find_label, is_end, is_small, is_word, read_names
+from answerkey.reader.names import Named, find_label, is_small, is_word, read_names
 from answerkey.reader.statements import Findings, Statement, Weight
 from answerkey.reader.units import MARGIN, Units, list_places, spell_options
 
@@ -72,8 +71,6 @@ _VERDICTS = RIGHT | WRONG | YES
 _AFTER_VERDICT = AFTER | ANSWER | OPTION | NOT
 _PLANS = frozenset({"let", "let's"})
 BOLD = frozenset({"**", "__", "***"})
-#: `A: T`, `B: F`; in Romance languages `V`.
-_INITIALS = frozenset("tfv")
 _NEGATIVE_SIGNS = frozenset({UNCHECKED, *"\u2717\u2718\u274c\u2716\u2612\u00d7\U0001f5d9"})
 
 
@@ -119,18 +116,13 @@ def lay_out(units: Units) -> LineLayout:
     """Return the lines that are not blank, and the lists of a text."""
     lines: list[Line] = []
     begin = 0
-    mark = None
     breaks = list(list_places(units.words, BREAK))
     for end in breaks[: 1 - MARGIN]:
-        first = units.words[begin : begin + 2]
-        is_thought = first == ["a", ":"] and units.words[begin + 2] in _PLANS
-        if is_thought or (first == ["a", mark] and end > begin + 2):
+        if units.words[begin : begin + 2] == ["a", ":"] and units.words[begin + 2] in _PLANS:
             # `A:` only answers the `Q:` before it: `A: Let's think step by step.`
             units.labels[begin] = None
             units.named.remove(begin)
             begin += 2
-        if first[0] == "q":
-            mark = first[1]
         if end > begin:
             lines.append(_read_line(units, begin, end))
         begin = end + 1
@@ -205,24 +197,16 @@ def _is_picture(units: Units, at: int) -> bool:
 
 def _is_labelled(units: Units, names: Named) -> bool:
     """Say whether something sets the labels off: brackets, a mark such as `.`, or `because`."""
-    words = units.words
     at = names.end
-    word, roles = words[at], units.roles[at]
-    if word == "|":  # a row of a table
-        return False
-    if at == units.size or roles & AFTER:
-        return True
-    closing = words[at - 1]
-    is_closed = closing in ROUND_CLOSE or words[names.begin] in OPEN
+    word, closing = units.words[at], units.words[at - 1]
+    is_closed = closing in ROUND_CLOSE or units.words[names.begin] in OPEN
     if names.is_wrapped and is_closed and closing not in QUOTES:
         return True
     if units.gaps[at]:
-        return word in _LABELLED
-    if roles & BE:  # `Bです。`
-        return is_end(units, at + 1) or words[at + 1] in STOPS
+        return word in _LABELLED or bool(units.roles[at] & AFTER)
     if word not in LABEL_MARKS:
         return False
-    return word not in HYPHENS or is_end(units, at + 1) or bool(units.gaps[at + 1])
+    return word not in HYPHENS or bool(units.gaps[at + 1])
 
 
 # Lists of options: on lines of their own, or one after the other on a line.
@@ -314,16 +298,13 @@ def _opens_question(units: Units, at: int) -> bool:
         return False
     word = words[at]
     after = words[at + 1 : at + 5]
-    if after[0] == BREAK:
-        return at > 0 and (word in SPEAKERS or words[at - 1][:1] == "#")
     is_numbered = after[0].isdecimal() or not word
     return is_numbered or not _AFTER_QUESTION.isdisjoint(after)
 
 
 def _find_question(units: Units, lines: Sequence[Line], items: Sequence[Line]) -> int | None:
     """Return where a question with these options begins; None if they are no question's options."""
-    choices = units.choices.choices
-    if items[0].choices[0] != choices[0] or any(judge(units, item) is not None for item in items):
+    if items[0].choices[0] != units.choices.choices[0]:
         return None
     first = items[0].begin
     at = bisect_right(lines, first, key=lambda line: line.begin) - 1
@@ -347,8 +328,8 @@ def _has_words(units: Units, begin: int, end: int) -> bool:
 def is_foreign(units: Units, items: Sequence[Line]) -> bool:
     """Say whether a list has other options than those that were asked about: few share a word."""
     options: dict[str, set[str]] = {}
-    for words, choice in spell_options(units.option_texts, units.choices):
-        options.setdefault(choice, set()).update(_list_content(words))
+    for words, choice in spell_options(units.option_texts, units.choices).items():
+        options[choice] = _list_content(words)
     compared = shared = remarks = 0
     for item in items:
         remarks += units.plays(item.label_end, item.label_end + 3, IT)
@@ -406,11 +387,9 @@ def _read_verdicts(units: Units, layout: LineLayout, findings: Findings) -> None
     """Note what lines exclude, and the option that is called right or marked in a list of them."""
     judged = _list_judged(layout)
     right, choices = [], set()
-    is_marked = True
     for line in judged:
         verdict = judge(units, line, is_alone=len(judged) == len(line.choices))
         if verdict is None:
-            is_marked = is_marked and is_listed(units, line)
             continue
         choices.add(line.choices)
         if verdict:
@@ -421,7 +400,7 @@ def _read_verdicts(units: Units, layout: LineLayout, findings: Findings) -> None
     if len(choices) == count:
         for line in right:
             _state_line(line, "verdict_list", Weight.VERDICT, findings)
-    elif len(right) == 1 == len(choices) and is_marked and len(judged) > 1:
+    elif len(right) == 1 == len(choices) and len(judged) > 1:
         _state_line(right[0], "marked_option", Weight.VERDICT, findings)
 
 
@@ -439,57 +418,36 @@ def _list_judged(layout: LineLayout) -> list[Line]:
     return judged
 
 
-def is_listed(units: Units, item: Line) -> bool:
-    """Say whether an item is an option and no more, and not a remark on it."""
-    if item.is_echo or item.is_bare:
-        return True
-    is_short = not units.option_texts and item.end - item.begin <= _SHORT_ITEM
-    return is_short and judge(units, item) is not False
-
-
 def _read_labelled(
     units: Units,
     layout: LineLayout,
     labelled: Sequence[Line],
     findings: Findings,
 ) -> None:
-    """Note a label that opens or closes the text, or follows a verb and a colon."""
+    """Note a label that opens or closes the text."""
     lines = layout.lines
     first, last = lines[0], lines[-1]
     is_alone = len(labelled) == 1
     if judge(units, labelled[0], is_alone=is_alone and len(labelled[0].choices) == 1) is False:
         return
     if first.is_labelled and not _opens_list(units, labelled) and not _is_inline_list(units, first):
-        _state_first(units, lines, findings)
-    elif last.is_labelled and last is not first and is_alone:
-        if units.words[units.size - 1] not in COLONS:
-            _state_line(last, "last_label", Weight.DEFINITE, findings)
-    elif is_alone and _is_led(units, lines, labelled[0]):
-        _state_line(labelled[0], "after_colon", Weight.VERDICT, findings)
+        _state_first(lines, findings)
+    elif last is first or not last.is_labelled or not is_alone:
+        return
+    elif units.words[units.size - 1] not in COLONS:
+        _state_line(last, "last_label", Weight.DEFINITE, findings)
 
 
-def _is_led(units: Units, lines: Sequence[Line], line: Line) -> bool:
-    """Say whether the line before ends with a verb and a colon: `The answer is:`."""
-    before = lines[lines.index(line) - 1].end
-    is_verb = units.words[before - 1] in COLONS and units.roles[before - 2] & BE
-    return bool(is_verb) and units.words[line.begin] not in MATHEMATICS
-
-
-def _state_first(units: Units, lines: Sequence[Line], findings: Findings) -> None:
-    """Note a label that opens the text: several choices if others are listed right after it.
-
-    Nothing if they are the rest of the options, of which the first stand in the prompt.
-    """
+def _state_first(lines: Sequence[Line], findings: Findings) -> None:
+    """Note a label that opens the text: several choices if others are listed right after it."""
     choices = list(lines[0].choices)
     end = lines[0].label_end
     for line in lines[1:]:
-        if not line.choices or not is_listed(units, line):
+        if not line.choices:
             break
         choices += line.choices
         end = line.end
     distinct = tuple(dict.fromkeys(choices))
-    if len(distinct) > 1 and distinct == units.choices.choices[-len(distinct) :]:
-        return
     is_repeated = len(distinct) < len(choices)
     if is_repeated or len(distinct) == len(lines[0].choices):
         _state_line(lines[0], "first_label", Weight.DEFINITE, findings)
@@ -509,8 +467,6 @@ def judge(units: Units, line: Line, *, is_alone: bool = False) -> bool | None:
     first = units.skip(begin, _LABELLED)
     if is_alone and not units.roles[first] & (BE | NOT):
         return None
-    if first + 1 == line.end and units.words[first] in _INITIALS and not units.labels[first]:
-        return units.words[first] != "f"
     return _find_verdict(units, line, begin)
 
 
@@ -523,7 +479,7 @@ def _find_verdict(units: Units, line: Line, begin: int) -> bool | None:
         if line.is_inline and has_text and units.words[at] in STOPS:
             break
         if units.roles[at] & _VERDICTS and _ends_verdict(units, at + 1):
-            return not units.roles[at] & WRONG and not _is_negated(units, begin, at)
+            return not units.roles[at] & WRONG
     return None
 
 
@@ -534,23 +490,13 @@ def _ends_verdict(units: Units, at: int) -> bool:
     return bool(units.roles[at] & _AFTER_VERDICT)
 
 
-def _is_negated(units: Units, begin: int, at: int) -> bool:
-    """Say whether a word beside a verdict turns it round: `not correct`, `stimmt nicht`."""
-    before = units.skip_back(at - 1, DRESS)
-    is_before = before >= begin and units.roles[before] & (NOT | WRONG) == NOT
-    return is_before or bool(units.roles[at + 1] & NOT)
-
-
 def _opens_list(units: Units, labelled: Sequence[Line]) -> bool:
     """Say whether the first label is the first of several that are listed: options, or steps."""
     choices = units.choices.choices
     if labelled[0].choices[0] != choices[0]:
         return False
     other_items = {line.choices[0] for line in labelled} - {choices[0]}
-    needed = max(1, min(2, len(choices) - 1))
-    if choices[0].isdecimal() or labelled[0].is_echo:
-        needed = 1
-    return len(other_items) >= needed
+    return len(other_items) >= max(1, min(2, len(choices) - 1))
 
 
 def _is_inline_list(units: Units, line: Line) -> bool:

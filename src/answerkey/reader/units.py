@@ -23,7 +23,6 @@ from answerkey.reader.lexicon import (
     DRESS,
     ENDING,
     EQUALS,
-    FILL,
     LABEL_MARKS,
     LONGEST_TOKEN,
     MARKED,
@@ -125,59 +124,49 @@ _KOREAN_VERBS = frozenset(
 )
 _BEFORE_NUMBER = frozenset({"/", "^", "\u00b1", "\\pm", "\u00d7"})
 
-#: The words of an option, and its choice: an empty one if several options have these words.
-_Spelling = tuple[tuple[str, ...], str]
+#: The words of an option.
+_Spelling = tuple[str, ...]
 #: Where an option's text begins and ends among the tokens, and its choice.
 _Span = tuple[int, int, str]
 
 
-def _is_article(word: str) -> bool:
-    return bool(load_lexicon().roles.get(word, 0) & FILL)
+#: Words and numbers that are spelled alike wherever they stand.
+_PLAIN_WORD = re.compile(r"(?<![a-z'\\])[a-z]++(?!')|\d++(?:[.,:]\d++)*+")
 
 
 @lru_cache(maxsize=4096)
 def _list_plain_words(option: str) -> frozenset[str]:
-    """Return the plain words of an option; articles may be left out."""
-    words = option.lower().split()
-    return frozenset(
-        word for word in words if word.isalpha() and word.isascii() and not _is_article(word)
-    )
+    """Return words without which a text cannot have this option's text."""
+    return frozenset(_PLAIN_WORD.findall(option.lower() if option.isascii() else ""))
 
 
-def spell_options(options: Sequence[str], labels: Labels) -> list[_Spelling]:
-    """Return the words of each option, also without its article.
+def spell_options(options: Sequence[str], labels: Labels) -> dict[_Spelling, str]:
+    """Return the words of the options with their choices: an empty one if several have these words.
 
     Options go with the choices in their order; more options than choices are ignored.
     """
-    owners: dict[tuple[str, ...], str] = {}
-    short: dict[tuple[str, ...], str] = {}
+    owners: dict[_Spelling, str] = {}
     for text, choice in zip(options, labels.choices, strict=False):
-        words = _spell_option(text, choice, labels) if text else ()
-        if not words:
-            continue
-        owners[words] = "" if words in owners else choice
-        if len(words) > 1 and _is_article(words[0]):
-            short[words[1:]] = choice
-    return list((short | owners).items())
+        words = _spell_option(text, choice, labels)
+        if words:
+            owners[words] = "" if words in owners else choice
+    return owners
 
 
 @lru_cache(maxsize=4096)
-def _spell_option(text: str, choice: str, labels: Labels) -> tuple[str, ...]:
+def _spell_option(text: str, choice: str, labels: Labels) -> _Spelling:
     """Return the words of an option without its own label (`(A) Paris`), emphasis and full stop."""
     tokens = split_tokens(text.strip())
     words = list(map(normalize_word, tokens))
-    begin = _skip_own_label(tokens, words, choice, labels)
     dress = DRESS - {"~~"}
     if words.count("$") == 1:
         dress -= {"$"}  # an amount; two are a formula
     kept = []
-    for word in words[begin:]:
+    for word in words[_skip_own_label(tokens, words, choice, labels) :]:
         if word not in dress:
             kept.append(_MINUS if word in DASHES else word)
     while len(kept) > 1 and kept[-1] in STOPS:
         kept.pop()
-    if len(kept) == len("(a)") and kept[0] in OPEN and kept[2] in CLOSE:
-        return (kept[1],)
     return tuple(kept)
 
 
@@ -192,8 +181,6 @@ def _skip_own_label(
         at += 1
     if at + 2 >= len(words) or words[at + 1] not in _AFTER_LABEL:
         return 0
-    if words[at + 1] in DASHES and len(tokens[at + 2]) == 1:
-        return 0  # `C-B` is the whole text
     if labels.find(tokens[at], words[at]) != choice:
         return 0
     return at + 2
@@ -201,8 +188,12 @@ def _skip_own_label(
 
 def _find_texts(units: Units) -> list[_Span]:
     """Return where option texts stand among the tokens; the longest wins, and none overlap."""
+    possible = []
+    for option in units.option_texts:
+        is_possible = units.known.issuperset(_list_plain_words(option))
+        possible.append(option if is_possible else "")
     longest: dict[int, tuple[int, str]] = {}
-    for words, choice in spell_options(_list_possible(units), units.choices):
+    for words, choice in spell_options(possible, units.choices).items():
         # A word may be written otherwise than in the option: any dash, a Korean noun with its verb.
         is_variable = _MINUS in words or max(words) >= _FIRST_HANGUL
         if not is_variable and not units.known.issuperset(words):
@@ -218,17 +209,6 @@ def _find_texts(units: Units) -> list[_Span]:
             done, choice = longest[begin]
             spans.append((begin, done, choice))
     return spans
-
-
-def _list_possible(units: Units) -> list[str]:
-    """Return the options whose text may occur; the others are empty."""
-    if not units.choices.is_plain:
-        return list(units.option_texts)
-    vocabulary = units.known.union(units.choices.by_key)
-    return [
-        option if vocabulary.issuperset(_list_plain_words(option)) else ""
-        for option in units.option_texts
-    ]
 
 
 def _list_first(units: Units, first: str) -> Iterator[int]:
@@ -446,36 +426,30 @@ def _list_odd(text: str, tokens: list[str], labels: Labels) -> Iterable[int]:
 
 def _join_tokens(units: Units, spellings: list[str], texts: Sequence[_Span]) -> None:
     """Make one unit of each option's text, whose words mean nothing, and of each phrase."""
-    size = len(spellings)
     joined = []
     for begin, end, _ in texts:
         if end > begin + 1:
             spellings[begin:end] = [""] * (end - begin)
             joined.append((begin, end, 0))
     units.roles = list(map(load_lexicon().roles.get, spellings, repeat(0)))
+    units.places = list(range(len(spellings)))
     phrases = _find_phrases(units, spellings)
-    is_kept = [True] * size
-    for begin, end, roles in sorted(joined + phrases):
-        is_kept[begin + 1 : end] = [False] * (end - begin - 1)
+    for begin, end, roles in sorted(joined + phrases, reverse=True):
         units.words[begin] = ""
         units.roles[begin], units.labels[begin] = _read_phrase(roles, units.choices)
-    units.places = list(compress(range(size), is_kept))
-    if len(units.places) < size:
-        units.words = list(compress(units.words, is_kept))
-        units.roles = list(compress(units.roles, is_kept))
-        units.labels = list(compress(units.labels, is_kept))
-        units.gaps = list(compress(units.gaps, is_kept))
-    phrase_begins = {begin for begin, _, _ in phrases}
+        for column in (units.words, units.roles, units.labels, units.gaps, units.places):
+            del column[begin + 1 : end]
     for begin, _, choice in texts:
-        if is_kept[begin] and begin not in phrase_begins:
-            units.options[bisect_left(units.places, begin)] = choice
+        at = bisect_left(units.places, begin)
+        if units.places[at : at + 1] == [begin]:
+            units.options[at] = choice
     units.size = len(units.words)
     units.words += [BREAK] * MARGIN
     units.roles += [0] * MARGIN
     units.labels += [None] * MARGIN
     units.gaps += [""] * MARGIN
-    units.places += [size] * (MARGIN + 1)
-    units.named = [at for at, label in enumerate(units.labels) if label is not None]
+    units.places += [len(spellings)] * (MARGIN + 1)
+    units.named = list(compress(range(units.size), units.labels))
     marked = compress(range(units.size), map(MARKED.__and__, units.roles))
     units.marked = sorted({*marked, *units.named})
 

@@ -116,9 +116,14 @@ def lay_out(units: Units) -> LineLayout:
     """Return the lines that are not blank, and the lists of a text."""
     lines: list[Line] = []
     begin = 0
+    mark = None
     breaks = list(list_places(units.words, BREAK))
     for end in breaks[: 1 - MARGIN]:
-        if units.words[begin : begin + 2] == ["a", ":"] and units.words[begin + 2] in _PLANS:
+        first = units.words[begin : begin + 2]
+        if first[0] == "q":
+            mark = first[1]
+        is_thought = first == ["a", ":"] and units.words[begin + 2] in _PLANS
+        if is_thought or (first == ["a", mark] and end > begin + 2):
             # `A:` only answers the `Q:` before it: `A: Let's think step by step.`
             units.labels[begin] = None
             units.named.remove(begin)
@@ -199,11 +204,15 @@ def _is_labelled(units: Units, names: Named) -> bool:
     """Say whether something sets the labels off: brackets, a mark such as `.`, or `because`."""
     at = names.end
     word, closing = units.words[at], units.words[at - 1]
+    if word == "|":  # a row of a table
+        return False
     is_closed = closing in ROUND_CLOSE or units.words[names.begin] in OPEN
     if names.is_wrapped and is_closed and closing not in QUOTES:
         return True
     if units.gaps[at]:
         return word in _LABELLED or bool(units.roles[at] & AFTER)
+    if units.roles[at] & BE:  # `Bです。`
+        return units.words[at + 1] in STOPS | {BREAK}
     if word not in LABEL_MARKS:
         return False
     return word not in HYPHENS or bool(units.gaps[at + 1])
@@ -298,13 +307,16 @@ def _opens_question(units: Units, at: int) -> bool:
         return False
     word = words[at]
     after = words[at + 1 : at + 5]
+    if after[0] == BREAK:
+        return word in SPEAKERS
     is_numbered = after[0].isdecimal() or not word
     return is_numbered or not _AFTER_QUESTION.isdisjoint(after)
 
 
 def _find_question(units: Units, lines: Sequence[Line], items: Sequence[Line]) -> int | None:
     """Return where a question with these options begins; None if they are no question's options."""
-    if items[0].choices[0] != units.choices.choices[0]:
+    is_judged = any(judge(units, item) is not None for item in items)
+    if is_judged or items[0].choices[0] != units.choices.choices[0]:
         return None
     first = items[0].begin
     at = bisect_right(lines, first, key=lambda line: line.begin) - 1
@@ -424,7 +436,7 @@ def _read_labelled(
     labelled: Sequence[Line],
     findings: Findings,
 ) -> None:
-    """Note a label that opens or closes the text."""
+    """Note a label that opens or closes the text, or follows a verb and a colon."""
     lines = layout.lines
     first, last = lines[0], lines[-1]
     is_alone = len(labelled) == 1
@@ -433,9 +445,16 @@ def _read_labelled(
     if first.is_labelled and not _opens_list(units, labelled) and not _is_inline_list(units, first):
         _state_first(lines, findings)
     elif last is first or not last.is_labelled or not is_alone:
-        return
+        if is_alone and _is_led(units, lines, labelled[0]):
+            _state_line(labelled[0], "after_colon", Weight.VERDICT, findings)
     elif units.words[units.size - 1] not in COLONS:
         _state_line(last, "last_label", Weight.DEFINITE, findings)
+
+
+def _is_led(units: Units, lines: Sequence[Line], line: Line) -> bool:
+    """Say whether the line before ends with a verb and a colon: `The answer is:`."""
+    before = lines[lines.index(line) - 1].end
+    return units.words[before - 1] in COLONS and bool(units.roles[before - 2] & BE)
 
 
 def _state_first(lines: Sequence[Line], findings: Findings) -> None:
@@ -443,7 +462,7 @@ def _state_first(lines: Sequence[Line], findings: Findings) -> None:
     choices = list(lines[0].choices)
     end = lines[0].label_end
     for line in lines[1:]:
-        if not line.choices:
+        if not line.is_echo and not line.is_bare:
             break
         choices += line.choices
         end = line.end
@@ -479,7 +498,8 @@ def _find_verdict(units: Units, line: Line, begin: int) -> bool | None:
         if line.is_inline and has_text and units.words[at] in STOPS:
             break
         if units.roles[at] & _VERDICTS and _ends_verdict(units, at + 1):
-            return not units.roles[at] & WRONG
+            is_negated = units.roles[at - 1] & (NOT | WRONG) == NOT
+            return not units.roles[at] & WRONG and not is_negated
     return None
 
 
@@ -496,7 +516,8 @@ def _opens_list(units: Units, labelled: Sequence[Line]) -> bool:
     if labelled[0].choices[0] != choices[0]:
         return False
     other_items = {line.choices[0] for line in labelled} - {choices[0]}
-    return len(other_items) >= max(1, min(2, len(choices) - 1))
+    needed = 1 if choices[0].isdecimal() else max(1, min(2, len(choices) - 1))
+    return len(other_items) >= needed
 
 
 def _is_inline_list(units: Units, line: Line) -> bool:

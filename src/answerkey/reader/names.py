@@ -14,6 +14,7 @@ from answerkey.reader.lexicon import (
     CLOSE,
     COMMAS,
     DASHES,
+    DRESS,
     EQUALS,
     FILL,
     FIX,
@@ -102,7 +103,8 @@ def stands(units: Units, position: int, at: int) -> bool:
     if is_end(units, at) or position in units.text_ends:
         return True
     if not is_word(units, at):
-        return bool(units.gaps[at]) or not _spoils(units, at)
+        is_article = bool(units.gaps[at]) and units.words[at] in DRESS and is_small(units, position)
+        return not is_article and (bool(units.gaps[at]) or not _spoils(units, at))
     if not units.gaps[at] and units.words[at - 1] not in ROUND_CLOSE:
         return _may_touch(units, position, at)
     if at > position + 1 and units.words[at - 1] != "_":
@@ -186,6 +188,8 @@ def _skip_joint(units: Units, at: int) -> int:
 #: More labels than these are a list of something else.
 MANY = 26
 
+#: A shorter text has no room for more than a label.
+_BARE = 4
 #: How far from a label its text may begin, in units.
 _TO_TEXT = 12
 
@@ -235,7 +239,7 @@ def read_names(units: Units, at: int) -> Named | None:
 
 
 def _read_names_at(units: Units, position: int) -> Named | None:
-    if _is_tail(units, position):
+    if _is_tail(units, position) or _is_numeral(units, position):
         return None
     last = position
     end = close_label(units, position)
@@ -252,8 +256,26 @@ def _read_names_at(units: Units, position: int) -> Named | None:
     names = Named(tuple(dict.fromkeys(map(str, choices))), position, end)
     names.is_wrapped = end > units.text_ends.get(last, last + 1)
     if units.options and len(names.choices) == 1 and position not in units.text_ends:
-        names.clashes = _leads_to_other(units, position, end)
+        names.clashes = _leads_to_other(units, position, end) or _is_other(units, position)
     return names
+
+
+def _is_numeral(units: Units, position: int) -> bool:
+    """Say whether a label is the first of several Roman numerals; `(I)` is a label."""
+    if units.words[position] != "i" or units.known.isdisjoint({"ii", "iii"}):
+        return False
+    return is_small(units, position) or units.words[position - 1] not in {"(", "["}
+
+
+def _is_other(units: Units, position: int) -> bool:
+    """Say whether a label is itself another option's text, and not called a label."""
+    owner = units.options.get(position)
+    if not owner or owner == units.labels[position] or units.size <= _BARE:
+        return False
+    if units.token(position) not in units.option_texts[units.choices.choices.index(owner)]:
+        return False  # `C` is not the text `c`
+    before = units.skip_back(position - 1, OPEN)
+    return not units.roles[before] & (ANSWER | OPTION)
 
 
 def _leads_to_other(units: Units, position: int, end: int) -> bool:

@@ -35,6 +35,7 @@ from answerkey.reader.lexicon import (
     OPTION,
     PICK,
     QUESTION_MARKS,
+    QUOTES,
     REFUSE,
     RIGHT,
     SAYS,
@@ -49,6 +50,7 @@ from answerkey.reader.lines import (
     BOLD,
     SPEAKERS,
     TRAILING_MARKS,
+    Line,
     LineLayout,
     find_questions,
     is_foreign,
@@ -98,6 +100,8 @@ class Decision:
 
 #: A longer text argues; an option that it names need not be its answer.
 _MOST_ASSERTED = 60
+#: A shorter one says nothing else: `No, it is not.`
+_SHORTEST = 10
 _DENIAL = NOT | WRONG | DROP | NOT_AFTER | REFUSE
 _DOUBT = _DENIAL | IF | SAYS | NONE
 _SETTING_OFF = SENTENCE_ENDS | COMMAS | COLONS | DASHES
@@ -125,12 +129,15 @@ def _list_texts(units: Units) -> Iterator[Statement]:
 def _list_named(units: Units, excluded: Collection[str]) -> list[Statement]:
     """Return the places that name a choice, by its label or its option's text, in their order.
 
-    Choices that the text excludes are left out.
+    Choices that the text excludes are left out, and the options as the text repeats them.
     """
     places = list(_list_texts(units))
     covered: set[int] = set()
     for text in places:
         covered.update(range(text.begin, text.end))
+    echo = list(units.text_ends)[: len(units.choices.choices)]
+    if tuple(units.labels[at] for at in echo) == units.choices.choices:
+        covered.update(echo)
     for at in units.named:
         if at not in covered and _is_mention(units, at):
             choices = (str(units.labels[at]),)
@@ -196,7 +203,10 @@ def _opens(units: Units, place: Statement) -> bool:
         return False
     if _asks(units) or units.words[place.begin].isdecimal():
         return False
-    return mark not in COMMAS or bool(units.roles[end + 1] & AFTER)
+    if mark not in COMMAS or units.roles[end + 1] & AFTER:
+        return True
+    is_all = units.size <= _SHORTEST and len(units.options) == 1
+    return is_all and not units.plays(end, units.size, REFUSE)
 
 
 def _asks(units: Units) -> bool:
@@ -266,11 +276,12 @@ def _is_clear(units: Units, places: Sequence[Statement]) -> bool:
     before, end = _skip_articles_and_quotes(units, place)
     if not all(map(_is_text, places)):
         return _is_last(units, end) or _is_undoubted(units, places)
-    if not _is_undoubted(units, places) or units.words[end] not in _SETTING_OFF:
+    if not _is_undoubted(units, places) or "to" in units.words[max(before - 1, 0) : before + 1]:
         return False
-    if before < 0 or units.words[before] in SENTENCE_ENDS | COLONS:
-        return True
-    return bool(units.roles[before] & (BE | YES))
+    is_over = units.words[end] in _SETTING_OFF
+    if before < 0 or units.words[before] in SENTENCE_ENDS:
+        return is_over or bool(units.roles[end] & BE)
+    return is_over and (bool(units.roles[before] & (BE | YES)) or units.words[before] in COLONS)
 
 
 def _is_undoubted(units: Units, places: Sequence[Statement]) -> bool:
@@ -283,6 +294,8 @@ def _is_undoubted(units: Units, places: Sequence[Statement]) -> bool:
 
 _ENDINGS = TRAILING_MARKS | {BREAK}
 _POINTING = COLONS | ARROWS
+#: So many items are a list of the options.
+_LISTED = 3
 #: How far before and after a cue the choice may stand that it states.
 _BACK = 4
 _FAR = 2 * REACH
@@ -308,8 +321,28 @@ def gather(units: Units, layout: LineLayout) -> Findings:
             if word in MARKUP:
                 read_markup(units, at, findings)
     _read_last(units, findings)
+    for items in layout.lists:
+        findings.statements = _drop_listed(units, items, findings.statements)
     read_lines(units, layout, findings)
     return findings
+
+
+def _drop_listed(
+    units: Units, items: Sequence[Line], statements: Sequence[Statement]
+) -> list[Statement]:
+    """Return the statements without those that lead into a list of the options: `Options: A. x`.
+
+    A cue that leads to some of the options states several.
+    """
+    kept = []
+    for statement in statements:
+        is_led = statement.begin < items[0].begin < statement.end <= items[0].label_end
+        if is_led and len(items) >= min(_LISTED, len(units.choices.choices)):
+            continue
+        if is_led:
+            statement.choices = tuple(item.choices[0] for item in items)
+        kept.append(statement)
+    return kept
 
 
 # One decision from everything that a text states.
@@ -461,8 +494,6 @@ def _is_mention(units: Units, at: int) -> bool:
 # What speaks against an answer though it is stated: one table of doubts, tried in this order.
 
 _LAST_WORDS = 24
-#: In an argument these may say of another choice that it is true, and still not the answer.
-_LIGHT_PARTS = frozenset({"named_right", "verdict_list", "option_text"})
 
 
 def _raise_doubt(units: Units, decision: Decision, findings: Findings) -> Decision:
@@ -487,6 +518,13 @@ def _is_taken_back(units: Units, decision: Decision, findings: Findings) -> bool
     )
 
 
+def _is_quoted(units: Units, decision: Decision, _findings: Findings) -> bool:
+    """Say whether the answer is what somebody is quoted with: `"It is C", said Tom`."""
+    end = decision.end
+    is_closed = not QUOTES.isdisjoint(units.words[end - 1 : end + 2])
+    return is_closed and units.plays(end, end + _BACK, SAYS)
+
+
 def _is_denied(_units: Units, decision: Decision, findings: Findings) -> bool:
     """Say whether a later sentence denies the answer."""
     return findings.excluded.get(str(decision.choice), -1) >= decision.end
@@ -501,7 +539,7 @@ def _is_contradicted(units: Units, decision: Decision, findings: Findings) -> bo
         return False
     for statement in findings.statements:
         is_other = bool(statement.choices) and decision.choice not in statement.choices
-        if is_other and statement.begin >= decision.end and statement.part not in _LIGHT_PARTS:
+        if is_other and statement.begin >= decision.end:
             return True
     return False
 
@@ -510,6 +548,7 @@ _Doubt = Callable[[Units, Decision, Findings], bool]
 
 #: What speaks against a stated answer, the reason that a reading gives then, and how it is seen.
 DOUBTS: dict[str, tuple[str, _Doubt]] = {
+    "quoted": (NOTHING, _is_quoted),
     "taken_back": (NOTHING, _is_taken_back),
     "denied": (NOTHING, _is_denied),
     "other_statement": (SEVERAL, _is_contradicted),

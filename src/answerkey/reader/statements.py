@@ -273,6 +273,7 @@ def _look_after(units: Units, target: Named, *, has_verb: bool) -> Named | None:
         roles = units.roles[at]
         is_asked = units.words[at] in QUESTION_MARKS
         is_judged |= bool(roles & NOT and units.roles[at + 1] & BE)  # `B nie jest`
+        is_judged |= at == begin and not any(units.labels[at + 1 : at + _BACK])
         if _denies(roles, is_judged=is_judged):
             return replace(target, is_negated=True, end=at + 1)
         is_judged |= roles & (BE | IT) == BE
@@ -496,6 +497,8 @@ def _is_apposed(units: Units, at: int, target: Named) -> bool:
 
 def _follow_option(units: Units, at: int) -> Named | None:
     """Return what an option word leads to, if it is `the correct option` or `my choice`."""
+    if units.labels[at - 1] is not None and not units.gaps[at]:
+        return None  # `A项`
     before = skip_back(units, at, FILL & ~(RIGHT | OWN))
     around = units.roles[at] | units.roles[before] | units.roles[at + 1] & RIGHT
     if not around & (RIGHT | OWN) and not _is_key(units, at):

@@ -23,6 +23,7 @@ from answerkey.reader.lexicon import (
     DRESS,
     ENDING,
     EQUALS,
+    FILL,
     LABEL_MARKS,
     LONGEST_TOKEN,
     MARKED,
@@ -130,6 +131,7 @@ _Spelling = tuple[str, ...]
 _Span = tuple[int, int, str]
 
 
+_ARTICLES = frozenset({"a", "an", "the"})
 #: Words and numbers that are spelled alike wherever they stand.
 _PLAIN_WORD = re.compile(r"(?<![a-z'\\])[a-z]++(?!')|\d++(?:[.,:]\d++)*+")
 
@@ -137,20 +139,25 @@ _PLAIN_WORD = re.compile(r"(?<![a-z'\\])[a-z]++(?!')|\d++(?:[.,:]\d++)*+")
 @lru_cache(maxsize=4096)
 def _list_plain_words(option: str) -> frozenset[str]:
     """Return words without which a text cannot have this option's text."""
-    return frozenset(_PLAIN_WORD.findall(option.lower() if option.isascii() else ""))
+    words = _PLAIN_WORD.findall(option.lower() if option.isascii() else "")
+    return frozenset(words) - _ARTICLES
 
 
 def spell_options(options: Sequence[str], labels: Labels) -> dict[_Spelling, str]:
     """Return the words of the options with their choices: an empty one if several have these words.
 
+    An article may be left out.
     Options go with the choices in their order; more options than choices are ignored.
     """
     owners: dict[_Spelling, str] = {}
+    short: dict[_Spelling, str] = {}
     for text, choice in zip(options, labels.choices, strict=False):
         words = _spell_option(text, choice, labels)
         if words:
             owners[words] = "" if words in owners else choice
-    return owners
+        if len(words) > 1 and load_lexicon().roles.get(words[0], 0) & FILL:
+            short[words[1:]] = choice
+    return short | owners
 
 
 @lru_cache(maxsize=4096)

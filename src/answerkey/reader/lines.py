@@ -70,6 +70,7 @@ _INLINE_MARKS = (LABEL_MARKS - DASHES - COMMAS) | EQUALS | ARROWS | {"|", "\u300
 _VERDICTS = RIGHT | WRONG | YES
 _AFTER_VERDICT = AFTER | ANSWER | OPTION | NOT
 _PLANS = frozenset({"let", "let's"})
+SEMICOLONS = frozenset(";\uff1b\u061b\u037e")
 BOLD = frozenset({"**", "__", "***"})
 _NEGATIVE_SIGNS = frozenset({UNCHECKED, *"\u2717\u2718\u274c\u2716\u2612\u00d7\U0001f5d9"})
 
@@ -147,7 +148,8 @@ def _read_line(units: Units, begin: int, end: int) -> Line:
             return line
         at += 1
     names = read_names(units, at)
-    if names is not None and names.end <= end:
+    is_text = find_label(units, at) in units.options.keys() & units.text_ends
+    if names is not None and names.end <= end and not is_text:
         _describe(units, line, names)
     return line
 
@@ -169,7 +171,8 @@ def _describe(units: Units, line: Line, names: Named) -> None:
         return
     line.names = names
     if not line.is_bare:
-        line.is_labelled = has_text or _is_labelled(units, names)
+        is_heading = len(names.choices) > 1 and units.words[end] in DASHES
+        line.is_labelled = has_text or (not is_heading and _is_labelled(units, names))
 
 
 def is_sign(units: Units, at: int) -> bool:
@@ -213,7 +216,7 @@ def _is_labelled(units: Units, names: Named) -> bool:
         return word in _LABELLED or bool(units.roles[at] & AFTER)
     if units.roles[at] & BE:  # `Bです。`
         return units.words[at + 1] in STOPS | {BREAK}
-    if word not in LABEL_MARKS:
+    if word not in LABEL_MARKS and word not in SEMICOLONS:
         return False
     return word not in HYPHENS or bool(units.gaps[at + 1])
 

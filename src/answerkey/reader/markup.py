@@ -385,7 +385,7 @@ def _read_box(units: Units, at: int, findings: Findings) -> None:
 
 def _is_formula(words: list[str]) -> bool:
     """Say whether the words in a box are more than labels: a formula, a variable with a prime."""
-    if words.count("'") == 1:
-        return True
     bare = [word for word in words if word not in WRAPPING]
+    if bare[1:2] == ["."]:
+        return False  # `D. 2.4 \\times 10^6`
     return not _FORMULA.isdisjoint(bare) or any(word[:1] == "\\" for word in bare)

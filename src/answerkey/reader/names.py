@@ -82,8 +82,8 @@ def is_small(units: Units, position: int) -> bool:
     label = units.labels[position]
     if label is None or not label.isupper():
         return False
-    if not units.words[position]:
-        return False  # `the second option`
+    if not units.words[position] or position in units.text_ends:
+        return False  # `the second option`, `empathy (A)`
     return units.token(position).islower()
 
 

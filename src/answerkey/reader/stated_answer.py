@@ -72,7 +72,7 @@ from answerkey.reader.statements import (
     read_subject,
     read_text,
 )
-from answerkey.reader.units import WRAPS, Labels, Units, read_labels, split_units
+from answerkey.reader.units import KOREAN_VERBS, WRAPS, Labels, Units, read_labels, split_units
 
 NOTHING = "NOTHING_STATED"
 SEVERAL = "SEVERAL_CHOICES"
@@ -116,7 +116,7 @@ def _list_texts(units: Units) -> Iterator[Statement]:
     """
     attached = {text_end - 1 for text_end in units.text_ends.values()}
     for at, choice in units.options.items():
-        if at in attached:
+        if at in attached or at in units.text_ends:
             continue
         if not choice:
             yield Statement((), "option_text", Weight.TENTATIVE, at, at + 1)
@@ -159,6 +159,9 @@ def _read_named(units: Units, findings: Findings) -> Statement | None:
         answers.append(places[-1])
     if not answers and _is_only(units, places) and _is_clear(units, places):
         answers.append(places[-1])
+    bold = [place for place in places if units.words[place.begin - 1] in BOLD]
+    if not answers and not findings.excluded and len({place.choices for place in bold}) == 1:
+        answers.append(bold[-1])
     if len({place.choices for place in answers}) != 1 or not answers[0].choices:
         return None
     return answers[-1]
@@ -192,7 +195,8 @@ def _skip_articles_and_quotes(units: Units, place: Statement) -> tuple[int, int]
     last = max(before - 2 * WRAPS, -1)
     while before > last and (units.words[before] in OPEN or units.roles[before] & light):
         before -= 1
-    return before, units.skip(place.end, CLOSE)
+    after = place.end + bool(units.roles[place.end] & OPTION)  # `B項`
+    return before, units.skip(after, CLOSE)
 
 
 def _opens(units: Units, place: Statement) -> bool:
@@ -232,6 +236,8 @@ def _is_led_text(units: Units, place: Statement, before: int) -> bool:
         return False
     if units.words[before] in _SAYING or units.words[place.begin - 1] in BOLD:
         return True
+    if units.token(place.begin).endswith(KOREAN_VERBS):
+        return True
     return bool(units.roles[before] & (BE | MATCH))
 
 
@@ -245,11 +251,12 @@ def _is_led_label(units: Units, place: Statement, before: int) -> bool:
         )
     if word in _POINTING:
         return QUESTION_MARKS.isdisjoint(units.words[place.begin :])
-    if word in STOPS and units.words[place.end] in STOPS:
+    after = place.end + bool(units.roles[place.end] & OPTION)
+    if word in STOPS and units.words[after] in STOPS | BOLD:
         is_numbered = units.words[before - 1].isdecimal() or units.labels[before - 1] is not None
         return is_option or not is_numbered
     is_led = is_option or units.roles[before - 1] & YES  # `Yes, C.`
-    return bool(is_led) and word in COMMAS | CLOSE
+    return bool(is_led) and word in COMMAS | CLOSE | DASHES
 
 
 def _is_last(units: Units, end: int) -> bool:

@@ -30,6 +30,8 @@ from answerkey.reader.lexicon import (
     OPEN,
     ORDINAL,
     PIECE,
+    ROUND_CLOSE,
+    ROUND_OPEN,
     STOPS,
     fold_accents,
     load_lexicon,
@@ -120,8 +122,12 @@ def _kind(character: str) -> tuple[bool, bool, str]:
 _AFTER_LABEL = LABEL_MARKS | CLOSE
 #: Every dash in an option's text, and in what is compared with it.
 _MINUS = "-"
-_KOREAN_VERBS = frozenset(
-    {"\uc785\ub2c8\ub2e4", "\uc774\ub2e4", "\ub2e4", "\uc774\uc5d0\uc694", "\uc608\uc694"}
+KOREAN_VERBS = (
+    "\uc785\ub2c8\ub2e4",
+    "\uc774\ub2e4",
+    "\ub2e4",
+    "\uc774\uc5d0\uc694",
+    "\uc608\uc694",
 )
 _BEFORE_NUMBER = frozenset({"/", "^", "\u00b1", "\\pm", "\u00d7"})
 
@@ -264,7 +270,7 @@ def _is_same(token: str, word: str) -> bool:
         return token in DASHES
     if word[0] < _FIRST_HANGUL:
         return False
-    return token.startswith(word) and token[len(word) :] in _KOREAN_VERBS
+    return token.startswith(word) and token[len(word) :] in KOREAN_VERBS
 
 
 def _is_inside_number(units: Units, at: int) -> bool:
@@ -413,8 +419,6 @@ def split_units(text: str, labels: Labels, options: Sequence[str] | None = None)
     )
     texts = _find_texts(units) if options else []
     _join_tokens(units, spellings, texts)
-    if texts:
-        _attach_texts(units)
     return units
 
 
@@ -457,6 +461,9 @@ def _join_tokens(units: Units, spellings: list[str], texts: Sequence[_Span]) -> 
     units.gaps += [""] * MARGIN
     units.places += [len(spellings)] * (MARGIN + 1)
     units.named = list(compress(range(units.size), units.labels))
+    if texts:
+        _attach_texts(units)
+        units.named = list(compress(range(units.size), units.labels))
     marked = compress(range(units.size), map(MARKED.__and__, units.roles))
     units.marked = sorted({*marked, *units.named})
 
@@ -495,16 +502,18 @@ def _read_phrase(roles: int, labels: Labels) -> tuple[int, str | None]:
 
 
 def _attach_texts(units: Units) -> None:
-    """Attach each option's text to its label if that stands before it."""
-    attached = set()
+    """Make one label of each label and its own option's text: `B. Lyon`, `Lyon (B)`."""
+    for at, choice in units.options.items():
+        bracket = units.skip(at + 1, DRESS)
+        is_named = units.words[bracket] in ROUND_OPEN and units.words[bracket + 2] in ROUND_CLOSE
+        if choice and is_named and units.labels[bracket + 1] == choice:
+            units.text_ends[at] = bracket + 3
+            units.roles[at] = 0
+            units.labels[at] = choice
+            units.labels[bracket + 1] = None
     for label in units.named:
         at = units.skip(label + 1, _BEFORE_TEXT)
-        if units.labels[label] is None or units.options.get(at) != units.labels[label]:
-            continue
-        units.text_ends[label] = at + 1
-        units.roles[at] = 0
-        units.labels[at] = None
-        attached.add(at)
-    if attached:
-        units.named = [at for at in units.named if at not in attached]
-        units.marked = [at for at in units.marked if at not in attached]
+        if units.labels[label] is not None and units.options.get(at) == units.labels[label]:
+            units.text_ends[label] = max(at + 1, units.text_ends.get(at, 0))
+            units.roles[at] = 0
+            units.labels[at] = None

@@ -42,6 +42,8 @@ from answerkey.reader.units import WRAPS, Units
 
 # Where a label can stand: what may be before it and after it without making it something else.
 
+#: Verbs that may follow a label that is a word, too: `A is`, not `a being`.
+_VERBS = frozenset({"is", "are", "ist", "est", "es", "\u00e8", "\u00e9", "\u4e3a", "\u662f"})
 _FOLLOWING = AFTER | BE | OR | AND | BUT | IF | FIX
 #: Parts of verbs that end a sentence: `B नहीं है`, `B चुनता हूँ`.
 _FOREIGN = PICK | NOT_AFTER | RIGHT | ANSWER
@@ -103,8 +105,9 @@ def stands(units: Units, position: int, at: int) -> bool:
     if is_end(units, at) or position in units.text_ends:
         return True
     if not is_word(units, at):
-        is_article = bool(units.gaps[at]) and units.words[at] in DRESS and is_small(units, position)
-        return not is_article and (bool(units.gaps[at]) or not _spoils(units, at))
+        if units.gaps[at]:
+            return not _is_article(units, position, at)
+        return not _spoils(units, at)
     if not units.gaps[at] and units.words[at - 1] not in ROUND_CLOSE:
         return _may_touch(units, position, at)
     if at > position + 1 and units.words[at - 1] != "_":
@@ -115,11 +118,22 @@ def stands(units: Units, position: int, at: int) -> bool:
     return _may_follow(units, position, at)
 
 
+def _is_article(units: Units, position: int, at: int) -> bool:
+    """Say whether a letter leads to what a mark opens: `a "pure" theory`, `a $2 coin`."""
+    if units.words[position] != "a" or units.words[at] not in DRESS or units.gaps[at + 1]:
+        return False
+    if not is_word(units, at + 1) or units.token(at + 1).istitle():
+        return False
+    return is_small(units, position) or units.words[position - 1] in STOPS | {BREAK}
+
+
 def _spoils(units: Units, at: int) -> bool:
     """Say whether the mark right after a label makes it something else: `C++`, `A-level`."""
     if units.words[at] in HYPHENS:
         is_compound = is_word(units, at + 1) and units.labels[at + 1] is None
         return is_compound and not units.gaps[at + 1]
+    if units.words[at] in {"(", "["}:
+        return at + 1 not in units.options
     return units.words[at] in SPOILING
 
 
@@ -135,6 +149,8 @@ def _may_follow(units: Units, position: int, at: int) -> bool:
     """Say whether the word after a label, and after a space, leaves it a label: `B because`."""
     roles = units.roles[at]
     token = units.token(position)
+    if token.lower() in {"a", "i"} and roles & BE:
+        return units.words[at] in _VERBS or not units.token(at).isascii()
     if roles & _FOLLOWING or roles & (NOT | WRONG) == NOT:
         return True
     if roles & _FOREIGN and not units.token(at).isascii():
@@ -151,6 +167,7 @@ def _may_follow(units: Units, position: int, at: int) -> bool:
 
 #: The most light words after a joint.
 _MOST_LIGHT = 3
+_PLURALS = frozenset({"are", "sind", "sont", "son", "sono", "s\u00e3o", "zijn", "s\u0105"})
 _LIGHT = FILL | OPTION | MAYBE
 
 
@@ -158,11 +175,15 @@ def _find_joined(units: Units, end: int) -> int | None:
     """Return where the label is that is joined to one that is closed before `end`."""
     further = _skip_joint(units, end)
     joined = find_label(units, further)
-    if joined is None or stands(units, joined, close_label(units, joined)):
-        return joined
-    # `A, C 三项`: whatever the word is, the letter is none of a sentence.
-    is_letter = further == end + 1 and units.token(joined).isupper()
-    return joined if is_letter else None
+    if joined is None:
+        return None
+    at = close_label(units, joined)
+    if not stands(units, joined, at):
+        # `A, C 三项`: whatever the word is, the letter is none of a sentence.
+        is_letter = further == end + 1 and units.token(joined).isupper()
+        return joined if is_letter else None
+    is_subject = units.roles[at] & BE and units.gaps[at] and units.words[at] not in _PLURALS
+    return None if is_subject else joined  # `The answer is A, B is wrong.`
 
 
 def _skip_joint(units: Units, at: int) -> int:
@@ -274,8 +295,10 @@ def _is_other(units: Units, position: int) -> bool:
         return False
     if units.token(position) not in units.option_texts[units.choices.choices.index(owner)]:
         return False  # `C` is not the text `c`
+    is_bracketed = units.words[position - 1] in {"(", "["}
     before = units.skip_back(position - 1, OPEN)
-    return not units.roles[before] & (ANSWER | OPTION)
+    is_called = bool(units.roles[before] & (ANSWER | OPTION))
+    return not is_called and (not is_bracketed or units.words[position].isdecimal())
 
 
 def _leads_to_other(units: Units, position: int, end: int) -> bool:

@@ -14,6 +14,7 @@ from answerkey.reader.lexicon import (
     ARROWS,
     BE,
     BREAK,
+    BUT,
     CLOSE,
     COLONS,
     COMMAS,
@@ -33,7 +34,9 @@ from answerkey.reader.lexicon import (
     OPEN,
     OPERATORS,
     OPTION,
+    OR,
     PICK,
+    PREP,
     QUESTION_MARKS,
     QUOTES,
     REFUSE,
@@ -103,7 +106,7 @@ _MOST_ASSERTED = 60
 #: A shorter one says nothing else: `No, it is not.`
 _SHORTEST = 10
 _DENIAL = NOT | WRONG | DROP | NOT_AFTER | REFUSE
-_DOUBT = _DENIAL | IF | SAYS | NONE
+_DOUBT = _DENIAL | IF | SAYS | NONE | BUT
 _SETTING_OFF = SENTENCE_ENDS | COMMAS | COLONS | DASHES
 _SAYING = COLONS | EQUALS | ARROWS | {"\u2208", "\u2248"}
 
@@ -180,7 +183,8 @@ def _read_last(units: Units, findings: Findings) -> None:
     place = Statement(names.choices, "conclusion", Weight.VERDICT, last, names.end, names.clashes)
     if _concludes(units, place):
         before, _ = _skip_articles_and_quotes(units, place)
-        place.clashes |= units.options.get(before - 1, names.choices[0]) not in names.choices
+        text = units.options.get(units.skip_back(before - 1, COMMAS))
+        place.clashes |= bool(text) and text not in names.choices
         findings.statements.append(place)
 
 
@@ -250,7 +254,10 @@ def _is_led_label(units: Units, place: Statement, before: int) -> bool:
             word == "to" or units.token(place.begin).isdecimal()
         )
     if word in _POINTING:
-        return QUESTION_MARKS.isdisjoint(units.words[place.begin :])
+        pointed = {units.labels[at] for at in units.named if units.words[at - 1] in _POINTING}
+        is_asked = not QUESTION_MARKS.isdisjoint(units.words[place.begin :])
+        is_numbered = units.words[before - 1].isdecimal()  # `Question 2: D`
+        return len(pointed) <= 1 and not is_asked and not is_numbered
     after = place.end + bool(units.roles[place.end] & OPTION)
     if word in STOPS and units.words[after] in STOPS | BOLD:
         is_numbered = units.words[before - 1].isdecimal() or units.labels[before - 1] is not None
@@ -527,9 +534,12 @@ def _is_taken_back(units: Units, decision: Decision, findings: Findings) -> bool
 
 def _is_quoted(units: Units, decision: Decision, _findings: Findings) -> bool:
     """Say whether the answer is what somebody is quoted with: `"It is C", said Tom`."""
-    end = decision.end
+    begin, end = decision.begin, decision.end
     is_closed = not QUOTES.isdisjoint(units.words[end - 1 : end + 2])
-    return is_closed and units.plays(end, end + _BACK, SAYS)
+    if is_closed and units.plays(end, end + _BACK, SAYS | IF):
+        return True
+    is_opened = not QUOTES.isdisjoint(units.words[max(begin - 2, 0) : begin])
+    return is_opened and units.plays(begin - _BACK, begin, SAYS | IF)
 
 
 def _is_denied(_units: Units, decision: Decision, findings: Findings) -> bool:
@@ -551,14 +561,42 @@ def _is_contradicted(units: Units, decision: Decision, findings: Findings) -> bo
     return False
 
 
+def _is_rivalled(units: Units, decision: Decision, _findings: Findings) -> bool:
+    """Say whether the sentence of the answer goes on with `or` and another choice."""
+    if units.size > _MOST_ASSERTED:
+        return False
+    end = decision.end
+    while end < units.size and units.words[end] not in SENTENCE_ENDS:
+        if units.roles[end] & (OR | PREP) == OR:
+            labels = {None, decision.choice}
+            return end + 1 >= units.size or not labels.issuperset(units.labels[end : end + _BACK])
+        end += 1
+    return False
+
+
+def _is_other_text(units: Units, decision: Decision, _findings: Findings) -> bool:
+    """Say whether a short reply says that it is another option: `It is Lyon, so it is A`."""
+    if units.size > _MOST_ASSERTED or decision.choice in units.options.values():
+        return False
+    for text in _list_texts(units):
+        before, end = _skip_articles_and_quotes(units, text)
+        is_over = units.words[end] not in COMMAS or units.roles[end + 1] & SO
+        is_said = is_over and units.roles[before] & BE and units.words[end] in _SETTING_OFF
+        if text.choices and is_said and read_context(units, text.begin) is Context.ASSERTED:
+            return True
+    return False
+
+
 _Doubt = Callable[[Units, Decision, Findings], bool]
 
 #: What speaks against a stated answer, the reason that a reading gives then, and how it is seen.
 DOUBTS: dict[str, tuple[str, _Doubt]] = {
+    "other_text": (CLASH, _is_other_text),
     "quoted": (NOTHING, _is_quoted),
     "taken_back": (NOTHING, _is_taken_back),
     "denied": (NOTHING, _is_denied),
     "other_statement": (SEVERAL, _is_contradicted),
+    "other_choice": (SEVERAL, _is_rivalled),
 }
 
 

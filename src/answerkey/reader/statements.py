@@ -397,6 +397,8 @@ def starts_line(units: Units, at: int) -> bool:
 
 # Cues and what they state: `the answer is B`, `I choose B`, `that leaves B`, `not A`.
 
+#: What may stand before `the correct one is`; a subject or a verb may not.
+_BEFORE_RIGHT = SO | AND | BUT | FIX | AFTER | THINK | OWN | IT
 _NEAR = 6
 _BACK = 4
 _CLAUSE_ENDS = STOPS | COMMAS | CLOSE | DASHES | ROUND_OPEN
@@ -484,13 +486,18 @@ def _follow_answer(units: Units, at: int) -> Named | None:
     target = follow(units, at + 1)
     if target is None:
         return None
-    is_led = target.has_link or starts_line(units, at) or _is_apposed(units, at, target)
-    return target if is_led else None
+    if target.has_link or starts_line(units, at):
+        return target
+    is_gloss = units.words[at - 1] in ROUND_OPEN  # `the law of 1882 (answer B)`
+    return target if not is_gloss and _is_apposed(units, at, target) else None
 
 
 def _is_apposed(units: Units, at: int, target: Named) -> bool:
     """Say whether a label right after `answer` is what it is: `dass die Antwort B ist`."""
     if units.roles[at] & BARE or target.is_wrapped:
+        return True
+    before = skip_back(units, at, FILL | OWN | RIGHT)
+    if units.roles[before] & BE and units.words[before] != "to":
         return True
     return bool(units.roles[target.end] & BE) and not is_word(units, target.end + 1)
 
@@ -519,7 +526,8 @@ def _is_key(units: Units, at: int) -> bool:
 
 def _follow_right(units: Units, at: int) -> Named | None:
     """Return what `the correct one is` and `正确的是` lead to, not `B is correct: A is not`."""
-    if units.labels[skip_back(units, at, FILL | BE)] is not None:
+    before = skip_back(units, at, FILL)
+    if before >= 0 and is_word(units, before) and not units.roles[before] & _BEFORE_RIGHT:
         return None
     target = follow(units, at + 1)
     if target is None or not target.has_link or not target.choices:
@@ -562,6 +570,9 @@ def _follow_hint(units: Units, at: int) -> Named | None:
         return None
     if roles & MATCH and not target.is_wrapped and not units.plays(begin, target.end, OPTION):
         return None
+    text = units.options.get(units.skip_back(at - 1, COMMAS))
+    if text and roles & (MATCH | IT) and units.plays(begin, target.end, OPTION):
+        target.clashes |= text not in target.choices  # `Saturn, that is, option D`
     return target
 
 
@@ -711,4 +722,5 @@ def _add_to_verdict(units: Units, at: int, verdict: _Verdict) -> bool:
         verdict.has_verb |= bool(roles & BE)
         verdict.is_negated ^= bool(roles & (NOT | NOT_AFTER))
         return True
-    return bool(roles & (_LIGHT_IN_VERDICT | OPTION))
+    verdict.has_verb |= units.words[at] in DASHES
+    return units.words[at] in DASHES or bool(roles & (_LIGHT_IN_VERDICT | OPTION))

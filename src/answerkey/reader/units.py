@@ -180,6 +180,8 @@ def _spell_option(text: str, choice: str, labels: Labels) -> _Spelling:
             kept.append(_MINUS if word in DASHES else word)
     while len(kept) > 1 and kept[-1] in STOPS:
         kept.pop()
+    if len(kept) == len("(a)") and kept[0] in OPEN and kept[2] in CLOSE:
+        return (kept[1],)
     return tuple(kept)
 
 

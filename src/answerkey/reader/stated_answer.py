@@ -575,14 +575,14 @@ def _is_rivalled(units: Units, decision: Decision, _findings: Findings) -> bool:
 
 
 def _is_other_text(units: Units, decision: Decision, _findings: Findings) -> bool:
-    """Say whether a short reply says that it is another option: `It is Lyon, so it is A`."""
-    if units.size > _MOST_ASSERTED or decision.choice in units.options.values():
-        return False
+    """Say whether it follows from the text of another option: `It is Lyon, so the answer is A`."""
     for text in _list_texts(units):
-        before, end = _skip_articles_and_quotes(units, text)
-        is_over = units.words[end] not in COMMAS or units.roles[end + 1] & SO
-        is_said = is_over and units.roles[before] & BE and units.words[end] in _SETTING_OFF
-        if text.choices and is_said and read_context(units, text.begin) is Context.ASSERTED:
+        if text.end > decision.begin or units.words[text.end] not in COMMAS:
+            continue
+        before, _ = _skip_articles_and_quotes(units, text)
+        is_said = units.roles[before] & BE and units.plays(text.end, decision.begin, SO)
+        is_sentence = SENTENCE_ENDS.isdisjoint(units.words[text.end : decision.begin])
+        if is_said and is_sentence and text.choices != (decision.choice,):
             return True
     return False
 

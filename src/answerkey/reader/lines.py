@@ -26,6 +26,7 @@ from answerkey.reader.lexicon import (
     HYPHENS,
     IT,
     LABEL_MARKS,
+    MATHEMATICS,
     MAYBE,
     NOT,
     OPEN,
@@ -446,7 +447,7 @@ def _read_labelled(
     if judge(units, labelled[0], is_alone=is_alone and len(labelled[0].choices) == 1) is False:
         return
     if first.is_labelled and not _opens_list(units, labelled) and not _is_inline_list(units, first):
-        _state_first(lines, findings)
+        _state_first(units, lines, findings)
     elif last is first or not last.is_labelled or not is_alone:
         if is_alone and _is_led(units, lines, labelled[0]):
             _state_line(labelled[0], "after_colon", Weight.VERDICT, findings)
@@ -457,15 +458,22 @@ def _read_labelled(
 def _is_led(units: Units, lines: Sequence[Line], line: Line) -> bool:
     """Say whether the line before ends with a verb and a colon: `The answer is:`."""
     before = lines[lines.index(line) - 1].end
-    return units.words[before - 1] in COLONS and bool(units.roles[before - 2] & BE)
+    is_verb = units.words[before - 1] in COLONS and units.roles[before - 2] & BE
+    return bool(is_verb) and units.words[line.begin] not in MATHEMATICS
 
 
-def _state_first(lines: Sequence[Line], findings: Findings) -> None:
+def _is_listed(units: Units, item: Line) -> bool:
+    """Say whether an item is an option and no more, and not a remark on it."""
+    is_short = not units.option_texts and item.end - item.begin <= _SHORT_ITEM
+    return item.is_echo or item.is_bare or (is_short and judge(units, item) is not False)
+
+
+def _state_first(units: Units, lines: Sequence[Line], findings: Findings) -> None:
     """Note a label that opens the text: several choices if others are listed right after it."""
     choices = list(lines[0].choices)
     end = lines[0].label_end
     for line in lines[1:]:
-        if not line.is_echo and not line.is_bare:
+        if not line.choices or not _is_listed(units, line):
             break
         choices += line.choices
         end = line.end
@@ -501,7 +509,8 @@ def _find_verdict(units: Units, line: Line, begin: int) -> bool | None:
         if line.is_inline and has_text and units.words[at] in STOPS:
             break
         if units.roles[at] & _VERDICTS and _ends_verdict(units, at + 1):
-            is_negated = units.roles[at - 1] & (NOT | WRONG) == NOT
+            before = units.skip_back(at - 1, DRESS)
+            is_negated = units.roles[before] & (NOT | WRONG) == NOT
             return not units.roles[at] & WRONG and not is_negated
     return None
 
@@ -519,8 +528,9 @@ def _opens_list(units: Units, labelled: Sequence[Line]) -> bool:
     if labelled[0].choices[0] != choices[0]:
         return False
     other_items = {line.choices[0] for line in labelled} - {choices[0]}
-    needed = 1 if choices[0].isdecimal() else max(1, min(2, len(choices) - 1))
-    return len(other_items) >= needed
+    if choices[0].isdecimal() or labelled[0].is_echo:
+        return bool(other_items)
+    return len(other_items) >= max(1, min(2, len(choices) - 1))
 
 
 def _is_inline_list(units: Units, line: Line) -> bool:

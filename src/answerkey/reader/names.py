@@ -95,6 +95,8 @@ def _is_tail(units: Units, position: int) -> bool:
         return False
     before = units.words[position - 1]
     if units.token(position).isdecimal():
+        if len(before) == 1 and before.isascii() and before.isalpha():
+            return True  # `x2`
         is_formula = "$" in units.words[position + 1 : position + 3]
         return before in DASHES or (before == "$" and not is_formula)
     return before in HYPHENS and not units.gaps[position - 1] and is_word(units, position - 2)

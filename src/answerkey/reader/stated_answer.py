@@ -256,7 +256,7 @@ def _is_led_label(units: Units, place: Statement, before: int) -> bool:
     if word in _POINTING:
         pointed = {units.labels[at] for at in units.named if units.words[at - 1] in _POINTING}
         is_asked = not QUESTION_MARKS.isdisjoint(units.words[place.begin :])
-        is_numbered = units.words[before - 1].isdecimal()  # `Question 2: D`
+        is_numbered = any(map(str.isdecimal, units.words[max(before - 2, 0) : before]))
         return len(pointed) <= 1 and not is_asked and not is_numbered
     after = place.end + bool(units.roles[place.end] & OPTION)
     if word in STOPS and units.words[after] in STOPS | BOLD:

@@ -273,8 +273,8 @@ def _look_after(units: Units, target: Named, *, has_verb: bool) -> Named | None:
         roles = units.roles[at]
         is_asked = units.words[at] in QUESTION_MARKS
         is_judged |= bool(roles & NOT and units.roles[at + 1] & BE)  # `B nie jest`
-        is_judged |= at == begin and not any(units.labels[at + 1 : at + _BACK])
-        if _denies(roles, is_judged=is_judged):
+        is_bare = at == begin and not any(units.labels[at + 1 : at + _BACK])  # `B not right`
+        if _denies(roles, is_judged=is_judged or is_bare):
             return replace(target, is_negated=True, end=at + 1)
         is_judged |= roles & (BE | IT) == BE
         if roles & (IF | AFTER) == IF or (is_asked and (has_verb or is_judged)):
@@ -536,7 +536,12 @@ def _follow_right(units: Units, at: int) -> Named | None:
 
 
 def _follow_pick(units: Units, at: int) -> Named | None:
-    """Return what is chosen; a verb may end the sentence: `B를 선택합니다`."""
+    """Return what is chosen; a verb may end the sentence: `B를 선택합니다`.
+
+    A variable (`choose $A$`) is not chosen.
+    """
+    if units.words[at + 1] in MATHEMATICS:
+        return None
     target = follow(units, at + 1, is_linked=True, may_pause=False)
     if target is None and not is_word(units, at + 1):
         label = at - 1

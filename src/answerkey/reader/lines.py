@@ -451,7 +451,7 @@ def _read_labelled(
     elif last is first or not last.is_labelled or not is_alone:
         if is_alone and _is_led(units, lines, labelled[0]):
             _state_line(labelled[0], "after_colon", Weight.VERDICT, findings)
-    elif units.words[units.size - 1] not in COLONS:
+    elif units.words[units.size - 1] not in COLONS and not _is_inline_list(units, last):
         _state_line(last, "last_label", Weight.DEFINITE, findings)
 
 

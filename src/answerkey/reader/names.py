@@ -84,7 +84,7 @@ def is_small(units: Units, position: int) -> bool:
     label = units.labels[position]
     if label is None or not label.isupper():
         return False
-    if not units.words[position] or position in units.text_ends:
+    if not units.words[position] or position in units.options.keys() & units.text_ends:
         return False  # `the second option`, `empathy (A)`
     return units.token(position).islower()
 
@@ -106,7 +106,11 @@ def stands(units: Units, position: int, at: int) -> bool:
     """Say whether a label is set off from what follows it and its wrapping, which is at `at`."""
     if is_end(units, at) or position in units.text_ends:
         return True
+    is_option = position > 0 and units.roles[position - 1] & OPTION
+    is_called = bool(is_option) and not units.token(position).islower()
     if not is_word(units, at):
+        if is_called:
+            return units.words[at] not in SPOILING
         if units.gaps[at]:
             return not _is_article(units, position, at)
         return not _spoils(units, at)
@@ -114,10 +118,7 @@ def stands(units: Units, position: int, at: int) -> bool:
         return _may_touch(units, position, at)
     if at > position + 1 and units.words[at - 1] != "_":
         return True
-    is_option = position > 0 and units.roles[position - 1] & OPTION
-    if is_option and not units.token(position).islower():
-        return True
-    return _may_follow(units, position, at)
+    return is_called or _may_follow(units, position, at)
 
 
 def _is_article(units: Units, position: int, at: int) -> bool:

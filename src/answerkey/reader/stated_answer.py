@@ -103,6 +103,8 @@ class Decision:
 
 #: A longer text argues; an option that it names need not be its answer.
 _MOST_ASSERTED = 60
+#: A short one says one thing: `You would use a barometer.`
+_SHORT = 24
 #: A shorter one says nothing else: `No, it is not.`
 _SHORTEST = 10
 _DENIAL = NOT | WRONG | DROP | NOT_AFTER | REFUSE
@@ -162,12 +164,19 @@ def _read_named(units: Units, findings: Findings) -> Statement | None:
         answers.append(places[-1])
     if not answers and _is_only(units, places) and _is_clear(units, places):
         answers.append(places[-1])
-    bold = [place for place in places if units.words[place.begin - 1] in BOLD]
+    bold = [place for place in places if _is_bold(units, place)]
     if not answers and not findings.excluded and len({place.choices for place in bold}) == 1:
         answers.append(bold[-1])
     if len({place.choices for place in answers}) != 1 or not answers[0].choices:
         return None
     return answers[-1]
+
+
+def _is_bold(units: Units, place: Statement) -> bool:
+    """Say whether a place is set in bold type within a sentence."""
+    begin = place.begin
+    is_inside = is_word(units, begin - 2) or units.words[begin - 2] == "|"
+    return is_inside and units.words[begin - 1] in BOLD
 
 
 def _read_last(units: Units, findings: Findings) -> None:
@@ -209,7 +218,7 @@ def _opens(units: Units, place: Statement) -> bool:
     mark = units.words[end]
     if before >= 0 or mark not in _SETTING_OFF or not _is_text(place) or len(units.text_ends) > 1:
         return False
-    if _asks(units) or units.words[place.begin].isdecimal():
+    if _asks(units) or units.roles[end + 1] & _DOUBT or units.words[place.begin].isdecimal():
         return False
     if mark not in COMMAS or units.roles[end + 1] & AFTER:
         return True
@@ -226,6 +235,9 @@ def _concludes(units: Units, place: Statement) -> bool:
     before, end = _skip_articles_and_quotes(units, place)
     if before < 0 or not _is_last(units, end):
         return False
+    is_subject = units.roles[before] & BE and units.labels[before - 1] is not None
+    if is_subject and _is_text(place) and units.labels[before - 1] not in place.choices:
+        return False  # `A is incorrect`, where `Incorrect` is B
     is_led = _is_led_text if _is_text(place) else _is_led_label
     return is_led(units, place, before) and read_context(units, place.begin) is Context.ASSERTED
 
@@ -259,7 +271,8 @@ def _is_led_label(units: Units, place: Statement, before: int) -> bool:
         is_numbered = any(map(str.isdecimal, units.words[max(before - 2, 0) : before]))
         return len(pointed) <= 1 and not is_asked and not is_numbered
     after = place.end + bool(units.roles[place.end] & OPTION)
-    if word in STOPS and units.words[after] in STOPS | BOLD:
+    is_bold = units.words[place.begin - 1] in BOLD
+    if word in STOPS and (is_bold or units.words[after] in STOPS):
         is_numbered = units.words[before - 1].isdecimal() or units.labels[before - 1] is not None
         return is_option or not is_numbered
     is_led = is_option or units.roles[before - 1] & YES  # `Yes, C.`
@@ -292,6 +305,8 @@ def _is_clear(units: Units, places: Sequence[Statement]) -> bool:
         return _is_last(units, end) or _is_undoubted(units, places)
     if not _is_undoubted(units, places) or "to" in units.words[max(before - 1, 0) : before + 1]:
         return False
+    if units.size <= _SHORT and _is_last(units, end) and not units.plays(0, place.begin, OR | NOT):
+        return True
     is_over = units.words[end] in _SETTING_OFF
     if before < 0 or units.words[before] in SENTENCE_ENDS:
         return is_over or bool(units.roles[end] & BE)

@@ -488,8 +488,9 @@ def _follow_answer(units: Units, at: int) -> Named | None:
         return None
     if target.has_link or starts_line(units, at):
         return target
-    is_gloss = units.words[at - 1] in ROUND_OPEN  # `the law of 1882 (answer B)`
-    return target if not is_gloss and _is_apposed(units, at, target) else None
+    if target.end >= units.size or units.words[at - 1] in ROUND_OPEN:
+        return None  # a text that is cut off, or a remark
+    return target if _is_apposed(units, at, target) else None
 
 
 def _is_apposed(units: Units, at: int, target: Named) -> bool:
@@ -499,7 +500,8 @@ def _is_apposed(units: Units, at: int, target: Named) -> bool:
     before = skip_back(units, at, FILL | OWN | RIGHT)
     if units.roles[before] & BE and units.words[before] != "to":
         return True
-    return bool(units.roles[target.end] & BE) and not is_word(units, target.end + 1)
+    is_verb = units.roles[target.end] & BE and target.end + 1 < units.size
+    return bool(is_verb) and not is_word(units, target.end + 1)
 
 
 def _follow_option(units: Units, at: int) -> Named | None:

@@ -515,6 +515,8 @@ def _attach_texts(units: Units) -> None:
             units.labels[bracket + 1] = None
     for label in units.named:
         at = units.skip(label + 1, _BEFORE_TEXT)
+        if at == label + 1 and units.token(label) == "a":
+            continue  # an article
         if units.labels[label] is not None and units.options.get(at) == units.labels[label]:
             units.text_ends[label] = max(at + 1, units.text_ends.get(at, 0))
             units.roles[at] = 0

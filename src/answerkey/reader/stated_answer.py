@@ -103,8 +103,6 @@ class Decision:
 
 #: A longer text argues; an option that it names need not be its answer.
 _MOST_ASSERTED = 60
-#: A short one says one thing: `You would use a barometer.`
-_SHORT = 24
 #: A shorter one says nothing else: `No, it is not.`
 _SHORTEST = 10
 _DENIAL = NOT | WRONG | DROP | NOT_AFTER | REFUSE
@@ -305,8 +303,6 @@ def _is_clear(units: Units, places: Sequence[Statement]) -> bool:
         return _is_last(units, end) or _is_undoubted(units, places)
     if not _is_undoubted(units, places) or "to" in units.words[max(before - 1, 0) : before + 1]:
         return False
-    if units.size <= _SHORT and _is_last(units, end) and not units.plays(0, place.begin, OR | NOT):
-        return True
     is_over = units.words[end] in _SETTING_OFF
     if before < 0 or units.words[before] in SENTENCE_ENDS:
         return is_over or bool(units.roles[end] & BE)
@@ -590,14 +586,20 @@ def _is_rivalled(units: Units, decision: Decision, _findings: Findings) -> bool:
 
 
 def _is_other_text(units: Units, decision: Decision, _findings: Findings) -> bool:
-    """Say whether it follows from the text of another option: `It is Lyon, so the answer is A`."""
+    """Say whether another option's text is said to be it, from which the answer follows, or later.
+
+    `It is Lyon, so the answer is A`; in a short reply also `The answer is A. It is Lyon.`
+    """
+    is_short = units.size <= _MOST_ASSERTED and decision.choice not in units.options.values()
     for text in _list_texts(units):
-        if text.end > decision.begin or units.words[text.end] not in COMMAS:
+        before, end = _skip_articles_and_quotes(units, text)
+        if not text.choices or not units.roles[before] & BE:
             continue
-        before, _ = _skip_articles_and_quotes(units, text)
-        is_said = units.roles[before] & BE and units.plays(text.end, decision.begin, SO)
-        is_sentence = SENTENCE_ENDS.isdisjoint(units.words[text.end : decision.begin])
-        if is_said and is_sentence and text.choices != (decision.choice,):
+        if text.begin > decision.end and is_short and units.words[end] in _SETTING_OFF:
+            return True
+        between = units.words[text.end : decision.begin]
+        is_led = not COMMAS.isdisjoint(between[:1]) and units.plays(text.end, decision.begin, SO)
+        if is_led and SENTENCE_ENDS.isdisjoint(between) and text.choices != (decision.choice,):
             return True
     return False
 

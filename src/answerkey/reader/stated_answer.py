@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import pairwise
 
 from answerkey.reader.characters import WHITE_SPACE, Reading
 from answerkey.reader.lexicon import (
@@ -61,7 +62,7 @@ from answerkey.reader.lines import (
     read_lines,
 )
 from answerkey.reader.markup import MARKUP, find_parts, read_markup, simplify
-from answerkey.reader.names import close_label, is_small, is_word, read_names
+from answerkey.reader.names import close_label, is_object, is_small, is_word, read_names
 from answerkey.reader.statements import (
     REACH,
     SENTENCE_ENDS,
@@ -258,6 +259,8 @@ def _is_led_text(units: Units, place: Statement, before: int) -> bool:
 def _is_led_label(units: Units, place: Statement, before: int) -> bool:
     """Say whether a verb, a colon or an option word stands before a label, or a sentence ends."""
     word = units.words[before]
+    if word in COLONS and units.plays(before - _BACK, before, WRONG | DROP | NONE):
+        return False  # `This one is wrong: option C.`
     is_option = units.plays(before + 1, place.begin, OPTION | ANSWER)
     if units.roles[before] & (BE | MATCH):
         return before < place.begin - 1 or not (
@@ -519,6 +522,7 @@ def _is_mention(units: Units, at: int) -> bool:
 # What speaks against an answer though it is stated: one table of doubts, tried in this order.
 
 _LAST_WORDS = 24
+_UNSURE = _DENIAL | SAYS | IF | BUT
 
 
 def _raise_doubt(units: Units, decision: Decision, findings: Findings) -> Decision:
@@ -546,11 +550,13 @@ def _is_taken_back(units: Units, decision: Decision, findings: Findings) -> bool
 def _is_quoted(units: Units, decision: Decision, _findings: Findings) -> bool:
     """Say whether the answer is what somebody is quoted with: `"It is C", said Tom`."""
     begin, end = decision.begin, decision.end
-    is_closed = not QUOTES.isdisjoint(units.words[end - 1 : end + 2])
-    if is_closed and units.plays(end, end + _BACK, SAYS | IF):
-        return True
     is_opened = not QUOTES.isdisjoint(units.words[max(begin - 2, 0) : begin])
-    return is_opened and units.plays(begin - _BACK, begin, SAYS | IF)
+    is_closed = not QUOTES.isdisjoint(units.words[end - 1 : end + 2])
+    if is_object(units):
+        return False
+    if is_opened and (is_closed or units.plays(begin - _BACK, begin, SAYS | IF)):
+        return True
+    return is_closed and units.plays(end, end + _BACK, SAYS | IF)
 
 
 def _is_denied(_units: Units, decision: Decision, findings: Findings) -> bool:
@@ -572,16 +578,29 @@ def _is_contradicted(units: Units, decision: Decision, findings: Findings) -> bo
     return False
 
 
-def _is_rivalled(units: Units, decision: Decision, _findings: Findings) -> bool:
-    """Say whether the sentence of the answer goes on with `or` and another choice."""
-    if units.size > _MOST_ASSERTED:
+def _is_rivalled(units: Units, decision: Decision, findings: Findings) -> bool:
+    """Say whether its sentence goes on with `or` and another choice, or a later one is for it."""
+    ends = [at for at in range(decision.end, units.size) if units.words[at] in SENTENCE_ENDS]
+    ends.append(units.size)
+    if units.size <= _MOST_ASSERTED and _offers_other(units, decision, ends[0]):
+        return True
+    if decision.part == "answer_cue":
         return False
-    end = decision.end
-    while end < units.size and units.words[end] not in SENTENCE_ENDS:
-        if units.roles[end] & (OR | PREP) == OR:
-            labels = {None, decision.choice}
-            return end + 1 >= units.size or not labels.issuperset(units.labels[end : end + _BACK])
-        end += 1
+    agreeing = [each.begin for each in findings.statements if each.choices == (decision.choice,)]
+    for begin, end in pairwise(ends):
+        labels = {units.labels[at] for at in units.named if begin < at < end}
+        is_said = units.plays(begin, end, ANSWER | RIGHT) and not units.plays(begin, end, _UNSURE)
+        if is_said and labels - {decision.choice} and not any(begin < at < end for at in agreeing):
+            return True
+    return False
+
+
+def _offers_other(units: Units, decision: Decision, end: int) -> bool:
+    """Say whether a word for `or` stands before another choice, or ends the text."""
+    for at in range(decision.end, end):
+        if units.roles[at] & (OR | PREP) == OR:
+            labels = set(units.labels[at : at + _BACK])
+            return at + 1 == units.size or bool(labels - {None, decision.choice})
     return False
 
 

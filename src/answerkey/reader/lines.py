@@ -46,7 +46,7 @@ from answerkey.reader.lexicon import (
     load_lexicon,
 )
 from answerkey.reader.markup import BOXES, UNCHECKED
-from answerkey.reader.names import Named, find_label, is_small, is_word, read_names
+from answerkey.reader.names import Named, find_label, is_named_text, is_small, is_word, read_names
 from answerkey.reader.statements import Findings, Statement, Weight
 from answerkey.reader.units import MARGIN, Units, list_places, spell_options
 
@@ -149,8 +149,7 @@ def _read_line(units: Units, begin: int, end: int) -> Line:
             return line
         at += 1
     names = read_names(units, at)
-    is_text = find_label(units, at) in units.options.keys() & units.text_ends
-    if names is not None and names.end <= end and not is_text:
+    if names is not None and names.end <= end and not is_named_text(units, at):
         _describe(units, line, names)
     return line
 

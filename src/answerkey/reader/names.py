@@ -79,13 +79,20 @@ def is_end(units: Units, at: int) -> bool:
     return units.words[at] == BREAK
 
 
+def is_named_text(units: Units, at: int) -> bool:
+    """Say whether an option's text stands here that its own label follows: `empathy (A)`."""
+    position = find_label(units, at)
+    is_text = position is not None and units.options.get(position) == units.labels[position]
+    return is_text and position in units.text_ends
+
+
 def is_small(units: Units, position: int) -> bool:
     """Say whether a label is written small where the choices are not, as in `(a) First, …`."""
     label = units.labels[position]
     if label is None or not label.isupper():
         return False
-    if not units.words[position] or position in units.options.keys() & units.text_ends:
-        return False  # `the second option`, `empathy (A)`
+    if not units.words[position] or is_named_text(units, position):
+        return False  # `the second option`
     return units.token(position).islower()
 
 

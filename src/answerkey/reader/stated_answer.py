@@ -6,7 +6,6 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import pairwise
 
 from answerkey.reader.characters import WHITE_SPACE, Reading
 from answerkey.reader.lexicon import (
@@ -38,6 +37,7 @@ from answerkey.reader.lexicon import (
     OR,
     PICK,
     PREP,
+    QUESTION,
     QUESTION_MARKS,
     QUOTES,
     REFUSE,
@@ -270,6 +270,7 @@ def _is_led_label(units: Units, place: Statement, before: int) -> bool:
         pointed = {units.labels[at] for at in units.named if units.words[at - 1] in _POINTING}
         is_asked = not QUESTION_MARKS.isdisjoint(units.words[place.begin :])
         is_numbered = any(map(str.isdecimal, units.words[max(before - 2, 0) : before]))
+        is_numbered = is_numbered or units.plays(before - 2, before, QUESTION)
         return len(pointed) <= 1 and not is_asked and not is_numbered
     after = place.end + bool(units.roles[place.end] & OPTION)
     is_bold = units.words[place.begin - 1] in BOLD
@@ -522,6 +523,8 @@ def _is_mention(units: Units, at: int) -> bool:
 # What speaks against an answer though it is stated: one table of doubts, tried in this order.
 
 _LAST_WORDS = 24
+#: How far from an answer the marks of its quotation stand: after `the` and `.`.
+_QUOTE = 2
 _UNSURE = _DENIAL | SAYS | IF | BUT
 
 
@@ -550,10 +553,11 @@ def _is_taken_back(units: Units, decision: Decision, findings: Findings) -> bool
 def _is_quoted(units: Units, decision: Decision, _findings: Findings) -> bool:
     """Say whether the answer is what somebody is quoted with: `"It is C", said Tom`."""
     begin, end = decision.begin, decision.end
-    is_opened = not QUOTES.isdisjoint(units.words[max(begin - 2, 0) : begin])
-    is_closed = not QUOTES.isdisjoint(units.words[end - 1 : end + 2])
-    if is_object(units):
-        return False
+    is_opened = not QUOTES.isdisjoint(units.words[max(begin - _QUOTE, 0) : begin])
+    is_closed = not QUOTES.isdisjoint(units.words[end - 1 : end + _QUOTE])
+    is_whole = begin <= _QUOTE and units.size <= end + _QUOTE
+    if is_object(units) or is_whole or end == begin + 1:
+        return False  # the whole text, or the answer alone, may stand in quotes
     if is_opened and (is_closed or units.plays(begin - _BACK, begin, SAYS | IF)):
         return True
     return is_closed and units.plays(end, end + _BACK, SAYS | IF)
@@ -586,11 +590,13 @@ def _is_rivalled(units: Units, decision: Decision, findings: Findings) -> bool:
         return True
     if decision.part == "answer_cue":
         return False
+    rivals = [at for at in units.named if units.labels[at] != decision.choice]
     agreeing = [each.begin for each in findings.statements if each.choices == (decision.choice,)]
-    for begin, end in pairwise(ends):
-        labels = {units.labels[at] for at in units.named if begin < at < end}
-        is_said = units.plays(begin, end, ANSWER | RIGHT) and not units.plays(begin, end, _UNSURE)
-        if is_said and labels - {decision.choice} and not any(begin < at < end for at in agreeing):
+    sentences = {bisect_left(ends, at) for at in rivals if at > ends[0]}
+    sentences -= {bisect_left(ends, at) for at in agreeing}
+    for place in sentences - {len(ends)}:
+        begin, end = ends[place - 1], ends[place]
+        if units.plays(begin, end, ANSWER | RIGHT) and not units.plays(begin, end, _UNSURE):
             return True
     return False
 

@@ -500,8 +500,7 @@ def _is_apposed(units: Units, at: int, target: Named) -> bool:
     before = skip_back(units, at, FILL | OWN | RIGHT)
     if units.roles[before] & BE and units.words[before] != "to":
         return True
-    is_verb = units.roles[target.end] & BE and target.end + 1 < units.size
-    return bool(is_verb) and not is_word(units, target.end + 1)
+    return bool(units.roles[target.end] & BE) and not is_word(units, target.end + 1)
 
 
 def _follow_option(units: Units, at: int) -> Named | None:

@@ -527,6 +527,8 @@ def _is_key(units: Units, at: int) -> bool:
 
 def _follow_right(units: Units, at: int) -> Named | None:
     """Return what `the correct one is` and `正确的是` lead to, not `B is correct: A is not`."""
+    if units.roles[at + 1] & (ANSWER | OPTION):
+        return None  # that word leads to it
     before = skip_back(units, at, FILL)
     if before >= 0 and is_word(units, before) and not units.roles[before] & _BEFORE_RIGHT:
         return None

@@ -71,7 +71,7 @@ _INLINE_MARKS = (LABEL_MARKS - DASHES - COMMAS) | EQUALS | ARROWS | {"|", "\u300
 _VERDICTS = RIGHT | WRONG | YES
 _AFTER_VERDICT = AFTER | ANSWER | OPTION | NOT
 _PLANS = frozenset({"let", "let's"})
-SEMICOLONS = frozenset(";\uff1b\u061b\u037e")
+_LABEL_ENDS = LABEL_MARKS | frozenset(";\uff1b\u061b\u037e")
 BOLD = frozenset({"**", "__", "***"})
 _NEGATIVE_SIGNS = frozenset({UNCHECKED, *"\u2717\u2718\u274c\u2716\u2612\u00d7\U0001f5d9"})
 
@@ -171,8 +171,7 @@ def _describe(units: Units, line: Line, names: Named) -> None:
         return
     line.names = names
     if not line.is_bare:
-        is_heading = len(names.choices) > 1 and units.words[end] in DASHES
-        line.is_labelled = has_text or (not is_heading and _is_labelled(units, names))
+        line.is_labelled = has_text or _is_labelled(units, names)
 
 
 def is_sign(units: Units, at: int) -> bool:
@@ -207,8 +206,8 @@ def _is_labelled(units: Units, names: Named) -> bool:
     """Say whether something sets the labels off: brackets, a mark such as `.`, or `because`."""
     at = names.end
     word, closing = units.words[at], units.words[at - 1]
-    if word == "|":  # a row of a table
-        return False
+    if word == "|" or (len(names.choices) > 1 and word in DASHES):
+        return False  # a row of a table, a heading
     is_closed = closing in ROUND_CLOSE or units.words[names.begin] in OPEN
     if names.is_wrapped and is_closed and closing not in QUOTES:
         return True
@@ -216,7 +215,7 @@ def _is_labelled(units: Units, names: Named) -> bool:
         return word in _LABELLED or bool(units.roles[at] & AFTER)
     if units.roles[at] & BE:  # `Bです。`
         return units.words[at + 1] in STOPS | {BREAK}
-    if word not in LABEL_MARKS and word not in SEMICOLONS:
+    if word not in _LABEL_ENDS:
         return False
     return word not in HYPHENS or bool(units.gaps[at + 1])
 
@@ -383,6 +382,16 @@ def _state_line(line: Line, part: str, weight: Weight, findings: Findings) -> No
 
 def _read_bare(units: Units, layout: LineLayout, findings: Findings) -> None:
     """Note labels on lines of their own, if they are not the items of a list."""
+    bare = _list_bare(units, layout)
+    if len({line.choices for line in bare}) >= max(_LISTED, len(units.choices.choices)):
+        return
+    for line in bare:
+        is_asked = units.words[line.end - 1] in QUESTION_MARKS
+        weight = Weight.TENTATIVE if is_asked else Weight.DEFINITE
+        _state_line(line, "label_line", weight, findings)
+
+
+def _list_bare(units: Units, layout: LineLayout) -> list[Line]:
     listed: set[int] = set()
     for items in layout.lists:
         if len(items) >= _LISTED and not items[0].is_bare:
@@ -391,11 +400,7 @@ def _read_bare(units: Units, layout: LineLayout, findings: Findings) -> None:
     for line in layout.lines:
         if line.is_bare and line.begin not in listed and judge(units, line) is not False:
             bare.append(line)
-    if len({line.choices for line in bare}) < max(_LISTED, len(units.choices.choices)):
-        for line in bare:
-            is_asked = units.words[line.end - 1] in QUESTION_MARKS
-            weight = Weight.TENTATIVE if is_asked else Weight.DEFINITE
-            _state_line(line, "label_line", weight, findings)
+    return bare
 
 
 def _read_verdicts(units: Units, layout: LineLayout, findings: Findings) -> None:
@@ -441,17 +446,23 @@ def _read_labelled(
 ) -> None:
     """Note a label that opens or closes the text, or follows a verb and a colon."""
     lines = layout.lines
-    first, last = lines[0], lines[-1]
+    first = lines[0]
     is_alone = len(labelled) == 1
     if judge(units, labelled[0], is_alone=is_alone and len(labelled[0].choices) == 1) is False:
         return
     if first.is_labelled and not _opens_list(units, labelled) and not _is_inline_list(units, first):
         _state_first(units, lines, findings)
-    elif last is first or not last.is_labelled or not is_alone:
-        if is_alone and _is_led(units, lines, labelled[0]):
-            _state_line(labelled[0], "after_colon", Weight.VERDICT, findings)
-    elif units.words[units.size - 1] not in COLONS and not _is_inline_list(units, last):
-        _state_line(last, "last_label", Weight.DEFINITE, findings)
+    elif is_alone and not first.is_labelled:
+        _read_alone(units, lines, labelled[0], findings)
+
+
+def _read_alone(units: Units, lines: Sequence[Line], line: Line, findings: Findings) -> None:
+    """Note the only label that opens a line: the last line, or one that a verb and a colon lead."""
+    if line is not lines[-1]:
+        if _is_led(units, lines, line):
+            _state_line(line, "after_colon", Weight.VERDICT, findings)
+    elif units.words[units.size - 1] not in COLONS and not _is_inline_list(units, line):
+        _state_line(line, "last_label", Weight.DEFINITE, findings)
 
 
 def _is_led(units: Units, lines: Sequence[Line], line: Line) -> bool:

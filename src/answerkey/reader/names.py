@@ -113,8 +113,7 @@ def stands(units: Units, position: int, at: int) -> bool:
     """Say whether a label is set off from what follows it and its wrapping, which is at `at`."""
     if is_end(units, at) or position in units.text_ends:
         return True
-    is_option = position > 0 and units.roles[position - 1] & OPTION
-    is_called = bool(is_option) and not units.token(position).islower()
+    is_called = _is_called(units, position)
     if not is_word(units, at):
         if is_called:
             return units.words[at] not in SPOILING
@@ -126,6 +125,12 @@ def stands(units: Units, position: int, at: int) -> bool:
     if at > position + 1 and units.words[at - 1] != "_":
         return True
     return is_called or _may_follow(units, position, at)
+
+
+def _is_called(units: Units, position: int) -> bool:
+    """Say whether an option word stands before a label: `option B`."""
+    is_option = position > 0 and units.roles[position - 1] & OPTION
+    return bool(is_option) and not units.token(position).islower()
 
 
 def _is_article(units: Units, position: int, at: int) -> bool:
@@ -159,11 +164,10 @@ def _may_follow(units: Units, position: int, at: int) -> bool:
     """Say whether the word after a label, and after a space, leaves it a label: `B because`."""
     roles = units.roles[at]
     token = units.token(position)
+    is_foreign = not units.token(at).isascii()
     if token.lower() in {"a", "i"} and roles & BE:
-        return units.words[at] in _VERBS or not units.token(at).isascii()
-    if roles & _FOLLOWING or roles & (NOT | WRONG) == NOT:
-        return True
-    if roles & _FOREIGN and not units.token(at).isascii():
+        return units.words[at] in _VERBS or is_foreign
+    if roles & _FOLLOWING or roles & (NOT | WRONG) == NOT or (roles & _FOREIGN and is_foreign):
         return True
     if not token.isupper():
         return not units.words[position]  # `the second option`
@@ -196,11 +200,15 @@ def _find_joined(units: Units, end: int) -> int | None:
     return None if is_subject else joined  # `The answer is A, B is wrong.`
 
 
+def _is_range(units: Units, at: int) -> bool:
+    """Say whether a dash without spaces stands here: `A-C`."""
+    return units.words[at] in DASHES and not units.gaps[at] and not units.gaps[at + 1]
+
+
 def _skip_joint(units: Units, at: int) -> int:
     """Return where a joined label may begin: after `,`, `/`, `or`, with light words."""
     begin = at
-    is_range = units.words[at] in DASHES and not units.gaps[at] and not units.gaps[at + 1]
-    if is_range or units.words[at] in JOINTS:
+    if units.words[at] in JOINTS or _is_range(units, at):
         at += 1
     # A letter that is a word for `and`, too, may be a label: `C, E, or G`.
     is_label = units.labels[at] is not None and find_label(units, at + 1) is None

@@ -156,19 +156,24 @@ def _read_named(units: Units, findings: Findings) -> Statement | None:
     places = _list_named(units, findings.excluded)
     if not places:
         return None
-    answers = []
-    if _opens(units, places[0]):
-        answers.append(places[0])
-    if _concludes(units, places[-1]):
-        answers.append(places[-1])
+    answers = _list_ends(units, places)
     if not answers and _is_only(units, places) and _is_clear(units, places):
-        answers.append(places[-1])
-    bold = [place for place in places if _is_bold(units, place)]
-    if not answers and not findings.excluded and len({place.choices for place in bold}) == 1:
-        answers.append(bold[-1])
+        answers = places[-1:]
+    if not answers and not findings.excluded:
+        answers = [place for place in places if _is_bold(units, place)]
     if len({place.choices for place in answers}) != 1 or not answers[0].choices:
         return None
     return answers[-1]
+
+
+def _list_ends(units: Units, places: Sequence[Statement]) -> list[Statement]:
+    """Return the place with which a reply opens, and the one with which it concludes."""
+    ends = []
+    if len(units.text_ends) <= 1 and _opens(units, places[0]):
+        ends.append(places[0])
+    if _concludes(units, places[-1]):
+        ends.append(places[-1])
+    return ends
 
 
 def _is_bold(units: Units, place: Statement) -> bool:
@@ -215,7 +220,7 @@ def _opens(units: Units, place: Statement) -> bool:
     """Say whether the reply begins with this text, set off from what follows: `Invalid: it …`."""
     before, end = _skip_articles_and_quotes(units, place)
     mark = units.words[end]
-    if before >= 0 or mark not in _SETTING_OFF or not _is_text(place) or len(units.text_ends) > 1:
+    if before >= 0 or mark not in _SETTING_OFF or not _is_text(place):
         return False
     if _asks(units) or units.roles[end + 1] & _DOUBT or units.words[place.begin].isdecimal():
         return False
@@ -261,24 +266,32 @@ def _is_led_label(units: Units, place: Statement, before: int) -> bool:
     word = units.words[before]
     if word in COLONS and units.plays(before - _BACK, before, WRONG | DROP | NONE):
         return False  # `This one is wrong: option C.`
-    is_option = units.plays(before + 1, place.begin, OPTION | ANSWER)
     if units.roles[before] & (BE | MATCH):
-        return before < place.begin - 1 or not (
-            word == "to" or units.token(place.begin).isdecimal()
-        )
+        is_far = before < place.begin - 1
+        return is_far or (word != "to" and not units.token(place.begin).isdecimal())
     if word in _POINTING:
-        pointed = {units.labels[at] for at in units.named if units.words[at - 1] in _POINTING}
-        is_asked = not QUESTION_MARKS.isdisjoint(units.words[place.begin :])
-        is_numbered = any(map(str.isdecimal, units.words[max(before - 2, 0) : before]))
-        is_numbered = is_numbered or units.plays(before - 2, before, QUESTION)
-        return len(pointed) <= 1 and not is_asked and not is_numbered
-    after = place.end + bool(units.roles[place.end] & OPTION)
-    is_bold = units.words[place.begin - 1] in BOLD
-    if word in STOPS and (is_bold or units.words[after] in STOPS):
+        return not _is_one_of_several(units, place, before)
+    is_option = units.plays(before + 1, place.begin, OPTION | ANSWER)
+    if word in STOPS and _is_sentence(units, place):
         is_numbered = units.words[before - 1].isdecimal() or units.labels[before - 1] is not None
         return is_option or not is_numbered
     is_led = is_option or units.roles[before - 1] & YES  # `Yes, C.`
     return bool(is_led) and word in COMMAS | CLOSE | DASHES
+
+
+def _is_one_of_several(units: Units, place: Statement, mark: int) -> bool:
+    """Say whether a label after a mark is one of several answers, or asked: `Question 2: B`."""
+    pointed = {units.labels[at] for at in units.named if units.words[at - 1] in _POINTING}
+    if len(pointed) > 1 or not QUESTION_MARKS.isdisjoint(units.words[place.begin :]):
+        return True
+    is_numbered = any(map(str.isdecimal, units.words[max(mark - 2, 0) : mark]))
+    return is_numbered or units.plays(mark - 2, mark, QUESTION)
+
+
+def _is_sentence(units: Units, place: Statement) -> bool:
+    """Say whether a label is a sentence of its own, or set in bold type."""
+    after = place.end + bool(units.roles[place.end] & OPTION)
+    return units.words[place.begin - 1] in BOLD or units.words[after] in STOPS
 
 
 def _is_last(units: Units, end: int) -> bool:
@@ -513,7 +526,7 @@ def _is_mention(units: Units, at: int) -> bool:
     around = roles[at - 1] | roles[at + 1]
     if before in _BRACKETS or around & OPTION or at in units.text_ends:
         return read_names(units, at) is not None and not is_small(units, at)
-    if before in _FORMULA or after in _FORMULA or not units.token(at).isupper():
+    if not _FORMULA.isdisjoint({before, after}) or not units.token(at).isupper():
         return False
     if is_word(units, at - 1) and not roles[at - 1]:
         return False  # `vitamin C`
@@ -590,15 +603,20 @@ def _is_rivalled(units: Units, decision: Decision, findings: Findings) -> bool:
         return True
     if decision.part == "answer_cue":
         return False
-    rivals = [at for at in units.named if units.labels[at] != decision.choice]
-    agreeing = [each.begin for each in findings.statements if each.choices == (decision.choice,)]
-    sentences = {bisect_left(ends, at) for at in rivals if at > ends[0]}
-    sentences -= {bisect_left(ends, at) for at in agreeing}
-    for place in sentences - {len(ends)}:
-        begin, end = ends[place - 1], ends[place]
-        if units.plays(begin, end, ANSWER | RIGHT) and not units.plays(begin, end, _UNSURE):
-            return True
-    return False
+    named, agreeing = set(), set()
+    for at in units.named:
+        if at > ends[0] and units.labels[at] != decision.choice:
+            named.add(bisect_left(ends, at))
+    for statement in findings.statements:
+        if statement.choices == (decision.choice,):
+            agreeing.add(bisect_left(ends, statement.begin))
+    return any(_is_support(units, *ends[at - 1 : at + 1]) for at in named - agreeing)
+
+
+def _is_support(units: Units, begin: int, end: int) -> bool:
+    """Say whether a sentence says what the answer is."""
+    is_said = units.plays(begin, end, ANSWER | RIGHT)
+    return is_said and not units.plays(begin, end, _UNSURE)
 
 
 def _offers_other(units: Units, decision: Decision, end: int) -> bool:
@@ -622,11 +640,17 @@ def _is_other_text(units: Units, decision: Decision, _findings: Findings) -> boo
             continue
         if text.begin > decision.end and is_short and units.words[end] in _SETTING_OFF:
             return True
-        between = units.words[text.end : decision.begin]
-        is_led = not COMMAS.isdisjoint(between[:1]) and units.plays(text.end, decision.begin, SO)
-        if is_led and SENTENCE_ENDS.isdisjoint(between) and text.choices != (decision.choice,):
+        if text.choices != (decision.choice,) and _leads_to(units, text.end, decision.begin):
             return True
     return False
+
+
+def _leads_to(units: Units, begin: int, end: int) -> bool:
+    """Say whether an answer follows from what stands before it in its sentence: `, so`."""
+    between = units.words[begin:end]
+    if COMMAS.isdisjoint(between[:1]) or not SENTENCE_ENDS.isdisjoint(between):
+        return False
+    return units.plays(begin, end, SO)
 
 
 _Doubt = Callable[[Units, Decision, Findings], bool]

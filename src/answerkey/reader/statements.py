@@ -579,7 +579,7 @@ def _follow_hint(units: Units, at: int) -> Named | None:
     if roles & MATCH and not target.is_wrapped and not units.plays(begin, target.end, OPTION):
         return None
     text = units.options.get(units.skip_back(at - 1, COMMAS))
-    if text and roles & (MATCH | IT) and units.plays(begin, target.end, OPTION):
+    if text and units.plays(begin, target.end, OPTION):
         target.clashes |= text not in target.choices  # `Saturn, that is, option D`
     return target
 

@@ -464,6 +464,7 @@ def _join_tokens(units: Units, spellings: list[str], texts: Sequence[_Span]) -> 
     units.places += [len(spellings)] * (MARGIN + 1)
     units.named = list(compress(range(units.size), units.labels))
     if texts:
+        _attach_labels(units)
         _attach_texts(units)
         units.named = list(compress(range(units.size), units.labels))
     marked = compress(range(units.size), map(MARKED.__and__, units.roles))
@@ -503,8 +504,8 @@ def _read_phrase(roles: int, labels: Labels) -> tuple[int, str | None]:
     return 0, labels.choices[place - 1]
 
 
-def _attach_texts(units: Units) -> None:
-    """Make one label of each label and its own option's text: `B. Lyon`, `Lyon (B)`."""
+def _attach_labels(units: Units) -> None:
+    """Make one label of each option's text and its own label in brackets: `Lyon (B)`."""
     for at, choice in units.options.items():
         bracket = units.skip(at + 1, DRESS)
         is_named = units.words[bracket] in ROUND_OPEN and units.words[bracket + 2] in ROUND_CLOSE
@@ -513,6 +514,10 @@ def _attach_texts(units: Units) -> None:
             units.roles[at] = 0
             units.labels[at] = choice
             units.labels[bracket + 1] = None
+
+
+def _attach_texts(units: Units) -> None:
+    """Make one label of each label and its own option's text: `B. Lyon`."""
     for label in units.named:
         at = units.skip(label + 1, _BEFORE_TEXT)
         if at == label + 1 and units.token(label) == "a":

@@ -66,7 +66,8 @@ def find_parts(text: str) -> list[tuple[int, int]] | None:
         return [(begin, further.start() if further else len(text))]
     if text.startswith(("analysis", "assistant", "commentary")) and _BARE_THOUGHT.match(text):
         return None
-    if _FRAME_BEGIN.search(text) is None:
+    is_framed = "<" in text or "[" in text or "\u25c1" in text
+    if not is_framed or _FRAME_BEGIN.search(text) is None:
         return [(0, len(text))]
     frames = _read_frames(text)
     parts = []
@@ -217,6 +218,7 @@ _CELLS = frozenset({"td", "th"})
 
 #: Keys of an object that is written down, as JSON or Python has it, and strings after them.
 _KEY = re.compile(r"""(["'])([^\W\d][\w \-]{1,40})\1\s{0,4}:""")
+_ANY_KEY = re.compile(r"""["']\s{0,4}:""")
 _LABEL_VALUE = re.compile(r"""\s{0,4}["'][^"'\s]{1,3}["']""")
 _MOST_KEYS = 2
 _JUDGED_KEY = re.compile(
@@ -247,7 +249,7 @@ def simplify(text: str) -> str:
         text = _TAG.sub(_simplify_tag, text)
     if not text.isascii():
         text = _SIGN_FORM.sub(" ", text).replace("\uff1d\uff1e", "=>")
-    if "{" in text and ":" in text:
+    if "{" in text and _ANY_KEY.search(text) is not None:
         text = _simplify_keys(text)
     if "(x)" in text or ("[" in text and any(map(text.__contains__, _CHECK_BOXES))):
         text = _CHECK_BOX.sub(_simplify_check_box, text)

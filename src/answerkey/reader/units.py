@@ -363,7 +363,7 @@ class Units:
 
     def plays(self, begin: int, end: int, roles: int) -> bool:
         """Say whether a unit from `begin` to `end` plays one of these roles."""
-        return any(role & roles for role in self.roles[max(begin, 0) : end])
+        return any(map(roles.__and__, self.roles[max(begin, 0) : end]))
 
     def skip(self, at: int, marks: frozenset[str], most: int = WRAPS) -> int:
         """Return the first unit from `at` on that is none of these marks, or the last of `most`."""
@@ -430,11 +430,9 @@ def _list_odd(text: str, tokens: list[str], labels: Labels) -> Iterable[int]:
         return range(len(tokens))
     if text.isascii() and _ODD.search(text) is None:
         return ()
-    odd = []
-    for at, token in enumerate(tokens):
-        if not token.isascii() or token[1:2] == "'" or token[0] in LINE_BREAKS:
-            odd.append(at)
-    return odd
+    odd = {token for token in set(tokens) if not token.isascii() or token[1:2] == "'"}
+    odd.update(LINE_BREAKS, {"\r\n"})
+    return [at for at, token in enumerate(tokens) if token in odd]
 
 
 def _join_tokens(units: Units, spellings: list[str], texts: Sequence[_Span]) -> None:

@@ -159,7 +159,7 @@ def _read_named(units: Units, findings: Findings) -> Statement | None:
     answers = _list_ends(units, places)
     if not answers and _is_only(units, places) and _is_clear(units, places):
         answers = places[-1:]
-    if not answers and not findings.excluded:
+    if not answers:
         answers = [place for place in places if _is_bold(units, place)]
     if len({place.choices for place in answers}) != 1 or not answers[0].choices:
         return None
@@ -239,11 +239,16 @@ def _concludes(units: Units, place: Statement) -> bool:
     before, end = _skip_articles_and_quotes(units, place)
     if before < 0 or not _is_last(units, end):
         return False
-    is_subject = units.roles[before] & BE and units.labels[before - 1] is not None
-    if is_subject and _is_text(place) and units.labels[before - 1] not in place.choices:
-        return False  # `A is incorrect`, where `Incorrect` is B
+    if _is_text(place) and _is_of_label(units, place, before):
+        return False
     is_led = _is_led_text if _is_text(place) else _is_led_label
     return is_led(units, place, before) and read_context(units, place.begin) is Context.ASSERTED
+
+
+def _is_of_label(units: Units, place: Statement, verb: int) -> bool:
+    """Say whether a text is said of another label: `A is incorrect`, where `Incorrect` is B."""
+    label = units.labels[verb - 1]
+    return bool(units.roles[verb] & BE) and label is not None and label not in place.choices
 
 
 def _is_led_text(units: Units, place: Statement, before: int) -> bool:
@@ -319,6 +324,8 @@ def _is_clear(units: Units, places: Sequence[Statement]) -> bool:
     if not all(map(_is_text, places)):
         return _is_last(units, end) or _is_undoubted(units, places)
     if not _is_undoubted(units, places) or "to" in units.words[max(before - 1, 0) : before + 1]:
+        return False
+    if _is_of_label(units, place, before):
         return False
     is_over = units.words[end] in _SETTING_OFF
     if before < 0 or units.words[before] in SENTENCE_ENDS:

@@ -24,6 +24,7 @@ LONG_REMARK = "The answer is B (" + "one " * 20 + ")."
         ('The note "the answer is B', None, "B", None),
         (FAR, CITIES, "A", None),
         ("So Canberra. The answer is A.", CITIES, "A", None),
+        ("It is Canberra, so the answer is A.", CITIES, "CONTRADICTS_ITSELF", "other_text"),
         ("The answer is A. It is Canberra.", CITIES, "CONTRADICTS_ITSELF", "other_text"),
         ("The answer is D. Same here.", ("x", "same", "same", "y"), "D", None),
         ("The answer is B. I doubt that B is it.", None, "NOTHING_STATED", "denied"),

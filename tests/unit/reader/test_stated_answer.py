@@ -514,6 +514,11 @@ def test_a_short_reply_states_the_one_option_that_it_names_by_label_and_text() -
         ("The root of 16 is known to be\nC", None, "C"),
         ("Monday: A\nTuesday: B", None, None),
         ("The only non-renewable source is C.", None, "C"),
+        ("A is incorrect.", ("Correct", "Incorrect"), None),
+        ("수도는 서울입니다.", ("부산", "서울"), "B"),
+        ("$\\boxed{\\text{D. } 2 x}$", None, "D"),
+        ("I was wrong: it is A", ("right", "wrong"), "A"),
+        ("The poet is **Keats (B)**, not Blake (A).", ("Blake", "Keats"), "B"),
     ],
 )
 def test_what_a_reply_names_last_or_alone_is_its_answer(

@@ -41,12 +41,12 @@ def test_careful_reader_and_rule_agree_on_tricky_completions() -> None:
 #: By model: the rows in which `the answer is (X)` is written exactly once, for one X, and where
 #: that is read.
 STATED_ONCE = {
-    "Mixtral-8x7B-Instruct-v0.1": (10_294, 10_287),
-    "Qwen1.5-7B-Chat": (7_771, 7_739),
-    "gemini-1.5-flash-002": (10_774, 10_757),
+    "Mixtral-8x7B-Instruct-v0.1": (10_294, 10_292),
+    "Qwen1.5-7B-Chat": (7_771, 7_749),
+    "gemini-1.5-flash-002": (10_774, 10_768),
 }
 #: The same for every sixth row of the second; the long series reads all rows of all three.
-EVERY_SIXTH = (1_319, 1_315)
+EVERY_SIXTH = (1_319, 1_317)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ EVERY_SIXTH = (1_319, 1_315)
     else [("Qwen1.5-7B-Chat", 6)],
 )
 def test_answers_stated_once_are_read(model: str, step: int) -> None:
-    """Where `the answer is (X)` is written exactly once, for one X, that is what is read in 99.7 %
+    """Where `the answer is (X)` is written exactly once, for one X, that is what is read in 99.89 %
     or more.
 
     The rest contradict themselves elsewhere in the text (`Final Answer: The answer is **H**`), give
@@ -81,4 +81,4 @@ def test_answers_stated_once_are_read(model: str, step: int) -> None:
         right += rule.read(text, tuple(choices), row["options"]).choice == stated[0]
     assert (seen, right) == (STATED_ONCE[model] if step == 1 else EVERY_SIXTH)
     counts, agreeing = zip(*STATED_ONCE.values(), strict=True)
-    assert sum(agreeing) >= 0.997 * sum(counts)
+    assert sum(agreeing) >= 0.9989 * sum(counts)

@@ -139,7 +139,7 @@ def lay_out(units: Units) -> LineLayout:
 def _read_line(units: Units, begin: int, end: int) -> Line:
     line = Line(begin, end, Named((), begin, begin))
     first = bisect_left(units.named, begin)
-    if first == len(units.named) or units.named[first] >= min(end, begin + 2 * _LEAD):
+    if not any(at < min(end, begin + 2 * _LEAD) for at in units.named[first : first + 1]):
         return line
     at = begin
     while at < min(end, begin + _LEAD) and find_label(units, at) is None:
@@ -206,10 +206,9 @@ def _is_labelled(units: Units, names: Named) -> bool:
     """Say whether something sets the labels off: brackets, a mark such as `.`, or `because`."""
     at = names.end
     word, closing = units.words[at], units.words[at - 1]
-    if word == "|" or (len(names.choices) > 1 and word in DASHES):
-        return False  # a row of a table, a heading
-    is_closed = closing in ROUND_CLOSE or units.words[names.begin] in OPEN
-    if names.is_wrapped and is_closed and closing not in QUOTES:
+    if word == "|" or _is_heading(units, names):
+        return False  # a row of a table
+    if closing not in QUOTES and _is_bracketed(units, names):
         return True
     if units.gaps[at]:
         return word in _LABELLED or bool(units.roles[at] & AFTER)
@@ -218,6 +217,16 @@ def _is_labelled(units: Units, names: Named) -> bool:
     if word not in _LABEL_ENDS:
         return False
     return word not in HYPHENS or bool(units.gaps[at + 1])
+
+
+def _is_heading(units: Units, names: Named) -> bool:
+    """Say whether several labels stand before a dash: `A, B and D: fish`."""
+    return len(names.choices) > 1 and units.words[names.end] in DASHES
+
+
+def _is_bracketed(units: Units, names: Named) -> bool:
+    is_closed = units.words[names.end - 1] in ROUND_CLOSE or units.words[names.begin] in OPEN
+    return names.is_wrapped and is_closed
 
 
 # Lists of options: on lines of their own, or one after the other on a line.
@@ -515,14 +524,19 @@ def _find_verdict(units: Units, line: Line, begin: int) -> bool | None:
     for at in range(begin, line.end):
         if units.labels[at] not in {None, *line.choices} and not units.token(at).islower():
             break
-        has_text = at > begin or line.begin in units.text_ends
-        if line.is_inline and has_text and units.words[at] in STOPS:
+        if line.is_inline and _ends_item(units, line, at):
             break
         if units.roles[at] & _VERDICTS and _ends_verdict(units, at + 1):
             before = units.skip_back(at - 1, DRESS)
             is_negated = units.roles[before] & (NOT | WRONG) == NOT
             return not units.roles[at] & WRONG and not is_negated
     return None
+
+
+def _ends_item(units: Units, line: Line, at: int) -> bool:
+    """Say whether the text of an item within a line ends here."""
+    has_text = at > line.label_end or line.begin in units.text_ends
+    return has_text and units.words[at] in STOPS
 
 
 def _ends_verdict(units: Units, at: int) -> bool:

@@ -61,13 +61,10 @@ def find_parts(text: str) -> list[tuple[int, int]] | None:
     it.
     """
     if _FINAL in text:
-        begin = text.index(_FINAL) + len(_FINAL)
-        further = _BARE_CHANNEL.search(text, begin)
-        return [(begin, further.start() if further else len(text))]
+        return [_find_bare_final(text)]
     if text.startswith(("analysis", "assistant", "commentary")) and _BARE_THOUGHT.match(text):
         return None
-    is_framed = "<" in text or "[" in text or "\u25c1" in text
-    if not is_framed or _FRAME_BEGIN.search(text) is None:
+    if not _has_frames(text):
         return [(0, len(text))]
     frames = _read_frames(text)
     parts = []
@@ -76,6 +73,18 @@ def find_parts(text: str) -> list[tuple[int, int]] | None:
             if text[begin:end].strip():
                 parts.append((begin, end))
     return None if frames.opened is not None and not parts else parts
+
+
+def _has_frames(text: str) -> bool:
+    is_possible = "<" in text or "[" in text or "\u25c1" in text
+    return is_possible and _FRAME_BEGIN.search(text) is not None
+
+
+def _find_bare_final(text: str) -> tuple[int, int]:
+    """Return where the final channel stands in a text whose channels have lost their tokens."""
+    begin = text.index(_FINAL) + len(_FINAL)
+    further = _BARE_CHANNEL.search(text, begin)
+    return begin, further.start() if further else len(text)
 
 
 def find_thoughts(text: str) -> list[tuple[int, int]]:
@@ -174,7 +183,7 @@ def split_thoughts(text: str) -> tuple[str, str] | None:
     text = text.lstrip(WHITE_SPACE)
     if _FINAL in text or _BARE_THOUGHT.match(text):
         return _split_bare_channels(text)
-    if _FRAME_BEGIN.search(text) is None:
+    if not _has_frames(text):
         return None
     frames = _read_frames(text)
     turns = ("".join(text[begin:end] for begin, end in turn) for turn in frames.turns)

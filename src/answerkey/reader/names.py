@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from string import ascii_lowercase
 
 from answerkey.reader.lexicon import (
     AFTER,
@@ -96,16 +97,18 @@ def is_small(units: Units, position: int) -> bool:
     return units.token(position).islower()
 
 
+#: What a number goes on with: `x2`, `-1`.
+_BEFORE_NUMBER = DASHES | frozenset(ascii_lowercase)
+
+
 def _is_tail(units: Units, position: int) -> bool:
     """Say whether a label is the end of a word or a number: `-1`, `$2`, `hepatitis-B`."""
     if position == 0 or units.gaps[position]:
         return False
     before = units.words[position - 1]
     if units.token(position).isdecimal():
-        if len(before) == 1 and before.isascii() and before.isalpha():
-            return True  # `x2`
         is_formula = "$" in units.words[position + 1 : position + 3]
-        return before in DASHES or (before == "$" and not is_formula)
+        return before in _BEFORE_NUMBER or (before == "$" and not is_formula)
     return before in HYPHENS and not units.gaps[position - 1] and is_word(units, position - 2)
 
 
@@ -115,16 +118,19 @@ def stands(units: Units, position: int, at: int) -> bool:
         return True
     is_called = _is_called(units, position)
     if not is_word(units, at):
-        if is_called:
-            return units.words[at] not in SPOILING
-        if units.gaps[at]:
-            return not _is_article(units, position, at)
-        return not _spoils(units, at)
+        return _stands_before(units, position, at, is_called=is_called)
     if not units.gaps[at] and units.words[at - 1] not in ROUND_CLOSE:
         return _may_touch(units, position, at)
     if at > position + 1 and units.words[at - 1] != "_":
         return True
     return is_called or _may_follow(units, position, at)
+
+
+def _stands_before(units: Units, position: int, at: int, *, is_called: bool) -> bool:
+    """Say whether a mark leaves a label what it is."""
+    if is_called:
+        return units.words[at] not in SPOILING
+    return not (_is_article(units, position, at) if units.gaps[at] else _spoils(units, at))
 
 
 def _is_called(units: Units, position: int) -> bool:

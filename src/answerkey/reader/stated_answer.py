@@ -157,13 +157,12 @@ def _read_named(units: Units, findings: Findings) -> Statement | None:
     if not places:
         return None
     answers = _list_ends(units, places)
-    if not answers and _is_only(units, places) and _is_clear(units, places):
+    if not answers and _is_only(units, places):
         answers = places[-1:]
     if not answers:
         answers = [place for place in places if _is_bold(units, place)]
-    if len({place.choices for place in answers}) != 1 or not answers[0].choices:
-        return None
-    return answers[-1]
+    choices = {place.choices for place in answers}
+    return answers[-1] if len(choices) == 1 and () not in choices else None
 
 
 def _list_ends(units: Units, places: Sequence[Statement]) -> list[Statement]:
@@ -224,10 +223,13 @@ def _opens(units: Units, place: Statement) -> bool:
         return False
     if _asks(units) or units.roles[end + 1] & _DOUBT or units.words[place.begin].isdecimal():
         return False
-    if mark not in COMMAS or units.roles[end + 1] & AFTER:
-        return True
-    is_all = units.size <= _SHORTEST and len(units.options) == 1
-    return is_all and not units.plays(end, units.size, REFUSE)
+    return mark not in COMMAS or bool(units.roles[end + 1] & AFTER) or _is_all(units, end)
+
+
+def _is_all(units: Units, end: int) -> bool:
+    """Say whether a reply says nothing beside one text, as in `No, it is not`."""
+    is_short = units.size <= _SHORTEST and len(units.options) == 1
+    return is_short and not units.plays(end, units.size, REFUSE)
 
 
 def _asks(units: Units) -> bool:
@@ -246,15 +248,15 @@ def _concludes(units: Units, place: Statement) -> bool:
 
 
 def _is_of_label(units: Units, place: Statement, verb: int) -> bool:
-    """Say whether a text is said of another label: `A is incorrect`, where `Incorrect` is B."""
+    """Say whether a text is said of another label (`A is incorrect`), or in passing."""
+    if "to" in units.words[max(verb - 1, 0) : verb + 1]:
+        return True  # `to be valid`
     label = units.labels[verb - 1]
     return bool(units.roles[verb] & BE) and label is not None and label not in place.choices
 
 
 def _is_led_text(units: Units, place: Statement, before: int) -> bool:
     """Say whether a verb, a colon or emphasis stands before an option's text."""
-    if units.words[before] == "to":
-        return False
     # A longer text may be cut off if there is no full stop, and a number in it be any step.
     is_stopped = not STOPS.isdisjoint(units.words[place.end : place.end + WRAPS])
     if units.size > _MOST_ASSERTED and not is_stopped:
@@ -272,14 +274,13 @@ def _is_led_label(units: Units, place: Statement, before: int) -> bool:
     if word in COLONS and units.plays(before - _BACK, before, WRONG | DROP | NONE):
         return False  # `This one is wrong: option C.`
     if units.roles[before] & (BE | MATCH):
-        is_far = before < place.begin - 1
-        return is_far or (word != "to" and not units.token(place.begin).isdecimal())
+        is_number = word == "to" or units.token(place.begin).isdecimal()
+        return before < place.begin - 1 or not is_number
     if word in _POINTING:
         return not _is_one_of_several(units, place, before)
     is_option = units.plays(before + 1, place.begin, OPTION | ANSWER)
     if word in STOPS and _is_sentence(units, place):
-        is_numbered = units.words[before - 1].isdecimal() or units.labels[before - 1] is not None
-        return is_option or not is_numbered
+        return is_option or not _is_item(units, before)
     is_led = is_option or units.roles[before - 1] & YES  # `Yes, C.`
     return bool(is_led) and word in COMMAS | CLOSE | DASHES
 
@@ -291,6 +292,11 @@ def _is_one_of_several(units: Units, place: Statement, mark: int) -> bool:
         return True
     is_numbered = any(map(str.isdecimal, units.words[max(mark - 2, 0) : mark]))
     return is_numbered or units.plays(mark - 2, mark, QUESTION)
+
+
+def _is_item(units: Units, stop: int) -> bool:
+    """Say whether a stop follows a number or a label, as in a list."""
+    return units.words[stop - 1].isdecimal() or units.labels[stop - 1] is not None
 
 
 def _is_sentence(units: Units, place: Statement) -> bool:
@@ -310,11 +316,12 @@ def _is_last(units: Units, end: int) -> bool:
 
 
 def _is_only(units: Units, places: Sequence[Statement]) -> bool:
-    """Say whether a short reply speaks of one choice only, by its text, and asks nothing."""
+    """Say whether a short reply speaks of one choice only, by its text, clearly."""
     if units.size > _MOST_ASSERTED or _asks(units):
         return False
     has_text = any(_is_text(place) or place.begin in units.text_ends for place in places)
-    return has_text and len({place.choices for place in places}) == 1
+    is_single = len({place.choices for place in places}) == 1
+    return has_text and is_single and _is_clear(units, places)
 
 
 def _is_clear(units: Units, places: Sequence[Statement]) -> bool:
@@ -323,9 +330,7 @@ def _is_clear(units: Units, places: Sequence[Statement]) -> bool:
     before, end = _skip_articles_and_quotes(units, place)
     if not all(map(_is_text, places)):
         return _is_last(units, end) or _is_undoubted(units, places)
-    if not _is_undoubted(units, places) or "to" in units.words[max(before - 1, 0) : before + 1]:
-        return False
-    if _is_of_label(units, place, before):
+    if not _is_undoubted(units, places) or _is_of_label(units, place, before):
         return False
     is_over = units.words[end] in _SETTING_OFF
     if before < 0 or units.words[before] in SENTENCE_ENDS:
@@ -455,8 +460,7 @@ def _combine(units: Units, statements: Sequence[Statement]) -> Decision:
     for statement in statements[1:]:
         if statement.end <= current.end or statement.choices == current.choices:
             continue
-        is_narrowed = bool(statement.choices) and set(statement.choices) < set(current.choices)
-        is_open = is_open or not is_narrowed
+        is_open = is_open or not _narrows(statement, current)
         current = statement
     decision = Decision(None, None, current.part, current.begin, current.end)
     if not current.choices:
@@ -471,6 +475,11 @@ def _combine(units: Units, statements: Sequence[Statement]) -> Decision:
         elif current.clashes:
             decision.reason, decision.doubt = CLASH, "other_text"
     return decision
+
+
+def _narrows(statement: Statement, earlier: Statement) -> bool:
+    """Say whether a statement chooses among the choices of an earlier one."""
+    return bool(statement.choices) and set(statement.choices) < set(earlier.choices)
 
 
 def _list_corrections(units: Units) -> list[int]:
@@ -608,16 +617,24 @@ def _is_rivalled(units: Units, decision: Decision, findings: Findings) -> bool:
     ends.append(units.size)
     if units.size <= _MOST_ASSERTED and _offers_other(units, decision, ends[0]):
         return True
-    if decision.part == "answer_cue":
-        return False
-    named, agreeing = set(), set()
+    return decision.part != "answer_cue" and _is_outdone(units, decision, findings, ends)
+
+
+def _is_outdone(
+    units: Units,
+    decision: Decision,
+    findings: Findings,
+    ends: Sequence[int],
+) -> bool:
+    """Say whether a sentence after the answer's says that it is another choice."""
+    rivals, agreeing = set(), set()
     for at in units.named:
         if at > ends[0] and units.labels[at] != decision.choice:
-            named.add(bisect_left(ends, at))
+            rivals.add(bisect_left(ends, at))
     for statement in findings.statements:
         if statement.choices == (decision.choice,):
             agreeing.add(bisect_left(ends, statement.begin))
-    return any(_is_support(units, *ends[at - 1 : at + 1]) for at in named - agreeing)
+    return any(_is_support(units, *ends[at - 1 : at + 1]) for at in rivals - agreeing)
 
 
 def _is_support(units: Units, begin: int, end: int) -> bool:

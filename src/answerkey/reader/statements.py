@@ -466,9 +466,8 @@ def _note(
     """Add what a cue leads to: a statement, or excluded choices and the one that replaces them."""
     if target is None:
         return
-    context = Context.ASSERTED
-    if not units.roles[at] & FIX or not is_inserted(units, at):
-        context = read_context(units, at)
+    is_fix = units.roles[at] & FIX and is_inserted(units, at)
+    context = Context.ASSERTED if is_fix else read_context(units, at)
     if context is Context.HYPOTHETICAL:
         return
     if target.is_negated or context is Context.DENIED:

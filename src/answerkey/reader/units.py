@@ -203,12 +203,8 @@ def _skip_own_label(
 
 def _find_texts(units: Units) -> list[_Span]:
     """Return where option texts stand among the tokens; the longest wins, and none overlap."""
-    possible = []
-    for option in units.option_texts:
-        is_possible = units.known.issuperset(_list_plain_words(option))
-        possible.append(option if is_possible else "")
     longest: dict[int, tuple[int, str]] = {}
-    for words, choice in spell_options(possible, units.choices).items():
+    for words, choice in spell_options(_list_possible(units), units.choices).items():
         # A word may be written otherwise than in the option: any dash, a Korean noun with its verb.
         is_variable = _MINUS in words or max(words) >= _FIRST_HANGUL
         if not is_variable and not units.known.issuperset(words):
@@ -224,6 +220,15 @@ def _find_texts(units: Units) -> list[_Span]:
             done, choice = longest[begin]
             spans.append((begin, done, choice))
     return spans
+
+
+def _list_possible(units: Units) -> list[str]:
+    """Return the options whose text may occur; the others are empty."""
+    possible = []
+    for option in units.option_texts:
+        is_possible = units.known.issuperset(_list_plain_words(option))
+        possible.append(option if is_possible else "")
+    return possible
 
 
 def _list_first(units: Units, first: str) -> Iterator[int]:
@@ -485,11 +490,15 @@ def _find_phrases(units: Units, spellings: list[str]) -> list[tuple[int, int, in
             end = begin + 2 + len(tail)
             if end > longest and tuple(spellings[begin + 2 : end]) == tail:
                 longest, longest_roles = end, roles
-        is_label = longest and units.labels[longest - 1] and units.pieces[3 * longest - 1].isupper()
-        if longest and not is_label:
+        if longest and not _ends_with_label(units, longest):
             phrases.append((begin, longest, longest_roles))
             done = longest
     return phrases
+
+
+def _ends_with_label(units: Units, end: int) -> bool:
+    """Say whether a phrase that ends here ends with a capital label."""
+    return units.labels[end - 1] is not None and units.pieces[3 * end - 1].isupper()
 
 
 def _read_phrase(roles: int, labels: Labels) -> tuple[int, str | None]:

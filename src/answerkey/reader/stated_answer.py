@@ -278,9 +278,9 @@ def _is_led_label(units: Units, place: Statement, before: int) -> bool:
         return before < place.begin - 1 or not is_number
     if word in _POINTING:
         return not _is_one_of_several(units, place, before)
-    is_option = units.plays(before + 1, place.begin, OPTION | ANSWER)
     if word in STOPS and _is_sentence(units, place):
-        return is_option or not _is_item(units, before)
+        return True
+    is_option = units.plays(before + 1, place.begin, OPTION | ANSWER)
     is_led = is_option or units.roles[before - 1] & YES  # `Yes, C.`
     return bool(is_led) and word in COMMAS | CLOSE | DASHES
 
@@ -292,11 +292,6 @@ def _is_one_of_several(units: Units, place: Statement, mark: int) -> bool:
         return True
     is_numbered = any(map(str.isdecimal, units.words[max(mark - 2, 0) : mark]))
     return is_numbered or units.plays(mark - 2, mark, QUESTION)
-
-
-def _is_item(units: Units, stop: int) -> bool:
-    """Say whether a stop follows a number or a label, as in a list."""
-    return units.words[stop - 1].isdecimal() or units.labels[stop - 1] is not None
 
 
 def _is_sentence(units: Units, place: Statement) -> bool:
@@ -734,9 +729,8 @@ def list_statements(
     for begin, end in find_parts(text) or ():
         units = split_units(simplify(text[begin:end]), labels, options)
         for statement in gather(units, lay_out(units)).statements:
-            first = begin + units.start(statement.begin)
-            last = begin + units.end(statement.end - 1)
-            passages.add(((first, last), statement.choices))
+            first, last = units.span(statement.begin, statement.end)
+            passages.add(((begin + first, begin + last), statement.choices))
     return [(names, span) for span, names in sorted(passages)]
 
 
@@ -755,8 +749,8 @@ def _read_part(text: str, labels: Labels, options: tuple[str, ...], offset: int)
     begins = sorted({0, *questions})
     reading = Reading(reason=NOTHING)
     for begin, end in zip(begins, [*begins[1:], units.size], strict=True):
-        first = units.start(begin)
-        part = split_units(text[first : units.end(end - 1)], labels, options)
+        first, last = units.span(begin, end)
+        part = split_units(text[first:last], labels, options)
         layout = lay_out(part)
         if part.words[0] in SPEAKERS or any(is_foreign(part, items) for items in layout.lists):
             continue
@@ -770,8 +764,8 @@ def _locate(units: Units, decision: Decision, offset: int) -> Reading:
     """Return a decision as a reading, with the place of its passage in the text."""
     span = None
     if decision.end > decision.begin:
-        first = offset + units.start(decision.begin)
-        span = first, offset + units.end(decision.end - 1)
+        first, last = units.span(decision.begin, decision.end)
+        span = offset + first, offset + last
     if decision.doubt is None:
         return Reading(decision.choice, decision.reason, span, decision.part)
     return Reading(None, decision.reason, span, decision.part, decision.choice, decision.doubt)

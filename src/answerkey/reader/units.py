@@ -388,9 +388,11 @@ class Units:
         """Return where a unit begins in the text."""
         return len("".join(self.pieces[: 3 * self.places[at] + 2]))
 
-    def end(self, at: int) -> int:
-        """Return where a unit ends in the text."""
-        return len("".join(self.pieces[: 3 * self.places[at + 1]]))
+    def span(self, begin: int, end: int) -> tuple[int, int]:
+        """Return where the units from `begin` to `end` stand in the text."""
+        first = self.start(begin)
+        pieces = self.pieces[3 * self.places[begin] + 2 : 3 * self.places[end]]
+        return first, first + len("".join(pieces))
 
     def token(self, at: int) -> str:
         """Return a unit as it is written."""

@@ -608,9 +608,12 @@ def _is_contradicted(units: Units, decision: Decision, findings: Findings) -> bo
 
 def _is_rivalled(units: Units, decision: Decision, findings: Findings) -> bool:
     """Say whether its sentence goes on with `or` and another choice, or a later one is for it."""
+    is_short = units.size <= _MOST_ASSERTED
+    if decision.part == "answer_cue" and not is_short:
+        return False
     ends = [at for at in range(decision.end, units.size) if units.words[at] in SENTENCE_ENDS]
     ends.append(units.size)
-    if units.size <= _MOST_ASSERTED and _offers_other(units, decision, ends[0]):
+    if is_short and _offers_other(units, decision, ends[0]):
         return True
     return decision.part != "answer_cue" and _is_outdone(units, decision, findings, ends)
 

@@ -457,10 +457,11 @@ def _join_tokens(units: Units, spellings: list[str], texts: Sequence[_Span]) -> 
         units.roles[begin], units.labels[begin] = _read_phrase(roles, units.choices)
         for column in (units.words, units.roles, units.labels, units.gaps, units.places):
             del column[begin + 1 : end]
-    covered = {at for begin, end, _ in phrases for at in range(begin, end)}
-    for begin, _, choice in texts:
-        if begin not in covered:
-            units.options[bisect_left(units.places, begin)] = choice
+    if texts:
+        covered = {at for begin, end, _ in phrases for at in range(begin, end)}
+        for begin, _, choice in texts:
+            if begin not in covered:
+                units.options[bisect_left(units.places, begin)] = choice
     units.size = len(units.words)
     units.words += [BREAK] * MARGIN
     units.roles += [0] * MARGIN

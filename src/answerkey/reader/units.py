@@ -458,10 +458,7 @@ def _join_tokens(units: Units, spellings: list[str], texts: Sequence[_Span]) -> 
         for column in (units.words, units.roles, units.labels, units.gaps, units.places):
             del column[begin + 1 : end]
     if texts:
-        covered = {at for begin, end, _ in phrases for at in range(begin, end)}
-        for begin, _, choice in texts:
-            if begin not in covered:
-                units.options[bisect_left(units.places, begin)] = choice
+        _place_texts(units, texts, phrases)
     units.size = len(units.words)
     units.words += [BREAK] * MARGIN
     units.roles += [0] * MARGIN
@@ -475,6 +472,16 @@ def _join_tokens(units: Units, spellings: list[str], texts: Sequence[_Span]) -> 
         units.named = list(compress(range(units.size), units.labels))
     marked = compress(range(units.size), map(MARKED.__and__, units.roles))
     units.marked = sorted({*marked, *units.named})
+
+
+def _place_texts(
+    units: Units, texts: Sequence[_Span], phrases: Sequence[tuple[int, int, int]]
+) -> None:
+    """Note which units are texts of options; part of a phrase is none."""
+    covered = {at for begin, end, _ in phrases for at in range(begin, end)}
+    for begin, _, choice in texts:
+        if begin not in covered:
+            units.options[bisect_left(units.places, begin)] = choice
 
 
 def _find_phrases(units: Units, spellings: list[str]) -> list[tuple[int, int, int]]:

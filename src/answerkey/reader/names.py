@@ -187,7 +187,7 @@ def _may_follow(units: Units, position: int, at: int) -> bool:
 
 #: The most light words after a joint.
 _MOST_LIGHT = 3
-_PLURALS = frozenset({"are", "sind", "sont", "son", "sono", "s\u00e3o", "zijn", "s\u0105"})
+PLURALS = frozenset({"are", "sind", "sont", "son", "sono", "s\u00e3o", "zijn", "s\u0105"})
 _LIGHT = FILL | OPTION | MAYBE
 
 
@@ -202,7 +202,7 @@ def _find_joined(units: Units, end: int) -> int | None:
         # `A, C 三项`: whatever the word is, the letter is none of a sentence.
         is_letter = further == end + 1 and units.token(joined).isupper()
         return joined if is_letter else None
-    is_subject = units.roles[at] & BE and units.gaps[at] and units.words[at] not in _PLURALS
+    is_subject = units.roles[at] & BE and units.gaps[at] and units.words[at] not in PLURALS
     return None if is_subject else joined  # `The answer is A, B is wrong.`
 
 
@@ -233,8 +233,6 @@ def _skip_joint(units: Units, at: int) -> int:
 #: More labels than these are a list of something else.
 MANY = 26
 
-#: A shorter text has no room for more than a label.
-_BARE = 4
 #: How far from a label its text may begin, in units.
 _TO_TEXT = 12
 
@@ -315,7 +313,7 @@ def _is_numeral(units: Units, position: int) -> bool:
 def _is_other(units: Units, position: int) -> bool:
     """Say whether a label is itself another option's text, and not called a label."""
     owner = units.options.get(position)
-    if not owner or owner == units.labels[position] or units.size <= _BARE:
+    if not owner or owner == units.labels[position] or _is_alone(units):
         return False
     if units.token(position) not in units.option_texts[units.choices.choices.index(owner)]:
         return False  # `C` is not the text `c`
@@ -323,6 +321,12 @@ def _is_other(units: Units, position: int) -> bool:
     before = units.skip_back(position - 1, OPEN)
     is_called = bool(units.roles[before] & (ANSWER | OPTION))
     return not is_called and (not is_bracketed or units.words[position].isdecimal())
+
+
+def _is_alone(units: Units) -> bool:
+    """Say whether a text has no room for more than one word, its label."""
+    words = [at for at in range(min(units.size, WRAPS)) if is_word(units, at)]
+    return units.size <= WRAPS and len(words) == 1
 
 
 def _leads_to_other(units: Units, position: int, end: int) -> bool:

@@ -26,8 +26,11 @@ from answerkey.reader.lexicon import (
     FIX,
     HYPHENS,
     IF,
+    IT,
+    LEAVE,
     MATCH,
     MATHEMATICS,
+    MAYBE,
     NONE,
     NOT,
     NOT_AFTER,
@@ -261,11 +264,18 @@ def _is_led_text(units: Units, place: Statement, before: int) -> bool:
     is_stopped = not STOPS.isdisjoint(units.words[place.end : place.end + WRAPS])
     if units.size > _MOST_ASSERTED and not is_stopped:
         return False
+    if _has_alternative(units, before - _BACK, before):
+        return False
     if units.words[before] in _SAYING or units.words[place.begin - 1] in BOLD:
         return True
     if units.token(place.begin).endswith(KOREAN_VERBS):
         return True
     return bool(units.roles[before] & (BE | MATCH))
+
+
+def _has_alternative(units: Units, begin: int, end: int) -> bool:
+    """Say whether a word for `or` stands from one unit to another."""
+    return any(roles & (OR | PREP) == OR for roles in units.roles[max(begin, 0) : end])
 
 
 def _is_led_label(units: Units, place: Statement, before: int) -> bool:
@@ -537,7 +547,8 @@ def _is_mention(units: Units, at: int) -> bool:
     around = roles[at - 1] | roles[at + 1]
     if before in _BRACKETS or around & OPTION or at in units.text_ends:
         return read_names(units, at) is not None and not is_small(units, at)
-    if not _FORMULA.isdisjoint({before, after}) or not units.token(at).isupper():
+    is_called = after == "(" and not units.gaps[at + 1]  # `f(x)`
+    if is_called or not _FORMULA.isdisjoint({before, after}) or not units.token(at).isupper():
         return False
     if is_word(units, at - 1) and not roles[at - 1]:
         return False  # `vitamin C`
@@ -549,7 +560,12 @@ def _is_mention(units: Units, at: int) -> bool:
 _LAST_WORDS = 24
 #: How far from an answer the marks of its quotation stand: after `the` and `.`.
 _QUOTE = 2
-_UNSURE = _DENIAL | SAYS | IF | BUT
+#: How far an option's text may stand before the answer that it leads to.
+_NEAR = 12
+_UNSURE = _DENIAL | SAYS | IF
+_SUPPORT = ANSWER | RIGHT | PICK | LEAVE | MATCH
+#: In an argument these may say of another choice that it is true, and still not the answer.
+_LIGHT_PARTS = frozenset({"named_right", "verdict_list", "option_text"})
 
 
 def _raise_doubt(units: Units, decision: Decision, findings: Findings) -> Decision:
@@ -593,86 +609,111 @@ def _is_denied(_units: Units, decision: Decision, findings: Findings) -> bool:
 
 
 def _is_contradicted(units: Units, decision: Decision, findings: Findings) -> bool:
-    """Say whether a later, weaker statement names another choice.
+    """Say whether a weaker statement names another choice, and no word turns from it to the answer.
 
-    In a long text that says what the answer is, it may be a step of the argument.
+    What stands before the answer of a longer text may be a step of the argument.
     """
-    if units.size > _MOST_ASSERTED and decision.part == "answer_cue":
-        return False
     for statement in findings.statements:
-        is_other = bool(statement.choices) and decision.choice not in statement.choices
-        if is_other and statement.begin >= decision.end:
+        is_own = not statement.choices or decision.choice in statement.choices
+        is_remark = statement.part == "reference" and units.size > _FIRST_WORDS
+        if is_own or is_remark or statement.part in _LIGHT_PARTS:
+            continue
+        if statement.begin >= decision.end:
+            return True
+        if _is_firm(units, statement) and not _is_turned(units, statement, decision):
             return True
     return False
 
 
-def _is_rivalled(units: Units, decision: Decision, findings: Findings) -> bool:
-    """Say whether its sentence goes on with `or` and another choice, or a later one is for it."""
-    is_short = units.size <= _MOST_ASSERTED
-    if decision.part == "answer_cue" and not is_short:
-        return False
-    ends = [at for at in range(decision.end, units.size) if units.words[at] in SENTENCE_ENDS]
-    ends.append(units.size)
-    if is_short and _offers_other(units, decision, ends[0]):
+def _is_firm(units: Units, statement: Statement) -> bool:
+    """Say whether a short reply states a label."""
+    is_label = any(units.labels[statement.begin : statement.end])
+    is_label = is_label and statement.weight is not Weight.TENTATIVE
+    return is_label and units.size <= _MOST_ASSERTED
+
+
+def _is_turned(units: Units, statement: Statement, decision: Decision) -> bool:
+    """Say whether words from a statement to the answer turn from the one to the other."""
+    if units.plays(statement.begin, decision.end, MAYBE | BUT):
         return True
-    return decision.part != "answer_cue" and _is_outdone(units, decision, findings, ends)
+    return any(statement.end <= at < decision.end for at in _list_corrections(units))
 
 
-def _is_outdone(
-    units: Units,
-    decision: Decision,
-    findings: Findings,
-    ends: Sequence[int],
-) -> bool:
-    """Say whether a sentence after the answer's says that it is another choice."""
-    rivals, agreeing = set(), set()
-    for at in units.named:
-        if at > ends[0] and units.labels[at] != decision.choice:
-            rivals.add(bisect_left(ends, at))
-    for statement in findings.statements:
-        if statement.choices == (decision.choice,):
-            agreeing.add(bisect_left(ends, statement.begin))
-    return any(_is_support(units, *ends[at - 1 : at + 1]) for at in rivals - agreeing)
+def _is_rivalled(units: Units, decision: Decision, _findings: Findings) -> bool:
+    """Say whether its own sentence names a further choice, or a later one supports another."""
+    if _has_alternative(units, max(decision.end, units.size - 1), units.size):
+        return True  # a text that is cut off after `or`
+    if is_object(units):
+        return False
+    for begin, end in _list_sentences(units, decision.end):
+        for at in units.named[bisect_left(units.named, begin) : bisect_left(units.named, end)]:
+            if units.labels[at] == decision.choice or not _is_mention(units, at):
+                continue
+            if begin == decision.end:
+                is_rival = _is_alternative(units, begin, at)
+            else:
+                is_rival = _is_supported(units, at, begin, end)
+            if is_rival:
+                return True
+    return False
 
 
-def _is_support(units: Units, begin: int, end: int) -> bool:
-    """Say whether a sentence says what the answer is."""
-    is_said = units.plays(begin, end, ANSWER | RIGHT)
+def _list_sentences(units: Units, begin: int) -> Iterator[tuple[int, int]]:
+    """Yield where sentences begin and end, from the rest of the one at `begin` on."""
+    for at in range(begin, units.size + 1):
+        if units.words[at] in SENTENCE_ENDS:
+            if at > begin:
+                yield begin, at
+            begin = at + 1
+
+
+def _is_supported(units: Units, at: int, begin: int, end: int) -> bool:
+    """Say whether a sentence says of a choice that it is the answer, and doubts nothing."""
+    is_said = at in units.options and bool(units.roles[at - 1] & BE)  # `It is Lyon (B).`
+    is_said = is_said or units.plays(begin, end, _SUPPORT)
     return is_said and not units.plays(begin, end, _UNSURE)
 
 
-def _offers_other(units: Units, decision: Decision, end: int) -> bool:
-    """Say whether a word for `or` stands before another choice, or ends the text."""
-    for at in range(decision.end, end):
-        if units.roles[at] & (OR | PREP) == OR:
-            labels = set(units.labels[at : at + _BACK])
-            return at + 1 == units.size or bool(labels - {None, decision.choice})
-    return False
+def _is_alternative(units: Units, begin: int, at: int) -> bool:
+    """Say whether the sentence of an answer offers a further choice: `or C`, not `because C`."""
+    if units.plays(max(at - 2 * _BACK, begin), at + _BACK, _DENIAL):
+        return False
+    after = begin + (units.words[begin] in COMMAS)
+    is_reason = units.roles[after] & (AFTER | PREP | IF) == AFTER
+    return not is_reason or _has_alternative(units, at - _BACK, at)
 
 
 def _is_other_text(units: Units, decision: Decision, _findings: Findings) -> bool:
-    """Say whether another option's text is said to be it, from which the answer follows, or later.
+    """Say whether the text of another option is asserted right before the answer, or after it.
 
     `It is Lyon, so the answer is A`; in a short reply also `The answer is A. It is Lyon.`
     """
-    is_short = units.size <= _MOST_ASSERTED and decision.choice not in units.options.values()
+    if decision.choice in units.options.values():
+        return False
+    is_short = units.size <= _MOST_ASSERTED
     for text in _list_texts(units):
-        before, end = _skip_articles_and_quotes(units, text)
-        if not text.choices or not units.roles[before] & BE:
-            continue
-        if text.begin > decision.end and is_short and units.words[end] in _SETTING_OFF:
-            return True
-        if text.choices != (decision.choice,) and _leads_to(units, text.end, decision.begin):
+        is_near = is_short and text.begin > decision.end + 1
+        if text.begin < decision.begin:
+            is_near = _leads_on(units, text, decision.begin)
+        if text.choices and is_near and _is_asserted(units, text):
             return True
     return False
 
 
-def _leads_to(units: Units, begin: int, end: int) -> bool:
-    """Say whether an answer follows from what stands before it in its sentence: `, so`."""
-    between = units.words[begin:end]
-    if COMMAS.isdisjoint(between[:1]) or not SENTENCE_ENDS.isdisjoint(between):
+def _leads_on(units: Units, text: Statement, end: int) -> bool:
+    """Say whether an answer is what follows from a text, or says which option it is."""
+    near = units.roles[max(text.begin - _QUOTE, 0) : end + 1]
+    is_led = any(roles & (SO | MATCH | PICK) or not ~roles & (IT | BE) for roles in near)
+    return is_led and end - text.end <= _NEAR
+
+
+def _is_asserted(units: Units, text: Statement) -> bool:
+    """Say whether a clause says that it is this text: after a verb, or as its first words."""
+    before, end = _skip_articles_and_quotes(units, text)
+    is_said = before < 0 or units.roles[before] & BE
+    if not is_said or units.words[end] not in _SETTING_OFF:
         return False
-    return units.plays(begin, end, SO)
+    return read_context(units, text.begin) is Context.ASSERTED
 
 
 _Doubt = Callable[[Units, Decision, Findings], bool]

@@ -54,6 +54,7 @@ from answerkey.reader.lexicon import (
     YES,
 )
 from answerkey.reader.names import (
+    PLURALS,
     Named,
     close_label,
     is_end,
@@ -314,6 +315,8 @@ SENTENCE = 48
 BEFORE = 8
 
 SENTENCE_ENDS = STOPS | {BREAK}
+#: Verbs that make a condition of a sentence that begins with them: `Wäre es kalt, so wäre es B.`
+_INVERTED = frozenset({"w\u00e4re", "w\u00e4ren", "sollte", "sollten", "were", "should"})
 BEFORE_INSERTION = SENTENCE_ENDS | COMMAS | DASHES
 
 #: Roles of words that may begin anew, whatever was said before.
@@ -367,6 +370,8 @@ def _is_unreal(units: Units, at: int, cue: int, *, in_clause: bool) -> bool:
     roles = units.roles[at]
     if roles & SAYS:
         return bool(roles & IF) or cue - at <= BEFORE
+    if units.words[at] in _INVERTED:
+        return units.words[at - 1] in SENTENCE_ENDS
     return bool(roles & IF) and (in_clause or units.words[at + 1] in COLONS)  # `Tom says: it is C`
 
 
@@ -381,7 +386,9 @@ def is_followed(units: Units, at: int) -> bool:
 
 
 def _depends(units: Units, at: int) -> bool:
-    """Say whether the clause that begins here depends on the one before: `, that`."""
+    """Say whether the clause that begins here depends on the one before: `, that`, `, is that`."""
+    if units.roles[at] & BE:
+        at += 1
     return bool(units.roles[at] & THAT)
 
 
@@ -529,7 +536,8 @@ def _follow_right(units: Units, at: int) -> Named | None:
     if units.roles[at + 1] & (ANSWER | OPTION):
         return None  # that word leads to it
     before = skip_back(units, at, FILL)
-    if before >= 0 and is_word(units, before) and not units.roles[before] & _BEFORE_RIGHT:
+    is_led = units.roles[before] & _BEFORE_RIGHT and not units.roles[before] & PREP
+    if before >= 0 and is_word(units, before) and not is_led:
         return None
     target = follow(units, at + 1)
     if target is None or not target.has_link or not target.choices:
@@ -663,11 +671,19 @@ def read_subject(units: Units, at: int, findings: Findings) -> None:
     if verdict.is_wrong != (verdict.is_negated or context is Context.DENIED):
         findings.exclude(names.choices, begin)
     elif not verdict.is_wrong:
-        _state_subject(names, verdict, findings, begin)
+        _state_subject(units, names, verdict, findings, begin)
 
 
-def _state_subject(names: Named, verdict: _Verdict, findings: Findings, begin: int) -> None:
+def _state_subject(
+    units: Units,
+    names: Named,
+    verdict: _Verdict,
+    findings: Findings,
+    begin: int,
+) -> None:
     """Note a subject that is called right; `B is.` says so only after others were excluded."""
+    if len(names.choices) == 1 and not PLURALS.isdisjoint(units.words[names.end : verdict.end]):
+        return  # `tanto la A como la B son correctas`
     if not verdict.is_full and set(names.choices).issuperset(findings.excluded):
         return
     part = "named_right" if verdict.is_full else "conclusion"

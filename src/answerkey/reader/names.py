@@ -350,4 +350,7 @@ def _may_lead_to_text(units: Units, at: int) -> bool:
 
 def _ends_text(units: Units, at: int) -> bool:
     """Say whether nothing more is said of an option's text here: a full stop, `because`."""
+    is_verb = units.roles[at] & BE and not units.token(at).isascii()
+    if is_verb and units.words[at + 1] in _TEXT_ENDS:
+        return True  # `夏目漱石です。`
     return units.words[at] in _TEXT_ENDS or bool(units.roles[at] & AFTER)

@@ -10,6 +10,7 @@ from functools import lru_cache
 from answerkey.reader.characters import WHITE_SPACE, Reading
 from answerkey.reader.lexicon import (
     AFTER,
+    AND,
     ANSWER,
     ARROWS,
     BE,
@@ -48,6 +49,7 @@ from answerkey.reader.lexicon import (
     SAYS,
     SO,
     STOPS,
+    THAT,
     THINK,
     UNDO,
     WRONG,
@@ -112,6 +114,7 @@ _SHORTEST = 10
 _DENIAL = NOT | WRONG | DROP | NOT_AFTER | REFUSE
 _DOUBT = _DENIAL | IF | SAYS | NONE | BUT
 _SETTING_OFF = SENTENCE_ENDS | COMMAS | COLONS | DASHES
+_ASSERTION_ENDS = _SETTING_OFF - QUESTION_MARKS
 _SAYING = COLONS | EQUALS | ARROWS | {"\u2208", "\u2248"}
 
 
@@ -288,7 +291,7 @@ def _is_led_label(units: Units, place: Statement, before: int) -> bool:
         return before < place.begin - 1 or not is_number
     if word in _POINTING:
         return not _is_one_of_several(units, place, before)
-    if word in STOPS and _is_sentence(units, place):
+    if word in STOPS and units.labels[before - 1] is None and _is_sentence(units, place):
         return True
     is_option = units.plays(before + 1, place.begin, OPTION | ANSWER)
     is_led = is_option or units.roles[before - 1] & YES  # `Yes, C.`
@@ -562,7 +565,7 @@ _LAST_WORDS = 24
 _QUOTE = 2
 #: How far an option's text may stand before the answer that it leads to.
 _NEAR = 12
-_UNSURE = _DENIAL | SAYS | IF
+_UNSURE = _DENIAL | SAYS | IF | BUT
 _SUPPORT = ANSWER | RIGHT | PICK | LEAVE | MATCH
 #: In an argument these may say of another choice that it is true, and still not the answer.
 _LIGHT_PARTS = frozenset({"named_right", "verdict_list", "option_text"})
@@ -603,9 +606,17 @@ def _is_quoted(units: Units, decision: Decision, _findings: Findings) -> bool:
     return is_closed and units.plays(end, end + _BACK, SAYS | IF)
 
 
-def _is_denied(_units: Units, decision: Decision, findings: Findings) -> bool:
-    """Say whether a later sentence denies the answer."""
-    return findings.excluded.get(str(decision.choice), -1) >= decision.end
+def _is_denied(units: Units, decision: Decision, findings: Findings) -> bool:
+    """Say whether a later sentence denies the answer, or its own clause goes on with a denial."""
+    if findings.excluded.get(str(decision.choice), -1) >= decision.end:
+        return True
+    for at in range(decision.end, units.size):
+        roles = units.roles[at]
+        if units.words[at] in _SETTING_OFF | OPEN or roles & (AFTER | AND | BUT | THAT):
+            break
+        if roles & (NOT | NOT_AFTER) and not any(units.labels[at : at + _BACK]):
+            return True  # `answer 4 does not fit`
+    return False
 
 
 def _is_contradicted(units: Units, decision: Decision, findings: Findings) -> bool:
@@ -639,22 +650,40 @@ def _is_turned(units: Units, statement: Statement, decision: Decision) -> bool:
     return any(statement.end <= at < decision.end for at in _list_corrections(units))
 
 
-def _is_rivalled(units: Units, decision: Decision, _findings: Findings) -> bool:
+def _is_rivalled(units: Units, decision: Decision, findings: Findings) -> bool:
     """Say whether its own sentence names a further choice, or a later one supports another."""
     if _has_alternative(units, max(decision.end, units.size - 1), units.size):
         return True  # a text that is cut off after `or`
     if is_object(units):
         return False
+    if decision.part == "conclusion" and _is_one_of_cases(units, decision, findings):
+        return True
     for begin, end in _list_sentences(units, decision.end):
-        for at in units.named[bisect_left(units.named, begin) : bisect_left(units.named, end)]:
-            if units.labels[at] == decision.choice or not _is_mention(units, at):
-                continue
-            if begin == decision.end:
-                is_rival = _is_alternative(units, begin, at)
-            else:
-                is_rival = _is_supported(units, at, begin, end)
-            if is_rival:
-                return True
+        rivals = _list_rivals(units, begin, end, decision.choice)
+        if begin == decision.end:
+            has_rival = any(_is_alternative(units, begin, at) for at in rivals)
+        else:
+            has_rival = any(_is_supported(units, at, begin, end) for at in rivals)
+        if has_rival:
+            return True
+    return False
+
+
+def _list_rivals(units: Units, begin: int, end: int, choice: str | None) -> list[int]:
+    """Return the labels of other choices that are spoken of from one unit to another."""
+    named = units.named[bisect_left(units.named, begin) : bisect_left(units.named, end)]
+    return [at for at in named if units.labels[at] != choice and _is_mention(units, at)]
+
+
+def _is_one_of_cases(units: Units, decision: Decision, findings: Findings) -> bool:
+    """Say whether another choice is given before: `For the first it is A; for the second B`."""
+    for at in _list_rivals(units, 0, decision.begin, decision.choice):
+        is_said = units.roles[at - 1] & (BE | MATCH) and units.labels[at] not in findings.excluded
+        if not is_said or units.words[close_label(units, at)] not in _ASSERTION_ENDS:
+            continue
+        is_turned = units.plays(at, decision.begin, _DENIAL | SO | BUT | FIX)
+        if not is_turned and read_context(units, at) is Context.ASSERTED:
+            return True
     return False
 
 
@@ -710,7 +739,7 @@ def _leads_on(units: Units, text: Statement, end: int) -> bool:
 def _is_asserted(units: Units, text: Statement) -> bool:
     """Say whether a clause says that it is this text: after a verb, or as its first words."""
     before, end = _skip_articles_and_quotes(units, text)
-    is_said = before < 0 or units.roles[before] & BE
+    is_said = before < 0 or units.roles[before] & BE or units.words[before] in EQUALS
     if not is_said or units.words[end] not in _SETTING_OFF:
         return False
     return read_context(units, text.begin) is Context.ASSERTED

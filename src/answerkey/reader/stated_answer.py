@@ -10,7 +10,6 @@ from functools import lru_cache
 from answerkey.reader.characters import WHITE_SPACE, Reading
 from answerkey.reader.lexicon import (
     AFTER,
-    AND,
     ANSWER,
     ARROWS,
     BE,
@@ -49,7 +48,6 @@ from answerkey.reader.lexicon import (
     SAYS,
     SO,
     STOPS,
-    THAT,
     THINK,
     UNDO,
     WRONG,
@@ -568,7 +566,7 @@ _NEAR = 12
 _UNSURE = _DENIAL | SAYS | IF | BUT
 _SUPPORT = ANSWER | RIGHT | PICK | LEAVE | MATCH
 #: In an argument these may say of another choice that it is true, and still not the answer.
-_LIGHT_PARTS = frozenset({"named_right", "verdict_list", "option_text"})
+_LIGHT_PARTS = frozenset({"named_right", "verdict_list", "reference"})
 
 
 def _raise_doubt(units: Units, decision: Decision, findings: Findings) -> Decision:
@@ -596,27 +594,22 @@ def _is_taken_back(units: Units, decision: Decision, findings: Findings) -> bool
 def _is_quoted(units: Units, decision: Decision, _findings: Findings) -> bool:
     """Say whether the answer is what somebody is quoted with: `"It is C", said Tom`."""
     begin, end = decision.begin, decision.end
-    is_opened = not QUOTES.isdisjoint(units.words[max(begin - _QUOTE, 0) : begin])
+    quote = begin - 1
+    while quote > begin - _BACK and units.words[quote] not in QUOTES | SENTENCE_ENDS:
+        quote -= 1
+    is_opened = units.words[quote] in QUOTES
     is_closed = not QUOTES.isdisjoint(units.words[end - 1 : end + _QUOTE])
     is_whole = begin <= _QUOTE and units.size <= end + _QUOTE
     if is_object(units) or is_whole or end == begin + 1:
         return False  # the whole text, or the answer alone, may stand in quotes
-    if is_opened and (is_closed or units.plays(begin - _BACK, begin, SAYS | IF)):
+    if is_opened and (is_closed or units.plays(begin - 2 * _BACK, begin, SAYS | IF)):
         return True
     return is_closed and units.plays(end, end + _BACK, SAYS | IF)
 
 
-def _is_denied(units: Units, decision: Decision, findings: Findings) -> bool:
-    """Say whether a later sentence denies the answer, or its own clause goes on with a denial."""
-    if findings.excluded.get(str(decision.choice), -1) >= decision.end:
-        return True
-    for at in range(decision.end, units.size):
-        roles = units.roles[at]
-        if units.words[at] in _SETTING_OFF | OPEN or roles & (AFTER | AND | BUT | THAT):
-            break
-        if roles & (NOT | NOT_AFTER) and not any(units.labels[at : at + _BACK]):
-            return True  # `answer 4 does not fit`
-    return False
+def _is_denied(_units: Units, decision: Decision, findings: Findings) -> bool:
+    """Say whether a later sentence denies the answer."""
+    return findings.excluded.get(str(decision.choice), -1) >= decision.end
 
 
 def _is_contradicted(units: Units, decision: Decision, findings: Findings) -> bool:
@@ -626,28 +619,24 @@ def _is_contradicted(units: Units, decision: Decision, findings: Findings) -> bo
     """
     for statement in findings.statements:
         is_own = not statement.choices or decision.choice in statement.choices
-        is_remark = statement.part == "reference" and units.size > _FIRST_WORDS
-        if is_own or is_remark or statement.part in _LIGHT_PARTS:
+        if is_own or statement.part in _LIGHT_PARTS:
             continue
         if statement.begin >= decision.end:
             return True
-        if _is_firm(units, statement) and not _is_turned(units, statement, decision):
+        if _leads_elsewhere(units, statement, decision):
             return True
     return False
 
 
-def _is_firm(units: Units, statement: Statement) -> bool:
-    """Say whether a short reply states a label."""
+def _leads_elsewhere(units: Units, statement: Statement, decision: Decision) -> bool:
+    """Say whether a short reply states a label, and no word turns from it to the answer."""
     is_label = any(units.labels[statement.begin : statement.end])
-    is_label = is_label and statement.weight is not Weight.TENTATIVE
-    return is_label and units.size <= _MOST_ASSERTED
-
-
-def _is_turned(units: Units, statement: Statement, decision: Decision) -> bool:
-    """Say whether words from a statement to the answer turn from the one to the other."""
+    is_firm = is_label and statement.weight is not Weight.TENTATIVE
+    if units.size > _MOST_ASSERTED or not is_firm:
+        return False
     if units.plays(statement.begin, decision.end, MAYBE | BUT):
-        return True
-    return any(statement.end <= at < decision.end for at in _list_corrections(units))
+        return False
+    return not any(statement.end <= at < decision.end for at in _list_corrections(units))
 
 
 def _is_rivalled(units: Units, decision: Decision, findings: Findings) -> bool:
@@ -671,8 +660,8 @@ def _is_rivalled(units: Units, decision: Decision, findings: Findings) -> bool:
 
 def _list_rivals(units: Units, begin: int, end: int, choice: str | None) -> list[int]:
     """Return the labels of other choices that are spoken of from one unit to another."""
-    named = units.named[bisect_left(units.named, begin) : bisect_left(units.named, end)]
-    return [at for at in named if units.labels[at] != choice and _is_mention(units, at)]
+    labels = units.named[bisect_left(units.named, begin) : bisect_left(units.named, end)]
+    return [at for at in labels if units.labels[at] != choice and _is_mention(units, at)]
 
 
 def _is_one_of_cases(units: Units, decision: Decision, findings: Findings) -> bool:
@@ -708,7 +697,7 @@ def _is_alternative(units: Units, begin: int, at: int) -> bool:
     if units.plays(max(at - 2 * _BACK, begin), at + _BACK, _DENIAL):
         return False
     after = begin + (units.words[begin] in COMMAS)
-    is_reason = units.roles[after] & (AFTER | PREP | IF) == AFTER
+    is_reason = units.roles[after] & (AFTER | PREP) == AFTER
     return not is_reason or _has_alternative(units, at - _BACK, at)
 
 
@@ -740,9 +729,7 @@ def _is_asserted(units: Units, text: Statement) -> bool:
     """Say whether a clause says that it is this text: after a verb, or as its first words."""
     before, end = _skip_articles_and_quotes(units, text)
     is_said = before < 0 or units.roles[before] & BE or units.words[before] in EQUALS
-    if not is_said or units.words[end] not in _SETTING_OFF:
-        return False
-    return read_context(units, text.begin) is Context.ASSERTED
+    return bool(is_said) and units.words[end] in _SETTING_OFF
 
 
 _Doubt = Callable[[Units, Decision, Findings], bool]

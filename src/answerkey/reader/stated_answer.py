@@ -594,10 +594,7 @@ def _is_taken_back(units: Units, decision: Decision, findings: Findings) -> bool
 def _is_quoted(units: Units, decision: Decision, _findings: Findings) -> bool:
     """Say whether the answer is what somebody is quoted with: `"It is C", said Tom`."""
     begin, end = decision.begin, decision.end
-    quote = begin - 1
-    while quote > begin - _BACK and units.words[quote] not in QUOTES | SENTENCE_ENDS:
-        quote -= 1
-    is_opened = units.words[quote] in QUOTES
+    is_opened = _is_opened(units, begin)
     is_closed = not QUOTES.isdisjoint(units.words[end - 1 : end + _QUOTE])
     is_whole = begin <= _QUOTE and units.size <= end + _QUOTE
     if is_object(units) or is_whole or end == begin + 1:
@@ -605,6 +602,14 @@ def _is_quoted(units: Units, decision: Decision, _findings: Findings) -> bool:
     if is_opened and (is_closed or units.plays(begin - 2 * _BACK, begin, SAYS | IF)):
         return True
     return is_closed and units.plays(end, end + _BACK, SAYS | IF)
+
+
+def _is_opened(units: Units, at: int) -> bool:
+    """Say whether a quotation mark stands before, and no end of a sentence between."""
+    quote = at - 1
+    while quote > at - _BACK and units.words[quote] not in QUOTES | SENTENCE_ENDS:
+        quote -= 1
+    return units.words[quote] in QUOTES
 
 
 def _is_denied(_units: Units, decision: Decision, findings: Findings) -> bool:
@@ -631,8 +636,7 @@ def _is_contradicted(units: Units, decision: Decision, findings: Findings) -> bo
 def _leads_elsewhere(units: Units, statement: Statement, decision: Decision) -> bool:
     """Say whether a short reply states a label, and no word turns from it to the answer."""
     is_label = any(units.labels[statement.begin : statement.end])
-    is_firm = is_label and statement.weight is not Weight.TENTATIVE
-    if units.size > _MOST_ASSERTED or not is_firm:
+    if statement.weight is Weight.TENTATIVE or not is_label or units.size > _MOST_ASSERTED:
         return False
     if units.plays(statement.begin, decision.end, MAYBE | BUT):
         return False

@@ -240,7 +240,7 @@ def _find_begin(text: str, choices: tuple[str, ...]) -> tuple[int, str]:
     offset = len(text) - len(text.lstrip(WHITE_SPACE))
     units = split_units(text[offset : offset + _LONGEST_WRAPPING], read_labels(choices))
     at, part = _skip_wrapping(units)
-    return offset + (units.start(at) if at < units.size else units.end(units.size - 1)), part
+    return offset + units.start(at), part
 
 
 def _skip_wrapping(units: Units) -> tuple[int, str]:

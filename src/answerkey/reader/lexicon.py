@@ -65,11 +65,9 @@ from answerkey.reader.characters import LINE_BREAKS, SPACES, WHITE_SPACE
     ENDING,
     # `that`, `dass`: what follows depends on the clause before.
     THAT,
-    # `another`, `one of them`, `the runner-up`: what is said of these is not the answer.
-    ASIDE,
     # `the second option`: it names a choice by its place, which stands in the bits above.
     ORDINAL,
-) = (1 << bit for bit in range(36))
+) = (1 << bit for bit in range(35))
 
 #: The word of a line break, whichever it is.
 BREAK = "\n"

@@ -46,7 +46,7 @@ from answerkey.reader.lexicon import (
     load_lexicon,
 )
 from answerkey.reader.markup import BOXES, UNCHECKED
-from answerkey.reader.names import Named, find_label, is_end, is_small, is_word, read_names
+from answerkey.reader.names import Named, find_label, is_named_text, is_small, is_word, read_names
 from answerkey.reader.statements import Findings, Statement, Weight
 from answerkey.reader.units import MARGIN, Units, list_places, spell_options
 
@@ -71,9 +71,8 @@ _INLINE_MARKS = (LABEL_MARKS - DASHES - COMMAS) | EQUALS | ARROWS | {"|", "\u300
 _VERDICTS = RIGHT | WRONG | YES
 _AFTER_VERDICT = AFTER | ANSWER | OPTION | NOT
 _PLANS = frozenset({"let", "let's"})
+_LABEL_ENDS = LABEL_MARKS | frozenset(";\uff1b\u061b\u037e")
 BOLD = frozenset({"**", "__", "***"})
-#: `A: T`, `B: F`; in Romance languages `V`.
-_INITIALS = frozenset("tfv")
 _NEGATIVE_SIGNS = frozenset({UNCHECKED, *"\u2717\u2718\u274c\u2716\u2612\u00d7\U0001f5d9"})
 
 
@@ -123,14 +122,14 @@ def lay_out(units: Units) -> LineLayout:
     breaks = list(list_places(units.words, BREAK))
     for end in breaks[: 1 - MARGIN]:
         first = units.words[begin : begin + 2]
+        if first[0] == "q":
+            mark = first[1]
         is_thought = first == ["a", ":"] and units.words[begin + 2] in _PLANS
         if is_thought or (first == ["a", mark] and end > begin + 2):
             # `A:` only answers the `Q:` before it: `A: Let's think step by step.`
             units.labels[begin] = None
             units.named.remove(begin)
             begin += 2
-        if first[0] == "q":
-            mark = first[1]
         if end > begin:
             lines.append(_read_line(units, begin, end))
         begin = end + 1
@@ -140,7 +139,7 @@ def lay_out(units: Units) -> LineLayout:
 def _read_line(units: Units, begin: int, end: int) -> Line:
     line = Line(begin, end, Named((), begin, begin))
     first = bisect_left(units.named, begin)
-    if first == len(units.named) or units.named[first] >= min(end, begin + 2 * _LEAD):
+    if not any(at < min(end, begin + 2 * _LEAD) for at in units.named[first : first + 1]):
         return line
     at = begin
     while at < min(end, begin + _LEAD) and find_label(units, at) is None:
@@ -150,7 +149,7 @@ def _read_line(units: Units, begin: int, end: int) -> Line:
             return line
         at += 1
     names = read_names(units, at)
-    if names is not None and names.end <= end:
+    if names is not None and names.end <= end and not is_named_text(units, at):
         _describe(units, line, names)
     return line
 
@@ -205,24 +204,29 @@ def _is_picture(units: Units, at: int) -> bool:
 
 def _is_labelled(units: Units, names: Named) -> bool:
     """Say whether something sets the labels off: brackets, a mark such as `.`, or `because`."""
-    words = units.words
     at = names.end
-    word, roles = words[at], units.roles[at]
-    if word == "|":  # a row of a table
-        return False
-    if at == units.size or roles & AFTER:
-        return True
-    closing = words[at - 1]
-    is_closed = closing in ROUND_CLOSE or words[names.begin] in OPEN
-    if names.is_wrapped and is_closed and closing not in QUOTES:
+    word, closing = units.words[at], units.words[at - 1]
+    if word == "|" or _is_heading(units, names):
+        return False  # a row of a table
+    if closing not in QUOTES and _is_bracketed(units, names):
         return True
     if units.gaps[at]:
-        return word in _LABELLED
-    if roles & BE:  # `Bです。`
-        return is_end(units, at + 1) or words[at + 1] in STOPS
-    if word not in LABEL_MARKS:
+        return word in _LABELLED or bool(units.roles[at] & AFTER)
+    if units.roles[at] & BE:  # `Bです。`
+        return units.words[at + 1] in STOPS | {BREAK}
+    if word not in _LABEL_ENDS:
         return False
-    return word not in HYPHENS or is_end(units, at + 1) or bool(units.gaps[at + 1])
+    return word not in HYPHENS or bool(units.gaps[at + 1])
+
+
+def _is_heading(units: Units, names: Named) -> bool:
+    """Say whether several labels stand before a dash: `A, B and D: fish`."""
+    return len(names.choices) > 1 and units.words[names.end] in DASHES
+
+
+def _is_bracketed(units: Units, names: Named) -> bool:
+    is_closed = units.words[names.end - 1] in ROUND_CLOSE or units.words[names.begin] in OPEN
+    return names.is_wrapped and is_closed
 
 
 # Lists of options: on lines of their own, or one after the other on a line.
@@ -315,15 +319,15 @@ def _opens_question(units: Units, at: int) -> bool:
     word = words[at]
     after = words[at + 1 : at + 5]
     if after[0] == BREAK:
-        return at > 0 and (word in SPEAKERS or words[at - 1][:1] == "#")
+        return word in SPEAKERS
     is_numbered = after[0].isdecimal() or not word
     return is_numbered or not _AFTER_QUESTION.isdisjoint(after)
 
 
 def _find_question(units: Units, lines: Sequence[Line], items: Sequence[Line]) -> int | None:
     """Return where a question with these options begins; None if they are no question's options."""
-    choices = units.choices.choices
-    if items[0].choices[0] != choices[0] or any(judge(units, item) is not None for item in items):
+    is_judged = any(judge(units, item) is not None for item in items)
+    if is_judged or items[0].choices[0] != units.choices.choices[0]:
         return None
     first = items[0].begin
     at = bisect_right(lines, first, key=lambda line: line.begin) - 1
@@ -347,8 +351,8 @@ def _has_words(units: Units, begin: int, end: int) -> bool:
 def is_foreign(units: Units, items: Sequence[Line]) -> bool:
     """Say whether a list has other options than those that were asked about: few share a word."""
     options: dict[str, set[str]] = {}
-    for words, choice in spell_options(units.option_texts, units.choices):
-        options.setdefault(choice, set()).update(_list_content(words))
+    for words, choice in spell_options(units.option_texts, units.choices).items():
+        options[choice] = _list_content(words)
     compared = shared = remarks = 0
     for item in items:
         remarks += units.plays(item.label_end, item.label_end + 3, IT)
@@ -387,6 +391,16 @@ def _state_line(line: Line, part: str, weight: Weight, findings: Findings) -> No
 
 def _read_bare(units: Units, layout: LineLayout, findings: Findings) -> None:
     """Note labels on lines of their own, if they are not the items of a list."""
+    bare = _list_bare(units, layout)
+    if len({line.choices for line in bare}) >= max(_LISTED, len(units.choices.choices)):
+        return
+    for line in bare:
+        is_asked = units.words[line.end - 1] in QUESTION_MARKS
+        weight = Weight.TENTATIVE if is_asked else Weight.DEFINITE
+        _state_line(line, "label_line", weight, findings)
+
+
+def _list_bare(units: Units, layout: LineLayout) -> list[Line]:
     listed: set[int] = set()
     for items in layout.lists:
         if len(items) >= _LISTED and not items[0].is_bare:
@@ -395,22 +409,16 @@ def _read_bare(units: Units, layout: LineLayout, findings: Findings) -> None:
     for line in layout.lines:
         if line.is_bare and line.begin not in listed and judge(units, line) is not False:
             bare.append(line)
-    if len({line.choices for line in bare}) < max(_LISTED, len(units.choices.choices)):
-        for line in bare:
-            is_asked = units.words[line.end - 1] in QUESTION_MARKS
-            weight = Weight.TENTATIVE if is_asked else Weight.DEFINITE
-            _state_line(line, "label_line", weight, findings)
+    return bare
 
 
 def _read_verdicts(units: Units, layout: LineLayout, findings: Findings) -> None:
     """Note what lines exclude, and the option that is called right or marked in a list of them."""
     judged = _list_judged(layout)
     right, choices = [], set()
-    is_marked = True
     for line in judged:
         verdict = judge(units, line, is_alone=len(judged) == len(line.choices))
         if verdict is None:
-            is_marked = is_marked and is_listed(units, line)
             continue
         choices.add(line.choices)
         if verdict:
@@ -421,7 +429,7 @@ def _read_verdicts(units: Units, layout: LineLayout, findings: Findings) -> None
     if len(choices) == count:
         for line in right:
             _state_line(line, "verdict_list", Weight.VERDICT, findings)
-    elif len(right) == 1 == len(choices) and is_marked and len(judged) > 1:
+    elif len(right) == 1 == len(choices) and len(judged) > 1:
         _state_line(right[0], "marked_option", Weight.VERDICT, findings)
 
 
@@ -439,14 +447,6 @@ def _list_judged(layout: LineLayout) -> list[Line]:
     return judged
 
 
-def is_listed(units: Units, item: Line) -> bool:
-    """Say whether an item is an option and no more, and not a remark on it."""
-    if item.is_echo or item.is_bare:
-        return True
-    is_short = not units.option_texts and item.end - item.begin <= _SHORT_ITEM
-    return is_short and judge(units, item) is not False
-
-
 def _read_labelled(
     units: Units,
     layout: LineLayout,
@@ -455,17 +455,23 @@ def _read_labelled(
 ) -> None:
     """Note a label that opens or closes the text, or follows a verb and a colon."""
     lines = layout.lines
-    first, last = lines[0], lines[-1]
+    first = lines[0]
     is_alone = len(labelled) == 1
     if judge(units, labelled[0], is_alone=is_alone and len(labelled[0].choices) == 1) is False:
         return
     if first.is_labelled and not _opens_list(units, labelled) and not _is_inline_list(units, first):
         _state_first(units, lines, findings)
-    elif last.is_labelled and last is not first and is_alone:
-        if units.words[units.size - 1] not in COLONS:
-            _state_line(last, "last_label", Weight.DEFINITE, findings)
-    elif is_alone and _is_led(units, lines, labelled[0]):
-        _state_line(labelled[0], "after_colon", Weight.VERDICT, findings)
+    elif is_alone and not first.is_labelled:
+        _read_alone(units, lines, labelled[0], findings)
+
+
+def _read_alone(units: Units, lines: Sequence[Line], line: Line, findings: Findings) -> None:
+    """Note the only label that opens a line: the last line, or one that a verb and a colon lead."""
+    if line is not lines[-1]:
+        if _is_led(units, lines, line):
+            _state_line(line, "after_colon", Weight.VERDICT, findings)
+    elif units.words[units.size - 1] not in COLONS and not _is_inline_list(units, line):
+        _state_line(line, "last_label", Weight.DEFINITE, findings)
 
 
 def _is_led(units: Units, lines: Sequence[Line], line: Line) -> bool:
@@ -475,21 +481,22 @@ def _is_led(units: Units, lines: Sequence[Line], line: Line) -> bool:
     return bool(is_verb) and units.words[line.begin] not in MATHEMATICS
 
 
-def _state_first(units: Units, lines: Sequence[Line], findings: Findings) -> None:
-    """Note a label that opens the text: several choices if others are listed right after it.
+def _is_listed(units: Units, item: Line) -> bool:
+    """Say whether an item is an option and no more, and not a remark on it."""
+    is_short = not units.option_texts and item.end - item.begin <= _SHORT_ITEM
+    return item.is_echo or item.is_bare or (is_short and judge(units, item) is not False)
 
-    Nothing if they are the rest of the options, of which the first stand in the prompt.
-    """
+
+def _state_first(units: Units, lines: Sequence[Line], findings: Findings) -> None:
+    """Note a label that opens the text: several choices if others are listed right after it."""
     choices = list(lines[0].choices)
     end = lines[0].label_end
     for line in lines[1:]:
-        if not line.choices or not is_listed(units, line):
+        if not line.choices or not _is_listed(units, line):
             break
         choices += line.choices
         end = line.end
     distinct = tuple(dict.fromkeys(choices))
-    if len(distinct) > 1 and distinct == units.choices.choices[-len(distinct) :]:
-        return
     is_repeated = len(distinct) < len(choices)
     if is_repeated or len(distinct) == len(lines[0].choices):
         _state_line(lines[0], "first_label", Weight.DEFINITE, findings)
@@ -509,8 +516,6 @@ def judge(units: Units, line: Line, *, is_alone: bool = False) -> bool | None:
     first = units.skip(begin, _LABELLED)
     if is_alone and not units.roles[first] & (BE | NOT):
         return None
-    if first + 1 == line.end and units.words[first] in _INITIALS and not units.labels[first]:
-        return units.words[first] != "f"
     return _find_verdict(units, line, begin)
 
 
@@ -519,12 +524,19 @@ def _find_verdict(units: Units, line: Line, begin: int) -> bool | None:
     for at in range(begin, line.end):
         if units.labels[at] not in {None, *line.choices} and not units.token(at).islower():
             break
-        has_text = at > begin or line.begin in units.text_ends
-        if line.is_inline and has_text and units.words[at] in STOPS:
+        if line.is_inline and _ends_item(units, line, at):
             break
         if units.roles[at] & _VERDICTS and _ends_verdict(units, at + 1):
-            return not units.roles[at] & WRONG and not _is_negated(units, begin, at)
+            before = units.skip_back(at - 1, DRESS)
+            is_negated = units.roles[before] & (NOT | WRONG) == NOT
+            return not units.roles[at] & WRONG and not is_negated
     return None
+
+
+def _ends_item(units: Units, line: Line, at: int) -> bool:
+    """Say whether the text of an item within a line ends here."""
+    has_text = at > line.label_end or line.begin in units.text_ends
+    return has_text and units.words[at] in STOPS
 
 
 def _ends_verdict(units: Units, at: int) -> bool:
@@ -534,23 +546,15 @@ def _ends_verdict(units: Units, at: int) -> bool:
     return bool(units.roles[at] & _AFTER_VERDICT)
 
 
-def _is_negated(units: Units, begin: int, at: int) -> bool:
-    """Say whether a word beside a verdict turns it round: `not correct`, `stimmt nicht`."""
-    before = units.skip_back(at - 1, DRESS)
-    is_before = before >= begin and units.roles[before] & (NOT | WRONG) == NOT
-    return is_before or bool(units.roles[at + 1] & NOT)
-
-
 def _opens_list(units: Units, labelled: Sequence[Line]) -> bool:
     """Say whether the first label is the first of several that are listed: options, or steps."""
     choices = units.choices.choices
     if labelled[0].choices[0] != choices[0]:
         return False
     other_items = {line.choices[0] for line in labelled} - {choices[0]}
-    needed = max(1, min(2, len(choices) - 1))
     if choices[0].isdecimal() or labelled[0].is_echo:
-        needed = 1
-    return len(other_items) >= needed
+        return bool(other_items)
+    return len(other_items) >= max(1, min(2, len(choices) - 1))
 
 
 def _is_inline_list(units: Units, line: Line) -> bool:

@@ -61,12 +61,10 @@ def find_parts(text: str) -> list[tuple[int, int]] | None:
     it.
     """
     if _FINAL in text:
-        begin = text.index(_FINAL) + len(_FINAL)
-        further = _BARE_CHANNEL.search(text, begin)
-        return [(begin, further.start() if further else len(text))]
+        return [_find_bare_final(text)]
     if text.startswith(("analysis", "assistant", "commentary")) and _BARE_THOUGHT.match(text):
         return None
-    if _FRAME_BEGIN.search(text) is None:
+    if not _has_frames(text):
         return [(0, len(text))]
     frames = _read_frames(text)
     parts = []
@@ -75,6 +73,18 @@ def find_parts(text: str) -> list[tuple[int, int]] | None:
             if text[begin:end].strip():
                 parts.append((begin, end))
     return None if frames.opened is not None and not parts else parts
+
+
+def _has_frames(text: str) -> bool:
+    is_possible = "<" in text or "[" in text or "\u25c1" in text
+    return is_possible and _FRAME_BEGIN.search(text) is not None
+
+
+def _find_bare_final(text: str) -> tuple[int, int]:
+    """Return where the final channel stands in a text whose channels have lost their tokens."""
+    begin = text.index(_FINAL) + len(_FINAL)
+    further = _BARE_CHANNEL.search(text, begin)
+    return begin, further.start() if further else len(text)
 
 
 def find_thoughts(text: str) -> list[tuple[int, int]]:
@@ -173,7 +183,7 @@ def split_thoughts(text: str) -> tuple[str, str] | None:
     text = text.lstrip(WHITE_SPACE)
     if _FINAL in text or _BARE_THOUGHT.match(text):
         return _split_bare_channels(text)
-    if _FRAME_BEGIN.search(text) is None:
+    if not _has_frames(text):
         return None
     frames = _read_frames(text)
     turns = ("".join(text[begin:end] for begin, end in turn) for turn in frames.turns)
@@ -217,6 +227,7 @@ _CELLS = frozenset({"td", "th"})
 
 #: Keys of an object that is written down, as JSON or Python has it, and strings after them.
 _KEY = re.compile(r"""(["'])([^\W\d][\w \-]{1,40})\1\s{0,4}:""")
+_ANY_KEY = re.compile(r"""["']\s{0,4}:""")
 _LABEL_VALUE = re.compile(r"""\s{0,4}["'][^"'\s]{1,3}["']""")
 _MOST_KEYS = 2
 _JUDGED_KEY = re.compile(
@@ -247,7 +258,7 @@ def simplify(text: str) -> str:
         text = _TAG.sub(_simplify_tag, text)
     if not text.isascii():
         text = _SIGN_FORM.sub(" ", text).replace("\uff1d\uff1e", "=>")
-    if "{" in text and ":" in text:
+    if "{" in text and _ANY_KEY.search(text) is not None:
         text = _simplify_keys(text)
     if "(x)" in text or ("[" in text and any(map(text.__contains__, _CHECK_BOXES))):
         text = _CHECK_BOX.sub(_simplify_check_box, text)
@@ -385,7 +396,7 @@ def _read_box(units: Units, at: int, findings: Findings) -> None:
 
 def _is_formula(words: list[str]) -> bool:
     """Say whether the words in a box are more than labels: a formula, a variable with a prime."""
-    if words.count("'") == 1:
-        return True
     bare = [word for word in words if word not in WRAPPING]
+    if bare[1:2] == ["."]:
+        return False  # `D. 2.4 \\times 10^6`
     return not _FORMULA.isdisjoint(bare) or any(word[:1] == "\\" for word in bare)

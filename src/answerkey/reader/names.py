@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from string import ascii_lowercase
 
 from answerkey.reader.lexicon import (
     AFTER,
@@ -42,13 +43,8 @@ from answerkey.reader.units import WRAPS, Units
 
 # Where a label can stand: what may be before it and after it without making it something else.
 
-#: Labels that are words, too, and the verbs that may follow them all the same.
-_WORDS = frozenset({"a", "i"})
+#: Verbs that may follow a label that is a word, too: `A is`, not `a being`.
 _VERBS = frozenset({"is", "are", "ist", "est", "es", "\u00e8", "\u00e9", "\u4e3a", "\u662f"})
-_PRONOUNS = frozenset("I")
-#: A conjunction in French, and a noun in English.
-_CAR = "car"
-
 _FOLLOWING = AFTER | BE | OR | AND | BUT | IF | FIX
 #: Parts of verbs that end a sentence: `B नहीं है`, `B चुनता हूँ`.
 _FOREIGN = PICK | NOT_AFTER | RIGHT | ANSWER
@@ -61,9 +57,6 @@ def find_label(units: Units, at: int) -> int | None:
         if units.labels[position] is not None:
             return position
         if units.words[position] not in OPEN:
-            return None
-        is_inside = position > at and units.words[position - 1] in DRESS
-        if is_inside and units.gaps[position]:
             return None
     return None
 
@@ -87,106 +80,106 @@ def is_end(units: Units, at: int) -> bool:
     return units.words[at] == BREAK
 
 
+def is_named_text(units: Units, at: int) -> bool:
+    """Say whether an option's text stands here that its own label follows: `empathy (A)`."""
+    position = find_label(units, at)
+    is_text = position is not None and units.options.get(position) == units.labels[position]
+    return is_text and position in units.text_ends
+
+
 def is_small(units: Units, position: int) -> bool:
     """Say whether a label is written small where the choices are not, as in `(a) First, …`."""
     label = units.labels[position]
     if label is None or not label.isupper():
         return False
-    if not units.words[position]:
+    if not units.words[position] or is_named_text(units, position):
         return False  # `the second option`
     return units.token(position).islower()
 
 
-def _begins_well(units: Units, position: int) -> bool:
-    """Say whether a label is no end of a word or a number: `-1`, `$2`, `hepatitis-B`."""
+#: What a number goes on with: `x2`, `-1`.
+_BEFORE_NUMBER = DASHES | frozenset(ascii_lowercase)
+
+
+def _is_tail(units: Units, position: int) -> bool:
+    """Say whether a label is the end of a word or a number: `-1`, `$2`, `hepatitis-B`."""
     if position == 0 or units.gaps[position]:
-        return True
+        return False
     before = units.words[position - 1]
     if units.token(position).isdecimal():
-        if len(before) == 1 and before.isascii() and before.isalpha():
-            return False  # `x2`
         is_formula = "$" in units.words[position + 1 : position + 3]
-        return before not in DASHES and (before != "$" or is_formula)
-    if before not in HYPHENS or position == 1:
-        return True
-    return bool(units.gaps[position - 1]) or not is_word(units, position - 2)
+        return before in _BEFORE_NUMBER or (before == "$" and not is_formula)
+    return before in HYPHENS and not units.gaps[position - 1] and is_word(units, position - 2)
 
 
 def stands(units: Units, position: int, at: int) -> bool:
     """Say whether a label is set off from what follows it and its wrapping, which is at `at`."""
     if is_end(units, at) or position in units.text_ends:
         return True
-    has_gap = bool(units.gaps[at])
-    is_option = position > 0 and units.roles[position - 1] & OPTION
-    if is_option and not units.token(position).islower():
-        return _ends_option(units, position, at)
-    if has_gap and _is_article(units, position, at):
-        return False
+    is_called = _is_called(units, position)
     if not is_word(units, at):
-        return has_gap or not _spoils(units, at)
-    if not has_gap and units.words[at - 1] not in ROUND_CLOSE:
+        return _stands_before(units, position, at, is_called=is_called)
+    if not units.gaps[at] and units.words[at - 1] not in ROUND_CLOSE:
         return _may_touch(units, position, at)
     if at > position + 1 and units.words[at - 1] != "_":
         return True
-    return _may_follow(units, position, at)
+    return is_called or _may_follow(units, position, at)
+
+
+def _stands_before(units: Units, position: int, at: int, *, is_called: bool) -> bool:
+    """Say whether a mark leaves a label what it is."""
+    if is_called:
+        return units.words[at] not in SPOILING
+    return not (_is_article(units, position, at) if units.gaps[at] else _spoils(units, at))
+
+
+def _is_called(units: Units, position: int) -> bool:
+    """Say whether an option word stands before a label: `option B`."""
+    is_option = position > 0 and units.roles[position - 1] & OPTION
+    return bool(is_option) and not units.token(position).islower()
 
 
 def _is_article(units: Units, position: int, at: int) -> bool:
     """Say whether a letter leads to what a mark opens: `a "pure" theory`, `a $2 coin`."""
-    is_opened = units.words[at] in DRESS and is_word(units, at + 1) and not units.gaps[at + 1]
-    if not is_opened or units.words[position] != "a" or units.token(at + 1).istitle():
+    if units.words[position] != "a" or units.words[at] not in DRESS or units.gaps[at + 1]:
+        return False
+    if not is_word(units, at + 1) or units.token(at + 1).istitle():
         return False
     return is_small(units, position) or units.words[position - 1] in STOPS | {BREAK}
 
 
-def _ends_option(units: Units, position: int, at: int) -> bool:
-    """Say whether `option B` is complete: whatever follows, unless it goes on (`option B-2`)."""
-    if units.words[at] in SPOILING:
-        return False
-    if units.gaps[at] or not is_word(units, at):
-        return True
-    return _may_touch(units, position, at)
-
-
 def _spoils(units: Units, at: int) -> bool:
     """Say whether the mark right after a label makes it something else: `C++`, `A-level`."""
-    word = units.words[at]
-    if word in {"(", "["}:
-        return at + 1 not in units.options
-    if word == "/" and units.words[at + 1] == "(":
-        return True
-    if word in HYPHENS or word == "/":
+    if units.words[at] in HYPHENS:
         is_compound = is_word(units, at + 1) and units.labels[at + 1] is None
         return is_compound and not units.gaps[at + 1]
-    return word in SPOILING
+    if units.words[at] in {"(", "["}:
+        return at + 1 not in units.options
+    return units.words[at] in SPOILING
 
 
 def _may_touch(units: Units, position: int, at: int) -> bool:
     """Say whether a word may stand directly after a label: in another script, as in `B입니다`."""
     label = units.token(position)
-    if label.isascii() and units.token(at).isascii():
-        return False
-    if label.isascii() and label.isalpha():
-        return bool(units.roles[at])
-    return bool(units.roles[at] & _PARTICLES)
+    if not label.isascii():
+        return bool(units.roles[at] & _PARTICLES)
+    return not units.token(at).isascii() and bool(units.roles[at])
 
 
 def _may_follow(units: Units, position: int, at: int) -> bool:
     """Say whether the word after a label, and after a space, leaves it a label: `B because`."""
-    roles, word = units.roles[at], units.words[at]
+    roles = units.roles[at]
     token = units.token(position)
     is_foreign = not units.token(at).isascii()
-    if token.lower() in _WORDS and (roles & BE or word == _CAR):
-        return word in _VERBS or is_foreign
-    if roles & _FOLLOWING or roles & (NOT | WRONG) == NOT:
-        return True
-    if roles & _FOREIGN and is_foreign:
+    if token.lower() in {"a", "i"} and roles & BE:
+        return units.words[at] in _VERBS or is_foreign
+    if roles & _FOLLOWING or roles & (NOT | WRONG) == NOT or (roles & _FOREIGN and is_foreign):
         return True
     if not token.isupper():
         return not units.words[position]  # `the second option`
     before = units.roles[position - 1] if position else 0
     if before & (BE | LEAVE | ANSWER) and roles & (FILL | RIGHT):
-        return token not in _PRONOUNS  # `makes C the one`, `ist C richtig`
+        return units.words[position] != "i"  # `makes C the one`, `ist C richtig`
     return bool(roles & OPTION)
 
 
@@ -194,15 +187,13 @@ def _may_follow(units: Units, position: int, at: int) -> bool:
 
 #: The most light words after a joint.
 _MOST_LIGHT = 3
-
 PLURALS = frozenset({"are", "sind", "sont", "son", "sono", "s\u00e3o", "zijn", "s\u0105"})
+_LIGHT = FILL | OPTION | MAYBE
 
 
 def _find_joined(units: Units, end: int) -> int | None:
     """Return where the label is that is joined to one that is closed before `end`."""
     further = _skip_joint(units, end)
-    if further is None:
-        return None
     joined = find_label(units, further)
     if joined is None:
         return None
@@ -211,31 +202,30 @@ def _find_joined(units: Units, end: int) -> int | None:
         # `A, C 三项`: whatever the word is, the letter is none of a sentence.
         is_letter = further == end + 1 and units.token(joined).isupper()
         return joined if is_letter else None
-    if units.roles[at] & BE and units.gaps[at] and units.words[at] not in PLURALS:
-        return None  # the subject of another sentence
-    return joined
+    is_subject = units.roles[at] & BE and units.gaps[at] and units.words[at] not in PLURALS
+    return None if is_subject else joined  # `The answer is A, B is wrong.`
 
 
-def _skip_joint(units: Units, at: int) -> int | None:
-    """Return where a joined label may begin: after `,`, `/`, `or`, or a dash without spaces."""
+def _is_range(units: Units, at: int) -> bool:
+    """Say whether a dash without spaces stands here: `A-C`."""
+    return units.words[at] in DASHES and not units.gaps[at] and not units.gaps[at + 1]
+
+
+def _skip_joint(units: Units, at: int) -> int:
+    """Return where a joined label may begin: after `,`, `/`, `or`, with light words."""
     begin = at
-    if units.words[at] in DASHES:
-        is_tight = not units.gaps[at] and not units.gaps[at + 1]
-        return at + 1 if is_tight else None
-    if units.words[at] in JOINTS:
+    if units.words[at] in JOINTS or _is_range(units, at):
         at += 1
     # A letter that is a word for `and`, too, may be a label: `C, E, or G`.
     is_label = units.labels[at] is not None and find_label(units, at + 1) is None
     if units.roles[at] & (OR | AND) and not is_label:
         at += 1
     if at == begin:
-        return None
-    for further in range(at, at + _MOST_LIGHT):
-        if units.labels[further] is not None and not is_word(units, further + 1):
-            return further
-        if not units.roles[further] & (FILL | OPTION | MAYBE):
-            return further
-    return None
+        return units.size
+    last = at + _MOST_LIGHT
+    while at < last and units.labels[at] is None and units.roles[at] & _LIGHT:
+        at += 1
+    return at
 
 
 # Labels as a text names them: one, or several joined, set off from the words around them.
@@ -247,8 +237,7 @@ MANY = 26
 _TO_TEXT = 12
 
 _BETWEEN = LABEL_MARKS | OPEN | CLOSE | DASHES | COMMAS | EQUALS | {"\u3002"}
-_TEXT_ENDS = CLOSE | STOPS | COMMAS | DASHES
-_BRACKETS = frozenset("([\uff08\u3010")
+_TEXT_ENDS = CLOSE | STOPS | COMMAS | DASHES | {BREAK}
 
 
 def is_object(units: Units) -> bool:
@@ -293,7 +282,7 @@ def read_names(units: Units, at: int) -> Named | None:
 
 
 def _read_names_at(units: Units, position: int) -> Named | None:
-    if not _begins_well(units, position) or _is_numeral(units, position):
+    if _is_tail(units, position) or _is_numeral(units, position):
         return None
     last = position
     end = close_label(units, position)
@@ -318,7 +307,26 @@ def _is_numeral(units: Units, position: int) -> bool:
     """Say whether a label is the first of several Roman numerals; `(I)` is a label."""
     if units.words[position] != "i" or units.known.isdisjoint({"ii", "iii"}):
         return False
-    return is_small(units, position) or units.words[position - 1] not in _BRACKETS
+    return is_small(units, position) or units.words[position - 1] not in {"(", "["}
+
+
+def _is_other(units: Units, position: int) -> bool:
+    """Say whether a label is itself another option's text, and not called a label."""
+    owner = units.options.get(position)
+    if not owner or owner == units.labels[position] or _is_alone(units):
+        return False
+    if units.token(position) not in units.option_texts[units.choices.choices.index(owner)]:
+        return False  # `C` is not the text `c`
+    is_bracketed = units.words[position - 1] in {"(", "["}
+    before = units.skip_back(position - 1, OPEN)
+    is_called = bool(units.roles[before] & (ANSWER | OPTION))
+    return not is_called and (not is_bracketed or units.words[position].isdecimal())
+
+
+def _is_alone(units: Units) -> bool:
+    """Say whether a text has no room for more than one word, its label."""
+    words = [at for at in range(min(units.size, WRAPS)) if is_word(units, at)]
+    return units.size <= WRAPS and len(words) == 1
 
 
 def _leads_to_other(units: Units, position: int, end: int) -> bool:
@@ -333,42 +341,16 @@ def _leads_to_other(units: Units, position: int, end: int) -> bool:
     return False
 
 
-def _is_other(units: Units, position: int) -> bool:
-    """Say whether a label is itself another option's text, and not meant as a label."""
-    owner = units.options.get(position)
-    if not owner or owner == units.labels[position] or _is_all(units, position):
-        return False
-    text = units.option_texts[units.choices.choices.index(owner)]
-    if units.token(position) not in text:
-        return False  # `C` is not the text `c`
-    before = units.skip_back(position - 1, OPEN)
-    is_bracketed = not _BRACKETS.isdisjoint(units.words[before + 1 : position])
-    if units.roles[before] & (ANSWER | OPTION):
-        return False
-    return not is_bracketed or units.words[position].isdecimal()
-
-
-def _is_all(units: Units, position: int) -> bool:
-    """Say whether a text has no other word than this label."""
-    for at in range(min(units.size, 2 * WRAPS)):
-        if is_word(units, at) and at != position:
-            return False
-    return position < 2 * WRAPS
-
-
 def _may_lead_to_text(units: Units, at: int) -> bool:
     """Say whether a unit may stand between a label and its text."""
     if units.words[at] in _BETWEEN or units.roles[at] & (FILL | MATCH | OPTION):
         return True
-    if units.words[at - 1] in COMMAS and units.token(at).istitle():
-        return True  # `A, Grand Lyon`
     return not ~units.roles[at] & (IT | BE)  # `A, that is Lyon`
 
 
 def _ends_text(units: Units, at: int) -> bool:
     """Say whether nothing more is said of an option's text here: a full stop, `because`."""
-    if is_end(units, at) or units.words[at] in _TEXT_ENDS or units.roles[at] & AFTER:
-        return True
-    if not units.roles[at] & BE or units.token(at).isascii():
-        return False
-    return is_end(units, at + 1) or units.words[at + 1] in STOPS
+    is_verb = units.roles[at] & BE and not units.token(at).isascii()
+    if is_verb and units.words[at + 1] in _TEXT_ENDS:
+        return True  # `夏目漱石です。`
+    return units.words[at] in _TEXT_ENDS or bool(units.roles[at] & AFTER)

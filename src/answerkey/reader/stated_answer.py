@@ -10,7 +10,6 @@ from functools import lru_cache
 from answerkey.reader.characters import WHITE_SPACE, Reading
 from answerkey.reader.lexicon import (
     AFTER,
-    AND,
     ANSWER,
     ARROWS,
     BE,
@@ -32,7 +31,6 @@ from answerkey.reader.lexicon import (
     MATCH,
     MATHEMATICS,
     MAYBE,
-    MUTE,
     NONE,
     NOT,
     NOT_AFTER,
@@ -40,17 +38,16 @@ from answerkey.reader.lexicon import (
     OPERATORS,
     OPTION,
     OR,
-    OWN,
     PICK,
     PREP,
     QUESTION,
     QUESTION_MARKS,
+    QUOTES,
     REFUSE,
     RIGHT,
     SAYS,
     SO,
     STOPS,
-    THAT,
     THINK,
     UNDO,
     WRONG,
@@ -64,7 +61,6 @@ from answerkey.reader.lines import (
     LineLayout,
     find_questions,
     is_foreign,
-    is_listed,
     lay_out,
     read_lines,
 )
@@ -83,7 +79,7 @@ from answerkey.reader.statements import (
     read_subject,
     read_text,
 )
-from answerkey.reader.units import WRAPS, Labels, Units, read_labels, split_units
+from answerkey.reader.units import KOREAN_VERBS, WRAPS, Labels, Units, read_labels, split_units
 
 NOTHING = "NOTHING_STATED"
 SEVERAL = "SEVERAL_CHOICES"
@@ -111,17 +107,16 @@ class Decision:
 
 #: A longer text argues; an option that it names need not be its answer.
 _MOST_ASSERTED = 60
-_LONGEST_DENIAL = 10
-_NEAR = 6
-_SENTENCE = 40
+#: A shorter one says nothing else: `No, it is not.`
+_SHORTEST = 10
 _DENIAL = NOT | WRONG | DROP | NOT_AFTER | REFUSE
-_DOUBT = _DENIAL | IF | SAYS | NONE
+_DOUBT = _DENIAL | IF | SAYS | NONE | BUT
 _SETTING_OFF = SENTENCE_ENDS | COMMAS | COLONS | DASHES
-_TURN = BUT | SO | FIX
+_ASSERTION_ENDS = _SETTING_OFF - QUESTION_MARKS
 _SAYING = COLONS | EQUALS | ARROWS | {"\u2208", "\u2248"}
 
 
-def _list_texts(units: Units, begin: int, end: int) -> Iterator[Statement]:
+def _list_texts(units: Units) -> Iterator[Statement]:
     """Yield the option texts that have no label before them, as statements.
 
     One without choices is the text of several options. A label in brackets may follow a text; one
@@ -129,7 +124,7 @@ def _list_texts(units: Units, begin: int, end: int) -> Iterator[Statement]:
     """
     attached = {text_end - 1 for text_end in units.text_ends.values()}
     for at, choice in units.options.items():
-        if not begin <= at < end or at in attached:
+        if at in attached or at in units.text_ends:
             continue
         if not choice:
             yield Statement((), "option_text", Weight.TENTATIVE, at, at + 1)
@@ -144,7 +139,7 @@ def _list_named(units: Units, excluded: Collection[str]) -> list[Statement]:
 
     Choices that the text excludes are left out, and the options as the text repeats them.
     """
-    places = list(_list_texts(units, 0, units.size))
+    places = list(_list_texts(units))
     covered: set[int] = set()
     for text in places:
         covered.update(range(text.begin, text.end))
@@ -165,16 +160,30 @@ def _read_named(units: Units, findings: Findings) -> Statement | None:
     places = _list_named(units, findings.excluded)
     if not places:
         return None
-    answers = []
-    if _opens(units, places[0]):
-        answers.append(places[0])
+    answers = _list_ends(units, places)
+    if not answers and _is_only(units, places):
+        answers = places[-1:]
+    if not answers:
+        answers = [place for place in places if _is_bold(units, place)]
+    choices = {place.choices for place in answers}
+    return answers[-1] if len(choices) == 1 and () not in choices else None
+
+
+def _list_ends(units: Units, places: Sequence[Statement]) -> list[Statement]:
+    """Return the place with which a reply opens, and the one with which it concludes."""
+    ends = []
+    if len(units.text_ends) <= 1 and _opens(units, places[0]):
+        ends.append(places[0])
     if _concludes(units, places[-1]):
-        answers.append(places[-1])
-    if not answers and _is_only(units, places) and _is_clear(units, places):
-        answers.append(places[-1])
-    if len({place.choices for place in answers}) != 1 or not answers[0].choices:
-        return None
-    return answers[-1]
+        ends.append(places[-1])
+    return ends
+
+
+def _is_bold(units: Units, place: Statement) -> bool:
+    """Say whether a place is set in bold type within a sentence."""
+    begin = place.begin
+    is_inside = is_word(units, begin - 2) or units.words[begin - 2] == "|"
+    return is_inside and units.words[begin - 1] in BOLD
 
 
 def _read_last(units: Units, findings: Findings) -> None:
@@ -190,7 +199,8 @@ def _read_last(units: Units, findings: Findings) -> None:
     place = Statement(names.choices, "conclusion", Weight.VERDICT, last, names.end, names.clashes)
     if _concludes(units, place):
         before, _ = _skip_articles_and_quotes(units, place)
-        place.clashes |= units.options.get(before - 1, names.choices[0]) not in names.choices
+        text = units.options.get(units.skip_back(before - 1, COMMAS))
+        place.clashes |= bool(text) and text not in names.choices
         findings.statements.append(place)
 
 
@@ -205,74 +215,100 @@ def _skip_articles_and_quotes(units: Units, place: Statement) -> tuple[int, int]
     last = max(before - 2 * WRAPS, -1)
     while before > last and (units.words[before] in OPEN or units.roles[before] & light):
         before -= 1
-    return before, units.skip(place.end, CLOSE)
+    after = place.end + bool(units.roles[place.end] & OPTION)  # `B項`
+    return before, units.skip(after, CLOSE)
 
 
 def _opens(units: Units, place: Statement) -> bool:
     """Say whether the reply begins with this text, set off from what follows: `Invalid: it …`."""
     before, end = _skip_articles_and_quotes(units, place)
-    mark, after = units.words[end], units.roles[end + 1]
-    if before >= 0 or mark not in _SETTING_OFF or not _is_text(place) or len(units.text_ends) > 1:
+    mark = units.words[end]
+    if before >= 0 or mark not in _SETTING_OFF or not _is_text(place):
         return False
-    is_asked = not QUESTION_MARKS.isdisjoint(units.known)
-    if is_asked or after & _DOUBT or units.words[place.begin].isdecimal():
+    if _asks(units) or units.roles[end + 1] & _DOUBT or units.words[place.begin].isdecimal():
         return False
-    if mark not in COMMAS:
-        return True
-    return bool(after & AFTER) or (len(units.options) == 1 and _is_undoubted(units, [place]))
+    return mark not in COMMAS or bool(units.roles[end + 1] & AFTER) or _is_all(units, end)
+
+
+def _is_all(units: Units, end: int) -> bool:
+    """Say whether a reply says nothing beside one text, as in `No, it is not`."""
+    is_short = units.size <= _SHORTEST and len(units.options) == 1
+    return is_short and not units.plays(end, units.size, REFUSE)
+
+
+def _asks(units: Units) -> bool:
+    return not QUESTION_MARKS.isdisjoint(units.known)
 
 
 def _concludes(units: Units, place: Statement) -> bool:
     """Say whether the last sentence says, with a verb or a mark, that it is this choice."""
     before, end = _skip_articles_and_quotes(units, place)
-    if before < 0 or not _is_last(units, end) or _is_of_label(units, place):
+    if before < 0 or not _is_last(units, end):
+        return False
+    if _is_text(place) and _is_of_label(units, place, before):
         return False
     is_led = _is_led_text if _is_text(place) else _is_led_label
-    if not is_led(units, place, before) or _is_denied_before(units, before):
-        return False
-    return read_context(units, place.begin) is Context.ASSERTED
+    return is_led(units, place, before) and read_context(units, place.begin) is Context.ASSERTED
 
 
-def _is_denied_before(units: Units, verb: int) -> bool:
-    """Say whether a denial goes on after an insertion: `It cannot, he says, be A`."""
-    if units.roles[verb] & (BE | IT) != BE or units.words[verb - 1] not in COMMAS:
-        return False
-    begin = verb
-    while begin and not (units.words[begin - 1] in SENTENCE_ENDS or units.roles[begin - 1] & _TURN):
-        begin -= 1
-    return units.plays(begin, verb, NOT) and not any(units.labels[begin:verb])
+def _is_of_label(units: Units, place: Statement, verb: int) -> bool:
+    """Say whether a text is said of another label (`A is incorrect`), or in passing."""
+    if "to" in units.words[max(verb - 1, 0) : verb + 1]:
+        return True  # `to be valid`
+    label = units.labels[verb - 1]
+    return bool(units.roles[verb] & BE) and label is not None and label not in place.choices
 
 
 def _is_led_text(units: Units, place: Statement, before: int) -> bool:
     """Say whether a verb, a colon or emphasis stands before an option's text."""
-    if units.words[before] == "to" or _has_alternative(units, before - _NEAR, before):
-        return False
     # A longer text may be cut off if there is no full stop, and a number in it be any step.
     is_stopped = not STOPS.isdisjoint(units.words[place.end : place.end + WRAPS])
     if units.size > _MOST_ASSERTED and not is_stopped:
         return False
+    if _has_alternative(units, before - _BACK, before):
+        return False
     if units.words[before] in _SAYING or units.words[place.begin - 1] in BOLD:
         return True
+    if units.token(place.begin).endswith(KOREAN_VERBS):
+        return True
     return bool(units.roles[before] & (BE | MATCH))
+
+
+def _has_alternative(units: Units, begin: int, end: int) -> bool:
+    """Say whether a word for `or` stands from one unit to another."""
+    return any(roles & (OR | PREP) == OR for roles in units.roles[max(begin, 0) : end])
 
 
 def _is_led_label(units: Units, place: Statement, before: int) -> bool:
     """Say whether a verb, a colon or an option word stands before a label, or a sentence ends."""
     word = units.words[before]
-    if word in COLONS and units.plays(before - _NEAR, before, WRONG | DROP | NONE):
+    if word in COLONS and units.plays(before - _BACK, before, WRONG | DROP | NONE):
         return False  # `This one is wrong: option C.`
-    is_option = units.plays(before + 1, place.begin, OPTION | ANSWER)
     if units.roles[before] & (BE | MATCH):
-        return before < place.begin - 1 or not (
-            word == "to" or units.token(place.begin).isdecimal()
-        )
+        is_number = word == "to" or units.token(place.begin).isdecimal()
+        return before < place.begin - 1 or not is_number
     if word in _POINTING:
-        return not _is_questioned(units, before, place.begin)
-    if word in STOPS and units.words[place.end] in STOPS:
-        is_numbered = units.words[before - 1].isdecimal() or units.labels[before - 1] is not None
-        return is_option or not is_numbered
+        return not _is_one_of_several(units, place, before)
+    if word in STOPS and units.labels[before - 1] is None and _is_sentence(units, place):
+        return True
+    is_option = units.plays(before + 1, place.begin, OPTION | ANSWER)
     is_led = is_option or units.roles[before - 1] & YES  # `Yes, C.`
-    return bool(is_led) and word in COMMAS | CLOSE
+    return bool(is_led) and word in COMMAS | CLOSE | DASHES
+
+
+def _is_one_of_several(units: Units, place: Statement, mark: int) -> bool:
+    """Say whether a label after a mark is one of several answers, or asked: `Question 2: B`."""
+    pointed = {units.labels[at] for at in units.named if units.words[at - 1] in _POINTING}
+    if len(pointed) > 1 or not QUESTION_MARKS.isdisjoint(units.words[place.begin :]):
+        return True
+    is_numbered = any(map(str.isdecimal, units.words[max(mark - 2, 0) : mark]))
+    return is_numbered or units.plays(mark - 2, mark, QUESTION)
+
+
+def _is_sentence(units: Units, place: Statement) -> bool:
+    """Say whether a label is a sentence of its own, or set in bold type."""
+    after = place.end + bool(units.roles[place.end] & OPTION)
+    return units.words[place.begin - 1] in BOLD or units.words[after] in STOPS
 
 
 def _is_last(units: Units, end: int) -> bool:
@@ -286,24 +322,21 @@ def _is_last(units: Units, end: int) -> bool:
 
 
 def _is_only(units: Units, places: Sequence[Statement]) -> bool:
-    """Say whether a short reply speaks of one choice only, by its text, and asks nothing."""
-    if units.size > _MOST_ASSERTED or not QUESTION_MARKS.isdisjoint(units.known):
-        return False
-    if len({place.choices for place in places}) > 1:
+    """Say whether a short reply speaks of one choice only, by its text, clearly."""
+    if units.size > _MOST_ASSERTED or _asks(units):
         return False
     has_text = any(_is_text(place) or place.begin in units.text_ends for place in places)
-    return has_text and not any(_is_of_label(units, place) for place in places)
+    is_single = len({place.choices for place in places}) == 1
+    return has_text and is_single and _is_clear(units, places)
 
 
 def _is_clear(units: Units, places: Sequence[Statement]) -> bool:
     """Say whether the only choice of a reply is named as its answer, and not in passing."""
     place = places[-1]
     before, end = _skip_articles_and_quotes(units, place)
-    if "to" in units.words[max(before - 1, 0) : before + 1]:
-        return False
     if not all(map(_is_text, places)):
         return _is_last(units, end) or _is_undoubted(units, places)
-    if not _is_undoubted(units, places) or read_context(units, place.begin):
+    if not _is_undoubted(units, places) or _is_of_label(units, place, before):
         return False
     is_over = units.words[end] in _SETTING_OFF
     if before < 0 or units.words[before] in SENTENCE_ENDS:
@@ -313,25 +346,8 @@ def _is_clear(units: Units, places: Sequence[Statement]) -> bool:
 
 def _is_undoubted(units: Units, places: Sequence[Statement]) -> bool:
     """Say whether nothing in a reply denies or doubts anything, but for the texts of options."""
-    doubt = _DOUBT
-    if units.size <= _LONGEST_DENIAL and places[0].begin == 0:
-        doubt &= ~NOT  # `No, it is not.`
     texts = {place.begin for place in places}
-    return not any(roles & doubt and at not in texts for at, roles in enumerate(units.roles))
-
-
-def _has_alternative(units: Units, begin: int, end: int) -> bool:
-    """Say whether a word for `or` stands between two units."""
-    return any(roles & (OR | PREP) == OR for roles in units.roles[max(begin, 0) : end])
-
-
-def _is_of_label(units: Units, place: Statement) -> bool:
-    """Say whether a text is only what a label or number means: `B is Lyon`, `Option 2: Lyon`."""
-    verb, _ = _skip_articles_and_quotes(units, place)
-    if units.words[verb] in COLONS and units.words[verb - 1].isdecimal():
-        return _is_text(place)
-    is_said = units.roles[verb] & BE or units.words[verb] in _SAYING
-    return verb > 0 and bool(is_said) and units.labels[verb - 1] is not None
+    return not any(roles & _DOUBT and at not in texts for at, roles in enumerate(units.roles))
 
 
 # Everything that a text states or excludes.
@@ -365,44 +381,28 @@ def gather(units: Units, layout: LineLayout) -> Findings:
             if word in MARKUP:
                 read_markup(units, at, findings)
     _read_last(units, findings)
-    findings.statements = _drop_listed(units, layout.lists, findings.statements)
+    for items in layout.lists:
+        findings.statements = _drop_listed(units, items, findings.statements)
     read_lines(units, layout, findings)
     return findings
 
 
 def _drop_listed(
-    units: Units, lists: Sequence[Sequence[Line]], statements: list[Statement]
+    units: Units, items: Sequence[Line], statements: Sequence[Statement]
 ) -> list[Statement]:
-    """Return the statements without those that lead into a list of the options.
+    """Return the statements without those that lead into a list of the options: `Options: A. x`.
 
-    A cue that leads to some of the options states several: `The answers are:`, `A. Paris`,
-    `C. Nice`.
+    A cue that leads to some of the options states several.
     """
-    for items in lists:
-        kept = []
-        for statement in statements:
-            is_cue = statement.begin < items[0].begin < statement.end <= items[0].label_end
-            if is_cue and all(is_listed(units, item) for item in items[1:]):
-                if len(items) >= min(_LISTED, len(units.choices.choices)):
-                    continue
-                statement.choices = tuple(item.choices[0] for item in items)
-            kept.append(statement)
-        statements = kept
-    return statements
-
-
-def _is_questioned(units: Units, begin: int, last: int) -> bool:
-    """Say whether a final label is one of several answers, or a question."""
-    words = units.words
-    if words[begin] in COLONS:
-        is_numbered = any(map(str.isdecimal, words[max(begin - 2, 0) : begin]))
-        if is_numbered or units.plays(begin - 2, begin, QUESTION):
-            return True
-    for at in units.named:
-        is_set_off = not COLONS.isdisjoint(words[max(at - 1, 0) : at + 2])
-        if is_set_off and units.labels[at] != units.labels[last]:
-            return True
-    return not QUESTION_MARKS.isdisjoint(words[last:])
+    kept = []
+    for statement in statements:
+        is_led = statement.begin < items[0].begin < statement.end <= items[0].label_end
+        if is_led and len(items) >= min(_LISTED, len(units.choices.choices)):
+            continue
+        if is_led:
+            statement.choices = tuple(item.choices[0] for item in items)
+        kept.append(statement)
+    return kept
 
 
 # One decision from everything that a text states.
@@ -418,15 +418,13 @@ def decide(units: Units, layout: LineLayout) -> Decision:
     if statements:
         statements = _drop_corrected(units, statements)
         decision = _combine(units, _list_strongest(statements))
-        if decision.choice is None:
-            return decision
         return _raise_doubt(units, decision, findings)
     choice = _eliminate(units, findings)
     if choice is not None:
         places = findings.excluded.values()
         return Decision(choice, None, "elimination", min(places), max(places) + 1)
     text = _read_named(units, findings)
-    if text is None or text.choices[0] in findings.excluded:
+    if text is None:
         return _explain_missing_answer(units, findings)
     decision = Decision(text.choices[0], None, text.part, text.begin, text.end)
     if text.clashes:
@@ -451,7 +449,7 @@ def _list_strongest(statements: Sequence[Statement]) -> list[Statement]:
 
 def _drop_corrected(units: Units, statements: list[Statement]) -> list[Statement]:
     """Return the statements after the last correction that has some after it."""
-    for at in reversed(list(_find_corrections(units))):
+    for at in reversed(_list_corrections(units)):
         after = [statement for statement in statements if statement.end > at + 1]
         if after:
             return after
@@ -468,8 +466,7 @@ def _combine(units: Units, statements: Sequence[Statement]) -> Decision:
     for statement in statements[1:]:
         if statement.end <= current.end or statement.choices == current.choices:
             continue
-        is_narrowed = bool(statement.choices) and set(statement.choices) < set(current.choices)
-        is_open = is_open or not is_narrowed
+        is_open = is_open or not _narrows(statement, current)
         current = statement
     decision = Decision(None, None, current.part, current.begin, current.end)
     if not current.choices:
@@ -486,25 +483,20 @@ def _combine(units: Units, statements: Sequence[Statement]) -> Decision:
     return decision
 
 
-def _list_roles(units: Units, roles: int) -> list[int]:
-    """Return the units that play one of these roles, which are among `MARKED`."""
-    return [at for at in units.marked if units.roles[at] & roles]
+def _narrows(statement: Statement, earlier: Statement) -> bool:
+    """Say whether a statement chooses among the choices of an earlier one."""
+    return bool(statement.choices) and set(statement.choices) < set(earlier.choices)
 
 
-def _find_corrections(units: Units) -> Iterator[int]:
-    """Yield where words replace what was said: `wait`, `that is wrong`, and `no,` on its own."""
-    for at in _list_roles(units, FIX | WRONG):
+def _list_corrections(units: Units) -> list[int]:
+    """Return where words replace what was said: `wait`, `that is wrong`, and `no,` on its own."""
+    corrections = []
+    for at in units.marked:
         roles = units.roles[at]
         is_no = not ~roles & (WRONG | NOT) and units.words[at + 1] in {",", ":"}
-        if is_no or (roles & FIX and _replaces(units, at)):
-            yield at
-
-
-def _replaces(units: Units, at: int) -> bool:
-    """Say whether a correction stands on its own, or before a word for the answer."""
-    if units.roles[at] & (UNDO | MUTE) or not units.words[at]:
-        return True
-    return bool(units.roles[at + 1] & ANSWER) or is_inserted(units, at)
+        if is_no or roles & FIX:
+            corrections.append(at)
+    return corrections
 
 
 def _eliminate(units: Units, findings: Findings) -> str | None:
@@ -537,46 +529,49 @@ def _explain_missing_answer(units: Units, findings: Findings) -> Decision:
     if units.plays(0, _FIRST_WORDS, refusal) or units.plays(last_words, units.size, refusal):
         return Decision(reason=DECLINED)
     choices = {str(units.labels[at]) for at in units.named if _is_mention(units, at)}
-    for text in _list_texts(units, 0, units.size):
+    for text in _list_texts(units):
         choices.update(text.choices)
     if len(choices) != 1 or not choices.isdisjoint(findings.excluded):
         return Decision(reason=NOTHING)
     return Decision(choices.pop(), NOTHING, doubt="only_named")
 
 
-# What speaks against an answer though it is stated: one table of doubts, tried in this order.
-
-#: What is said of a choice in a sentence: that it is the answer, or that it is not.
-_SUPPORT = ANSWER | RIGHT | PICK | LEAVE | MATCH
-_UNSURE = _DENIAL | SAYS | IF | BUT
-#: In an argument these may say of another choice that it is true, and still not the answer.
-_LIGHT_PARTS = frozenset({"named_right", "verdict_list", "option_text"})
-#: What may stand between an option's text and the answer that it is given as.
-_LEADING_ON = SO | FILL | OWN | MATCH | OPTION | IT | BE | RIGHT | ANSWER
-_CLAUSE_ENDS = SENTENCE_ENDS | OPEN
-_SEMICOLONS = frozenset(";\uff1b\u061b\u037e")
-_LAST_WORDS = 24
 _WORDS = frozenset("ai")
 _BRACKETS = frozenset("([\uff08\u3010")
 _FORMULA = OPERATORS | EQUALS | HYPHENS | MATHEMATICS | frozenset("\u00b0\u00ba_^<>{\u2229\u222a")
-_LONGEST_SPEECH = 120
-#: What opens the words of somebody, and what may close them.
-_SPEECH = {
-    '"': '"',
-    "'": "'",
-    "\u2018": "\u2019",
-    "\u00ab": "\u00bb",
-    "\u00bb": "\u00ab",
-    "\u201c": "\u201d",
-    "\u201e": "\u201c\u201d",
-    "\u300c": "\u300d",
-    "\u300e": "\u300f",
-}
+
+
+def _is_mention(units: Units, at: int) -> bool:
+    """Say whether a letter is a label where nothing states it: no article, no part of a formula."""
+    words, roles = units.words, units.roles
+    before, after = words[at - 1], words[at + 1]
+    around = roles[at - 1] | roles[at + 1]
+    if before in _BRACKETS or around & OPTION or at in units.text_ends:
+        return read_names(units, at) is not None and not is_small(units, at)
+    is_called = after == "(" and not units.gaps[at + 1]  # `f(x)`
+    if is_called or not _FORMULA.isdisjoint({before, after}) or not units.token(at).isupper():
+        return False
+    if is_word(units, at - 1) and not roles[at - 1]:
+        return False  # `vitamin C`
+    return words[at] not in _WORDS or bool(around & BE)
+
+
+# What speaks against an answer though it is stated: one table of doubts, tried in this order.
+
+_LAST_WORDS = 24
+#: How far from an answer the marks of its quotation stand: after `the` and `.`.
+_QUOTE = 2
+#: How far an option's text may stand before the answer that it leads to.
+_NEAR = 12
+_UNSURE = _DENIAL | SAYS | IF | BUT
+_SUPPORT = ANSWER | RIGHT | PICK | LEAVE | MATCH
+#: In an argument these may say of another choice that it is true, and still not the answer.
+_LIGHT_PARTS = frozenset({"named_right", "verdict_list", "reference"})
 
 
 def _raise_doubt(units: Units, decision: Decision, findings: Findings) -> Decision:
     """Return the decision with the first doubt that applies, and the reason that goes with it."""
-    if decision.doubt is not None or decision.part in {"verdict_list", "elimination"}:
+    if decision.choice is None or decision.doubt or decision.part == "verdict_list":
         return decision
     for name, (reason, applies) in DOUBTS.items():
         if applies(units, decision, findings):
@@ -589,196 +584,100 @@ def _is_taken_back(units: Units, decision: Decision, findings: Findings) -> bool
     end = decision.end
     if units.plays(max(end, units.size - _LAST_WORDS), units.size, UNDO):
         return True
-    fixes = [at for at in _find_corrections(units) if at >= end and is_inserted(units, at)]
+    fixes = [at for at in _list_corrections(units) if at >= end and is_inserted(units, at)]
     return bool(fixes) and not any(
         statement.end > fixes[-1] + 1 and statement.choices == (decision.choice,)
         for statement in findings.statements
     )
 
 
-def _find_quote(units: Units, end: int) -> tuple[int, str]:
-    """Return where a quotation begins that is open at `end`, and what closes it, if anything."""
-    quote, closing = 0, ""
-    for at in range(max(end - _LONGEST_SPEECH, 0), end + 1):
-        word = units.words[at]
-        if closing and (word == BREAK or (word and word in closing)):
-            closing = ""
-        elif not closing and word in _SPEECH and (units.gaps[at] or not is_word(units, at - 1)):
-            quote, closing = at, _SPEECH[word]
-    return quote, closing
-
-
 def _is_quoted(units: Units, decision: Decision, _findings: Findings) -> bool:
-    """Say whether the answer stands in what somebody is quoted with: `"It is C", said Tom`."""
-    roles = units.roles
-    if units.known.isdisjoint(_SPEECH) or is_object(units):
-        return False
-    quote, closing = _find_quote(units, decision.begin)
-    near = units.words[decision.end - 1 : decision.end + _SENTENCE]
-    closers = [at for at, word in enumerate(near) if word and word in closing]
-    if not closers:
-        return False
-    end = units.skip(decision.end + closers[0], CLOSE | COMMAS | DASHES)
-    if (roles[quote - 2] | roles[quote - 1] | roles[end]) & (IF | SAYS):
+    """Say whether the answer is what somebody is quoted with: `"It is C", said Tom`."""
+    begin, end = decision.begin, decision.end
+    is_opened = _is_opened(units, begin)
+    is_closed = not QUOTES.isdisjoint(units.words[end - 1 : end + _QUOTE])
+    is_whole = begin <= _QUOTE and units.size <= end + _QUOTE
+    if is_object(units) or is_whole or end == begin + 1:
+        return False  # the whole text, or the answer alone, may stand in quotes
+    if is_opened and (is_closed or units.plays(begin - 2 * _BACK, begin, SAYS | IF)):
         return True
-    # The answer alone may stand in quotes: `The town is "Lyon".`
-    if quote >= decision.begin or decision.end == decision.begin + 1:
-        return False
-    return quote > 0 or is_word(units, end)
+    return is_closed and units.plays(end, end + _BACK, SAYS | IF)
 
 
-def _is_asserted(units: Units, text: Statement) -> bool:
-    """Say whether a clause says that it is this text: after a verb, or as its first words."""
-    before, end = _skip_articles_and_quotes(units, text)
-    is_said = before < 0 or units.roles[before] & BE
-    return (
-        bool(is_said)
-        and units.words[end] in _SETTING_OFF
-        and read_context(units, text.begin) is Context.ASSERTED
-    )
+def _is_opened(units: Units, at: int) -> bool:
+    """Say whether a quotation mark stands before, and no end of a sentence between."""
+    quote = at - 1
+    while quote > at - _BACK and units.words[quote] not in QUOTES | SENTENCE_ENDS:
+        quote -= 1
+    return units.words[quote] in QUOTES
 
 
-def _asserts_other(units: Units, decision: Decision, _findings: Findings) -> bool:
-    """Say whether the text of another option is asserted right before the answer, or after it.
-
-    `It is Lyon, so the answer is A`; `The answer is A. The capital is Lyon.`
-    """
-    if not units.options or decision.choice in units.options.values():
-        return False
-    for text in _list_texts(units, max(decision.begin - _SENTENCE, 0), units.size):
-        if not text.choices:
-            continue
-        is_near = units.size <= _MOST_ASSERTED and text.begin > decision.end + 1
-        if text.begin < decision.begin:
-            is_near = _leads_on(units, text.begin, decision.begin)
-        if is_near and _is_asserted(units, text):
-            return True
-    return False
-
-
-def _leads_on(units: Units, text: int, end: int) -> bool:
-    """Say whether an answer is what follows from an option's text, or says which one it is."""
-    between = range(text + 1, end)
-    near = units.roles[max(text - 2, 0) : end + 1]
-    if not any(roles & (SO | MATCH) or not ~roles & (IT | BE) for roles in near):
-        return False
-    if len(between) > 2 * WRAPS:
-        return False
-    return not any(is_word(units, at) and not units.roles[at] & _LEADING_ON for at in between)
+def _is_denied(_units: Units, decision: Decision, findings: Findings) -> bool:
+    """Say whether a later sentence denies the answer."""
+    return findings.excluded.get(str(decision.choice), -1) >= decision.end
 
 
 def _is_contradicted(units: Units, decision: Decision, findings: Findings) -> bool:
-    """Say whether a weaker statement names another choice, and no later word takes it back."""
+    """Say whether a weaker statement names another choice, and no word turns from it to the answer.
+
+    What stands before the answer of a longer text may be a step of the argument.
+    """
     for statement in findings.statements:
-        if not statement.choices or decision.choice in statement.choices:
-            continue
-        is_remark = statement.part == "reference" and units.size > _FIRST_WORDS
-        if statement.part in _LIGHT_PARTS or is_remark:
+        is_own = not statement.choices or decision.choice in statement.choices
+        if is_own or statement.part in _LIGHT_PARTS:
             continue
         if statement.begin >= decision.end:
             return True
-        is_label = any(units.labels[statement.begin : statement.end])
-        is_firm = is_label and statement.weight is not Weight.TENTATIVE
-        is_firm = is_firm or is_object(units) or _leads_from_text(units, statement, decision)
-        if is_firm and not _is_turned(units, statement, decision):
+        if _leads_elsewhere(units, statement, decision):
             return True
     return False
 
 
-def _is_turned(units: Units, statement: Statement, decision: Decision) -> bool:
-    """Say whether words between a statement and the answer turn from the one to the other."""
-    if units.plays(statement.begin, decision.end, MAYBE | BUT):
-        return True
-    return any(statement.end <= at < decision.end for at in _find_corrections(units))
-
-
-def _leads_from_text(units: Units, statement: Statement, decision: Decision) -> bool:
-    """Say whether an answer is what its own sentence concludes from another option's text."""
-    if statement.end > decision.begin or statement.end - 1 not in units.options:
+def _leads_elsewhere(units: Units, statement: Statement, decision: Decision) -> bool:
+    """Say whether a short reply states a label, and no word turns from it to the answer."""
+    is_label = any(units.labels[statement.begin : statement.end])
+    if statement.weight is Weight.TENTATIVE or not is_label or units.size > _MOST_ASSERTED:
         return False
-    between = units.words[statement.end : decision.begin]
-    return len(between) <= 2 * WRAPS and SENTENCE_ENDS.isdisjoint(between)
-
-
-def _is_denied(units: Units, decision: Decision, findings: Findings) -> bool:
-    """Say whether its own sentence, or a later one, denies the answer."""
-    if findings.excluded.get(str(decision.choice), -1) >= decision.end:
-        return True
-    in_clause = True
-    for at in range(decision.end, units.size):
-        roles = units.roles[at]
-        if units.words[at] in _CLAUSE_ENDS or roles & (AFTER | AND | BUT | THAT):
-            break
-        in_clause = in_clause and units.words[at] not in _SETTING_OFF
-        if roles & (NOT | NOT_AFTER) and not any(units.labels[at + 1 : at + _BACK]):
-            # `answer 4 does not fit`; `B, for all its charm, is by no means right`
-            return in_clause or units.plays(at + 1, at + 1 + _BACK, RIGHT | ANSWER)
-    return False
+    if units.plays(statement.begin, decision.end, MAYBE | BUT):
+        return False
+    return not any(statement.end <= at < decision.end for at in _list_corrections(units))
 
 
 def _is_rivalled(units: Units, decision: Decision, findings: Findings) -> bool:
     """Say whether its own sentence names a further choice, or a later one supports another."""
+    if _has_alternative(units, max(decision.end, units.size - 1), units.size):
+        return True  # a text that is cut off after `or`
     if is_object(units):
         return False
-    return _is_one_of_several(units, decision) or _is_followed_by_rival(units, decision, findings)
-
-
-def _is_followed_by_rival(units: Units, decision: Decision, findings: Findings) -> bool:
-    """Say whether the text goes on with a further choice."""
-    if units.size > decision.end and _has_alternative(units, units.size - 1, units.size):
-        return True  # a text that is cut off after `or`
-    agreeing = [each.begin for each in findings.statements if each.choices == (decision.choice,)]
-    for first, end in _list_sentences(units, decision.end):
-        rivals = _list_rivals(units, first, end, decision.choice)
-        if not rivals or any(first <= begin < end for begin in agreeing):
-            continue
-        if first == decision.end:
-            if any(_is_alternative(units, first, at) for at in rivals):
-                return True
-        elif units.plays(first, end, _SUPPORT) and not units.plays(first, end, _UNSURE):
+    if decision.part == "conclusion" and _is_one_of_cases(units, decision, findings):
+        return True
+    for begin, end in _list_sentences(units, decision.end):
+        rivals = _list_rivals(units, begin, end, decision.choice)
+        if begin == decision.end:
+            has_rival = any(_is_alternative(units, begin, at) for at in rivals)
+        else:
+            has_rival = any(_is_supported(units, at, begin, end) for at in rivals)
+        if has_rival:
             return True
     return False
 
 
-def _is_one_of_several(units: Units, decision: Decision) -> bool:
-    """Say whether the sentence of an answer gives another one for another case, and denies neither.
-
-    `At a fixed volume it is A; at a fixed pressure, C.` `It is true for some and false for all.`
-    """
-    begin, end = decision.begin - _SENTENCE, decision.end + _SENTENCE
-    rivals = _list_rivals(units, begin, end, decision.choice)
-    places = [(at, at + 1) for at in rivals if units.words[at + 1] in STOPS]
-    joint = 0
-    if not any(units.labels[decision.begin : decision.end]):
-        joint = AND
-        texts = _list_texts(units, begin, end)
-        places += [(text.begin, text.end) for text in texts if decision.choice not in text.choices]
-    return any(_are_joined(units, place, decision, joint) for place in places)
+def _list_rivals(units: Units, begin: int, end: int, choice: str | None) -> list[int]:
+    """Return the labels of other choices that are spoken of from one unit to another."""
+    labels = units.named[bisect_left(units.named, begin) : bisect_left(units.named, end)]
+    return [at for at in labels if units.labels[at] != choice and _is_mention(units, at)]
 
 
-def _are_joined(units: Units, place: tuple[int, int], decision: Decision, joint: int) -> bool:
-    """Say whether a semicolon joins a place to an answer, or a word, and nothing turns between."""
-    (first, begin), (end, last) = sorted([place, (decision.begin, decision.end)])
-    if first == place[0] and decision.part not in {"conclusion", "option_text", "chosen"}:
-        return False
-    breaks = SENTENCE_ENDS.intersection(units.words[begin:end])
-    clauses = [begin, *(at for at in range(begin, end) if units.words[at] in COMMAS)]
-    is_joined = bool(breaks) or units.plays(clauses[-1], end, joint)
-    if not is_joined or not breaks <= _SEMICOLONS:
-        return False
-    if units.plays(first - _NEAR, first, _DENIAL) or units.plays(begin, end, _DENIAL):
-        return False
-    return not units.plays(begin, last if breaks else end, _TURN | THINK)
-
-
-def _is_alternative(units: Units, begin: int, at: int) -> bool:
-    """Say whether the sentence of an answer offers a further choice: `or C`, not `because C`."""
-    if units.plays(max(at - 2 * _BACK, begin), at + _BACK, _DENIAL):
-        return False
-    if _has_alternative(units, max(at - _BACK, begin), at):
-        return True
-    after = begin + (units.words[begin] in COMMAS)
-    return units.roles[after] & (AFTER | PREP) != AFTER
+def _is_one_of_cases(units: Units, decision: Decision, findings: Findings) -> bool:
+    """Say whether another choice is given before: `For the first it is A; for the second B`."""
+    for at in _list_rivals(units, 0, decision.begin, decision.choice):
+        is_said = units.roles[at - 1] & (BE | MATCH) and units.labels[at] not in findings.excluded
+        if not is_said or units.words[close_label(units, at)] not in _ASSERTION_ENDS:
+            continue
+        is_turned = units.plays(at, decision.begin, _DENIAL | SO | BUT | FIX)
+        if not is_turned and read_context(units, at) is Context.ASSERTED:
+            return True
+    return False
 
 
 def _list_sentences(units: Units, begin: int) -> Iterator[tuple[int, int]]:
@@ -790,38 +689,62 @@ def _list_sentences(units: Units, begin: int) -> Iterator[tuple[int, int]]:
             begin = at + 1
 
 
-def _list_rivals(units: Units, begin: int, end: int, choice: str | None) -> list[int]:
-    """Return the labels of other choices that are spoken of from one unit to another."""
-    labels = units.named[bisect_left(units.named, begin) : bisect_left(units.named, end)]
-    return [at for at in labels if units.labels[at] != choice and _is_mention(units, at)]
+def _is_supported(units: Units, at: int, begin: int, end: int) -> bool:
+    """Say whether a sentence says of a choice that it is the answer, and doubts nothing."""
+    is_said = at in units.options and bool(units.roles[at - 1] & BE)  # `It is Lyon (B).`
+    is_said = is_said or units.plays(begin, end, _SUPPORT)
+    return is_said and not units.plays(begin, end, _UNSURE)
 
 
-def _is_mention(units: Units, at: int) -> bool:
-    """Say whether a letter is a label where nothing states it: no article, no part of a formula."""
-    words, roles = units.words, units.roles
-    before, after = words[at - 1], words[at + 1]
-    around = roles[at - 1] | roles[at + 1]
-    if before in _BRACKETS or around & OPTION or at in units.text_ends:
-        return read_names(units, at) is not None and not is_small(units, at)
-    is_called = after == "(" and not units.gaps[at + 1]
-    if is_called or before in _FORMULA or after in _FORMULA or before[:1].isdecimal():
+def _is_alternative(units: Units, begin: int, at: int) -> bool:
+    """Say whether the sentence of an answer offers a further choice: `or C`, not `because C`."""
+    if units.plays(max(at - 2 * _BACK, begin), at + _BACK, _DENIAL):
         return False
-    if not units.token(at).isupper():
+    after = begin + (units.words[begin] in COMMAS)
+    is_reason = units.roles[after] & (AFTER | PREP) == AFTER
+    return not is_reason or _has_alternative(units, at - _BACK, at)
+
+
+def _is_other_text(units: Units, decision: Decision, _findings: Findings) -> bool:
+    """Say whether the text of another option is asserted right before the answer, or after it.
+
+    `It is Lyon, so the answer is A`; in a short reply also `The answer is A. It is Lyon.`
+    """
+    if decision.choice in units.options.values():
         return False
-    if is_word(units, at - 1) and not roles[at - 1]:
-        return False  # `vitamin C`
-    return words[at] not in _WORDS or bool(around & BE)
+    is_short = units.size <= _MOST_ASSERTED
+    for text in _list_texts(units):
+        is_near = is_short and text.begin > decision.end + 1
+        if text.begin < decision.begin:
+            is_near = _leads_on(units, text, decision.begin)
+        if text.choices and is_near and _is_asserted(units, text):
+            return True
+    return False
+
+
+def _leads_on(units: Units, text: Statement, end: int) -> bool:
+    """Say whether an answer is what follows from a text, or says which option it is."""
+    near = units.roles[max(text.begin - _QUOTE, 0) : end + 1]
+    is_led = any(roles & (SO | MATCH | PICK) or not ~roles & (IT | BE) for roles in near)
+    return is_led and end - text.end <= _NEAR
+
+
+def _is_asserted(units: Units, text: Statement) -> bool:
+    """Say whether a clause says that it is this text: after a verb, or as its first words."""
+    before, end = _skip_articles_and_quotes(units, text)
+    is_said = before < 0 or units.roles[before] & BE or units.words[before] in EQUALS
+    return bool(is_said) and units.words[end] in _SETTING_OFF
 
 
 _Doubt = Callable[[Units, Decision, Findings], bool]
 
 #: What speaks against a stated answer, the reason that a reading gives then, and how it is seen.
 DOUBTS: dict[str, tuple[str, _Doubt]] = {
-    "other_text": (CLASH, _asserts_other),
+    "other_text": (CLASH, _is_other_text),
     "quoted": (NOTHING, _is_quoted),
     "taken_back": (NOTHING, _is_taken_back),
-    "other_statement": (SEVERAL, _is_contradicted),
     "denied": (NOTHING, _is_denied),
+    "other_statement": (SEVERAL, _is_contradicted),
     "other_choice": (SEVERAL, _is_rivalled),
 }
 
@@ -870,9 +793,8 @@ def list_statements(
     for begin, end in find_parts(text) or ():
         units = split_units(simplify(text[begin:end]), labels, options)
         for statement in gather(units, lay_out(units)).statements:
-            first = begin + units.start(statement.begin)
-            last = begin + units.end(statement.end - 1)
-            passages.add(((first, last), statement.choices))
+            first, last = units.span(statement.begin, statement.end)
+            passages.add(((begin + first, begin + last), statement.choices))
     return [(names, span) for span, names in sorted(passages)]
 
 
@@ -891,8 +813,8 @@ def _read_part(text: str, labels: Labels, options: tuple[str, ...], offset: int)
     begins = sorted({0, *questions})
     reading = Reading(reason=NOTHING)
     for begin, end in zip(begins, [*begins[1:], units.size], strict=True):
-        first = units.start(begin)
-        part = split_units(text[first : units.end(end - 1)], labels, options)
+        first, last = units.span(begin, end)
+        part = split_units(text[first:last], labels, options)
         layout = lay_out(part)
         if part.words[0] in SPEAKERS or any(is_foreign(part, items) for items in layout.lists):
             continue
@@ -906,8 +828,8 @@ def _locate(units: Units, decision: Decision, offset: int) -> Reading:
     """Return a decision as a reading, with the place of its passage in the text."""
     span = None
     if decision.end > decision.begin:
-        first = offset + units.start(decision.begin)
-        span = first, offset + units.end(decision.end - 1)
+        first, last = units.span(decision.begin, decision.end)
+        span = offset + first, offset + last
     if decision.doubt is None:
         return Reading(decision.choice, decision.reason, span, decision.part)
     return Reading(None, decision.reason, span, decision.part, decision.choice, decision.doubt)

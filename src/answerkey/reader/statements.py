@@ -9,7 +9,6 @@ from answerkey.reader.lexicon import (
     AFTER,
     AND,
     ANSWER,
-    ASIDE,
     BARE,
     BE,
     BREAK,
@@ -20,7 +19,6 @@ from answerkey.reader.lexicon import (
     DASHES,
     DRESS,
     DROP,
-    ENDING,
     FILL,
     FIX,
     IF,
@@ -60,7 +58,6 @@ from answerkey.reader.names import (
     Named,
     close_label,
     is_end,
-    is_small,
     is_word,
     read_names,
 )
@@ -133,7 +130,6 @@ class _Way:
     has_link: bool
     may_pause: bool
     may_break: bool
-    has_paused: bool = False
     cues: int = 0
     is_negated: bool = False
     is_maybe: bool = False
@@ -155,8 +151,6 @@ def follow(
     while at < end:
         target = _read_target(units, at, has_link=way.has_link)
         if target is not None:
-            if way.has_paused and not way.has_link and not _ends_clause(units, target):
-                return None
             target.is_negated = way.is_negated
             target.is_maybe = way.is_maybe
             target.has_link = way.has_link
@@ -195,7 +189,6 @@ def _pass_mark(word: str, way: _Way) -> bool:
         way.has_link = way.may_pause = way.may_break = True
         return True
     if word in COMMAS:
-        way.has_paused = True
         return way.may_pause
     return way.may_break if word == BREAK else word in WRAPPING
 
@@ -233,7 +226,7 @@ def _ends_answer(units: Units, end: int) -> bool:
         is_verb = roles & BE and not units.token(at).isascii()
         return bool(is_verb or roles & AFTER) and not roles & (OR | AND)
     if units.words[at] in COMMAS:
-        return not units.roles[at + 1] & OR and units.skip(at + 1, OPEN) not in units.options
+        return not units.roles[at + 1] & OR
     return units.words[at] not in OPERATORS or bool(units.gaps[at])
 
 
@@ -281,7 +274,8 @@ def _look_after(units: Units, target: Named, *, has_verb: bool) -> Named | None:
         roles = units.roles[at]
         is_asked = units.words[at] in QUESTION_MARKS
         is_judged |= bool(roles & NOT and units.roles[at + 1] & BE)  # `B nie jest`
-        if _denies(roles, is_judged=is_judged):
+        is_bare = at == begin and not any(units.labels[at + 1 : at + _BACK])  # `B not right`
+        if _denies(roles, is_judged=is_judged or is_bare):
             return replace(target, is_negated=True, end=at + 1)
         is_judged |= roles & (BE | IT) == BE
         if roles & (IF | AFTER) == IF or (is_asked and (has_verb or is_judged)):
@@ -295,8 +289,6 @@ def _is_passed(units: Units, at: int) -> bool:
     """Say whether more may be said of a label after this unit: `B, clearly, is wrong`."""
     if units.roles[at] & _LIGHT_AFTER_LABEL or units.words[at] in CLOSE:
         return True
-    if units.words[at] in COMMAS:
-        return bool(units.roles[at + 1] & BE)
     return bool(units.roles[at - 1] & BE) and not units.roles[at] and is_word(units, at)
 
 
@@ -323,14 +315,12 @@ SENTENCE = 48
 BEFORE = 8
 
 SENTENCE_ENDS = STOPS | {BREAK}
+#: Verbs that make a condition of a sentence that begins with them: `Wäre es kalt, so wäre es B.`
+_INVERTED = frozenset({"w\u00e4re", "w\u00e4ren", "sollte", "sollten", "were", "should"})
 BEFORE_INSERTION = SENTENCE_ENDS | COMMAS | DASHES
 
 #: Roles of words that may begin anew, whatever was said before.
 _NEW = BUT | SO | FIX
-
-
-#: Verbs that make a condition of a sentence that begins with them: `Wäre es kalt, so wäre es B.`
-_INVERTED = frozenset({"w\u00e4re", "w\u00e4ren", "sollte", "sollten", "were", "should"})
 
 
 class Context(IntEnum):
@@ -377,17 +367,12 @@ def read_context(units: Units, at: int) -> Context:
 
 def _is_unreal(units: Units, at: int, cue: int, *, in_clause: bool) -> bool:
     """Say whether a condition or somebody else's opinion begins here and reaches the cue."""
-    words = units.words
     roles = units.roles[at]
-    if words[at] in _INVERTED:
-        return words[at - 1] in SENTENCE_ENDS
     if roles & SAYS:
         return bool(roles & IF) or cue - at <= BEFORE
-    if roles & ASIDE:
-        return in_clause
-    if not roles & IF:
-        return False
-    return in_clause or words[at + 1] in COLONS  # `Tom says: it is C`
+    if units.words[at] in _INVERTED:
+        return units.words[at - 1] in SENTENCE_ENDS
+    return bool(roles & IF) and (in_clause or units.words[at + 1] in COLONS)  # `Tom says: it is C`
 
 
 def is_inserted(units: Units, at: int) -> bool:
@@ -488,19 +473,15 @@ def _note(
     """Add what a cue leads to: a statement, or excluded choices and the one that replaces them."""
     if target is None:
         return
-    context = Context.ASSERTED
-    if not units.roles[at] & FIX or not is_inserted(units, at):
-        context = read_context(units, at)
+    is_fix = units.roles[at] & FIX and is_inserted(units, at)
+    context = Context.ASSERTED if is_fix else read_context(units, at)
     if context is Context.HYPOTHETICAL:
         return
     if target.is_negated or context is Context.DENIED:
         findings.exclude(target.choices, at)
         target = _follow_contrast(units, target.end)
-        if target is None:
+        if target is None or target.is_negated:
             return
-    is_every = len(target.choices) == len(units.choices.choices) > 1
-    if target.is_negated or is_every:
-        return
     if target.is_maybe or not any(units.labels[at : target.end]):
         weight = max(weight, Weight.TENTATIVE)  # a text is stated and no label
     findings.state(target, part, weight, at)
@@ -511,8 +492,6 @@ def _follow_answer(units: Units, at: int) -> Named | None:
     target = follow(units, at + 1)
     if target is None:
         return None
-    if units.roles[at] & MAYBE and is_word(units, target.end):
-        return None  # `two answers: 1 for the noun and 3 for the verb`
     if target.has_link or starts_line(units, at):
         return target
     if target.end >= units.size or units.words[at - 1] in ROUND_OPEN:
@@ -522,25 +501,23 @@ def _follow_answer(units: Units, at: int) -> Named | None:
 
 def _is_apposed(units: Units, at: int, target: Named) -> bool:
     """Say whether a label right after `answer` is what it is: `dass die Antwort B ist`."""
-    roles = units.roles
-    if roles[at] & BARE or target.is_wrapped:
+    if units.roles[at] & BARE or target.is_wrapped:
         return True
     before = skip_back(units, at, FILL | OWN | RIGHT)
-    if roles[before] & BE and units.words[before] != "to":
+    if units.roles[before] & BE and units.words[before] != "to":
         return True
-    return bool(roles[target.end] & BE) and not is_word(units, target.end + 1)
+    return bool(units.roles[target.end] & BE) and not is_word(units, target.end + 1)
 
 
 def _follow_option(units: Units, at: int) -> Named | None:
     """Return what an option word leads to, if it is `the correct option` or `my choice`."""
-    roles = units.roles
     if units.labels[at - 1] is not None and not units.gaps[at]:
         return None  # `A项`
     before = skip_back(units, at, FILL & ~(RIGHT | OWN))
-    around = roles[at] | roles[before] | roles[at + 1] & RIGHT
+    around = units.roles[at] | units.roles[before] | units.roles[at + 1] & RIGHT
     if not around & (RIGHT | OWN) and not _is_key(units, at):
         return None
-    if roles[at] & MAYBE and not around & RIGHT:
+    if units.roles[at] & MAYBE and not around & RIGHT:
         return None  # `Options: A 8, B 9`
     target = follow(units, at + 1)
     if target is None or target.has_link or around & RIGHT:
@@ -556,15 +533,11 @@ def _is_key(units: Units, at: int) -> bool:
 
 def _follow_right(units: Units, at: int) -> Named | None:
     """Return what `the correct one is` and `正确的是` lead to, not `B is correct: A is not`."""
-    roles = units.roles
+    if units.roles[at + 1] & (ANSWER | OPTION):
+        return None  # that word leads to it
     before = skip_back(units, at, FILL)
-    if before >= 0:
-        is_inside = is_word(units, before) and not roles[before] & _BEFORE_RIGHT
-        if is_inside and not starts_line(units, at):
-            return None
-        if roles[before] & PREP:
-            return None  # `from the right`
-    if roles[at + 1] & (ANSWER | OPTION):
+    is_led = units.roles[before] & _BEFORE_RIGHT and not units.roles[before] & PREP
+    if before >= 0 and is_word(units, before) and not is_led:
         return None
     target = follow(units, at + 1)
     if target is None or not target.has_link or not target.choices:
@@ -573,37 +546,25 @@ def _follow_right(units: Units, at: int) -> Named | None:
 
 
 def _follow_pick(units: Units, at: int) -> Named | None:
-    """Return what is chosen; a variable (`choose $A$`) is not."""
+    """Return what is chosen; a verb may end the sentence: `B를 선택합니다`.
+
+    A variable (`choose $A$`) is not chosen.
+    """
     if units.words[at + 1] in MATHEMATICS:
         return None
     target = follow(units, at + 1, is_linked=True, may_pause=False)
-    if target is None:
-        is_ending = units.roles[at] & ENDING or not units.token(at).isascii()
-        return _read_before(units, at) if is_ending else None
-    if _is_asked(units, target):
-        return None
-    is_variable = target.choices and is_small(units, target.end - 1)
-    if is_variable and not _ends_clause(units, target):
-        return None
-    return target
+    if target is None and not is_word(units, at + 1):
+        label = at - 1
+        if units.labels[label] is None:
+            label = skip_back(units, at, FILL | OPTION)
+        names = read_names(units, label)
+        target = names and replace(names, end=at + 1)
+    return None if target is None or _is_asked(units, target) else target
 
 
 def _is_asked(units: Units, target: Named) -> bool:
     """Say whether a question mark follows: `shall I choose B?`."""
     return target.end < units.size and units.words[target.end] in QUESTION_MARKS
-
-
-def _read_before(units: Units, at: int) -> Named | None:
-    """Return the label before a verb that ends its sentence: `B를 선택합니다`."""
-    for before in range(at - 1, max(at - _BACK, -1), -1):
-        if units.labels[before] is not None:
-            names = read_names(units, before)
-            if names is None or is_word(units, at + 1):
-                return None
-            return replace(names, end=at + 1)
-        if not units.roles[before] & (FILL | OPTION) and units.words[before] not in CLOSE:
-            break
-    return None
 
 
 def _follow_hint(units: Units, at: int) -> Named | None:
@@ -614,8 +575,6 @@ def _follow_hint(units: Units, at: int) -> Named | None:
         if not units.roles[begin] & BE:
             return None
         begin += not units.roles[begin] & NOT
-    if roles & IT and units.roles[at - 1] & THAT and units.words[at - 2] in SENTENCE_ENDS:
-        return None  # `That it is B cannot be said.`
     if roles & FIX:
         begin = units.skip(begin, STOPS, _BACK)
     may_pause = bool(roles & (FIX | SO | NOT_AFTER))
@@ -626,6 +585,9 @@ def _follow_hint(units: Units, at: int) -> Named | None:
         return None
     if roles & MATCH and not target.is_wrapped and not units.plays(begin, target.end, OPTION):
         return None
+    text = units.options.get(units.skip_back(at - 1, COMMAS))
+    if text and units.plays(begin, target.end, OPTION):
+        target.clashes |= text not in target.choices  # `Saturn, that is, option D`
     return target
 
 
@@ -637,8 +599,6 @@ def _ends_clause(units: Units, target: Named) -> bool:
     if is_end(units, at) or units.words[at] in _CLAUSE_ENDS:
         return True
     roles = units.roles[at]
-    if roles & NOT:
-        return any(units.labels[at + 1 : at + _BACK])
     if roles & (AFTER | BUT | THAT):
         return True
     if not is_word(units, at):
@@ -715,14 +675,16 @@ def read_subject(units: Units, at: int, findings: Findings) -> None:
 
 
 def _state_subject(
-    units: Units, names: Named, verdict: _Verdict, findings: Findings, begin: int
+    units: Units,
+    names: Named,
+    verdict: _Verdict,
+    findings: Findings,
+    begin: int,
 ) -> None:
     """Note a subject that is called right; `B is.` says so only after others were excluded."""
-    if not verdict.is_full and set(names.choices).issuperset(findings.excluded):
-        return
     if len(names.choices) == 1 and not PLURALS.isdisjoint(units.words[names.end : verdict.end]):
         return  # `tanto la A como la B son correctas`
-    if len(names.choices) == len(units.choices.choices):
+    if not verdict.is_full and set(names.choices).issuperset(findings.excluded):
         return
     part = "named_right" if verdict.is_full else "conclusion"
     weight = Weight.DEFINITE if verdict.is_answer else Weight.VERDICT
@@ -739,12 +701,12 @@ def _find_begin(units: Units, at: int) -> int | None:
     word, roles = units.words[before], units.roles[before]
     if word == BREAK:
         return before + 1
+    if roles & THAT and units.words[before - 1] in SENTENCE_ENDS:
+        return None  # `That B is right cannot be said.`
     is_joint = roles & (AND | OR) or word in JOINTS
     if is_joint and labels[units.skip_back(before - 1, JOINTS, 1)] is not None:
         earlier = labels[max(before - _BACK, 0) : before]
         return before + 1 if labels[at] in earlier else None  # `between C and D, C is better`
-    if roles & THAT and units.words[before - 1] in SENTENCE_ENDS:
-        return None  # `That B is right cannot be said.`
     if not units.gaps[at + 1] and not units.token(at + 1).isascii():
         return at  # `거짓이므로 B가 정답입니다`
     if roles & _BEFORE_SUBJECT or word in _FREE or units.options.get(before) == labels[at]:
@@ -771,25 +733,17 @@ def _read_verdict(units: Units, names: Named, *, has_verb: bool = False) -> _Ver
 
 def _add_to_verdict(units: Units, at: int, verdict: _Verdict) -> bool:
     """Say whether the unit belongs to a verdict, and add what it says."""
-    word, roles = units.words[at], units.roles[at]
+    roles = units.roles[at]
     is_chosen = bool(roles & PICK) and not units.token(at).isascii()
-    if roles & NOT_AFTER:
-        verdict.is_negated = not verdict.is_negated
-        return True
     if roles & (RIGHT | WRONG | ANSWER) or is_chosen:
         verdict.has_verb |= bool(roles & BE)
         verdict.is_right |= bool(roles & RIGHT)
         verdict.is_wrong |= bool(roles & WRONG)
         verdict.is_answer |= is_chosen or bool(roles & ANSWER)
         return True
-    if roles & (BE | NOT):
+    if roles & (BE | NOT | NOT_AFTER):
         verdict.has_verb |= bool(roles & BE)
-        verdict.is_negated ^= bool(roles & NOT)
+        verdict.is_negated ^= bool(roles & (NOT | NOT_AFTER))
         return True
-    if roles & OPTION:
-        verdict.is_answer |= verdict.is_right
-        return True
-    if word in DASHES:
-        verdict.has_verb = True
-        return True
-    return bool(roles & _LIGHT_IN_VERDICT)
+    verdict.has_verb |= units.words[at] in DASHES
+    return units.words[at] in DASHES or bool(roles & (_LIGHT_IN_VERDICT | OPTION))

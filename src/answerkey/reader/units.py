@@ -30,6 +30,8 @@ from answerkey.reader.lexicon import (
     OPEN,
     ORDINAL,
     PIECE,
+    ROUND_CLOSE,
+    ROUND_OPEN,
     STOPS,
     fold_accents,
     load_lexicon,
@@ -120,58 +122,60 @@ def _kind(character: str) -> tuple[bool, bool, str]:
 _AFTER_LABEL = LABEL_MARKS | CLOSE
 #: Every dash in an option's text, and in what is compared with it.
 _MINUS = "-"
-_KOREAN_VERBS = frozenset(
-    {"\uc785\ub2c8\ub2e4", "\uc774\ub2e4", "\ub2e4", "\uc774\uc5d0\uc694", "\uc608\uc694"}
+KOREAN_VERBS = (
+    "\uc785\ub2c8\ub2e4",
+    "\uc774\ub2e4",
+    "\ub2e4",
+    "\uc774\uc5d0\uc694",
+    "\uc608\uc694",
 )
 _BEFORE_NUMBER = frozenset({"/", "^", "\u00b1", "\\pm", "\u00d7"})
 
-#: The words of an option, and its choice: an empty one if several options have these words.
-_Spelling = tuple[tuple[str, ...], str]
+#: The words of an option.
+_Spelling = tuple[str, ...]
 #: Where an option's text begins and ends among the tokens, and its choice.
 _Span = tuple[int, int, str]
 
 
-def _is_article(word: str) -> bool:
-    return bool(load_lexicon().roles.get(word, 0) & FILL)
+_ARTICLES = frozenset({"a", "an", "the"})
+#: Words and numbers that are spelled alike wherever they stand.
+_PLAIN_WORD = re.compile(r"(?<![a-z'\\])[a-z]++(?!')|\d++(?:[.,:]\d++)*+")
 
 
 @lru_cache(maxsize=4096)
 def _list_plain_words(option: str) -> frozenset[str]:
-    """Return the plain words of an option; articles may be left out."""
-    words = option.lower().split()
-    return frozenset(
-        word for word in words if word.isalpha() and word.isascii() and not _is_article(word)
-    )
+    """Return words without which a text cannot have this option's text."""
+    words = _PLAIN_WORD.findall(option.lower() if option.isascii() else "")
+    return frozenset(words) - _ARTICLES
 
 
-def spell_options(options: Sequence[str], labels: Labels) -> list[_Spelling]:
-    """Return the words of each option, also without its article.
+def spell_options(options: Sequence[str], labels: Labels) -> dict[_Spelling, str]:
+    """Return the words of the options with their choices: an empty one if several have these words.
 
+    An article may be left out.
     Options go with the choices in their order; more options than choices are ignored.
     """
-    owners: dict[tuple[str, ...], str] = {}
-    short: dict[tuple[str, ...], str] = {}
+    owners: dict[_Spelling, str] = {}
+    short: dict[_Spelling, str] = {}
     for text, choice in zip(options, labels.choices, strict=False):
-        words = _spell_option(text, choice, labels) if text else ()
-        if not words:
-            continue
-        owners[words] = "" if words in owners else choice
-        if len(words) > 1 and _is_article(words[0]):
+        words = _spell_option(text, choice, labels)
+        if words:
+            owners[words] = "" if words in owners else choice
+        if len(words) > 1 and load_lexicon().roles.get(words[0], 0) & FILL:
             short[words[1:]] = choice
-    return list((short | owners).items())
+    return short | owners
 
 
 @lru_cache(maxsize=4096)
-def _spell_option(text: str, choice: str, labels: Labels) -> tuple[str, ...]:
+def _spell_option(text: str, choice: str, labels: Labels) -> _Spelling:
     """Return the words of an option without its own label (`(A) Paris`), emphasis and full stop."""
     tokens = split_tokens(text.strip())
     words = list(map(normalize_word, tokens))
-    begin = _skip_own_label(tokens, words, choice, labels)
     dress = DRESS - {"~~"}
     if words.count("$") == 1:
         dress -= {"$"}  # an amount; two are a formula
     kept = []
-    for word in words[begin:]:
+    for word in words[_skip_own_label(tokens, words, choice, labels) :]:
         if word not in dress:
             kept.append(_MINUS if word in DASHES else word)
     while len(kept) > 1 and kept[-1] in STOPS:
@@ -192,8 +196,6 @@ def _skip_own_label(
         at += 1
     if at + 2 >= len(words) or words[at + 1] not in _AFTER_LABEL:
         return 0
-    if words[at + 1] in DASHES and len(tokens[at + 2]) == 1:
-        return 0  # `C-B` is the whole text
     if labels.find(tokens[at], words[at]) != choice:
         return 0
     return at + 2
@@ -202,7 +204,7 @@ def _skip_own_label(
 def _find_texts(units: Units) -> list[_Span]:
     """Return where option texts stand among the tokens; the longest wins, and none overlap."""
     longest: dict[int, tuple[int, str]] = {}
-    for words, choice in spell_options(_list_possible(units), units.choices):
+    for words, choice in spell_options(_list_possible(units), units.choices).items():
         # A word may be written otherwise than in the option: any dash, a Korean noun with its verb.
         is_variable = _MINUS in words or max(words) >= _FIRST_HANGUL
         if not is_variable and not units.known.issuperset(words):
@@ -222,13 +224,11 @@ def _find_texts(units: Units) -> list[_Span]:
 
 def _list_possible(units: Units) -> list[str]:
     """Return the options whose text may occur; the others are empty."""
-    if not units.choices.is_plain:
-        return list(units.option_texts)
-    vocabulary = units.known.union(units.choices.by_key)
-    return [
-        option if vocabulary.issuperset(_list_plain_words(option)) else ""
-        for option in units.option_texts
-    ]
+    possible = []
+    for option in units.option_texts:
+        is_possible = units.known.issuperset(_list_plain_words(option))
+        possible.append(option if is_possible else "")
+    return possible
 
 
 def _list_first(units: Units, first: str) -> Iterator[int]:
@@ -277,7 +277,7 @@ def _is_same(token: str, word: str) -> bool:
         return token in DASHES
     if word[0] < _FIRST_HANGUL:
         return False
-    return token.startswith(word) and token[len(word) :] in _KOREAN_VERBS
+    return token.startswith(word) and token[len(word) :] in KOREAN_VERBS
 
 
 def _is_inside_number(units: Units, at: int) -> bool:
@@ -368,7 +368,7 @@ class Units:
 
     def plays(self, begin: int, end: int, roles: int) -> bool:
         """Say whether a unit from `begin` to `end` plays one of these roles."""
-        return any(role & roles for role in self.roles[max(begin, 0) : end])
+        return any(map(roles.__and__, self.roles[max(begin, 0) : end]))
 
     def skip(self, at: int, marks: frozenset[str], most: int = WRAPS) -> int:
         """Return the first unit from `at` on that is none of these marks, or the last of `most`."""
@@ -388,9 +388,11 @@ class Units:
         """Return where a unit begins in the text."""
         return len("".join(self.pieces[: 3 * self.places[at] + 2]))
 
-    def end(self, at: int) -> int:
-        """Return where a unit ends in the text."""
-        return len("".join(self.pieces[: 3 * self.places[at + 1]]))
+    def span(self, begin: int, end: int) -> tuple[int, int]:
+        """Return where the units from `begin` to `end` stand in the text."""
+        first = self.start(begin)
+        pieces = self.pieces[3 * self.places[begin] + 2 : 3 * self.places[end]]
+        return first, first + len("".join(pieces))
 
     def token(self, at: int) -> str:
         """Return a unit as it is written."""
@@ -426,8 +428,6 @@ def split_units(text: str, labels: Labels, options: Sequence[str] | None = None)
     )
     texts = _find_texts(units) if options else []
     _join_tokens(units, spellings, texts)
-    if texts:
-        _attach_texts(units)
     return units
 
 
@@ -437,47 +437,51 @@ def _list_odd(text: str, tokens: list[str], labels: Labels) -> Iterable[int]:
         return range(len(tokens))
     if text.isascii() and _ODD.search(text) is None:
         return ()
-    odd = []
-    for at, token in enumerate(tokens):
-        if not token.isascii() or token[1:2] == "'" or token[0] in LINE_BREAKS:
-            odd.append(at)
-    return odd
+    odd = {token for token in set(tokens) if not token.isascii() or token[1:2] == "'"}
+    odd.update(LINE_BREAKS, {"\r\n"})
+    return [at for at, token in enumerate(tokens) if token in odd]
 
 
 def _join_tokens(units: Units, spellings: list[str], texts: Sequence[_Span]) -> None:
     """Make one unit of each option's text, whose words mean nothing, and of each phrase."""
-    size = len(spellings)
     joined = []
     for begin, end, _ in texts:
         if end > begin + 1:
             spellings[begin:end] = [""] * (end - begin)
             joined.append((begin, end, 0))
     units.roles = list(map(load_lexicon().roles.get, spellings, repeat(0)))
+    units.places = list(range(len(spellings)))
     phrases = _find_phrases(units, spellings)
-    is_kept = [True] * size
-    for begin, end, roles in sorted(joined + phrases):
-        is_kept[begin + 1 : end] = [False] * (end - begin - 1)
+    for begin, end, roles in sorted(joined + phrases, reverse=True):
         units.words[begin] = ""
         units.roles[begin], units.labels[begin] = _read_phrase(roles, units.choices)
-    units.places = list(compress(range(size), is_kept))
-    if len(units.places) < size:
-        units.words = list(compress(units.words, is_kept))
-        units.roles = list(compress(units.roles, is_kept))
-        units.labels = list(compress(units.labels, is_kept))
-        units.gaps = list(compress(units.gaps, is_kept))
-    phrase_begins = {begin for begin, _, _ in phrases}
-    for begin, _, choice in texts:
-        if is_kept[begin] and begin not in phrase_begins:
-            units.options[bisect_left(units.places, begin)] = choice
+        for column in (units.words, units.roles, units.labels, units.gaps, units.places):
+            del column[begin + 1 : end]
+    if texts:
+        _place_texts(units, texts, phrases)
     units.size = len(units.words)
     units.words += [BREAK] * MARGIN
     units.roles += [0] * MARGIN
     units.labels += [None] * MARGIN
     units.gaps += [""] * MARGIN
-    units.places += [size] * (MARGIN + 1)
-    units.named = [at for at, label in enumerate(units.labels) if label is not None]
+    units.places += [len(spellings)] * (MARGIN + 1)
+    units.named = list(compress(range(units.size), units.labels))
+    if texts:
+        _attach_labels(units)
+        _attach_texts(units)
+        units.named = list(compress(range(units.size), units.labels))
     marked = compress(range(units.size), map(MARKED.__and__, units.roles))
     units.marked = sorted({*marked, *units.named})
+
+
+def _place_texts(
+    units: Units, texts: Sequence[_Span], phrases: Sequence[tuple[int, int, int]]
+) -> None:
+    """Note which units are texts of options; part of a phrase is none."""
+    covered = {at for begin, end, _ in phrases for at in range(begin, end)}
+    for begin, _, choice in texts:
+        if begin not in covered:
+            units.options[bisect_left(units.places, begin)] = choice
 
 
 def _find_phrases(units: Units, spellings: list[str]) -> list[tuple[int, int, int]]:
@@ -496,11 +500,15 @@ def _find_phrases(units: Units, spellings: list[str]) -> list[tuple[int, int, in
             end = begin + 2 + len(tail)
             if end > longest and tuple(spellings[begin + 2 : end]) == tail:
                 longest, longest_roles = end, roles
-        is_label = longest and units.labels[longest - 1] and units.pieces[3 * longest - 1].isupper()
-        if longest and not is_label:
+        if longest and not _ends_with_label(units, longest):
             phrases.append((begin, longest, longest_roles))
             done = longest
     return phrases
+
+
+def _ends_with_label(units: Units, end: int) -> bool:
+    """Say whether a phrase that ends here ends with a capital label."""
+    return units.labels[end - 1] is not None and units.pieces[3 * end - 1].isupper()
 
 
 def _read_phrase(roles: int, labels: Labels) -> tuple[int, str | None]:
@@ -513,17 +521,25 @@ def _read_phrase(roles: int, labels: Labels) -> tuple[int, str | None]:
     return 0, labels.choices[place - 1]
 
 
+def _attach_labels(units: Units) -> None:
+    """Make one label of each option's text and its own label in brackets: `Lyon (B)`."""
+    for at, choice in units.options.items():
+        bracket = units.skip(at + 1, DRESS)
+        is_named = units.words[bracket] in ROUND_OPEN and units.words[bracket + 2] in ROUND_CLOSE
+        if choice and is_named and units.labels[bracket + 1] == choice:
+            units.text_ends[at] = bracket + 3
+            units.roles[at] = 0
+            units.labels[at] = choice
+            units.labels[bracket + 1] = None
+
+
 def _attach_texts(units: Units) -> None:
-    """Attach each option's text to its label if that stands before it."""
-    attached = set()
+    """Make one label of each label and its own option's text: `B. Lyon`."""
     for label in units.named:
         at = units.skip(label + 1, _BEFORE_TEXT)
-        if units.labels[label] is None or units.options.get(at) != units.labels[label]:
-            continue
-        units.text_ends[label] = at + 1
-        units.roles[at] = 0
-        units.labels[at] = None
-        attached.add(at)
-    if attached:
-        units.named = [at for at in units.named if at not in attached]
-        units.marked = [at for at in units.marked if at not in attached]
+        if at == label + 1 and units.token(label) == "a":
+            continue  # an article
+        if units.labels[label] is not None and units.options.get(at) == units.labels[label]:
+            units.text_ends[label] = max(at + 1, units.text_ends.get(at, 0))
+            units.roles[at] = 0
+            units.labels[at] = None

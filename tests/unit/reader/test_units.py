@@ -245,7 +245,8 @@ def test_places_lead_back_into_the_text() -> None:
     """The start and the end of each unit are those of its text, phrases included."""
     text = "  On second thought,\n**B** it is"
     units = split_units(text, LABELS)
-    assert [text[units.start(at) : units.end(at)] for at in range(units.size)] == [
+    spans = [units.span(at, at + 1) for at in range(units.size)]
+    assert [text[begin:end] for begin, end in spans] == [
         "On second thought", ",", "\n", "**", "B", "**", "it is",
     ]  # fmt: skip
     assert units.roles[0] & FIX
@@ -301,7 +302,7 @@ def find_text(text: str, options: tuple[str, ...]) -> tuple[str, str] | None:
     units = split_units(text, FOUR, options)
     if 0 not in units.options:
         return None
-    return units.options[0], text[: units.end(0)]
+    return units.options[0], text[: units.span(0, 1)[1]]
 
 
 @pytest.mark.parametrize(

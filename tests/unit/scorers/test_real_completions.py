@@ -41,9 +41,9 @@ def test_careful_reader_and_rule_agree_on_tricky_completions() -> None:
 #: By model: the rows in which `the answer is (X)` is written exactly once, for one X, and where
 #: that is read at least.
 STATED_ONCE = {
-    "Mixtral-8x7B-Instruct-v0.1": (10_294, 10_287),
+    "Mixtral-8x7B-Instruct-v0.1": (10_294, 10_284),
     "Qwen1.5-7B-Chat": (7_771, 7_739),
-    "gemini-1.5-flash-002": (10_774, 10_759),
+    "gemini-1.5-flash-002": (10_774, 10_756),
 }
 #: The same for every sixth row of the second; the long series reads all rows of all three.
 EVERY_SIXTH = (1_319, 1_316)

@@ -20,7 +20,7 @@ from typing import Literal, NamedTuple, TextIO
 
 import polars as pl
 
-from answerkey.datasets.cells import plain_fields
+from answerkey.datasets.cells import plain
 from answerkey.datasets.content import (
     COMPRESSIONS,
     DECODER,
@@ -318,18 +318,30 @@ def _open_frame(content: Content, kind: str) -> pl.LazyFrame:
     return pl.read_ipc_stream(messages).lazy()
 
 
+PLAIN_TYPES = {pl.String, pl.Boolean, pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt32}
+
+
 def read_frame(frame: pl.LazyFrame, file: str) -> Iterator[ParsedRow]:
     """Yield the rows of a frame with values that JSON has; `file` is its name in errors."""
     count = frame.select(pl.len()).collect().item()
     for offset in range(0, count, FRAME_ROWS):
         part = frame.slice(offset, FRAME_ROWS).collect()
+        foreign = [name for name, kind in part.schema.items() if not _is_plain_type(kind)]
         for number, row in enumerate(part.iter_rows(named=True), offset + 1):
             try:
-                fields = plain_fields(row)
+                for name in foreign:
+                    row[name] = plain(row[name])
             except TypeError as error:
                 message = f"row {number} holds {error}, which has no form in JSON"
                 raise refuse_file("E202", message, file) from None
-            yield ParsedRow(number, fields, measure_fields(fields))
+            yield ParsedRow(number, row, measure_fields(row))
+
+
+def _is_plain_type(kind: pl.DataType) -> bool:
+    """Return whether every value of a type is one that JSON has: no NaN, and no bytes or dates."""
+    if isinstance(kind, pl.List):
+        return kind.inner in PLAIN_TYPES
+    return kind in PLAIN_TYPES
 
 
 def measure_fields(fields: Mapping[str, object]) -> int:

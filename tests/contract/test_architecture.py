@@ -56,6 +56,12 @@ def test_syntax_trees_are_built_in_one_place() -> None:
     assert [name for name, text in SOURCES.items() if pattern.search(text)] == ["text.py"]
 
 
+def test_no_pattern_repeats_a_group_possessively() -> None:
+    """Python before 3.11.5 loses its place when such a group fails half-way: `(?:,d+)*+`."""
+    pattern = re.compile(r"\)(?:[*?]|\{[\d,]+\})\+[^+ ]|\)\+\+")
+    assert [name for name, text in SOURCES.items() if pattern.search(text)] == []
+
+
 def test_every_file_and_name_of_the_walk_exists() -> None:
     """What the walk, and the list of where to change what, name is defined in the file that they
     name.

@@ -184,7 +184,7 @@ def _read_inspect(text: str, _choices: Sequence[str]) -> str | None:
 #: The marker, marks around the label, and one label or several: several are no answer.
 _GAP, _WORD = r"[ ,\uff0c/\u3001]++", r"LABEL++(?![A-Za-z\d])"
 _EVALSCOPE = (
-    r"(?i:answer)\s*+:\s*+\**+\s*+(?:(?:\$++|\\\(|\\(?:boxed|fbox|text|textbf|mathbf|mathrm)\s*+\{)\s*+)*+"
+    r"(?i:answer)\s*+:\s*+\**+\s*+(?:(?:\$++|\\\(|\\(?:boxed|fbox|text|textbf|mathbf|mathrm)\s*+\{)\s*+)*"
     r"([(\[\uff08\u3010]\s*+)?"
     rf"(?P<found>{_WORD}(?:{_GAP}(?:(?i:and|or){_GAP})?{_WORD})*)"
     r"(?(1)\s*+[)\]\uff09\u3011])"

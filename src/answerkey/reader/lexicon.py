@@ -220,10 +220,10 @@ _COMMON = r"[A-Za-z]++(?!'|[^\x00-\x7f])|[.,()?:;!{}\"/&+%^|@\]](?![^\x00-\x7f])
 
 #: A token, and the spaces before it.
 PIECE = re.compile(
-    rf"([{SPACES}]*+)({_COMMON}|\d++(?:[.,:]\d++)*+[{_EXTENDERS}]*+"
-    rf"|{_ELISION}['\u2019](?=[{_LATIN}])|[{_LATIN}]++(?:['\u2019][{_LATIN}]++)*+"
+    rf"([{SPACES}]*+)({_COMMON}|\d++(?:[.,:]\d++)*[{_EXTENDERS}]*+"
+    rf"|{_ELISION}['\u2019](?=[{_LATIN}])|[{_LATIN}]++(?:['\u2019][{_LATIN}]++)*"
     rf"|{_TAG}|{_SIGN_RUNS}|{'|'.join(f'[{run}]++' for run in _RUNS)}"
-    rf"|[^{SPACES}{LINE_BREAKS}](?:[{_EXTENDERS}{_COMBINING}]|\u200d[^{SPACES}{LINE_BREAKS}])*+"
+    rf"|[^{SPACES}{LINE_BREAKS}](?:[{_EXTENDERS}{_COMBINING}]|\u200d[^{SPACES}{LINE_BREAKS}])*"
     rf"|{_BREAK})"
 )
 

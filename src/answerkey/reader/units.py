@@ -139,7 +139,7 @@ _Span = tuple[int, int, str]
 
 _ARTICLES = frozenset({"a", "an", "the"})
 #: Words and numbers that are spelled alike wherever they stand.
-_PLAIN_WORD = re.compile(r"(?<![a-z'\\])[a-z]++(?!')|\d++(?:[.,:]\d++)*+")
+_PLAIN_WORD = re.compile(r"(?<![a-z'\\])[a-z]++(?!')|\d++(?:[.,:]\d++)*")
 
 
 @lru_cache(maxsize=4096)

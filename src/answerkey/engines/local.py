@@ -210,6 +210,8 @@ def _close_pool(pool: ProcessPoolExecutor) -> None:
     """End the processes in the middle of their work."""
     for process in list((pool._processes or {}).values()):  # noqa: SLF001 - as above
         process.kill()
+    # Python before 3.11.5 waits forever until they have read what is being sent to them.
+    pool._call_queue._reader.close()  # type: ignore[attr-defined] # noqa: SLF001 - as above
     pool.shutdown(wait=True, cancel_futures=True)
 
 

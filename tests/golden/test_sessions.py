@@ -48,6 +48,7 @@ SETTLED = (
     (r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d( UTC|Z)?)?", "TIME"),
     (r"(?m)(?<=[ (])[\d,]+(\.\d+)? m?s(?=[ ,;.)]|$)", "N s"),
     (r"\x1b", "ESC"),
+    (r'"python": "3\.[\d.]+"', '"python": "3.N"'),
 )
 
 Call = Callable[..., Any]

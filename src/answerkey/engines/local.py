@@ -15,17 +15,18 @@ import threading
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import lru_cache
 from itertools import chain, islice
+from queue import SimpleQueue
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from answerkey.errors import EngineError, InternalError
 
 if TYPE_CHECKING:
-    from concurrent.futures.process import ProcessPoolExecutor
+    from multiprocessing.connection import Connection
 
 Chunk = TypeVar("Chunk")
 Result = TypeVar("Result")
@@ -94,9 +95,7 @@ def map_processes(
     if payload is None:
         yield from map(function, chain(first, waiting))
         return
-    from concurrent.futures.process import BrokenProcessPool
-
-    pool = _open_pool(len(first))
+    pool = WorkerPool(payload, len(first))
     handed: deque[tuple[Chunk, Future[bytes]]] = deque()
 
     def finish() -> Result:
@@ -108,20 +107,17 @@ def map_processes(
         return result
 
     try:
-        for _ in first:  # the processes start while the first chunks are loaded
-            _submit(pool, prepare_worker, payload)
         for chunk in chain(first, waiting):
-            handed.append((chunk, _submit(pool, apply_function, payload, pickle.dumps(chunk))))
+            handed.append((chunk, pool.submit(pickle.dumps(chunk))))
             if len(handed) >= AHEAD * len(first):
                 yield finish()
         while handed:
             yield finish()
-    except BrokenProcessPool:
-        reason = _explain_end(pool)
+    except WorkerEndedError as error:
         hint = "was the machine out of memory? run again with fewer processes beside it"
-        raise EngineError("E602", f"a worker process ended: {reason}", hint=hint) from None
+        raise EngineError("E602", f"a worker process ended: {error}", hint=hint) from None
     finally:
-        _close_pool(pool)
+        pool.close()
 
 
 def find_deadly_rows(function: bytes, chunk: Any) -> list[Any]:  # noqa: ANN401 - it can be split
@@ -132,17 +128,15 @@ def find_deadly_rows(function: bytes, chunk: Any) -> list[Any]:  # noqa: ANN401 
     it has ended; then the parts of those that ended it, down to single rows, which are tried twice.
     EngineError E602 when so much of the chunk ends it that the rows cannot be the cause.
     """
-    from concurrent.futures.process import BrokenProcessPool
-
-    pool = _open_pool(1)
+    worker = Worker(function)
 
     def ends_process(part: object) -> bool:
-        nonlocal pool
+        nonlocal worker
         try:
-            _submit(pool, apply_function, function, pickle.dumps(part)).result()
-        except BrokenProcessPool:
-            _close_pool(pool)
-            pool = _open_pool(1)
+            worker.apply(pickle.dumps(part))
+        except WorkerEndedError:
+            worker.close()
+            worker = Worker(function)
             return True
         return False
 
@@ -167,55 +161,103 @@ def find_deadly_rows(function: bytes, chunk: Any) -> list[Any]:  # noqa: ANN401 
                     raise EngineError("E602", message, hint=hint)
         return deadly
     finally:
-        _close_pool(pool)
+        worker.close()
 
 
-def _open_pool(count: int) -> ProcessPoolExecutor:
-    import multiprocessing
-    from concurrent.futures.process import ProcessPoolExecutor
-
-    # Not forked: Polars waits forever for the threads that a fork does not copy.
-    context = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(count, context, _start_worker)
+class WorkerEndedError(Exception):
+    """A worker process ended before it answered; the text says how."""
 
 
-def _submit(
-    pool: ProcessPoolExecutor, function: Callable[..., Result], *values: object
-) -> Future[Result]:
-    """Hand work to a pool, which may start a process for it.
+class Worker:
+    """A process that applies one function to chunks, one after the other."""
 
-    The process does not run the caller's script again, nor hear signals before it is ready.
-    """
-    with _launch:
-        main, sys.modules["__main__"] = sys.modules["__main__"], ModuleType("__main__")
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, _PARENTS_SIGNALS)
+    def __init__(self, function: bytes) -> None:
+        import multiprocessing
+
+        # Not forked: Polars waits forever for the threads that a fork does not copy.
+        context = multiprocessing.get_context("spawn")
+        self._pipe, end_of_worker = context.Pipe()
+        self._process = context.Process(
+            target=answer_parent, args=(function, end_of_worker), daemon=True
+        )
+        # The process does not run the caller's script again, nor hear signals before it is ready.
+        with _launch:
+            main, sys.modules["__main__"] = sys.modules["__main__"], ModuleType("__main__")
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, _PARENTS_SIGNALS)
+            try:
+                self._process.start()
+            finally:
+                sys.modules["__main__"] = main
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        end_of_worker.close()
+
+    def apply(self, chunk: bytes) -> bytes:
+        """Return the answer to a chunk; raise WorkerEndedError if the process ends first."""
         try:
-            return pool.submit(function, *values)
+            self._pipe.send_bytes(chunk)
+            return self._pipe.recv_bytes()
+        except (EOFError, OSError):
+            raise WorkerEndedError(self._explain_end()) from None
+
+    def _explain_end(self) -> str:
+        self._process.join(1)  # its end may be known before its exit code is
+        code = self._process.exitcode or 0
+        return f"signal {-code}" if code < 0 else f"exit code {code}"
+
+    def kill(self) -> None:
+        """End the process in the middle of its work."""
+        self._process.kill()
+
+    def close(self) -> None:
+        """Kill the process, and free what is left of it. Nobody waits for an answer any more."""
+        self.kill()
+        self._process.join()
+        self._process.close()
+        self._pipe.close()
+
+
+class WorkerPool:
+    """Several workers for one function, each with a thread that waits for its answers."""
+
+    def __init__(self, function: bytes, count: int) -> None:
+        self._workers = [Worker(function) for _ in range(count)]
+        self._idle: SimpleQueue[Worker] = SimpleQueue()
+        for worker in self._workers:
+            self._idle.put(worker)
+        self._threads = ThreadPoolExecutor(count, thread_name_prefix="answerkey-worker")
+
+    def submit(self, chunk: bytes) -> Future[bytes]:
+        """Hand a chunk to the next worker that is idle; the future holds its answer."""
+        return self._threads.submit(self._apply, chunk)
+
+    def _apply(self, chunk: bytes) -> bytes:
+        worker = self._idle.get()
+        try:
+            return worker.apply(chunk)
         finally:
-            sys.modules["__main__"] = main
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            self._idle.put(worker)
+
+    def close(self) -> None:
+        """End the processes in the middle of their work."""
+        for worker in self._workers:
+            worker.kill()
+        self._threads.shutdown(cancel_futures=True)
+        for worker in self._workers:
+            worker.close()
 
 
-def _explain_end(pool: ProcessPoolExecutor) -> str:
-    """Return how a process of a broken pool ended."""
-    for process in list(pool._processes.values()):  # noqa: SLF001 - no public name before Python 3.14
-        process.join(0.05)  # its end may be known before its exit code is
-        code = process.exitcode
-        if code is not None:
-            return f"signal {-code}" if code < 0 else f"exit code {code}"
-    return "exit code 0"
+def answer_parent(function: bytes, pipe: Connection) -> None:
+    """Apply the function to each chunk that the parent sends, until it sends no more."""
+    _become_worker()
+    with suppress(AttributeError, ImportError, pickle.UnpicklingError):
+        load_function(function)  # an error comes back with the first chunk
+    gc.freeze()  # no search for cycles goes through what was imported
+    with suppress(EOFError, OSError):
+        while True:
+            pipe.send_bytes(apply_function(function, pipe.recv_bytes()))
 
 
-def _close_pool(pool: ProcessPoolExecutor) -> None:
-    """End the processes in the middle of their work."""
-    for process in list((pool._processes or {}).values()):  # noqa: SLF001 - as above
-        process.kill()
-    # Python before 3.11.5 waits forever until they have read what is being sent to them.
-    pool._call_queue._reader.close()  # type: ignore[attr-defined] # noqa: SLF001 - as above
-    pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _start_worker() -> None:
+def _become_worker() -> None:
     """Make this process a worker: in a session of its own, and ending with its parent."""
     os.setsid()
     # There is a worker for each core; Polars, not loaded so far, needs no threads beside them.
@@ -249,13 +291,6 @@ def load_function(payload: bytes) -> Callable[[Any], object]:
     """Return the function that was sent; what it needs is imported the first time."""
     function: Callable[[Any], object] = pickle.loads(payload)  # noqa: S301 - from our own process
     return function
-
-
-def prepare_worker(payload: bytes) -> None:
-    """Import what the function needs; an error comes back with the first chunk."""
-    with suppress(AttributeError, ImportError, pickle.UnpicklingError):
-        load_function(payload)
-    gc.freeze()  # no search for cycles goes through what was imported
 
 
 class UnknownFunctionError(Exception):

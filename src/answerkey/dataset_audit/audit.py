@@ -36,7 +36,7 @@ from answerkey.metrics import wilson
 from answerkey.metrics.intervals import ChiSquare, compare_counts, student
 from answerkey.metrics.task_counts import measure_chance
 from answerkey.scorers import reads_choices
-from answerkey.solvers import find_reference
+from answerkey.solvers.choice_order import find_reference
 from answerkey.spec import Options, find_ready_made, load_dataset, load_plan
 from answerkey.spec.job import fit_rows
 from answerkey.spec.sources import find_header

@@ -34,7 +34,7 @@ from answerkey.models.responses import fail
 from answerkey.models.retry import CallOutcome, Health, HttpRequest, RetryVerdict, judge
 from answerkey.reader.markup import split_thoughts
 from answerkey.scorers import asks_model, find_role
-from answerkey.solvers import SingleTurnSolver
+from answerkey.solvers.single_turn import SingleTurnSolver
 from answerkey.solvers.solver import raise_row_errors
 from answerkey.spec import Job
 from answerkey.text import shorten

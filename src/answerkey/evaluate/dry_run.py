@@ -33,7 +33,7 @@ from answerkey.models.model import (
 )
 from answerkey.models.responses import read_text
 from answerkey.scorers import asks_model, find_role, reads_choices
-from answerkey.solvers import SingleTurnSolver
+from answerkey.solvers.single_turn import SingleTurnSolver
 from answerkey.solvers.solver import Prompt
 from answerkey.spec import Job, Options, load_plan, sort_errors
 from answerkey.spec.nodes import ProblemList

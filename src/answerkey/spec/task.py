@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from answerkey import features, metrics, solvers
+from answerkey import features, metrics
 from answerkey.errors import Place, SpecError, listing, suggest
 from answerkey.metrics import (
     METRICS,
@@ -31,7 +31,7 @@ from answerkey.scorers import (
     asks_model,
     find_role,
 )
-from answerkey.solvers import SOLVERS, ChoiceOrder, Solver
+from answerkey.solvers import SOLVERS, Solver
 from answerkey.spec import shapes
 from answerkey.spec.config import Config
 from answerkey.spec.nodes import Node, Plain, Steps, advise, from_plain, walk_scalars
@@ -48,6 +48,9 @@ from answerkey.spec.validation import (
 )
 from answerkey.templates import ACTION_NAMES, find_whole
 from answerkey.types import Known, Purpose, Samples
+
+if TYPE_CHECKING:
+    from answerkey.solvers.choice_order import ChoiceOrder
 
 SCORER = Part("scorer", SCORERS, shapes.ScorerCommon, "Scorer")
 METRIC = Part("metric", METRICS, shapes.MetricCommon, "Metric")
@@ -168,7 +171,9 @@ class Task:
             if facts:
                 if self.choice_order is None or any(facts.options):
                     return facts
-                options = solvers.option_texts(self.choice_order, samples, facts.choices)
+                from answerkey.solvers.choice_order import option_texts
+
+                options = option_texts(self.choice_order, samples, facts.choices)
                 return replace(facts, options=options)
         return None
 
@@ -429,6 +434,8 @@ def _build_solver(node: Node) -> tuple[Solver | None, object]:
 
 def _build_choice_order(node: Node) -> tuple[ChoiceOrder | None, object]:
     """Return the choice order of a task, and its fields as plain values."""
+    from answerkey.solvers.choice_order import ChoiceOrder
+
     fields = validate_node(fields_of(ChoiceOrder), node, "`choice_order`")
     order = try_build(fields, node)
     if fields is None or order is None:

@@ -385,16 +385,15 @@ def hide_secrets(text: str) -> str:
 
 
 #: The value after the name of a secret in a line of a file, unless it only refers to one.
-_VALUE = re.compile(
+_VALUE = (
     r"""((?:api[_-]?key|token|secret|passw(?:or)?d|authorization|credentials?)["']?\s*:\s*)"""
-    r"""(?!["']?(?:\$|<<))[^\s`][^`]*""",
-    re.IGNORECASE,
+    r"""(?!["']?(?:\$|<<))[^\s`][^`]*"""
 )
 
 
 def hide_values(line: str) -> str:
     """Return a line of a file without secrets, nor the values of `api_key:` and the like."""
-    return _VALUE.sub(rf"\1{HIDDEN}", hide_secrets(line))
+    return re.sub(_VALUE, rf"\1{HIDDEN}", hide_secrets(line), flags=re.IGNORECASE)
 
 
 def remember_secret(text: str) -> None:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from answerkey.errors import SpecError
 
@@ -28,8 +28,7 @@ _PRICE = f"{_NUMBER}:{_NUMBER}(?::{_NUMBER})?"
 _FAILED = r"\s*(?:(?P<share>\d+(?:\.\d+)?)\s*%|(?P<number>\d+(?:\.\d+)?))\s*"
 
 
-@dataclass(frozen=True)
-class Declaration:
+class Declaration(NamedTuple):
     """How an option is given to a command, and whether a resumed run takes it over.
 
     `text` is its help. `metavar` stands for its value; without one it is a flag, which may have an

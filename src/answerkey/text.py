@@ -21,7 +21,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
-from html import escape
 from os.path import commonprefix
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -430,6 +429,8 @@ class Drawn(ABC):
         return plain_text(self.draw(SHOWN_WIDTH))
 
     def _repr_html_(self) -> str:
+        from html import escape
+
         return f"<pre>{escape(str(self))}</pre>"
 
 

@@ -15,7 +15,7 @@ from enum import StrEnum
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from operator import attrgetter
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, NamedTuple, Self, TypeVar
 
 import polars as pl
 
@@ -685,8 +685,7 @@ class Request:
     trial: int = 0
 
 
-@dataclass(frozen=True)
-class Known:
+class Known(NamedTuple):
     """What a scorer knows of each sample before a model is asked; lists as long as the samples."""
 
     choices: Sequence[Sequence[str] | None]
@@ -797,8 +796,7 @@ Value = TypeVar("Value")
 _SPAN = 1 << 64
 
 
-@dataclass(frozen=True)
-class Draws:
+class Draws(NamedTuple):
     """Draws for one sample and trial; each purpose has its own number in [0, 1)."""
 
     seed: int

@@ -23,7 +23,7 @@ from functools import lru_cache
 from hashlib import file_digest, sha256
 from pathlib import Path, PurePosixPath
 from pkgutil import resolve_name
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from answerkey.errors import DataError, Place, SpecError, hide_secrets, is_url
@@ -220,8 +220,7 @@ def refuse(
     )
 
 
-@dataclass(frozen=True)
-class StoreKind:
+class StoreKind(NamedTuple):
     """A kind of store that fsspec reaches: its library, and where its settings come from.
 
     `errors` of the libraries are neither OSError nor ValueError.
@@ -410,8 +409,7 @@ def open_cache_folder(name: str) -> Path:
     return Path(base).expanduser() / "answerkey" / name
 
 
-@dataclass(frozen=True)
-class Fetched:
+class Fetched(NamedTuple):
     """A file on this machine, and the sha256 of its content."""
 
     path: Path

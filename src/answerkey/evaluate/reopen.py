@@ -350,7 +350,7 @@ def regroup(
             for metric in step.metrics:
                 if metric.metric.type != "python":
                     design = replace(metric.design, **changes)
-                    metrics.append(replace(metric, design=design))
+                    metrics.append(metric._replace(design=design))
             steps.append(replace(step, metrics=tuple(metrics)))
         values = dict(task_run.metrics)
         for value in _remeasure(task_run, replace(task, scoring=tuple(steps))):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any, Unpack, cast
+from typing import Any, NamedTuple, Unpack, cast
 
 from answerkey.datasets.rows import Rows
 from answerkey.datasets.sources import MemorySource
@@ -293,8 +293,7 @@ def _refuse_calls(jobs: Iterable[Job]) -> None:
             raise SpecError("E119", message, hint=hint)
 
 
-@dataclass(frozen=True, eq=False)
-class MatrixMember:
+class MatrixMember(NamedTuple):
     """One of several runs: its name and folder, and what there is of it.
 
     That is a run that has begun, one that was complete already, or what is wrong with it.

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import polars as pl
 
@@ -525,8 +525,7 @@ def sort_keys(mapping: Mapping[str, Any]) -> dict[str, Any]:
 # Names
 
 
-@dataclass(frozen=True)
-class ValueNames:
+class ValueNames(NamedTuple):
     """What the values of a metric will be called, as far as that is known before there are scores.
 
     Names that are certain, and openings with endings between which the scores put a label.

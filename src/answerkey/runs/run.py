@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import polars as pl
 
@@ -528,8 +528,7 @@ def read_run(
     return Run(manifest, by_key, store.place)
 
 
-@dataclass(frozen=True)
-class _TaskReader:
+class _TaskReader(NamedTuple):
     """Reads the tasks of a run; `values` are those that were just written."""
 
     store: RunStore
@@ -607,7 +606,7 @@ def require_listed(
         if file.size != entry["bytes"]:
             why = f"it has {file.size:,} bytes, `run.json` says {entry['bytes']:,}"
             raise refuse_changed(store.show(name), why)
-        chosen[name] = replace(file, sha256=entry["sha256"])
+        chosen[name] = file._replace(sha256=entry["sha256"])
     return chosen
 
 

@@ -15,7 +15,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -298,7 +298,7 @@ class RunWriter:
         file = require_file(self.store, files, f"tasks/{key}/task.json")
         listed = self.manifest.get("files") or {}
         if file.name in listed:
-            file = replace(file, sha256=listed[file.name]["sha256"])
+            file = file._replace(sha256=listed[file.name]["sha256"])
         return self.store.read_json(file)
 
     def write_manifest(self) -> None:

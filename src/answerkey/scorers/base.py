@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import itemgetter
-from typing import Any, ClassVar, Literal, Protocol, TypeGuard
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeGuard
 
 import polars as pl
 
@@ -47,8 +47,7 @@ Types = Mapping[str, pl.DataType | None]
 ScoresByKey = Mapping[str, Scores]
 
 
-@dataclass(frozen=True)
-class RowProblem:
+class RowProblem(NamedTuple):
     """A row that cannot be scored: its position, the error, and the reason of its FAILED score.
 
     A column that does not exist (E206) fails every row but is reported once, at the first of them.

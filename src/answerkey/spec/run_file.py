@@ -25,12 +25,12 @@ from answerkey.spec.job_builder import (
     open_given_dataset,
     resolve,
 )
+from answerkey.spec.models import GenerationFields
 from answerkey.spec.nodes import Location, Node, Plain, with_key
 from answerkey.spec.project import Project
 from answerkey.spec.shapes import (
     OLD,
     Count,
-    GenerationFields,
     NamedByFile,
     TrialsConfigFields,
     part,

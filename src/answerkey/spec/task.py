@@ -174,7 +174,7 @@ class Task:
                 from answerkey.solvers.choice_order import option_texts
 
                 options = option_texts(self.choice_order, samples, facts.choices)
-                return replace(facts, options=options)
+                return facts._replace(options=options)
         return None
 
     def place(self, *path: str | int) -> Place:

@@ -22,6 +22,7 @@ from typing import (
     Any,
     ClassVar,
     Literal,
+    NamedTuple,
     TypeVar,
     Union,
     get_args,
@@ -554,8 +555,7 @@ def report_text(error: SpecError, node: Node) -> None:
         node.problems.add(error.code, error.message, place, error.hint)
 
 
-@dataclass(frozen=True)
-class Deprecation:
+class Deprecation(NamedTuple):
     """An old key (or an old value of a key) of one part of a file, and what replaces it.
 
     `hint` says what to write, with the old value as `{}`. `build` makes the value of `replacement`

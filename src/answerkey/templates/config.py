@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from answerkey.errors import Place, SpecError
 
@@ -34,8 +34,7 @@ _UNSAFE_WHOLE = re.compile(r"\{[{%#]|<<|\r|\n\Z")
 _UNSAFE_PART = re.compile(r"^[%#]|[{\r]|<<")
 
 
-@dataclass(frozen=True)
-class Placeholder:
+class Placeholder(NamedTuple):
     """One `<< config.name >>` at `start:end`.
 
     `opener` is what opened the region around it: nothing for plain text, `raw`, `{#` for a comment,
@@ -48,8 +47,7 @@ class Placeholder:
     opener: str = ""
 
 
-@dataclass(frozen=True)
-class ConfigValue:
+class ConfigValue(NamedTuple):
     """The value of a config parameter.
 
     `is_code` when it was declared `string_kind: jinja` or `python`.

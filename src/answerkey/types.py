@@ -364,10 +364,6 @@ class Completions:
             cells = [cell if cell is None else _write_json(cell) for cell in cells]
         return pl.Series(name, cells, dtype=_ALL_COLUMNS[name])
 
-    def slice(self, offset: int, length: int) -> Self:
-        """Return the rows from `offset` on, at most `length` of them."""
-        return self.take(range(len(self))[offset : offset + length])
-
     def take(self, positions: Sequence[int] | pl.Series) -> Self:
         """Return the rows at these positions, in this order."""
         if "items" in vars(self):

@@ -87,9 +87,9 @@ class Reopened:
     def take(self, samples: Positions) -> RunPart:
         """Return the samples at these positions; nothing is loaded."""
         first = samples[0]
-        length = samples[-1] + 1 - first
-        rows = self.dataset.rows.slice(first, length)
-        recorded = self.recorded.slice(first, length)
+        end = samples[-1] + 1
+        rows = self.dataset.rows.slice(first, end - first)
+        recorded = self.recorded.take(range(first, end))
         if not isinstance(samples, range):
             rows = rows.take(samples - first)
             recorded = recorded.take(samples - first)

@@ -136,10 +136,6 @@ class KeptCompletions:
     num_trials: int
     positions: Positions | None = None
 
-    def slice(self, offset: int, length: int) -> Self:
-        """Return those of `length` samples from `offset` on."""
-        return self.take(range(offset, offset + length))
-
     def take(self, positions: Positions) -> Self:
         """Return those of the samples at these positions."""
         if self.positions is not None:

@@ -307,7 +307,8 @@ def fit_rows(rows: Rows, recorded: Recorded | None) -> int:
         size += sum(map(measure_fields, samples.rows()))
         seen += len(samples)
         if recorded is not None:
-            completions = recorded.slice(offset, len(samples)).read(samples)
+            part = recorded.take(range(offset, offset + len(samples)))
+            completions = part.read(samples)
             size += int(completions.frame["completion"].estimated_size())
     rows_that_fit = CHUNK_BYTES * seen // max(size, 1)
     return min(CHUNK_ROWS, max(FEWEST_ROWS, rows_that_fit))

@@ -19,11 +19,11 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from fractions import Fraction
 from os.path import commonprefix
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from answerkey.errors import HIDDEN, AnswerkeyError, Place, Problems, hide_values
 
@@ -342,8 +342,7 @@ _ALWAYS_DESCRIBED = (
 Role = Literal["plain", "title", "head", "strong", "dim", "good", "warn", "bad"]
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(NamedTuple):
     """A piece of a line."""
 
     text: str

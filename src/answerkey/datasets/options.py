@@ -6,8 +6,8 @@ import re
 import string
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from hashlib import blake2b
+from typing import NamedTuple
 
 from answerkey.datasets.cells import parse_literal
 from answerkey.errors import DataError
@@ -211,8 +211,7 @@ def take_labels(texts: Sequence[str], *, counting: bool = False) -> Texts | None
 # ── the options of a question
 
 
-@dataclass(frozen=True, slots=True)
-class OptionList:
+class OptionList(NamedTuple):
     """The options of a question: their texts, the labels to choose from, and those of the table.
 
     `names` are the labels that the table states, which may be longer than `choices`.
@@ -268,7 +267,7 @@ class OptionList:
         texts = [self.texts[number] for number in order]
         if place is not None:
             place = order.index(place)
-        return replace(self, texts=texts), place
+        return self._replace(texts=texts), place
 
 
 def _find_text(

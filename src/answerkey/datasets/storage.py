@@ -18,7 +18,6 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import file_digest, sha256
 from pathlib import Path, PurePosixPath
@@ -95,8 +94,7 @@ def require_address(url: str, where: Place | None = None) -> str:
     return url.rstrip("/")
 
 
-@dataclass(frozen=True)
-class StoredObject:
+class StoredObject(NamedTuple):
     """An object as it is at one moment; `mark` changes when the content does."""
 
     url: str

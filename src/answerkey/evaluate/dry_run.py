@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import starmap
-from typing import Unpack, cast
+from typing import NamedTuple, Unpack, cast
 
 import polars as pl
 
@@ -52,8 +52,7 @@ _MESSAGES = pl.List(pl.Struct({"role": pl.String, "content": pl.String}))
 # `check`: every mistake that can be found without calling a model.
 
 
-@dataclass(frozen=True)
-class CheckedTask:
+class CheckedTask(NamedTuple):
     """A task that `check` looked at."""
 
     key: str

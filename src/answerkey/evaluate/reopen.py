@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -49,8 +49,7 @@ class RunExcerpt:
     scores: pl.DataFrame
 
 
-@dataclass(frozen=True)
-class RunPart:
+class RunPart(NamedTuple):
     """Some samples of a task of a run, with no others: it can be sent to a worker process."""
 
     task: Task
@@ -349,7 +348,7 @@ def regroup(
             metrics = []
             for metric in step.metrics:
                 if metric.metric.type != "python":
-                    design = replace(metric.design, **changes)
+                    design = metric.design._replace(**changes)
                     metrics.append(metric._replace(design=design))
             steps.append(replace(step, metrics=tuple(metrics)))
         values = dict(task_run.metrics)

@@ -62,8 +62,7 @@ FEWEST_CLUSTERS = 5
 ONE_TRIAL = Trials(num_trials=1)
 
 
-@dataclass(frozen=True)
-class Design:
+class Design(NamedTuple):
     """Columns of the dataset that put samples together, and how intervals are made.
 
     Each column of `group_by` gives a metric's value for each of its groups, and their average.

@@ -128,8 +128,7 @@ def join_parts(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
     return pl.concat(parts, how="vertical_relaxed")
 
 
-@dataclass(frozen=True)
-class KeptCompletions:
+class KeptCompletions(NamedTuple):
     """The completions that a run keeps, `num_trials` for each of its samples."""
 
     parts: StoredTable
@@ -140,7 +139,7 @@ class KeptCompletions:
         """Return those of the samples at these positions."""
         if self.positions is not None:
             positions = join_positions(self.positions, positions)
-        return replace(self, positions=positions)
+        return self._replace(positions=positions)
 
     def read(self, samples: Samples) -> Completions:
         """Return the completions of the samples."""

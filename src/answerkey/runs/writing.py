@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import polars as pl
 
@@ -69,8 +69,7 @@ def now() -> str:
     return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
-@dataclass(frozen=True)
-class NewFolder:
+class NewFolder(NamedTuple):
     """A folder `runs/<time>-<key>` for a new run, which gets its name when it is made."""
 
     key: str

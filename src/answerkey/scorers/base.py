@@ -493,8 +493,7 @@ def join_scores(completions: Completions, scores: ScoresByKey) -> pl.DataFrame:
 # Action rules: what happens to samples after scoring.
 
 
-@dataclass(frozen=True)
-class Action:
+class Action(NamedTuple):
     """A rule: samples that match `filter` are left out of every metric, and counted under its key.
 
     The filter sees `sample`, `solver_output` and `scores` (scorer key, then value or metadata

@@ -498,7 +498,7 @@ def _add_order_metrics(
 def _add_metric(step: ScoringStep, name: str, metric: Metric) -> ScoringStep:
     design = Design()
     if step.metrics:
-        design = replace(step.metrics[0].design, group_by=())
+        design = step.metrics[0].design._replace(group_by=())
     taken = {keyed.key for keyed in step.metrics}
     keyed = KeyedMetric(number_name(name, taken), metric, design)
     return replace(step, metrics=(*step.metrics, keyed))
@@ -588,9 +588,9 @@ def build_design(fields: shapes.DesignFields, base: Design) -> Design:
     if isinstance(columns, str):
         columns = [columns]
     if columns is not None:
-        design = replace(design, group_by=tuple(dict.fromkeys(columns)))
+        design = design._replace(group_by=tuple(dict.fromkeys(columns)))
     if fields.cluster_by is not None:
-        design = replace(design, cluster_by=fields.cluster_by)
+        design = design._replace(cluster_by=fields.cluster_by)
     return design
 
 

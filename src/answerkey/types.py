@@ -305,11 +305,10 @@ class Completions:
         texts: Iterable[str | None],
         *,
         source: str,
-        absent: CompletionStatus = CompletionStatus.NO_TEXT,
     ) -> Self:
-        """Return completions with these texts, where None has the status `absent`."""
+        """Return completions with these texts; None is a reply without text."""
         filled = Completion("", source=source)
-        empty = Completion(None, absent, source=source)
+        empty = Completion(None, CompletionStatus.NO_TEXT, source=source)
         items = []
         for sample_id, text in zip(ids, texts, strict=True):
             completion = empty if text is None else filled

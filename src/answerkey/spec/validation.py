@@ -487,7 +487,7 @@ class Part:
             if not node.is_map:
                 message = f"{label} must be a mapping with a `type`"
             elif misspelt := find_near("type", node.entries):
-                hint = f"write `type` for `{misspelt[0]}`; {hint}"
+                hint = f"write `type` for `{misspelt}`; {hint}"
             node.report("E108", message, hint)
             return None
         name = str(to_plain(kind))

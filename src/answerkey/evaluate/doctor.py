@@ -20,8 +20,11 @@ from typing import Any, cast
 
 from answerkey.errors import SolverError, SpecError, hide_secrets, listing, suggest
 from answerkey.evaluate.job import open_jobs
-from answerkey.evaluate.options import read_options
-from answerkey.evaluate.run import TaskSource, read_plan
+from answerkey.evaluate.run import (
+    TaskSource,
+    read_options,
+    read_plan,
+)
 from answerkey.evaluate.session import choose_price, require_callable
 from answerkey.evaluate.tasks import mcqa
 from answerkey.models.calls import Limits, charge

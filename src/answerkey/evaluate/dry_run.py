@@ -18,8 +18,13 @@ from answerkey.errors import AnswerkeyError, Place, SpecError, distinct, listing
 from answerkey.evaluate.display import Progress, ignore_progress
 from answerkey.evaluate.evaluate import check_jobs, check_rows
 from answerkey.evaluate.job import Shared, open_job, open_jobs
-from answerkey.evaluate.options import RunOptions, read_options, show_options
-from answerkey.evaluate.run import TaskSource, read_plan
+from answerkey.evaluate.run import (
+    RunOptions,
+    TaskSource,
+    read_options,
+    read_plan,
+    show_options,
+)
 from answerkey.evaluate.session import choose_price
 from answerkey.models.cache import CallCache
 from answerkey.models.calls import Identified, charge

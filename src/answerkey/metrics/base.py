@@ -416,7 +416,8 @@ def count_combinations(table: pl.DataFrame) -> pl.DataFrame:
 
     Unlike a frame, a lazy one takes no memory for the rows.
     """
-    return table.lazy().group_by(pl.all(), maintain_order=True).len().collect()
+    groups = table.lazy().group_by(pl.all(), maintain_order=True)
+    return groups.len().collect()
 
 
 def _list_cells(column: pl.Series, *, is_encoded: bool) -> list[Any]:

@@ -296,13 +296,12 @@ ALIASES: dict[str, tuple[str, ...]] = {
 
 def suggest(name: str, names: Iterable[str]) -> str | None:
     """Return the hint "did you mean `x`?" for the nearest of the names, or None."""
-    for near in find_near(name, names):
-        return f"did you mean `{near}`?"
-    return None
+    near = find_near(name, names)
+    return None if near is None else f"did you mean `{near}`?"
 
 
-def find_near(name: str, names: Iterable[str], *, most: int = 1) -> list[str]:
-    """Return the names that a name may be a slip of, nearest first.
+def find_near(name: str, names: Iterable[str]) -> str | None:
+    """Return the nearest name that a name may be a slip of, or None.
 
     Near is the same but for case, `-` and `_`, an everyday word for it, its first half or more, or
     nearly the same letters in the same order.
@@ -312,16 +311,16 @@ def find_near(name: str, names: Iterable[str], *, most: int = 1) -> list[str]:
     if typed in ALIASES:
         aliases = [alias for alias in ALIASES[typed] if alias in folded]
         if aliases or not ALIASES[typed]:
-            return aliases[:most]
-    near = []
+            return next(iter(aliases), None)
+    longer = []
     for candidate, text in folded.items():
         if text.startswith(typed) and 2 * len(typed) >= len(text):
-            near.append(candidate)
-    near.sort(key=len)
+            longer.append(candidate)
+    if longer:
+        return min(longer, key=len)
     cutoff = 0.66 if len(typed) < 5 else 0.75  # noqa: PLR2004 - two letters of three, three of four
-    for text in get_close_matches(typed, folded.values(), n=most, cutoff=cutoff):
-        near += [candidate for candidate in folded if folded[candidate] == text]
-    return list(dict.fromkeys(near))[:most]
+    matches = get_close_matches(typed, folded.values(), n=1, cutoff=cutoff)
+    return next((candidate for candidate in folded if folded[candidate] in matches), None)
 
 
 def _fold(name: str) -> str:
@@ -385,16 +384,15 @@ def hide_secrets(text: str) -> str:
 
 
 #: The value after the name of a secret in a line of a file, unless it only refers to one.
-_VALUE = re.compile(
+_VALUE = (
     r"""((?:api[_-]?key|token|secret|passw(?:or)?d|authorization|credentials?)["']?\s*:\s*)"""
-    r"""(?!["']?(?:\$|<<))[^\s`][^`]*""",
-    re.IGNORECASE,
+    r"""(?!["']?(?:\$|<<))[^\s`][^`]*"""
 )
 
 
 def hide_values(line: str) -> str:
     """Return a line of a file without secrets, nor the values of `api_key:` and the like."""
-    return _VALUE.sub(rf"\1{HIDDEN}", hide_secrets(line))
+    return re.sub(_VALUE, rf"\1{HIDDEN}", hide_secrets(line), flags=re.IGNORECASE)
 
 
 def remember_secret(text: str) -> None:

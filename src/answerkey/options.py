@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from answerkey.errors import SpecError
 
@@ -24,12 +24,11 @@ GATES = ("policies", "baseline", "fail_under", "not_worse_than")
 MILLION = 1_000_000
 PERCENT = 100
 _NUMBER = r"\s*(\d+(?:\.\d+)?)\s*"
-_PRICE = re.compile(f"{_NUMBER}:{_NUMBER}(?::{_NUMBER})?")
-_FAILED = re.compile(r"\s*(?:(?P<share>\d+(?:\.\d+)?)\s*%|(?P<number>\d+(?:\.\d+)?))\s*")
+_PRICE = f"{_NUMBER}:{_NUMBER}(?::{_NUMBER})?"
+_FAILED = r"\s*(?:(?P<share>\d+(?:\.\d+)?)\s*%|(?P<number>\d+(?:\.\d+)?))\s*"
 
 
-@dataclass(frozen=True)
-class Declaration:
+class Declaration(NamedTuple):
     """How an option is given to a command, and whether a resumed run takes it over.
 
     `text` is its help. `metavar` stands for its value; without one it is a flag, which may have an
@@ -260,7 +259,7 @@ class Options:
         """Return how many of `rows` may be FAILED."""
         if self.allow_failed is None:
             return 0
-        match = _FAILED.fullmatch(str(self.allow_failed))
+        match = re.fullmatch(_FAILED, str(self.allow_failed))
         if match and match["share"]:
             percent = float(match["share"])
             if percent <= PERCENT:
@@ -286,7 +285,7 @@ class Options:
 
         if self.price is None:
             return None
-        match = _PRICE.fullmatch(self.price)
+        match = re.fullmatch(_PRICE, self.price)
         if not match:
             message = f"`--price {self.price}` is not of the form `IN:OUT` or `IN:OUT:CACHED`"
             hint = "write what a million tokens cost in USD: `--price 0.15:0.60`"

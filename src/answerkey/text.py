@@ -19,12 +19,11 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from fractions import Fraction
-from html import escape
 from os.path import commonprefix
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from answerkey.errors import HIDDEN, AnswerkeyError, Place, Problems, hide_values
 
@@ -41,9 +40,9 @@ _HIDDEN_RANGES = (
     "\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f"
 )
 _HIDDEN = re.compile(f"[\x00-\x1f{_HIDDEN_RANGES}]")
-_HIDDEN_IN_LINES = re.compile(f"[\x00-\x09\x0b-\x1f{_HIDDEN_RANGES}]")
+_HIDDEN_IN_LINES = f"[\x00-\x09\x0b-\x1f{_HIDDEN_RANGES}]"
 # JSON writes the first thirty-two itself.
-_HIDDEN_IN_JSON = re.compile(f"[{_HIDDEN_RANGES}]")
+_HIDDEN_IN_JSON = f"[{_HIDDEN_RANGES}]"
 
 
 def make_visible(text: str, *, keep_lines: bool = False) -> str:
@@ -54,7 +53,7 @@ def make_visible(text: str, *, keep_lines: bool = False) -> str:
     """
     if keep_lines:
         text = text.replace("\t", "    ")
-        return _HIDDEN_IN_LINES.sub(_write_out, text)
+        return re.sub(_HIDDEN_IN_LINES, _write_out, text)
     return _HIDDEN.sub(_write_out, text)
 
 
@@ -64,7 +63,7 @@ def _write_out(match: re.Match[str]) -> str:
 
 def escape_json(text: str) -> str:
     r"""Return JSON text that says the same with every hidden character as an escape (`\u202e`)."""
-    return _HIDDEN_IN_JSON.sub(lambda match: json.dumps(match[0])[1:-1], text)
+    return re.sub(_HIDDEN_IN_JSON, lambda match: json.dumps(match[0])[1:-1], text)
 
 
 def measure_width(text: str) -> int:
@@ -343,8 +342,7 @@ _ALWAYS_DESCRIBED = (
 Role = Literal["plain", "title", "head", "strong", "dim", "good", "warn", "bad"]
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(NamedTuple):
     """A piece of a line."""
 
     text: str
@@ -430,6 +428,8 @@ class Drawn(ABC):
         return plain_text(self.draw(SHOWN_WIDTH))
 
     def _repr_html_(self) -> str:
+        from html import escape
+
         return f"<pre>{escape(str(self))}</pre>"
 
 
@@ -708,22 +708,20 @@ def show_place(place: Place) -> str:
 
 #: Options, if they are arguments of Python; those that need no value there; commands that are
 #: functions.
-_OPTION = re.compile(
+_OPTION = (
     "--(?!json|to|column|header|score|host|port|allow-network|save-details|upgrade|dry-run|question)"
     r"([a-z][a-z2-]+)(?: ('[^']*'|[^\s`]+))?(?=[`\s])"
 )
-_SWITCH = re.compile(
-    r"--(no-)?(trust-code|allow-outside|copy|common|batch|stop-on-nonsense)(?=[`\s])"
-)
-_COMMAND = re.compile(r"`answerkey (run|score|resume|rescore|check|audit|compare)\b ?([^`-]*)`")
+_SWITCH = r"--(no-)?(trust-code|allow-outside|copy|common|batch|stop-on-nonsense)(?=[`\s])"
+_COMMAND = r"`answerkey (run|score|resume|rescore|check|audit|compare)\b ?([^`-]*)`"
 
 
 def name_arguments(text: str) -> str:
     """Return a text with commands and options in backticks as Python calls them, where Python has
     them.
     """
-    text = _SWITCH.sub(lambda match: f"{match[2].replace('-', '_')}={not match[1]}", text)
-    return _COMMAND.sub(r"`ak.\1(\2)`", _OPTION.sub(_name_option, text))
+    text = re.sub(_SWITCH, lambda match: f"{match[2].replace('-', '_')}={not match[1]}", text)
+    return re.sub(_COMMAND, r"`ak.\1(\2)`", re.sub(_OPTION, _name_option, text))
 
 
 def _name_option(match: re.Match[str]) -> str:

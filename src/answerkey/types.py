@@ -15,7 +15,7 @@ from enum import StrEnum
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from operator import attrgetter
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, NamedTuple, Self, TypeVar
 
 import polars as pl
 
@@ -305,11 +305,10 @@ class Completions:
         texts: Iterable[str | None],
         *,
         source: str,
-        absent: CompletionStatus = CompletionStatus.NO_TEXT,
     ) -> Self:
-        """Return completions with these texts, where None has the status `absent`."""
+        """Return completions with these texts; None is a reply without text."""
         filled = Completion("", source=source)
-        empty = Completion(None, absent, source=source)
+        empty = Completion(None, CompletionStatus.NO_TEXT, source=source)
         items = []
         for sample_id, text in zip(ids, texts, strict=True):
             completion = empty if text is None else filled
@@ -363,10 +362,6 @@ class Completions:
         if name in _JSON_FIELDS:
             cells = [cell if cell is None else _write_json(cell) for cell in cells]
         return pl.Series(name, cells, dtype=_ALL_COLUMNS[name])
-
-    def slice(self, offset: int, length: int) -> Self:
-        """Return the rows from `offset` on, at most `length` of them."""
-        return self.take(range(len(self))[offset : offset + length])
 
     def take(self, positions: Sequence[int] | pl.Series) -> Self:
         """Return the rows at these positions, in this order."""
@@ -685,8 +680,7 @@ class Request:
     trial: int = 0
 
 
-@dataclass(frozen=True)
-class Known:
+class Known(NamedTuple):
     """What a scorer knows of each sample before a model is asked; lists as long as the samples."""
 
     choices: Sequence[Sequence[str] | None]
@@ -797,8 +791,7 @@ Value = TypeVar("Value")
 _SPAN = 1 << 64
 
 
-@dataclass(frozen=True)
-class Draws:
+class Draws(NamedTuple):
     """Draws for one sample and trial; each purpose has its own number in [0, 1)."""
 
     seed: int

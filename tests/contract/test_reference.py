@@ -18,7 +18,7 @@ from answerkey.cli.options import REPORT_OPTIONS
 from answerkey.cli.run import run_command
 from answerkey.datasets.sources import SOURCES
 from answerkey.errors import CODES, Place
-from answerkey.evaluate.options import RunOptions, ScoreOptions
+from answerkey.evaluate.run import RunOptions, ScoreOptions
 from answerkey.gates.policies import RULE, PolicyFields, RuleFields, build_policies
 from answerkey.gates.rules import RULES as GATE_RULES
 from answerkey.metrics import METRICS, base

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from answerkey.solvers import ChoiceOrder, plan_row
+from answerkey.solvers.choice_order import ChoiceOrder, plan_row
 from answerkey.types import Row
 
 LABELS = "ABCDEFGH"

@@ -31,12 +31,12 @@ from answerkey.datasets.rows import Rows
 from answerkey.datasets.tables import DataFile, FileFields, Tabular, load_rows, read_files
 from answerkey.errors import SpecError, raise_all
 from answerkey.evaluate.display import Progress, ignore_progress
-from answerkey.evaluate.options import refuse_unknown
+from answerkey.evaluate.run import refuse_unknown
 from answerkey.metrics import wilson
 from answerkey.metrics.intervals import ChiSquare, compare_counts, student
 from answerkey.metrics.task_counts import measure_chance
 from answerkey.scorers import reads_choices
-from answerkey.solvers import find_reference
+from answerkey.solvers.choice_order import find_reference
 from answerkey.spec import Options, find_ready_made, load_dataset, load_plan
 from answerkey.spec.job import fit_rows
 from answerkey.spec.sources import find_header

@@ -15,7 +15,7 @@ from answerkey.datasets.recognition import recognise
 from answerkey.datasets.rows import Rows
 from answerkey.errors import DataError, Place, listing
 from answerkey.scorers import StringEqualsMcqa
-from answerkey.solvers import find_reference
+from answerkey.solvers.choice_order import find_reference
 from answerkey.templates import RowError, Template
 from answerkey.types import Samples
 

@@ -268,24 +268,17 @@ def share_out(count: int, sizes: Sequence[int]) -> list[int]:
 
 
 class Recorded(Protocol):
-    """Completions that somebody once gave; a slice of them says where to read, and is small."""
+    """Completions that somebody once gave; a part of them says where to read, and is small."""
 
     @property
     def num_trials(self) -> int:
         """How many there are for each sample."""
 
-    def slice(
-        self,
-        offset: int,
-        length: int,
-    ) -> Self:
-        """Return those of `length` samples from `offset` on."""
-
     def take(self, positions: Positions) -> Self:
         """Return those of the samples at these positions."""
 
     def read(self, samples: Samples) -> Completions:
-        """Return the completions of all samples of this slice."""
+        """Return the completions of all samples of this part."""
 
 
 @dataclass(frozen=True)
@@ -324,7 +317,7 @@ class Chunk:
         """Return a part of the chunk, in which nothing is skipped."""
         recorded = self.recorded
         if recorded is not None:
-            recorded = recorded.slice(start, stop - start)
+            recorded = recorded.take(range(start, stop))
         first = bisect_left(self.failed, start)
         last = bisect_left(self.failed, stop)
         return replace(

@@ -6,8 +6,8 @@ import re
 import string
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from hashlib import blake2b
+from typing import NamedTuple
 
 from answerkey.datasets.cells import parse_literal
 from answerkey.errors import DataError
@@ -173,7 +173,7 @@ MOST_OPTIONS = 1_000
 _NUMBERS = tuple(map(str, range(1, MOST_OPTIONS + 1)))
 #: A label with marks around it: `(B)`, `B.`, `**B**`.
 WRAPPED = re.compile(r"[\s(\[{*_\"'`]*(?P<bare>\d{1,4}|[A-Za-z])[\s)\]}*_\"'`.:]*")
-_WRAPPED_NUMBER = re.compile(r"[(\[]?(\d{1,4})(?:\.0+)?[)\].:]?")
+_WRAPPED_NUMBER = r"[(\[]?(\d{1,4})(?:\.0+)?[)\].:]?"
 #: An option that begins with a label: `(A) one`.
 LABELLED = re.compile(r"\s*[(\[]?([A-Z]|\d)[)\].:\u3001\uff0e]\s*")
 _LABELLED_TEXT = re.compile(LABELLED.pattern + "(?P<bare>.*)", re.DOTALL)
@@ -211,8 +211,7 @@ def take_labels(texts: Sequence[str], *, counting: bool = False) -> Texts | None
 # ── the options of a question
 
 
-@dataclass(frozen=True, slots=True)
-class OptionList:
+class OptionList(NamedTuple):
     """The options of a question: their texts, the labels to choose from, and those of the table.
 
     `names` are the labels that the table states, which may be longer than `choices`.
@@ -235,7 +234,7 @@ class OptionList:
         if form in _WORD_PLACES:
             return _WORD_PLACES[form].get(truth.lower())
         if form in {"0", "1"}:
-            number = _WRAPPED_NUMBER.fullmatch(truth)
+            number = re.fullmatch(_WRAPPED_NUMBER, truth)
             if number is None:
                 return None
             place = int(number[1]) - int(form)
@@ -268,7 +267,7 @@ class OptionList:
         texts = [self.texts[number] for number in order]
         if place is not None:
             place = order.index(place)
-        return replace(self, texts=texts), place
+        return self._replace(texts=texts), place
 
 
 def _find_text(
@@ -324,9 +323,9 @@ def name_options(
 
 #: A line that shows an option: `A) one`, `(B) two`, `C. three`; also with the wide marks of East
 #: Asia.
-_OPTION = re.compile(r"\n[ \t]*[(\[\uff08]?([A-Z])[)\].:\uff09\uff0e\uff1a\u3001][ \t]*(?=\S)")
+_OPTION = r"\n[ \t]*[(\[\uff08]?([A-Z])[)\].:\uff09\uff0e\uff1a\u3001][ \t]*(?=\S)"
 #: The word above options.
-_HEADING = re.compile(r"(?:^|\n)[ \t]*(?:answer )?(?:options|choices):?[ \t]*\Z", re.IGNORECASE)
+_HEADING = r"(?:^|\n)[ \t]*(?:answer )?(?:options|choices):?[ \t]*\Z"
 #: Options stand at the end of a prompt; no more of it is searched.
 _SEARCHED = 100_000
 
@@ -352,7 +351,7 @@ def _match_last_options(text: str) -> list[re.Match[str]]:
     """Return the last run of two or more option lines; worked examples before it have theirs."""
     run: list[re.Match[str]] = []
     last = []
-    for match in _OPTION.finditer(text):
+    for match in re.finditer(_OPTION, text):
         if match[1] == "A":
             run = []
         if match[1] == LABELS[len(run)]:
@@ -367,7 +366,7 @@ def split_question(text: str | None) -> tuple[str | None, list[str] | None]:
     if text is None:
         return None, None
     question, options = find_lettered(text)
-    bare = _HEADING.sub("", question.strip())
+    bare = re.sub(_HEADING, "", question.strip(), flags=re.IGNORECASE)
     bare = bare.strip() or text
     if options is None:
         return bare, None

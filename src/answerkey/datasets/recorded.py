@@ -191,10 +191,6 @@ class RecordedCompletions:
                 errors.add(DataError("E209", message, where=where, hint=hint))
         errors.raise_any()
 
-    def slice(self, offset: int, length: int) -> Self:
-        """Return those of `length` samples from `offset` on."""
-        return self.take(range(offset, offset + length))
-
     def take(self, positions: Positions) -> Self:
         """Return those of the samples at these positions."""
         if self.rows is None:

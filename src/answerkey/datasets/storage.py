@@ -18,12 +18,11 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import file_digest, sha256
 from pathlib import Path, PurePosixPath
 from pkgutil import resolve_name
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from answerkey.errors import DataError, Place, SpecError, hide_secrets, is_url
@@ -95,8 +94,7 @@ def require_address(url: str, where: Place | None = None) -> str:
     return url.rstrip("/")
 
 
-@dataclass(frozen=True)
-class StoredObject:
+class StoredObject(NamedTuple):
     """An object as it is at one moment; `mark` changes when the content does."""
 
     url: str
@@ -220,8 +218,7 @@ def refuse(
     )
 
 
-@dataclass(frozen=True)
-class StoreKind:
+class StoreKind(NamedTuple):
     """A kind of store that fsspec reaches: its library, and where its settings come from.
 
     `errors` of the libraries are neither OSError nor ValueError.
@@ -410,8 +407,7 @@ def open_cache_folder(name: str) -> Path:
     return Path(base).expanduser() / "answerkey" / name
 
 
-@dataclass(frozen=True)
-class Fetched:
+class Fetched(NamedTuple):
     """A file on this machine, and the sha256 of its content."""
 
     path: Path

@@ -18,7 +18,7 @@ from fnmatch import fnmatch
 from functools import partial
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import polars as pl
 
@@ -536,8 +536,7 @@ def _derive(
     return rows
 
 
-@dataclass(frozen=True)
-class DataFile:
+class DataFile(NamedTuple):
     """A file to be read: its name in errors, and what `file_column` says of it.
 
     A single one that is read as it stands may be an address on shared storage.

@@ -24,7 +24,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from answerkey._version import __version__
 from answerkey.datasets.rows import dump_with_rows
@@ -320,8 +320,7 @@ class Attempt:
     is_searched: bool = False
 
 
-@dataclass(frozen=True)
-class Crash:
+class Crash(NamedTuple):
     """A worker that ended in the middle of its chunk; `is_node` when its whole node did."""
 
     reason: str

@@ -21,7 +21,7 @@ from answerkey.datasets.dataset import Dataset
 from answerkey.datasets.rows import ID_COLUMN, ORDER_COLUMN, Rows, RowsOver, iterate_blocks
 from answerkey.errors import DataError, Place, listing
 from answerkey.scorers import RowProblem
-from answerkey.solvers import UNSUITABLE, ChoiceOrder, RowOrders, plan_row
+from answerkey.solvers.choice_order import UNSUITABLE, ChoiceOrder, RowOrders, plan_row
 from answerkey.spec import Task
 from answerkey.types import PRIOR_SCHEMA, Row, Sample, Samples
 

@@ -74,10 +74,10 @@ TRIED_ROWS = 50
 #: How many different names one template may read of a message or a score.
 MOST_NAMES = 100
 _PROMPT = tuple({"role": role, "content": "A"} for role in ("system", "user"))
-_NAME = re.compile(r"^(?P<owner>.*?) (?:has )?no field `(?P<name>[^`]*)`")
+_NAME = r"^(?P<owner>.*?) (?:has )?no field `(?P<name>[^`]*)`"
 #: Made-up values of which the true type is not known.
 _UNKNOWN = frozenset(["null", "a number", "a boolean"])
-_LINE = re.compile(r" \(line (?P<line>\d+) of the template\)$")
+_LINE = r" \(line (?P<line>\d+) of the template\)$"
 
 #: Returns what goes wrong with a template on samples, their completions and scores, if anything.
 Attempt = Callable[[Samples, Completions, dict[str, Scores]], RowError | None]
@@ -377,9 +377,9 @@ def find_unreadable(job: Job) -> list[AnswerkeyError]:
             errors.append(stopped.at(task.places.of_template(stopped.source)))
             continue
         if problem is not None:
-            match = _LINE.search(problem.message)
+            match = re.search(_LINE, problem.message)
             where = task.places.of_line(path, int(match["line"]) if match else None)
-            message = f"`{path[-1]}`: {_LINE.sub('', problem.message)}"
+            message = f"`{path[-1]}`: {re.sub(_LINE, '', problem.message)}"
             errors.append(SpecError("E112", message, where=where, hint=problem.hint))
     return errors
 
@@ -422,7 +422,7 @@ def _try_row(attempt: Attempt, task: Task, sample: Samples) -> RowError | None:
         problem = attempt(sample, completions, _make_scores(task, missing))
         if problem is None or not problem.is_undefined:
             return None
-        match = _NAME.search(problem.message)
+        match = re.search(_NAME, problem.message)
         if match is None or match["owner"] in _UNKNOWN:
             return None
         is_text = match["owner"] == "text"

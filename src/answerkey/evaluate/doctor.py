@@ -20,8 +20,11 @@ from typing import Any, cast
 
 from answerkey.errors import SolverError, SpecError, hide_secrets, listing, suggest
 from answerkey.evaluate.job import open_jobs
-from answerkey.evaluate.options import read_options
-from answerkey.evaluate.run import TaskSource, read_plan
+from answerkey.evaluate.run import (
+    TaskSource,
+    read_options,
+    read_plan,
+)
 from answerkey.evaluate.session import choose_price, require_callable
 from answerkey.evaluate.tasks import mcqa
 from answerkey.models.calls import Limits, charge
@@ -34,7 +37,7 @@ from answerkey.models.responses import fail
 from answerkey.models.retry import CallOutcome, Health, HttpRequest, RetryVerdict, judge
 from answerkey.reader.markup import split_thoughts
 from answerkey.scorers import asks_model, find_role
-from answerkey.solvers import SingleTurnSolver
+from answerkey.solvers.single_turn import SingleTurnSolver
 from answerkey.solvers.solver import raise_row_errors
 from answerkey.spec import Job
 from answerkey.text import shorten

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import starmap
-from typing import Unpack, cast
+from typing import NamedTuple, Unpack, cast
 
 import polars as pl
 
@@ -18,8 +18,13 @@ from answerkey.errors import AnswerkeyError, Place, SpecError, distinct, listing
 from answerkey.evaluate.display import Progress, ignore_progress
 from answerkey.evaluate.evaluate import check_jobs, check_rows
 from answerkey.evaluate.job import Shared, open_job, open_jobs
-from answerkey.evaluate.options import RunOptions, read_options, show_options
-from answerkey.evaluate.run import TaskSource, read_plan
+from answerkey.evaluate.run import (
+    RunOptions,
+    TaskSource,
+    read_options,
+    read_plan,
+    show_options,
+)
 from answerkey.evaluate.session import choose_price
 from answerkey.models.cache import CallCache
 from answerkey.models.calls import Identified, charge
@@ -33,7 +38,7 @@ from answerkey.models.model import (
 )
 from answerkey.models.responses import read_text
 from answerkey.scorers import asks_model, find_role, reads_choices
-from answerkey.solvers import SingleTurnSolver
+from answerkey.solvers.single_turn import SingleTurnSolver
 from answerkey.solvers.solver import Prompt
 from answerkey.spec import Job, Options, load_plan, sort_errors
 from answerkey.spec.nodes import ProblemList
@@ -52,8 +57,7 @@ _MESSAGES = pl.List(pl.Struct({"role": pl.String, "content": pl.String}))
 # `check`: every mistake that can be found without calling a model.
 
 
-@dataclass(frozen=True)
-class CheckedTask:
+class CheckedTask(NamedTuple):
     """A task that `check` looked at."""
 
     key: str

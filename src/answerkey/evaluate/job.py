@@ -31,7 +31,7 @@ from answerkey.errors import (
 )
 from answerkey.models.config import Model
 from answerkey.scorers import asks_model
-from answerkey.solvers import Solver, require_echo
+from answerkey.solvers import Solver
 from answerkey.spec import DatasetSpec, Job, Options, ScoringStep, Task
 from answerkey.spec.job import plan_work
 from answerkey.spec.nodes import Location, ProblemList
@@ -519,6 +519,8 @@ def _report_missing_logprobs(
 ) -> None:
     """Report each scorer that reads log-probabilities which the model does not send."""
     if task.solver is not None and task.solver.ranks_continuations:
+        from answerkey.solvers.single_turn import require_echo
+
         require_echo(model)
         return
     explain = getattr(model, "explain_missing_logprobs", None)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -49,8 +49,7 @@ class RunExcerpt:
     scores: pl.DataFrame
 
 
-@dataclass(frozen=True)
-class RunPart:
+class RunPart(NamedTuple):
     """Some samples of a task of a run, with no others: it can be sent to a worker process."""
 
     task: Task
@@ -87,9 +86,9 @@ class Reopened:
     def take(self, samples: Positions) -> RunPart:
         """Return the samples at these positions; nothing is loaded."""
         first = samples[0]
-        length = samples[-1] + 1 - first
-        rows = self.dataset.rows.slice(first, length)
-        recorded = self.recorded.slice(first, length)
+        end = samples[-1] + 1
+        rows = self.dataset.rows.slice(first, end - first)
+        recorded = self.recorded.take(range(first, end))
         if not isinstance(samples, range):
             rows = rows.take(samples - first)
             recorded = recorded.take(samples - first)
@@ -349,8 +348,8 @@ def regroup(
             metrics = []
             for metric in step.metrics:
                 if metric.metric.type != "python":
-                    design = replace(metric.design, **changes)
-                    metrics.append(replace(metric, design=design))
+                    design = metric.design._replace(**changes)
+                    metrics.append(metric._replace(design=design))
             steps.append(replace(step, metrics=tuple(metrics)))
         values = dict(task_run.metrics)
         for value in _remeasure(task_run, replace(task, scoring=tuple(steps))):

@@ -34,7 +34,6 @@ from answerkey.evaluate.manifest import (
     describe_run,
     describe_sources,
 )
-from answerkey.evaluate.options import RunOptions, read_options, show_options
 from answerkey.evaluate.reopen import (
     CHANGED,
     Reopened,
@@ -46,9 +45,12 @@ from answerkey.evaluate.reopen import (
 from answerkey.evaluate.run import (
     Matrix,
     MatrixMember,
+    RunOptions,
     TaskSource,
     finish_together,
+    read_options,
     require_trusted,
+    show_options,
 )
 from answerkey.models.config import Generation, ModelConfig
 from answerkey.options import GATES, STORED

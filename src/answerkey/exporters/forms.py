@@ -13,10 +13,9 @@ from typing import TextIO, Unpack
 from answerkey.errors import SpecError, listing, suggest
 from answerkey.evaluate.display import Progress, ignore_progress
 from answerkey.evaluate.dry_run import build_prompts
-from answerkey.evaluate.options import RunOptions
 from answerkey.evaluate.pairs import AnyRun
 from answerkey.evaluate.reopen import reopen
-from answerkey.evaluate.run import TaskSource
+from answerkey.evaluate.run import RunOptions, TaskSource
 from answerkey.exporters.every_eval_ever import EveryEvalEverExporter
 from answerkey.exporters.rows import (
     Exporter,

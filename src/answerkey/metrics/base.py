@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import polars as pl
 
@@ -414,13 +414,10 @@ def split_counts(
 def count_combinations(table: pl.DataFrame) -> pl.DataFrame:
     """Return the distinct rows of a table in the order in which they first occur, and `len`.
 
-    The streaming engine takes no memory for the rows.
+    Unlike a frame, a lazy one takes no memory for the rows.
     """
-    rows = table.lazy().with_row_index("first row")
-    first = pl.col("first row").min()
-    groups = rows.group_by(pl.exclude("first row")).agg(pl.len(), first)
-    ordered = groups.sort("first row").drop("first row")
-    return ordered.collect(engine="streaming")
+    groups = table.lazy().group_by(pl.all(), maintain_order=True)
+    return groups.len().collect()
 
 
 def _list_cells(column: pl.Series, *, is_encoded: bool) -> list[Any]:
@@ -529,8 +526,7 @@ def sort_keys(mapping: Mapping[str, Any]) -> dict[str, Any]:
 # Names
 
 
-@dataclass(frozen=True)
-class ValueNames:
+class ValueNames(NamedTuple):
     """What the values of a metric will be called, as far as that is known before there are scores.
 
     Names that are certain, and openings with endings between which the scores put a label.

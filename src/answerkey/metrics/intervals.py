@@ -13,6 +13,7 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import cache
 from statistics import NormalDist
+from typing import NamedTuple
 
 from answerkey.types import MetricValue
 
@@ -193,8 +194,7 @@ def chi_square_tail(point: float, df: int) -> float:
     return min(1.0, math.fsum(terms))
 
 
-@dataclass(frozen=True)
-class ChiSquare:
+class ChiSquare(NamedTuple):
     """The statistic, its degrees of freedom, and how often chance alone would give as large a
     one.
     """

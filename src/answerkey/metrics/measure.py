@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -62,8 +62,7 @@ FEWEST_CLUSTERS = 5
 ONE_TRIAL = Trials(num_trials=1)
 
 
-@dataclass(frozen=True)
-class Design:
+class Design(NamedTuple):
     """Columns of the dataset that put samples together, and how intervals are made.
 
     Each column of `group_by` gives a metric's value for each of its groups, and their average.
@@ -90,8 +89,7 @@ class Design:
         return f"values of `{self.cluster_by}`" if self.cluster_by else "samples"
 
 
-@dataclass(frozen=True)
-class KeyedMetric:
+class KeyedMetric(NamedTuple):
     """A metric and its key, unique in its scorer, with the design of its samples.
 
     `scale` are the ends that its values cannot pass, where these are known.
@@ -146,8 +144,7 @@ def shrink_scores(metrics: Sequence[KeyedMetric], frame: pl.DataFrame) -> pl.Dat
     )
 
 
-@dataclass(frozen=True)
-class _ScoreTable:
+class _ScoreTable(NamedTuple):
     """Scores, and what is known of their rows, see `RowFacts`.
 
     `owner` among the latter is the number of the sample, where samples have several rows or
@@ -241,11 +238,11 @@ def _compute_aggregates(
     names = keyed.metric.fields()
     details: dict[str, object] = {"num_trials": trials.num_trials}
     if any(holds_other(table.scores, name) for name in names):
-        table = replace(table, is_by_owner=True)
+        table = table._replace(is_by_owner=True)
         details["counts"] = "trials" if trials.num_trials > 1 else "orders"
     else:
         is_share = all(holds_shares(table.scores, name) for name in names)
-        table = replace(by_sample, is_share=is_share)
+        table = by_sample._replace(is_share=is_share)
         details["counts"] = "samples"
         aggregates = {}
         for name in names:

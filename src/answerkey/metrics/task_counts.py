@@ -97,8 +97,6 @@ COUNTED_FIELDS = frozenset(
         "validity_reason",
     }
 )
-#: Which rows of the main scorer are listed by reason.
-_KINDS = ("invalid", "failed", "errors")
 #: What of the counts is of samples under trials and orders.
 _OF_SAMPLES = ("counts", "failed", "errors", "excluded")
 _CALL_STATUSES = pl.Enum(CompletionStatus)
@@ -187,18 +185,16 @@ def describe_rows(
     ids = completions.column("sample_id")
     examples: Examples = {}
     for key, scores in verdicts.items():
-        for kind, rows in _list_reasons(scores, calls).items():
-            first = rows.unique("reason", keep="first", maintain_order=True)
-            for row, reason in first.select("row", "reason").iter_rows():
-                if kind == "failures":
-                    examples[f"failures of {key}", reason] = {
-                        "sample_id": ids[row],
-                        "message": scores.frame["reason"][row] or "UNKNOWN",
-                        "traceback": scores.text(TRACEBACK_FIELD)[row],
-                    }
-                elif key == main:
-                    shown = texts[row] and texts[row][:EXAMPLE_CHARACTERS]
-                    examples[kind, reason] = {"sample_id": ids[row], "completion": shown}
+        for row, reason in _iterate_first(_list_failures(scores, calls)):
+            examples[f"failures of {key}", reason] = {
+                "sample_id": ids[row],
+                "message": scores.frame["reason"][row] or "UNKNOWN",
+                "traceback": scores.text(TRACEBACK_FIELD)[row],
+            }
+    for kind, rows in _list_reasons(verdicts[main], calls).items():
+        for row, reason in _iterate_first(rows):
+            shown = texts[row] and texts[row][:EXAMPLE_CHARACTERS]
+            examples[kind, reason] = {"sample_id": ids[row], "completion": shown}
     return RowFacts(pl.DataFrame(described), examples)
 
 
@@ -223,34 +219,44 @@ def find_invalid_reasons(scores: Scores, calls: pl.Series) -> pl.Series:
 
 
 def _list_reasons(scores: Scores, calls: pl.Series) -> dict[str, pl.DataFrame]:
-    """Return which rows are `invalid`, `failed`, in `errors` or `failures`, with their reasons.
-
-    A failure of the scorer itself is a row that is FAILED, or one whose own call failed although
-    there is a completion.
-    """
+    """Return which rows are `invalid`, `failed` or in `errors`, with their reasons."""
     status = scores.frame["status"]
     reasons = scores.frame["reason"]
     invalid = find_invalid_reasons(scores, calls)
+    is_invalid = invalid.is_not_null() & (status == ScoreStatus.SCORED.value)
+    return {
+        "invalid": _list_rows(is_invalid, invalid),
+        "failed": _list_rows(status == ScoreStatus.FAILED.value, reasons),
+        "errors": _list_rows(status == ScoreStatus.ERROR.value, reasons),
+    }
+
+
+def _list_failures(scores: Scores, calls: pl.Series) -> pl.DataFrame:
+    """Return the rows on which the scorer itself failed, with the groups of their reasons.
+
+    They are FAILED, or their own call failed although there is a completion.
+    """
+    status = scores.frame["status"]
     is_failed = status == ScoreStatus.FAILED.value
     is_error = status == ScoreStatus.ERROR.value
     is_answered = calls != CompletionStatus.ERROR.value
-    is_invalid = invalid.is_not_null() & (status == ScoreStatus.SCORED.value)
-    is_failure = is_failed | (is_error & is_answered)
-    listed = {}
-    for kind, is_chosen, column in (
-        ("invalid", is_invalid, invalid),
-        ("failed", is_failed, reasons),
-        ("errors", is_error, reasons),
-        ("failures", is_failure, reasons),
-    ):
-        rows = is_chosen.fill_null(value=False)
-        chosen = column.filter(rows).fill_null("UNKNOWN")
-        positions = rows.arg_true()
-        listed[kind] = pl.DataFrame({"row": positions, "reason": chosen})
+    rows = _list_rows(is_failed | (is_error & is_answered), scores.frame["reason"])
     texts = pl.col("reason").cast(pl.String)
     groups = texts.str.extract(_REASON_GROUP).str.strip_chars()
-    listed["failures"] = listed["failures"].with_columns(groups)
-    return listed
+    return rows.with_columns(groups)
+
+
+def _list_rows(is_chosen: pl.Series, reasons: pl.Series) -> pl.DataFrame:
+    """Return the positions of the chosen rows, with their reasons."""
+    is_chosen = is_chosen.fill_null(value=False)
+    chosen = reasons.filter(is_chosen).fill_null("UNKNOWN")
+    return pl.DataFrame({"row": is_chosen.arg_true(), "reason": chosen})
+
+
+def _iterate_first(rows: pl.DataFrame) -> Iterator[tuple[int, str]]:
+    """Yield the first row with each reason, and the reason."""
+    first = rows.unique("reason", keep="first", maintain_order=True)
+    return first.iter_rows()
 
 
 def _count_reasons(
@@ -278,7 +284,7 @@ def find_failures(facts: RowFacts, verdicts: Mapping[str, Scores]) -> dict[str, 
     for key, scores in verdicts.items():
         if scores.count(ScoreStatus.SCORED) == len(scores):
             continue
-        rows = _list_reasons(scores, facts.table["call_status"])["failures"]
+        rows = _list_failures(scores, facts.table["call_status"])
         if not rows.is_empty():
             failures[key] = _count_reasons(f"failures of {key}", rows, facts.examples)
     return failures
@@ -414,8 +420,8 @@ def count_rows(
     rows = facts.table
     reasons = _list_reasons(scores, rows["call_status"])
     counted = {}
-    for kind in _KINDS:
-        counted[kind] = _count_reasons(kind, reasons[kind], facts.examples)
+    for kind, failing in reasons.items():
+        counted[kind] = _count_reasons(kind, failing, facts.examples)
     invalid: Counter[str] = Counter()
     for reason, entry in counted["invalid"].items():
         invalid[reason] = entry["count"]

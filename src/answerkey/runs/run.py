@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import polars as pl
 
@@ -128,23 +128,18 @@ def join_parts(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
     return pl.concat(parts, how="vertical_relaxed")
 
 
-@dataclass(frozen=True)
-class KeptCompletions:
+class KeptCompletions(NamedTuple):
     """The completions that a run keeps, `num_trials` for each of its samples."""
 
     parts: StoredTable
     num_trials: int
     positions: Positions | None = None
 
-    def slice(self, offset: int, length: int) -> Self:
-        """Return those of `length` samples from `offset` on."""
-        return self.take(range(offset, offset + length))
-
     def take(self, positions: Positions) -> Self:
         """Return those of the samples at these positions."""
         if self.positions is not None:
             positions = join_positions(self.positions, positions)
-        return replace(self, positions=positions)
+        return self._replace(positions=positions)
 
     def read(self, samples: Samples) -> Completions:
         """Return the completions of the samples."""
@@ -528,8 +523,7 @@ def read_run(
     return Run(manifest, by_key, store.place)
 
 
-@dataclass(frozen=True)
-class _TaskReader:
+class _TaskReader(NamedTuple):
     """Reads the tasks of a run; `values` are those that were just written."""
 
     store: RunStore
@@ -607,7 +601,7 @@ def require_listed(
         if file.size != entry["bytes"]:
             why = f"it has {file.size:,} bytes, `run.json` says {entry['bytes']:,}"
             raise refuse_changed(store.show(name), why)
-        chosen[name] = replace(file, sha256=entry["sha256"])
+        chosen[name] = file._replace(sha256=entry["sha256"])
     return chosen
 
 

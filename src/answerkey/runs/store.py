@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import polars as pl
 
@@ -197,8 +197,7 @@ def write_frames(path: Path, frames: Iterable[pl.DataFrame]) -> None:
         whole.replace(path)
 
 
-@dataclass(frozen=True)
-class FolderFile:
+class FolderFile(NamedTuple):
     """A file of a run as it was found, by its path below the run folder; an object has a mark.
 
     `sha256` is what `run.json` says of it, if it does.

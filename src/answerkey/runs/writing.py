@@ -15,11 +15,11 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import polars as pl
 
@@ -69,8 +69,7 @@ def now() -> str:
     return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
-@dataclass(frozen=True)
-class NewFolder:
+class NewFolder(NamedTuple):
     """A folder `runs/<time>-<key>` for a new run, which gets its name when it is made."""
 
     key: str
@@ -298,7 +297,7 @@ class RunWriter:
         file = require_file(self.store, files, f"tasks/{key}/task.json")
         listed = self.manifest.get("files") or {}
         if file.name in listed:
-            file = replace(file, sha256=listed[file.name]["sha256"])
+            file = file._replace(sha256=listed[file.name]["sha256"])
         return self.store.read_json(file)
 
     def write_manifest(self) -> None:

@@ -11,33 +11,52 @@ from answerkey.scorers.base import (
     build_table,
     find_role,
     join_scores,
+    reads_by_templates,
     score_rows,
     try_action,
 )
-from answerkey.scorers.choice_probabilities import ChoiceProbabilities
 from answerkey.scorers.mcqa import (
     StringEqualsMcqa,
     explain_verdict,
     judge,
     reads_choices,
 )
-from answerkey.scorers.model_judge import ModelAsAJudge, ModelClassifier, ModelLabeler
-from answerkey.scorers.python_scorer import PythonScorer
 from answerkey.scorers.rereading import choose_audited, count_readings, find_audited_rows
-from answerkey.scorers.string_equals import StringEquals
 from answerkey.types import Registry
 
-_OWN: dict[str, type[Scorer]] = {
-    "string_equals_mcqa": StringEqualsMcqa,
-    "string_equals": StringEquals,
-    "python": PythonScorer,
-    "model_as_a_judge_scorer": ModelAsAJudge,
-    "model_as_a_judge_classifier": ModelClassifier,
-    "labeler_via_model": ModelLabeler,
-    "choice_probabilities": ChoiceProbabilities,
-}
+_OWN = (
+    "string_equals_mcqa",
+    "string_equals",
+    "python",
+    "model_as_a_judge_scorer",
+    "model_as_a_judge_classifier",
+    "labeler_via_model",
+    "choice_probabilities",
+)
+
+
+def _load_scorer(name: str) -> type[Scorer]:
+    """Return the class of a type; those that few tasks name are imported when one does."""
+    if name == StringEqualsMcqa.type:
+        return StringEqualsMcqa
+    from answerkey.scorers import model_judge
+    from answerkey.scorers.choice_probabilities import ChoiceProbabilities
+    from answerkey.scorers.python_scorer import PythonScorer
+    from answerkey.scorers.string_equals import StringEquals
+
+    kinds: tuple[type[Scorer], ...] = (
+        StringEquals,
+        PythonScorer,
+        model_judge.ModelAsAJudge,
+        model_judge.ModelClassifier,
+        model_judge.ModelLabeler,
+        ChoiceProbabilities,
+    )
+    return next(kind for kind in kinds if kind.type == name)
+
+
 #: The scorers by type.
-SCORERS: Registry[Scorer] = Registry("answerkey.scorers", _OWN, _OWN.__getitem__)
+SCORERS: Registry[Scorer] = Registry("answerkey.scorers", _OWN, _load_scorer)
 
 #: The name that scorers of other packages build on.
 BaseScorer = Scorer
@@ -46,14 +65,6 @@ BaseScorer = Scorer
 def list_template_fields() -> frozenset[str]:
     """Return the names of the fields that hold templates in any scorer."""
     return frozenset().union(*(scorer.template_fields for scorer in SCORERS.values()))
-
-
-def reads_by_templates(scorer: Scorer) -> bool:
-    """Whether a scorer reads of a sample only what its templates name.
-
-    Others may look at any column.
-    """
-    return type(scorer) in {StringEquals, StringEqualsMcqa, ChoiceProbabilities}
 
 
 __all__ = [

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import itemgetter
-from typing import Any, ClassVar, Literal, Protocol, TypeGuard
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeGuard
 
 import polars as pl
 
@@ -47,8 +47,7 @@ Types = Mapping[str, pl.DataType | None]
 ScoresByKey = Mapping[str, Scores]
 
 
-@dataclass(frozen=True)
-class RowProblem:
+class RowProblem(NamedTuple):
     """A row that cannot be scored: its position, the error, and the reason of its FAILED score.
 
     A column that does not exist (E206) fails every row but is reported once, at the first of them.
@@ -86,6 +85,9 @@ class Scorer:
     default_metric_name: ClassVar[str | None] = None
     #: Whether it reads a choice out of the text of a completion.
     reads_choices: ClassVar[bool] = False
+    #: Whether it reads of a sample only what its templates name; not inherited, see
+    #: `reads_by_templates`.
+    by_templates: ClassVar[bool] = False
 
     @property
     def text_names(self) -> tuple[str, ...]:
@@ -219,6 +221,14 @@ class Scorer:
     def column_types(self, scores: Sequence[Score]) -> tuple[Types, Types]:  # noqa: ARG002 - for scorers that cannot tell before
         """Return the types of the stored values and of the stored metadata."""
         return self.value_types or {}, self.metadata_types or {}
+
+
+def reads_by_templates(scorer: Scorer) -> bool:
+    """Return whether the very class of a scorer says that it reads samples by templates alone.
+
+    A class derived from it may look at any column.
+    """
+    return bool(vars(type(scorer)).get("by_templates"))
 
 
 #: The score of a completion whose call failed.
@@ -483,8 +493,7 @@ def join_scores(completions: Completions, scores: ScoresByKey) -> pl.DataFrame:
 # Action rules: what happens to samples after scoring.
 
 
-@dataclass(frozen=True)
-class Action:
+class Action(NamedTuple):
     """A rule: samples that match `filter` are left out of every metric, and counted under its key.
 
     The filter sees `sample`, `solver_output` and `scores` (scorer key, then value or metadata

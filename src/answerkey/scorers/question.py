@@ -10,8 +10,8 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 from answerkey.reader.characters import LONGEST_CHARACTER, WHITE_SPACE, compose, measure_character
 from answerkey.reader.explain import shorten
@@ -77,8 +77,7 @@ def check_characters_or_numbers(labels: Labels, reason: FaultReason) -> None:
 # What a sample says.
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(NamedTuple):
     """What a task makes of one sample.
 
     A label is text of any length. `labels` and `truths` are empty where the sample has none that
@@ -99,7 +98,7 @@ class Question:
         written = [self.labels[place] for place in order]
         moved = dict(zip(written, self.labels, strict=True))
         truths = [moved.get(truth, truth) for truth in self.truths]
-        return replace(self, truths=frozenset(truths))
+        return self._replace(truths=frozenset(truths))
 
 
 def build_question(
@@ -121,8 +120,8 @@ def build_question(
         return question
     if isinstance(options, RowError):
         fault = RowFault.from_error("options", options)
-        return replace(question, faults=(*question.faults, fault))
-    return replace(question, options=read_options(options))
+        return question._replace(faults=(*question.faults, fault))
+    return question._replace(options=read_options(options))
 
 
 def _parse_question(

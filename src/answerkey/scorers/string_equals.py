@@ -45,6 +45,7 @@ class StringEquals(Scorer):
     }
     main_value = "is_correct"
     default_metric_name = "Accuracy"
+    by_templates = True
 
     @property
     def needs_completion(self) -> bool:

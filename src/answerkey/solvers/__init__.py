@@ -1,23 +1,8 @@
-"""Samples become completions: by calling a model, or by reading what it once said."""
+"""Samples become completions: by calling a model, or by reading what it once said.
 
-from answerkey.solvers.choice_order import (
-    UNSUITABLE,
-    ChoiceOrder,
-    RowOrders,
-    find_reference,
-    option_texts,
-    plan_row,
-)
-from answerkey.solvers.single_turn import (
-    ChatInput,
-    ChoiceRankingSolver,
-    Examples,
-    GenericInput,
-    InputMessage,
-    SingleTurnSolver,
-    pick_examples,
-    require_echo,
-)
+A module other than `solver` is imported when a task names one of its solvers, or `choice_order`.
+"""
+
 from answerkey.solvers.solver import (
     PassThroughSolver,
     Solver,
@@ -26,33 +11,24 @@ from answerkey.solvers.solver import (
 )
 from answerkey.types import Registry
 
-_OWN: dict[str, type[Solver]] = {
-    SingleTurnSolver.type: SingleTurnSolver,
-    PassThroughSolver.type: PassThroughSolver,
-    ChoiceRankingSolver.type: ChoiceRankingSolver,
-}
-
-#: The solvers by type.
-SOLVERS: Registry[Solver] = Registry("answerkey.solvers", _OWN, _OWN.__getitem__)
-
 __all__ = [
     "SOLVERS",
-    "UNSUITABLE",
-    "ChatInput",
-    "ChoiceOrder",
-    "ChoiceRankingSolver",
-    "Examples",
-    "GenericInput",
-    "InputMessage",
     "PassThroughSolver",
-    "RowOrders",
-    "SingleTurnSolver",
     "Solver",
     "find_column_field",
-    "find_reference",
-    "option_texts",
-    "pick_examples",
-    "plan_row",
-    "require_echo",
     "require_known",
 ]
+
+_OWN = ("single_turn_solver", "pass_through_solver", "choice_ranking_solver")
+
+
+def _load_solver(name: str) -> type[Solver]:
+    if name == PassThroughSolver.type:
+        return PassThroughSolver
+    from answerkey.solvers.single_turn import ChoiceRankingSolver, SingleTurnSolver
+
+    return SingleTurnSolver if name == SingleTurnSolver.type else ChoiceRankingSolver
+
+
+#: The solvers by type.
+SOLVERS: Registry[Solver] = Registry("answerkey.solvers", _OWN, _load_solver)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache, partial
 from itertools import permutations
 from operator import add
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from answerkey.datasets.rows import ID_COLUMN
 from answerkey.errors import SpecError
@@ -150,8 +150,7 @@ def _put(cell: object, path: Path, value: object) -> object:
     return copied
 
 
-@dataclass(frozen=True)
-class RowOrders:
+class RowOrders(NamedTuple):
     """The orders of one row, and why it is left as it stands; `problem` says what is wrong with it.
 
     A row that `estimates_prior` is also shown in the orders `extra`, which count for nothing else.
@@ -284,8 +283,7 @@ class OptionError(Exception):
     """Why the options of a row cannot be put in another order."""
 
 
-@dataclass(frozen=True)
-class OrderedOptions:
+class OrderedOptions(NamedTuple):
     """The options of one row: their texts without labels, and how a cell is made of them in some order."""
 
     texts: tuple[str, ...]

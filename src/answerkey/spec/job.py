@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from answerkey import features
 from answerkey.datasets.dataset import Chunk, Dataset, Recorded, Selection, split_into_chunks
@@ -26,12 +26,13 @@ from answerkey.spec.sources import DatasetSpec
 from answerkey.spec.task import ScoringStep, Task
 from answerkey.types import Notice, Samples
 
+if TYPE_CHECKING:
+    from answerkey.spec.variants import Variant
+
 #: A model for `open_model`: a name, or all that is known of one.
 ModelChoice = str | ModelConfig
 #: Where chunks are worked on, as the engines call it.
 Spread = Literal["alone", "apart", "processes"]
-#: The variant that has the task's own prompt.
-BASE = "base"
 #: The purpose of the calls of a solver.
 SOLVE = "solve"
 #: A chunk has at most so many rows, and about so many bytes of cells.
@@ -45,19 +46,6 @@ WORKER_CHUNK_ROWS = 16_384
 WORKER_CHUNKS = 24
 #: Starting worker processes takes about as long as scoring so many rows.
 WORKER_ROWS = 20_000
-
-
-@dataclass(frozen=True)
-class Variant:
-    """Which variant of which specification this is; both by their keys."""
-
-    of: str
-    key: str
-
-    @property
-    def job_key(self) -> str:
-        """The key of the variant among the jobs."""
-        return self.of if self.key == BASE else f"{self.of}-{self.key}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -319,7 +307,8 @@ def fit_rows(rows: Rows, recorded: Recorded | None) -> int:
         size += sum(map(measure_fields, samples.rows()))
         seen += len(samples)
         if recorded is not None:
-            completions = recorded.slice(offset, len(samples)).read(samples)
+            part = recorded.take(range(offset, offset + len(samples)))
+            completions = part.read(samples)
             size += int(completions.frame["completion"].estimated_size())
     rows_that_fit = CHUNK_BYTES * seen // max(size, 1)
     return min(CHUNK_ROWS, max(FEWEST_ROWS, rows_that_fit))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from answerkey import features
 from answerkey.datasets.dataset import Selection
@@ -12,26 +13,19 @@ from answerkey.datasets.tables import DataTable
 from answerkey.errors import AnswerkeyError, Place, listing
 from answerkey.models.config import Generation
 from answerkey.scorers import asks_model
-from answerkey.solvers import ChatInput, GenericInput
 from answerkey.spec import definitions
 from answerkey.spec.config import Config, Settings, reads_config, resolve_config
-from answerkey.spec.job import BASE, Job, ModelChoice, Plan, Variant
+from answerkey.spec.job import Job, ModelChoice, Plan
 from answerkey.spec.nodes import Location, Node, advise, with_key
 from answerkey.spec.project import YAML_ENDINGS, Project
 from answerkey.spec.sources import DatasetSpec, build_dataset, is_remote
 from answerkey.spec.task import Task, build_task
-from answerkey.spec.validation import Key, assign_keys, fields_of, validate_node
+
+if TYPE_CHECKING:
+    from answerkey.spec.variants import TaskNode
 
 #: How scorers name the models that they call, and where, by the keys of the scorers.
 Judges = Mapping[str, tuple[str, Place]]
-
-
-@dataclass(frozen=True)
-class PromptVariant:
-    """Another prompt: what stands in place of the solver's `input_builder`."""
-
-    key: Key
-    input_builder: ChatInput | GenericInput
 
 
 def resolve(
@@ -90,45 +84,18 @@ def list_variants(
     key: str,
     *,
     has_completions: bool,
-) -> Iterator[tuple[Node, Variant | None]]:
-    """Yield a task, and the same task with another prompt for each of its `variants`.
+) -> Iterable[TaskNode]:
+    """Return a task, and the same task with another prompt for each of its `variants`."""
+    if task.field("definition").field("variants").is_null:
+        return [(task, None)]
+    from answerkey.spec.variants import split_task
 
-    Recorded completions are answers to one prompt: they are taken for those of the task itself.
-    """
-    definition = task.field("definition")
-    listed = definition.field("variants")
-    if listed.is_null:
-        yield task, None
-        return
-    bare = definition.without("variants")
-    task = task.having("definition", bare)
-    if has_completions:
-        message = "recorded completions are answers to one prompt: `variants` are left out"
-        task.problems.notice(message, listed.place)
-        yield task, None
-        return
-    yield task, Variant(key, BASE)
-    solver = bare.field("solver")
-    if "input_builder" not in solver.entries:
-        message = "`variants` are other prompts, and the task's solver has none"
-        listed.report("E108", message, "give the task a `single_turn_solver`")
-        return
-    base = definition.changed({"key": definition.changed(BASE)})
-    entries = [(base, "variant")]
-    for entry in listed.items:
-        entries.append((entry, "variant"))
-    assign_keys(entries, "variant", "in the task")
-    for entry in listed.items:
-        variant = validate_node(fields_of(PromptVariant), entry, "the variant")
-        if variant is not None and entry.key is not None:
-            prompt = solver.having("input_builder", entry.entries["input_builder"])
-            changed = bare.having("solver", prompt)
-            yield task.having("definition", changed), Variant(key, entry.key)
+    return split_task(task, key, has_completions=has_completions)
 
 
 def build_jobs(
     project: Project,
-    variants: Iterable[tuple[Node, Variant | None]],
+    variants: Iterable[TaskNode],
     keys: Sequence[str],
     settings: Settings,
     common: Settings,

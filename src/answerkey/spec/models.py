@@ -15,10 +15,12 @@ from answerkey.models.config import (
     Adapter,
     Address,
     CustomConfig,
+    Effort,
     Generation,
     InferenceConfig,
     ModelConfig,
     ProviderConfig,
+    Thinking,
 )
 from answerkey.models.names import PROVIDERS, ApiName
 from answerkey.sandbox import Snippet, check_snippet
@@ -27,7 +29,6 @@ from answerkey.spec.nodes import Node, Plain, advise
 from answerkey.spec.shapes import (
     Count,
     Described,
-    GenerationFields,
     Reference,
     TaskKind,
     part,
@@ -37,6 +38,7 @@ from answerkey.spec.validation import (
     Number,
     SecretText,
     Text,
+    Whole,
     report_text,
     validate_node,
 )
@@ -131,6 +133,22 @@ CONNECTIONS: dict[str, type[Fields]] = {
     "placeholder": PlaceholderConnection,
     "custom_inference": CustomInference,
 }
+
+
+class GenerationFields(Fields):
+    """How a model is to generate."""
+
+    temperature: Annotated[Number, Field(ge=0)] | None = None
+    top_p: Annotated[Number, Field(ge=0, le=1)] | None = None
+    max_tokens: Count | None = None
+    seed: Whole | None = None
+    stop: Text | list[Text] | None = None
+    logprobs: bool | None = None
+    top_logprobs: Annotated[Whole, Field(ge=0)] | None = None
+    echo: bool | None = None
+    reasoning_effort: Effort | None = None
+    thinking: Thinking | None = None
+    extra_body: Plain | None = None
 
 
 class ModelFields(Described):

@@ -46,11 +46,11 @@ BENCHMARKS = "benchmarks"
 MAX_FILES = 200
 MAX_INCLUDED = 20_000_000
 
-_VALUE = re.compile(r"\$(?:[A-Za-z_]|\{[A-Za-z_])\S*")
-_NAME = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
-_LINE = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)", re.DOTALL)
-_QUOTED = re.compile(r"""(?:'([^']*)'|"((?:[^"\\]|\\.)*)")\s*(?:#.*)?""")
-_ESCAPE = re.compile(r"\\(.)")
+_VALUE = r"\$(?:[A-Za-z_]|\{[A-Za-z_])\S*"
+_NAME = r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})"
+_LINE = r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)"
+_QUOTED = r"""(?:'([^']*)'|"((?:[^"\\]|\\.)*)")\s*(?:#.*)?"""
+_ESCAPE = r"\\(.)"
 _ESCAPES = {
     "n": "\n",
     "t": "\t",
@@ -59,9 +59,9 @@ _ESCAPES = {
     "\\": "\\",
     "$": "$",
 }
-_WHOLE_START = re.compile(r"(?:\$[A-Za-z_][A-Za-z0-9_]*|\$\{[A-Za-z_][A-Za-z0-9_]*\})(?:/\S*)?")
-_SECRET = re.compile(r"\s*<<\s*secrets\.([A-Za-z_][A-Za-z0-9_]*)\s*>>\s*")
-_SECRET_ANYWHERE = re.compile(r"<<\s*secrets\.")
+_WHOLE_START = r"(?:\$[A-Za-z_][A-Za-z0-9_]*|\$\{[A-Za-z_][A-Za-z0-9_]*\})(?:/\S*)?"
+_REFERENCE = r"\s*<<\s*secrets\.([A-Za-z_][A-Za-z0-9_]*)\s*>>\s*"
+_REFERENCE_ANYWHERE = r"<<\s*secrets\."
 _PLACES = (
     "secrets may be the whole value of `api_key`, of a header, of an environment value or under "
     "`secrets`"
@@ -83,7 +83,7 @@ class Environment:
         may_hold_secret: bool = False,
     ) -> str:
         """Return an environment value with its variables filled in; any other text as it is."""
-        if not _VALUE.fullmatch(text):
+        if not re.fullmatch(_VALUE, text):
             return text
         for name in _find_names(text):
             if SECRET_NAME.search(name) and not may_hold_secret:
@@ -96,7 +96,7 @@ class Environment:
                     hint = f"{near} or {hint}"
                 message = f"environment value `{name}` is not set"
                 raise SpecError("E106", message, where=place, hint=hint)
-        return _NAME.sub(lambda match: self.values[match[1] or match[2]], text)
+        return re.sub(_NAME, lambda match: self.values[match[1] or match[2]], text)
 
     def origin_of(self, text: str) -> Origin:
         """Return whose value this is: the project's only if its files state all of it."""
@@ -105,7 +105,7 @@ class Environment:
 
 
 def _find_names(text: str) -> list[str]:
-    return [plain or braced for plain, braced in _NAME.findall(text)]
+    return [plain or braced for plain, braced in re.findall(_NAME, text)]
 
 
 def load_environment(folder: Path | None, env: Location | None) -> Environment:
@@ -136,7 +136,7 @@ def parse_env(text: str, shown: str) -> dict[str, str]:
         if not line or line.startswith("#"):
             continue
         where = Place(shown, number)
-        match = _LINE.fullmatch(line)
+        match = re.fullmatch(_LINE, line, re.DOTALL)
         if match is None:
             raise SpecError("E102", "not a line of the form `NAME=value`", where=where)
         name, value = match.groups()
@@ -144,11 +144,11 @@ def parse_env(text: str, shown: str) -> dict[str, str]:
             bare, *_ = re.split(r"\s#", value, maxsplit=1)
             values[name] = bare.strip()
             continue
-        quoted = _QUOTED.fullmatch(value)
+        quoted = re.fullmatch(_QUOTED, value)
         if quoted is None:
             raise SpecError("E102", "quotes are not closed, or text follows them", where=where)
         bare, escaped = quoted.groups(default="")
-        values[name] = bare or _ESCAPE.sub(_unescape, escaped)
+        values[name] = bare or re.sub(_ESCAPE, _unescape, escaped)
     return values
 
 
@@ -357,7 +357,7 @@ class Project:
             text = scalar.text or ""
             if text.startswith("$"):
                 return self._expand(path, scalar)
-            if _SECRET_ANYWHERE.search(text):
+            if re.search(_REFERENCE_ANYWHERE, text):
                 return self._fill_secret(path, scalar, secrets)
             return scalar
 
@@ -382,7 +382,7 @@ class Project:
         if is_secret:
             return node.changed(Secret(expanded, origin))
         # A value that states the whole beginning of an address names its host.
-        if _WHOLE_START.fullmatch(text) and origin == "caller":
+        if re.fullmatch(_WHOLE_START, text) and origin == "caller":
             return replace(node, value=expanded, style="caller")
         return replace(node, value=expanded)
 
@@ -395,7 +395,7 @@ class Project:
         """Return a scalar with `<< secrets.NAME >>` replaced; report one in the wrong place."""
         if kind_of(path) == "material":
             return node
-        match = _SECRET.fullmatch(node.text or "")
+        match = re.fullmatch(_REFERENCE, node.text or "")
         if not match or not may_hold_secret(path):
             node.report("E117", "`<< secrets.… >>` may not stand here", _PLACES)
             return node

@@ -26,9 +26,9 @@ from answerkey.errors import (
     DataError,
     Place,
     SpecError,
-    find_near,
     listing,
     raise_all,
+    suggest,
 )
 from answerkey.spec.config import Config, Settings, resolve_config
 from answerkey.spec.nodes import (
@@ -183,11 +183,13 @@ def list_ready_made() -> Sequence[str]:
 def suggest_ready_made(name: str) -> str | None:
     """Return a hint to the ready-made task that a name may mean."""
     folded = name.lower().replace("-", "_")
-    near = find_near(folded, list_ready_made())
-    near += [task for task in list_ready_made() if folded.startswith(f"{task}_")]
-    if not near:
-        return None
-    return f"did you mean `{near[0]}`?"
+    near = suggest(folded, list_ready_made())
+    if near is not None:
+        return near
+    for task in list_ready_made():
+        if folded.startswith(f"{task}_"):
+            return f"did you mean `{task}`?"
+    return None
 
 
 def load_ready_made(name: str, problems: ProblemList | None = None) -> ReadyMade:

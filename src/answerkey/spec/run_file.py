@@ -15,7 +15,7 @@ from answerkey.datasets.tables import DataTable
 from answerkey.models.config import CachePolicy
 from answerkey.spec import definitions
 from answerkey.spec.config import Config, Settings, list_declared, refuse_config, report_unknown
-from answerkey.spec.job import BASE, Job, Plan
+from answerkey.spec.job import Job, Plan
 from answerkey.spec.job_builder import (
     add_policies,
     build_job,
@@ -25,12 +25,12 @@ from answerkey.spec.job_builder import (
     open_given_dataset,
     resolve,
 )
+from answerkey.spec.models import GenerationFields
 from answerkey.spec.nodes import Location, Node, Plain, with_key
 from answerkey.spec.project import Project
 from answerkey.spec.shapes import (
     OLD,
     Count,
-    GenerationFields,
     NamedByFile,
     TrialsConfigFields,
     part,
@@ -46,6 +46,7 @@ from answerkey.spec.validation import (
     carry_over,
     validate_node,
 )
+from answerkey.spec.variants import BASE
 
 #: A reference to a model or an adapter may also contain `$`; a built-in model is named with its
 #: parameters.

@@ -11,9 +11,8 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from answerkey import features
-from answerkey.solvers import ChoiceOrder
+from answerkey.solvers.choice_order import ChoiceOrder
 from answerkey.spec import models, run_file, shapes
-from answerkey.spec.job_builder import PromptVariant
 from answerkey.spec.nodes import Plain
 from answerkey.spec.parameters import PARAMETERS
 from answerkey.spec.sources import SOURCE
@@ -23,6 +22,7 @@ from answerkey.spec.task import (
     SOLVER,
 )
 from answerkey.spec.validation import Part, fields_of
+from answerkey.spec.variants import PromptVariant
 from answerkey.templates import RowFilter
 
 FileKind = Literal["task", "run", "dataset", "model"]

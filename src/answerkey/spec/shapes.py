@@ -11,9 +11,8 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 
 from answerkey.metrics import AggregatorName
-from answerkey.models.config import Effort, Thinking
 from answerkey.spec.nodes import Plain
-from answerkey.spec.validation import Fields, Key, Number, Text, Whole
+from answerkey.spec.validation import Fields, Key, Text, Whole
 from answerkey.types import Purpose
 
 TaskKind = Literal["chat_completion", "embeddings", "custom"]
@@ -150,19 +149,3 @@ class DatasetFields(NamedByFile):
 
     source: Annotated[Any, part("source")] | None = None
     file_path: Text | None = Field(default=None, json_schema_extra=OLD)
-
-
-class GenerationFields(Fields):
-    """How a model is to generate."""
-
-    temperature: Annotated[Number, Field(ge=0)] | None = None
-    top_p: Annotated[Number, Field(ge=0, le=1)] | None = None
-    max_tokens: Count | None = None
-    seed: Whole | None = None
-    stop: Text | list[Text] | None = None
-    logprobs: bool | None = None
-    top_logprobs: Annotated[Whole, Field(ge=0)] | None = None
-    echo: bool | None = None
-    reasoning_effort: Effort | None = None
-    thinking: Thinking | None = None
-    extra_body: Plain | None = None

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from answerkey import features, metrics, solvers
+from answerkey import features, metrics
 from answerkey.errors import Place, SpecError, listing, suggest
 from answerkey.metrics import (
     METRICS,
@@ -31,7 +31,7 @@ from answerkey.scorers import (
     asks_model,
     find_role,
 )
-from answerkey.solvers import SOLVERS, ChoiceOrder, Solver
+from answerkey.solvers import SOLVERS, Solver
 from answerkey.spec import shapes
 from answerkey.spec.config import Config
 from answerkey.spec.nodes import Node, Plain, Steps, advise, from_plain, walk_scalars
@@ -48,6 +48,9 @@ from answerkey.spec.validation import (
 )
 from answerkey.templates import ACTION_NAMES, find_whole
 from answerkey.types import Known, Purpose, Samples
+
+if TYPE_CHECKING:
+    from answerkey.solvers.choice_order import ChoiceOrder
 
 SCORER = Part("scorer", SCORERS, shapes.ScorerCommon, "Scorer")
 METRIC = Part("metric", METRICS, shapes.MetricCommon, "Metric")
@@ -168,8 +171,10 @@ class Task:
             if facts:
                 if self.choice_order is None or any(facts.options):
                     return facts
-                options = solvers.option_texts(self.choice_order, samples, facts.choices)
-                return replace(facts, options=options)
+                from answerkey.solvers.choice_order import option_texts
+
+                options = option_texts(self.choice_order, samples, facts.choices)
+                return facts._replace(options=options)
         return None
 
     def place(self, *path: str | int) -> Place:
@@ -429,6 +434,8 @@ def _build_solver(node: Node) -> tuple[Solver | None, object]:
 
 def _build_choice_order(node: Node) -> tuple[ChoiceOrder | None, object]:
     """Return the choice order of a task, and its fields as plain values."""
+    from answerkey.solvers.choice_order import ChoiceOrder
+
     fields = validate_node(fields_of(ChoiceOrder), node, "`choice_order`")
     order = try_build(fields, node)
     if fields is None or order is None:
@@ -491,7 +498,7 @@ def _add_order_metrics(
 def _add_metric(step: ScoringStep, name: str, metric: Metric) -> ScoringStep:
     design = Design()
     if step.metrics:
-        design = replace(step.metrics[0].design, group_by=())
+        design = step.metrics[0].design._replace(group_by=())
     taken = {keyed.key for keyed in step.metrics}
     keyed = KeyedMetric(number_name(name, taken), metric, design)
     return replace(step, metrics=(*step.metrics, keyed))
@@ -581,9 +588,9 @@ def build_design(fields: shapes.DesignFields, base: Design) -> Design:
     if isinstance(columns, str):
         columns = [columns]
     if columns is not None:
-        design = replace(design, group_by=tuple(dict.fromkeys(columns)))
+        design = design._replace(group_by=tuple(dict.fromkeys(columns)))
     if fields.cluster_by is not None:
-        design = replace(design, cluster_by=fields.cluster_by)
+        design = design._replace(cluster_by=fields.cluster_by)
     return design
 
 

@@ -22,6 +22,7 @@ from typing import (
     Any,
     ClassVar,
     Literal,
+    NamedTuple,
     TypeVar,
     Union,
     get_args,
@@ -122,6 +123,16 @@ class Fields(BaseModel):
 @cache
 def fields_of(built: type) -> type[Fields]:
     """Return the model of a dataclass's fields."""
+    return build_model(built, built.__name__, Fields, {})
+
+
+def build_model(
+    built: type,
+    name: str,
+    base: type[Fields],
+    more: Plain,
+) -> type[Fields]:
+    """Return a model of a dataclass's fields beside those of `base`; `more` wins over them."""
     hints = get_type_hints(built, include_extras=True)
     members: Plain = {}
     for entry in dataclasses.fields(built):
@@ -134,10 +145,10 @@ def fields_of(built: type) -> type[Fields]:
             default = Field(default_factory=entry.default_factory)
         members[entry.name] = (_convert(hints[entry.name]), default)
     model = create_model(
-        built.__name__,
-        __base__=Fields,
+        name,
+        __base__=base,
         __module__=__name__,
-        **members,
+        **members | more,
     )
     model.built_class = built
     return model
@@ -458,15 +469,10 @@ class Part:
     @cache  # noqa: B019 - there are five of them, for the life of the process
     def model(self, kind: str) -> type[Fields]:
         """Return the model of the YAML of one kind."""
-        fields = fields_of(self.registry[kind])
+        built = self.registry[kind]
         spelling = kind.replace("-", "_")
-        members: Plain = {"type": (Literal[kind, spelling], ...)}
-        return create_model(
-            fields.__name__ + self.suffix,
-            __base__=(fields, self.common),
-            __module__=__name__,
-            **members,
-        )
+        names: Plain = {"type": (Literal[kind, spelling], ...)}
+        return build_model(built, built.__name__ + self.suffix, self.common, names)
 
     def choose(self, node: Node) -> str | None:
         """Return the `type` that a node names; report a missing, unknown or foreign one.
@@ -481,7 +487,7 @@ class Part:
             if not node.is_map:
                 message = f"{label} must be a mapping with a `type`"
             elif misspelt := find_near("type", node.entries):
-                hint = f"write `type` for `{misspelt[0]}`; {hint}"
+                hint = f"write `type` for `{misspelt}`; {hint}"
             node.report("E108", message, hint)
             return None
         name = str(to_plain(kind))
@@ -554,8 +560,7 @@ def report_text(error: SpecError, node: Node) -> None:
         node.problems.add(error.code, error.message, place, error.hint)
 
 
-@dataclass(frozen=True)
-class Deprecation:
+class Deprecation(NamedTuple):
     """An old key (or an old value of a key) of one part of a file, and what replaces it.
 
     `hint` says what to write, with the old value as `{}`. `build` makes the value of `replacement`

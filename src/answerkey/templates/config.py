@@ -4,38 +4,34 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from answerkey.errors import Place, SpecError
 
 #: The name ends with no white space; the pattern says so to try no blank twice.
 _PLACEHOLDER = r"<<\s*config\.(?P<name>[^<>\n'\"{}]*[^<>\n'\"{}\s])\s*>>"
-_WHOLE = re.compile(_PLACEHOLDER)
 _NESTED = _PLACEHOLDER + r"|(?P<quote>['\"])|(?P<bracket>[(\[{])|(?P<close>[)\]}])"
 #: What comes next in a region, by what opened the region.
 _PATTERNS = {
-    "": re.compile(
-        _PLACEHOLDER + r"|(?P<raw>\{%[-+]?\s*raw\s*-?%\})|(?P<comment>\{#)|(?P<code>\{\{|\{%)"
-    ),
-    "raw": re.compile(_PLACEHOLDER + r"|(?P<end>\{%[-+]?\s*endraw\s*[-+]?%\})"),
-    "{#": re.compile(_PLACEHOLDER + r"|(?P<end>#\})"),
-    "{{": re.compile(r"(?P<end>\}\})|" + _NESTED),
-    "{%": re.compile(r"(?P<end>%\})|" + _NESTED),
+    "": _PLACEHOLDER + r"|(?P<raw>\{%[-+]?\s*raw\s*-?%\})|(?P<comment>\{#)|(?P<code>\{\{|\{%)",
+    "raw": _PLACEHOLDER + r"|(?P<end>\{%[-+]?\s*endraw\s*[-+]?%\})",
+    "{#": _PLACEHOLDER + r"|(?P<end>#\})",
+    "{{": r"(?P<end>\}\})|" + _NESTED,
+    "{%": r"(?P<end>%\})|" + _NESTED,
     # Inside brackets a `}}` closes two of them, not the expression.
-    "bracket": re.compile(_NESTED),
+    "bracket": _NESTED,
     # A backslash keeps the next character from ending the string, but hides no placeholder.
-    "'": re.compile(_PLACEHOLDER + r"|\\(?:(?!<<).)?|(?P<end>')", re.DOTALL),
-    '"': re.compile(_PLACEHOLDER + r'|\\(?:(?!<<).)?|(?P<end>")', re.DOTALL),
+    "'": _PLACEHOLDER + r"|\\(?:(?!<<).)?|(?P<end>')",
+    '"': _PLACEHOLDER + r'|\\(?:(?!<<).)?|(?P<end>")',
 }
-_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
-_ACCESS = re.compile(r"\s*\.\s*\Z")
+_NUMBER = r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?"
+_ACCESS = r"\s*\.\s*\Z"
 #: What Jinja does not print as it is: as a whole text, and within one.
-_UNSAFE_WHOLE = re.compile(r"\{[{%#]|<<|\r|\n\Z")
-_UNSAFE_PART = re.compile(r"^[%#]|[{\r]|<<")
+_UNSAFE_WHOLE = r"\{[{%#]|<<|\r|\n\Z"
+_UNSAFE_PART = r"^[%#]|[{\r]|<<"
 
 
-@dataclass(frozen=True)
-class Placeholder:
+class Placeholder(NamedTuple):
     """One `<< config.name >>` at `start:end`.
 
     `opener` is what opened the region around it: nothing for plain text, `raw`, `{#` for a comment,
@@ -48,8 +44,7 @@ class Placeholder:
     opener: str = ""
 
 
-@dataclass(frozen=True)
-class ConfigValue:
+class ConfigValue(NamedTuple):
     """The value of a config parameter.
 
     `is_code` when it was declared `string_kind: jinja` or `python`.
@@ -61,7 +56,7 @@ class ConfigValue:
 
 def find_whole(text: str) -> str | None:
     """Return the config name when the text is one placeholder, white space around it apart."""
-    match = _WHOLE.fullmatch(text.strip())
+    match = re.fullmatch(_PLACEHOLDER, text.strip())
     if match is None:
         return None
     return match["name"]
@@ -86,7 +81,7 @@ def find_placeholders(text: str) -> Iterator[Placeholder]:
     """
     openers = [""]
     position = 0
-    while match := _PATTERNS[openers[-1]].search(text, position):
+    while match := re.compile(_PATTERNS[openers[-1]], re.DOTALL).search(text, position):
         position = match.end()
         match match.lastgroup:
             case "name":
@@ -113,11 +108,11 @@ def embed_config(text: str, lookup: Callable[[str], ConfigValue], *, is_template
     if name is not None:
         config = lookup(name)
         is_printed = is_template and not config.is_code and isinstance(config.value, str)
-        if is_printed and _UNSAFE_WHOLE.search(str(config.value)):
+        if is_printed and re.search(_UNSAFE_WHOLE, str(config.value)):
             return _print_literally(str(config.value))
         return config.value
     if not is_template:
-        return _WHOLE.sub(lambda match: _show(lookup(match["name"]).value), text)
+        return re.sub(_PLACEHOLDER, lambda match: _show(lookup(match["name"]).value), text)
     filled = ""
     position = 0
     for placeholder in find_placeholders(text):
@@ -154,7 +149,7 @@ def _fill(
         return before + shown
     if placeholder.opener not in {"", "raw"}:
         return _fill_code(before, config.value, placeholder, text)
-    if shown and shown == shown.strip() and not _UNSAFE_PART.search(shown):
+    if shown and shown == shown.strip() and not re.search(_UNSAFE_PART, shown):
         # Jinja prints it as it is, whatever stands beside it.
         return before + shown
     if placeholder.opener == "raw":
@@ -174,14 +169,14 @@ def _fill_code(
 
     It becomes a name, a number, a literal or, after a dot, `[…]`.
     """
-    access = _ACCESS.search(before)
+    access = re.search(_ACCESS, before)
     if access and not (isinstance(value, str) and value.isidentifier()):
         following = text[placeholder.end : placeholder.end + 1]
         if not following.isalnum() and following != "_":
             return f"{before[: access.start()]}[{_write_literal(value)}]"
     elif not isinstance(value, str):
         return before + _write_literal(value)
-    elif _NUMBER.fullmatch(value) or all(part.isidentifier() for part in value.split(".")):
+    elif re.fullmatch(_NUMBER, value) or all(part.isidentifier() for part in value.split(".")):
         return before + value
     name = placeholder.name
     message = (

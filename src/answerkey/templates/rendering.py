@@ -17,10 +17,9 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import jinja2
 from jinja2 import nodes
@@ -94,8 +93,7 @@ _excesses: Counter[Recipe] = Counter()
 _stopped: dict[Recipe, str] = {}
 
 
-@dataclass(frozen=True)
-class Recipe:
+class Recipe(NamedTuple):
     """All that is needed to render a template anywhere.
 
     With `keeps_value` the outcome is the value of its lone expression, not what it prints.

@@ -103,7 +103,7 @@ class Template:
         if not isinstance(self.source, str):
             return str(self.source)
         shown = self._narrow(_wrap_sample(context))
-        recipe = replace(self._recipe, keeps_value=False)
+        recipe = self._recipe._replace(keeps_value=False)
         return str(_unwrap(render_rows(recipe, [shown])))
 
     def values(self, samples: Samples) -> list[object]:

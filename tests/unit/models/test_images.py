@@ -30,8 +30,16 @@ from answerkey.models.connections import connect
 from answerkey.models.model import FunctionModel, LiveModel, ObjectModel, SnippetModel, open_model
 from answerkey.models.providers import AdapterApi, Connection
 from answerkey.sandbox import Snippet
-from answerkey.solvers import ChatInput, Examples, GenericInput, InputMessage, SingleTurnSolver
-from answerkey.solvers.single_turn import ChoiceRankingSolver, ImagePart, TextPart
+from answerkey.solvers.single_turn import (
+    ChatInput,
+    ChoiceRankingSolver,
+    Examples,
+    GenericInput,
+    ImagePart,
+    InputMessage,
+    SingleTurnSolver,
+    TextPart,
+)
 from answerkey.templates import RowError
 from answerkey.testing import TestServer
 from answerkey.types import Completion, Request, Samples

@@ -5,14 +5,15 @@ from collections import Counter
 import pytest
 
 from answerkey.errors import SpecError
-from answerkey.solvers import ChoiceOrder, plan_row
 from answerkey.solvers.choice_order import (
     LONGEST,
+    ChoiceOrder,
     OptionError,
     Orders,
     digest_row,
     find_reference,
     list_orders,
+    plan_row,
     read_cell,
 )
 from answerkey.types import Row

@@ -7,7 +7,13 @@ import pytest
 from tests.samples import samples_from_frame
 
 from answerkey.errors import SpecError
-from answerkey.solvers import ChatInput, Examples, InputMessage, SingleTurnSolver, pick_examples
+from answerkey.solvers.single_turn import (
+    ChatInput,
+    Examples,
+    InputMessage,
+    SingleTurnSolver,
+    pick_examples,
+)
 from answerkey.templates import RowError
 from answerkey.types import Samples
 

@@ -9,13 +9,13 @@ from tests.samples import samples_from_frame
 
 from answerkey.errors import DataError, InternalError, Problems, SpecError
 from answerkey.models.model import open_model
-from answerkey.solvers import (
+from answerkey.solvers import require_known
+from answerkey.solvers.single_turn import (
     ChatInput,
     Examples,
     GenericInput,
     InputMessage,
     SingleTurnSolver,
-    require_known,
 )
 from answerkey.types import Completion, CompletionStatus, Known, Request, Samples
 

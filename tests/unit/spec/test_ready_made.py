@@ -18,7 +18,7 @@ from answerkey.datasets.dataset import open_dataset
 from answerkey.datasets.hub import HuggingFaceSource
 from answerkey.errors import SpecError
 from answerkey.evaluate.dry_run import check
-from answerkey.solvers import SingleTurnSolver
+from answerkey.solvers.single_turn import SingleTurnSolver
 from answerkey.spec import Job, Options, find_ready_made, load_plan
 from answerkey.spec.ready_made import list_ready_made, load_ready_made, write_project
 from answerkey.spec.schema import schema

@@ -39,7 +39,6 @@ from answerkey.models.calls import (
     FinishedCalls,
     Limits,
     Submitted,
-    charge,
     charge_completion,
     keep_calls,
 )
@@ -546,8 +545,8 @@ class BatchRound(Round):
             if isinstance(line, Completion):
                 hopeless.append((call, line))
                 continue
-            tokens = self._endpoint.estimate_tokens(line)
-            cost = charge(self._settings.price, *tokens, is_batch=True)
+            price = self._settings.price
+            cost = self._endpoint.estimate_cost(line, price, is_batch=True)
             if not await self._has_room(cost, is_first=not lines):
                 break
             self._reserved[call.key] = cost

@@ -27,7 +27,6 @@ from answerkey.models.calls import (
     Finished,
     Limits,
     Retried,
-    charge,
     charge_completion,
     complete_calls,
 )
@@ -340,7 +339,7 @@ class Round:
         except AnswerkeyError as error:
             return fail(error.message).with_fields(prompt=call.messages, source="live")
         body = encode_body(request).encode()
-        reserved = charge(price, *endpoint.estimate_tokens(body))
+        reserved = endpoint.estimate_cost(body, price)
         cost = 0.0
         try:
             while not budget.reserve(reserved):

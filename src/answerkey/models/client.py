@@ -409,11 +409,8 @@ class Round:
 
     def _tell(self, event: Event) -> None:
         """Let who looks on hear an event; an error that this raises stops the calls."""
-        watch = self._settings.watch
-        if watch is None:
-            return
         try:
-            watch(event)
+            self._settings.watch(event)
         except AnswerkeyError as error:
             self.stop(error)
 

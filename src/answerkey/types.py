@@ -242,7 +242,7 @@ class Completion:
         does.
         """
         completion = object.__new__(type(self))
-        vars(completion).update(vars(self), **fields)
+        object.__setattr__(completion, "__dict__", vars(self) | fields)
         return completion
 
     def solver_output(self) -> dict[str, object]:

@@ -19,14 +19,16 @@ OptionCell = tuple[list[str | None] | None, list[str]]
 
 # ── cells
 
+#: Made once: `list | tuple` would build a type for every cell.
+_LISTS = (list, tuple)
+_PLAIN = (str, int, float)
 _LABEL_KEYS = ("label", "key", "id", "letter")
 _MARK_KEYS = ("is_correct", "correct", "isCorrect")
 
 
 def write_cell(value: object) -> str | None:
     """Return a text, or a number as text; None for anything else."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if is_number or isinstance(value, str):
+    if isinstance(value, _PLAIN) and not isinstance(value, bool):
         return str(value)
     return None
 
@@ -62,10 +64,8 @@ def read_option_cell(cell: object) -> OptionCell:
     """
     if isinstance(cell, str):
         cell = _parse_list(cell)
-    if isinstance(cell, Mapping):
-        return _read_option_mapping(cell)
-    if not isinstance(cell, list | tuple):
-        return None, []
+    if not isinstance(cell, _LISTS):
+        return _read_option_mapping(cell) if isinstance(cell, Mapping) else (None, [])
     texts = []
     labels = []
     for option in cell:
@@ -138,10 +138,10 @@ def list_values(cell: object) -> Sequence[object]:
     """Return the elements of a list, or the values of a mapping; none for anything else."""
     if isinstance(cell, str):
         cell = _parse_list(cell)
+    if isinstance(cell, _LISTS):
+        return cell
     if isinstance(cell, Mapping):
         return list(cell.values())
-    if isinstance(cell, list | tuple):
-        return cell
     return ()
 
 

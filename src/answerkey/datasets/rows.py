@@ -32,6 +32,8 @@ BLOCK_ROWS = 32_768
 ID_WIDTH = 6
 #: Positions of rows; a range where they follow each other.
 Positions = range | pl.Series
+#: A `dict` is known at once, any other `Mapping` after a search.
+_OBJECTS = (dict, Mapping)
 #: Size and time of a file, which change when the file does.
 Stamp = tuple[int, int]
 
@@ -241,7 +243,7 @@ def get_inside(
     default: object = None,
 ) -> object:
     """Return what a dotted name reaches inside a value, by the longest names first."""
-    if not isinstance(value, Mapping):
+    if not isinstance(value, _OBJECTS):
         return default
     if name in value:
         return value[name]

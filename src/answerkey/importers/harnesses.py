@@ -21,7 +21,15 @@ from answerkey.datasets.tables import load_table
 from answerkey.errors import listing
 from answerkey.importers.archives import is_archive
 from answerkey.importers.json_values import DamagedError, Json
-from answerkey.importers.logs import Log, LogFile, LogReader, Record, Records, iterate_files
+from answerkey.importers.logs import (
+    Log,
+    LogFile,
+    LogReader,
+    Record,
+    Records,
+    iterate_entries,
+    iterate_files,
+)
 from answerkey.importers.prompts import (
     Messages,
     find_question,
@@ -357,10 +365,7 @@ def _read_extracted(row: Json) -> str | None:
 def _list_requests(row: Json) -> list[tuple[str, str]]:
     """Return the prompt and the continuation of each request; "" for what is no text."""
     pairs = []
-    requests = row.list("arguments")
-    for arguments in row.object("arguments").values():
-        requests.append(Json(arguments))
-    for request in requests:
+    for request in iterate_entries(row.get("arguments")):
         context = request.get("arg_0") or request.element(0).value
         continuation = request.get("arg_1") or request.element(1).value
         pairs.append((_read_text(context), _read_text(continuation)))

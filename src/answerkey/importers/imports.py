@@ -14,7 +14,7 @@ import json
 import shlex
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -35,7 +35,7 @@ from answerkey.errors import (
     listing,
     suggest,
 )
-from answerkey.evaluate.display import Display
+from answerkey.evaluate.display import Display, Progress, ignore_progress
 from answerkey.evaluate.run import open_run, read_plan
 from answerkey.importers.evidence import EvidenceReader
 from answerkey.importers.harnesses import LightevalReader, LmEvalReader
@@ -81,7 +81,6 @@ READERS: Registry[LogReader] = Registry("answerkey.importers", _READERS, _READER
 _REPORT_EVERY = 2_000
 _LONGEST_KEY = 80
 _ABOUT = "# What was asked, what was said, and how it is scored. No model is asked.\n"
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
@@ -210,7 +209,7 @@ def _read_log(
     source: Path,
     folder: Path,
     options: ImportOptions,
-    progress: Progress | None = None,
+    progress: Progress = ignore_progress,
 ) -> Imported:
     """Write the tables of a log below a folder, and return what they hold."""
     log = Log(source, options)
@@ -257,14 +256,14 @@ def _iterate_records(
     reader: LogReader,
     log: Log,
     several: list[str],
-    progress: Progress | None,
+    progress: Progress,
 ) -> Records:
     """Yield the records that can be scored here; `several` gets the ids of questions with several
     right letters.
     """
     for record in reader.read(log):
         log.records += 1
-        if progress is not None and log.records % _REPORT_EVERY == 0:
+        if log.records % _REPORT_EVERY == 0:
             progress("read", log.records, 0)
         if record.question is not None and record.question.has_several_truths:
             several.append(record.sample_id)
@@ -333,7 +332,7 @@ def import_log(  # noqa: PLR0913 - each is an option of the command
     columns: Mapping[str, str] | None = None,
     single_answers: bool = False,
     allow_failed: int | str | None = None,
-    progress: Progress | None = None,
+    progress: Progress = ignore_progress,
 ) -> Imported:
     """Import a log into a new folder (default `imported/<name>`) and return what it holds.
 

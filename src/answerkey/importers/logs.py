@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO, ClassVar, TypeVar
+from typing import BinaryIO, ClassVar, NamedTuple, TypeVar
 
 from answerkey.datasets.content import Content, RowErrors, describe_long, find_line_limit
 from answerkey.errors import AnswerkeyError, DataError, Place, listing
@@ -33,8 +33,7 @@ from answerkey.types import Completion, Notice
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """What was asked, and what the model said to it.
 
     A log in two files yields records that only ask and records that only answer; they belong

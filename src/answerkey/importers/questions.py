@@ -81,15 +81,14 @@ class Question:
         """
         if self.choices is None or value is None or isinstance(value, bool):
             return None
-        place = _find_place(value, len(self.choices))
-        label_at_place = None if place is None else self.choices[place]
-        if by_index and label_at_place:
-            return label_at_place
-        text = str(value).strip()
-        return self._find_label_of(text, self.choices) or label_at_place
+        if by_index:
+            return self._find_label_at(value) or self._find_label_of(value)
+        return self._find_label_of(value) or self._find_label_at(value)
 
-    def _find_label_of(self, text: str, choices: Texts) -> str | None:
-        """Return the label that a text spells, or that of the only option with this text."""
+    def _find_label_of(self, value: object) -> str | None:
+        """Return the label that a value spells, or that of the only option with this text."""
+        choices = self.choices or ()
+        text = str(value).strip()
         if text in choices:
             return text
         wrapped = WRAPPED.fullmatch(text)
@@ -99,6 +98,18 @@ class Question:
         if texts.count(text) != 1:
             return None
         place = texts.index(text)
+        return choices[place] if place < len(choices) else None
+
+    def _find_label_at(self, value: object) -> str | None:
+        """Return the label in the place, from 0 on, that a whole number means."""
+        choices = self.choices or ()
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        digits = str(value).strip()
+        is_number = digits.isascii() and digits.isdigit()
+        if not is_number or len(digits) > len(str(len(choices))):
+            return None
+        place = int(digits)
         return choices[place] if place < len(choices) else None
 
     def name_truth(self, target: object) -> str | None:
@@ -111,18 +122,6 @@ class Question:
             if text:
                 truths.append(text)
         return ",".join(truths) or None
-
-
-def _find_place(value: object, count: int) -> int | None:
-    """Return the place from 0 on that a whole number means, if there are so many."""
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    digits = str(value).strip()
-    is_number = digits.isascii() and digits.isdigit()
-    if not is_number or len(digits) > len(str(count)):
-        return None
-    place = int(digits)
-    return place if place < count else None
 
 
 #: The columns that `derive` adds, read row by row.
@@ -272,7 +271,7 @@ def _find_asked(
         is_list = isinstance(cell, list)
         if not is_plain and not is_list:
             is_list = read_option_cell(cell)[0] is not None
-        if isinstance(cell, Mapping) and not is_list:
+        if isinstance(cell, dict) and not is_list:
             for inner, value in cell.items():
                 if read_mark(value) is None:
                     fields[f"{name}.{inner}"] = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -146,7 +146,8 @@ class TaskTables:
             answer = completion.their_answer
             if question is not None and answer is not None:
                 label = question.find_label(answer) or answer
-                completion = completion.with_fields(their_answer=label)
+                if label != answer:
+                    completion = completion.with_fields(their_answer=label)
             row = _list_completion(completion)
             completion_line = _encode_row(sample_id, row)
         if sample_id in self._samples:
@@ -180,7 +181,8 @@ class TaskTables:
         if completion.their_score is not None:
             self.task.judged += 1
             self.task.right += completion.their_score
-        if isinstance(completion.logprobs, Mapping) and "ranking" in completion.logprobs:
+        logprobs = completion.logprobs
+        if isinstance(logprobs, dict) and "ranking" in logprobs:
             self.counts["ranking"] += 1
 
     def _require_unique(self, log: Log) -> None:

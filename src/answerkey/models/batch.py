@@ -39,7 +39,6 @@ from answerkey.models.calls import (
     FinishedCalls,
     Limits,
     Submitted,
-    charge,
     charge_completion,
     keep_calls,
 )
@@ -505,7 +504,7 @@ class BatchRound(Round):
         finally:
             for submitted in self._open:
                 batch = str(submitted.batch)
-                self._report(BatchLeft(batch, len(submitted.keys)))
+                self._settings.watch(BatchLeft(batch, len(submitted.keys)))
         return self._answered
 
     def stop(self, reason: BaseException | None, *, grace: float | None = None) -> None:
@@ -546,8 +545,8 @@ class BatchRound(Round):
             if isinstance(line, Completion):
                 hopeless.append((call, line))
                 continue
-            tokens = self._endpoint.estimate_tokens(line)
-            cost = charge(self._settings.price, *tokens, is_batch=True)
+            price = self._settings.price
+            cost = self._endpoint.estimate_cost(line, price, is_batch=True)
             if not await self._has_room(cost, is_first=not lines):
                 break
             self._reserved[call.key] = cost
@@ -682,7 +681,7 @@ class BatchRound(Round):
             reserved = self._reserved.pop(call.key, 0.0)
             self._settings.budget.settle(reserved, cost)
         for call, completion in finished:
-            self._report(Finished(call, completion))
+            self._settings.watch(Finished(call, completion))
 
     def _show(self, submitted: Submitted, state: BatchState) -> None:
         """Tell who looks on how far a batch is."""
@@ -696,11 +695,7 @@ class BatchRound(Round):
             total,
             state.is_over,
         )
-        self._report(seen)
-
-    def _report(self, event: Finished | BatchSeen | BatchLeft) -> None:
-        if self._settings.watch is not None:
-            self._settings.watch(event)
+        self._settings.watch(seen)
 
 
 class BatchClient(ModelClient):

@@ -344,6 +344,10 @@ Event = Finished | Remembered | Retried | BatchSeen | BatchLeft
 Watch = Callable[[Event], None]
 
 
+def ignore_event(_: Event) -> None:
+    """Hear nothing: nobody looks on."""
+
+
 @dataclass(frozen=True)
 class Clock:
     """Time and chance as the client sees them; tests bring their own.
@@ -371,7 +375,7 @@ class CallSettings:
 
     ledger: Ledger = field(default_factory=MemoryLedger)
     budget: Budget = field(default_factory=Budget)
-    watch: Watch | None = None
+    watch: Watch = ignore_event
     limits: Limits = field(default_factory=Limits)
     price: Price | None = None
     clock: Clock = field(default_factory=Clock)
@@ -382,7 +386,7 @@ def complete_calls(
     calls: Calls,
     stored: Answers,
     send: Callable[[Calls], Answers],
-    watch: Watch | None,
+    watch: Watch,
 ) -> list[Completion]:
     """Return the completions in the order of the calls.
 
@@ -410,8 +414,8 @@ def complete_calls(
 def _tell_remembered(
     calls: Calls,
     completions: Answers,
-    watch: Watch | None,
+    watch: Watch,
 ) -> None:
-    if watch is not None and calls:
+    if calls:
         remembered = [(call, completions[call.key]) for call in calls]
         watch(Remembered(remembered))

@@ -27,7 +27,6 @@ from answerkey.models.calls import (
     Finished,
     Limits,
     Retried,
-    charge,
     charge_completion,
     complete_calls,
 )
@@ -340,7 +339,7 @@ class Round:
         except AnswerkeyError as error:
             return fail(error.message).with_fields(prompt=call.messages, source="live")
         body = encode_body(request).encode()
-        reserved = charge(price, *endpoint.estimate_tokens(body))
+        reserved = endpoint.estimate_cost(body, price)
         cost = 0.0
         try:
             while not budget.reserve(reserved):
@@ -410,11 +409,8 @@ class Round:
 
     def _tell(self, event: Event) -> None:
         """Let who looks on hear an event; an error that this raises stops the calls."""
-        watch = self._settings.watch
-        if watch is None:
-            return
         try:
-            watch(event)
+            self._settings.watch(event)
         except AnswerkeyError as error:
             self.stop(error)
 

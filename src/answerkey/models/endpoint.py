@@ -7,7 +7,8 @@ import math
 from collections import deque
 from typing import NamedTuple
 
-from answerkey.models.calls import Clock, Limits
+from answerkey.models.calls import Clock, Limits, charge
+from answerkey.models.config import Price
 from answerkey.models.images import count_characters
 from answerkey.models.providers import Connection
 from answerkey.models.retry import (
@@ -74,17 +75,17 @@ class Concurrency:
 
     def __init__(self, cap: int, slow_seconds: float = math.inf) -> None:
         self.cap = max(1, cap)
-        self.size = float(min(START, self.cap))
+        self._resize(START)
         self._slow_seconds = slow_seconds
         self._fast_below = math.inf
         self._cuts = 0
         self._has_answered = True
         self.reset()
 
-    @property
-    def limit(self) -> int:
-        """How many requests may be under way now."""
-        return int(self.size)
+    def _resize(self, size: float) -> None:
+        """Let so many requests pass at once; the limit is the whole part of the size."""
+        self.size = min(size, float(self.cap))
+        self.limit = int(self.size)
 
     def reset(self) -> None:
         """Forget all calls, when none is under way any more."""
@@ -134,15 +135,14 @@ class Concurrency:
             if self._has_answered:
                 self._fast_below = self.size / 2
             self._has_answered = False
-            self.size = max(1.0, self.size * DECREASE)
+            self._resize(max(1.0, self.size * DECREASE))
             self._cuts += 1
         elif outcome.verdict is RetryVerdict.ANSWERED:
             self._has_answered = True
             is_used = 2 * sent.under_way >= self.limit
             if is_used and latency < self._slow_seconds:
                 step = 1.0 if self.size < self._fast_below else INCREASE
-                self.size += step
-                self.size = min(self.size, float(self.cap))
+                self._resize(self.size + step)
                 self._hand_out()
 
     def _hand_out(self) -> None:
@@ -185,11 +185,14 @@ class EndpointState:
         self._longest_seen = 0
         self._closed_until = 0.0
 
-    def estimate_tokens(self, body: bytes) -> tuple[int, int]:
-        """Return how many tokens a prompt has and its completion may have."""
+    def estimate_cost(self, body: bytes, price: Price | None, *, is_batch: bool = False) -> float:
+        """Return what a request may cost; nothing when no price is known."""
+        if price is None:
+            return 0.0
         prompt = count_characters(body) // CHARACTERS_PER_TOKEN
         most = self.connection.generation.max_tokens
-        return prompt, most or self._longest_seen or FIRST_GUESS_TOKENS
+        completion = most or self._longest_seen or FIRST_GUESS_TOKENS
+        return charge(price, prompt, completion, is_batch=is_batch)
 
     def take_turn(self) -> float:
         """Return the seconds to wait until the rate allows one more request."""

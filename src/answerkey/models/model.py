@@ -392,8 +392,7 @@ class CodeModel(CallSettings, ABC):
                 keep_calls(self.ledger, finished)
             for call, completion in finished:
                 answered[call.key] = completion
-                if self.watch is not None:
-                    self.watch(Finished(call, completion))
+                self.watch(Finished(call, completion))
             if limit is not None:
                 raise limit
             self._require_success(answered)

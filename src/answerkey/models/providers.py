@@ -98,6 +98,19 @@ class Connection:
         """The host that is called, for messages."""
         return urlsplit(self.url).hostname or self.url
 
+    @cached_property
+    def parameters(self) -> Body:
+        """What the body of every request says besides the messages, as the API names it."""
+        parameters: Body = {}
+        for parameter, value in self.generation.sent().items():
+            if parameter not in {"logprobs", "top_logprobs"}:
+                parameters = merge_bodies(parameters, nest(self.api.names[parameter], value))
+        if self.schema is not None:
+            name = self.api.schema_name
+            schema = merge_bodies(_FORMATS[name], nest(name, self.schema))
+            parameters = merge_bodies(parameters, schema)
+        return parameters
+
     def build(self, messages: Messages) -> object:
         """Return the JSON body of the request for these messages.
 
@@ -269,15 +282,7 @@ class Api:
 
         SolverError E302 for messages that cannot be put into one.
         """
-        parameters: Body = {}
-        for parameter, value in connection.generation.sent().items():
-            if parameter not in {"logprobs", "top_logprobs"}:
-                parameters = merge_bodies(parameters, nest(self.names[parameter], value))
-        name = self.schema_name
-        if connection.schema is not None:
-            schema = merge_bodies(_FORMATS[name], nest(name, connection.schema))
-            parameters = merge_bodies(parameters, schema)
-        body = self.write(connection, messages, parameters)
+        body = self.write(connection, messages, dict(connection.parameters))
         return merge_bodies(body, connection.generation.extra_body or {})
 
     def read(self, status: int, body: bytes) -> Completion:

@@ -234,7 +234,7 @@ def read_message(message: object, depth: int = DEPTH) -> Completion:
     NO_TEXT.
     """
     if isinstance(message, str):
-        return Completion(mend_text(message))
+        return _EMPTY.with_fields(text=mend_text(message))
     if isinstance(message, int | float):
         return Completion(str(message))
     if depth == 0:

@@ -14,7 +14,7 @@ import hashlib
 import random
 import re
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from answerkey._version import __version__
+from answerkey.evaluate.display import Progress, ignore_progress
 from answerkey.evaluate.pairs import AnyRun, is_same_run
 from answerkey.exporters import COMPACT, to_json
 from answerkey.reports.comparison import (
@@ -73,8 +74,6 @@ VIEWER_ONLY = frozenset({"runs.js", "server.js"})
 # What could end a block or be taken for markup, and what old scripts take for the end of a line.
 _UNSAFE = re.compile("[<>&\u2028\u2029]")
 
-Progress = Callable[[str, int, int], object]
-
 
 @dataclass(frozen=True, slots=True)
 class RowSelection:
@@ -94,7 +93,7 @@ def report(
     *,
     max_samples: int = MAX_EMBEDDED,
     title: str | None = None,
-    progress: Progress = lambda *_: None,
+    progress: Progress = ignore_progress,
 ) -> dict[str, Any]:
     """Write the report of one or several runs, which are then compared.
 

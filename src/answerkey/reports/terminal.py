@@ -706,11 +706,8 @@ def format_cost(cost: float) -> str:
 # ── what to do next
 
 
-def draw_next_steps(
-    run: Run,
-    more: Sequence[tuple[str, str]] = (),
-) -> Lines:
-    """Return what to try next, as commands; `more` are commands and their purpose.
+def draw_next_steps(run: Run) -> Lines:
+    """Return what to try next, as commands.
 
     Each works as it stands, but for `compare`, which needs another run.
     """
@@ -724,7 +721,7 @@ def draw_next_steps(
     steps.append((f"answerkey audit {folder}", "how far the number can be trusted"))
     if run.status == "complete":
         steps.append((f"answerkey compare {folder} OTHER_RUN", "is the difference real?"))
-    return _draw_steps((*steps, *more))
+    return _draw_steps(steps)
 
 
 def draw_next_for_several(folder: str) -> Lines:

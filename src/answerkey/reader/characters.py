@@ -104,6 +104,12 @@ def measure_character(text: str, at: int = 0) -> int:
     return len(text[at : end + 1]) - len(text[end : end + 1])
 
 
+def read_character(text: str, at: int = 0) -> tuple[str, int]:
+    """Return the user-perceived character at `at` in NFC, and where it ends."""
+    end = at + measure_character(text, at)
+    return compose(text[at:end]), end
+
+
 def compose(character: str) -> str:
     """Return a character in NFC, so that composed and decomposed spellings are equal."""
     if character.isascii() or len(character) > LONGEST_CHARACTER:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import compress, pairwise, repeat
+from operator import not_
 
 from answerkey.reader.characters import LINE_BREAKS, WHITE_SPACE, compose
 from answerkey.reader.lexicon import (
@@ -53,7 +54,7 @@ _BOXED_LETTERS = {
 }
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Labels:
     """The choices by what may be written for them; `fold` gives a token the form of the keys.
 
@@ -64,11 +65,25 @@ class Labels:
     choices: tuple[str, ...]
     by_key: dict[str, str]
     fold: Callable[[str], str]
-    is_plain: bool
-    kinds: frozenset[tuple[bool, bool, str]]
 
-    def find(self, token: str, word: str) -> str | None:
-        """Return the choice that a token names; `word` is the token as the lexicon spells it."""
+    def __post_init__(self) -> None:
+        self.is_plain = self.fold is _fold_all
+        self.kinds = {_kind(choice[0]) for choice in self.choices if choice}
+
+    def find(self, token: str) -> str | None:
+        """Return the choice that a token names, perhaps with an ending: `B'dir`, `나입니다`."""
+        word = normalize_word(token)
+        choice = self._find_whole(token, word)
+        if choice is not None or len(token) > _LONGEST_LABEL:
+            return choice
+        if word[1:2] != "'" and word[0] < _FIRST_HANGUL:
+            return None
+        ending = word[1:].removeprefix("'")
+        if load_lexicon().roles.get(ending, 0) & ENDING:
+            return self._find_whole(token[0], word[0])
+        return None
+
+    def _find_whole(self, token: str, word: str) -> str | None:
         if self.is_plain and token.isascii():
             return self.by_key.get(word)
         if len(token) > _LONGEST_LABEL:
@@ -82,14 +97,14 @@ class Labels:
         return len(token) == 1 and token.isalnum() and _kind(token) in self.kinds
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def read_labels(choices: tuple[str, ...]) -> Labels:
     """Return the labels of these choices, read as freely as keeps all of them apart."""
-    kinds = frozenset(_kind(choice[0]) for choice in choices if choice)
-    folds = (_fold_all, _fold_forms)
-    fold = next((fold for fold in folds if len(set(map(fold, choices))) == len(choices)), compose)
-    by_key = {fold(choice): choice for choice in choices}
-    return Labels(choices, by_key, fold, fold is _fold_all, kinds)
+    for fold in (_fold_all, _fold_forms, compose):
+        by_key = {fold(choice): choice for choice in choices}
+        if len(by_key) == len(choices):
+            break
+    return Labels(choices, by_key, fold)
 
 
 def _fold_all(token: str) -> str:
@@ -105,11 +120,8 @@ def _strip_label(token: str) -> str:
     bare = token.strip(_DECORATION) or token
     if bare.isascii():
         return bare
-    bare = bare.translate(_BOXED_LETTERS)
-    if not any(map(str.isdecimal, bare)):
-        return bare
-    digits = (unicodedata.decimal(letter, letter) for letter in bare)
-    return "".join(map(str, digits))
+    letters = bare.translate(_BOXED_LETTERS)
+    return "".join(str(unicodedata.decimal(letter, letter)) for letter in letters)
 
 
 def _kind(character: str) -> tuple[bool, bool, str]:
@@ -136,20 +148,23 @@ _Spelling = tuple[str, ...]
 #: Where an option's text begins and ends among the tokens, and its choice.
 _Span = tuple[int, int, str]
 
-
 _ARTICLES = frozenset({"a", "an", "the"})
 #: Words and numbers that are spelled alike wherever they stand.
 _PLAIN_WORD = re.compile(r"(?<![a-z'\\])[a-z]++(?!')|\d++(?:[.,:]\d++)*")
 
 
 @lru_cache(maxsize=4096)
-def _list_plain_words(option: str) -> frozenset[str]:
-    """Return words without which a text cannot have this option's text."""
-    words = _PLAIN_WORD.findall(option.lower() if option.isascii() else "")
-    return frozenset(words) - _ARTICLES
+def _list_plain_words(options: tuple[str, ...]) -> list[frozenset[str]]:
+    """Return words of each option without which a text cannot have the option's text."""
+    plain = []
+    for option in options:
+        words = _PLAIN_WORD.findall(option.lower()) if option.isascii() else ()
+        plain.append(frozenset(words) - _ARTICLES)
+    return plain
 
 
-def spell_options(options: Sequence[str], labels: Labels) -> dict[_Spelling, str]:
+@lru_cache(maxsize=4096)
+def spell_options(options: tuple[str, ...], labels: Labels) -> dict[_Spelling, str]:
     """Return the words of the options with their choices: an empty one if several have these words.
 
     An article may be left out.
@@ -166,7 +181,6 @@ def spell_options(options: Sequence[str], labels: Labels) -> dict[_Spelling, str
     return short | owners
 
 
-@lru_cache(maxsize=4096)
 def _spell_option(text: str, choice: str, labels: Labels) -> _Spelling:
     """Return the words of an option without its own label (`(A) Paris`), emphasis and full stop."""
     tokens = split_tokens(text.strip())
@@ -196,57 +210,54 @@ def _skip_own_label(
         at += 1
     if at + 2 >= len(words) or words[at + 1] not in _AFTER_LABEL:
         return 0
-    if labels.find(tokens[at], words[at]) != choice:
+    if labels.find(tokens[at]) != choice:
         return 0
     return at + 2
 
 
 def _find_texts(units: Units) -> list[_Span]:
     """Return where option texts stand among the tokens; the longest wins, and none overlap."""
-    longest: dict[int, tuple[int, str]] = {}
-    for words, choice in spell_options(_list_possible(units), units.choices).items():
-        # A word may be written otherwise than in the option: any dash, a Korean noun with its verb.
-        is_variable = _MINUS in words or max(words) >= _FIRST_HANGUL
-        if not is_variable and not units.known.issuperset(words):
-            continue
-        for begin in _list_first(units, words[0]):
-            end = _match(units.raw, begin, words)
-            if end:
-                longest[begin] = max((end, choice), longest.get(begin, (0, "")))
+    openings = _list_openings(units)
+    if not openings:
+        return []
+    raw = units.raw
     spans: list[_Span] = []
     done = 0
-    for begin in sorted(longest):
-        if begin >= done:
-            done, choice = longest[begin]
-            spans.append((begin, done, choice))
+    for at in compress(range(len(raw)), map(openings.__contains__, raw)):
+        if at < done or _is_inside_number(units, at):
+            continue
+        end, choice = max((_match(raw, at, words), choice) for words, choice in openings[raw[at]])
+        if end:
+            spans.append((at, end, choice))
+            done = end
     return spans
 
 
-def _list_possible(units: Units) -> list[str]:
-    """Return the options whose text may occur; the others are empty."""
+def _list_openings(units: Units) -> dict[str, list[tuple[_Spelling, str]]]:
+    """Return the options whose text may occur, by the word with which it begins in the text."""
+    known = units.known
     possible = []
-    for option in units.option_texts:
-        is_possible = units.known.issuperset(_list_plain_words(option))
-        possible.append(option if is_possible else "")
-    return possible
+    for option, plain in zip(
+        units.option_texts, _list_plain_words(units.option_texts), strict=True
+    ):
+        possible.append(option if known >= plain else "")
+    openings: dict[str, list[tuple[_Spelling, str]]] = {}
+    for words, choice in spell_options(tuple(possible), units.choices).items():
+        # A word may be written otherwise than in the option: any dash, a Korean noun with its verb.
+        is_variable = _MINUS in words or max(words) >= _FIRST_HANGUL
+        if is_variable or known.issuperset(words):
+            for first in _list_forms(words[0]):
+                openings.setdefault(first, []).append((words, choice))
+    return openings
 
 
-def _list_first(units: Units, first: str) -> Iterator[int]:
-    """Yield where the first word of an option stands, in any of its forms."""
-    raw = units.raw
-    if first == _MINUS:
-        for at, word in enumerate(raw):
-            if word in DASHES and not any(units.gaps[at + 1 : at + 2]):
-                yield at  # a dash with a space after it is no sign
-    elif first[0] >= _FIRST_HANGUL:
-        for at, word in enumerate(raw):
-            if _is_same(word, first):
-                yield at
-    else:
-        is_number = first[0].isdecimal()
-        for at in list_places(raw, first):
-            if not is_number or not _is_inside_number(units, at):
-                yield at
+def _list_forms(word: str) -> Iterable[str]:
+    """Return how a text may write a word of an option."""
+    if word == _MINUS:
+        return DASHES
+    if word[0] < _FIRST_HANGUL:
+        return (word,)
+    return [word + verb for verb in ("", *KOREAN_VERBS)]
 
 
 def list_places(words: list[str], word: str) -> Iterator[int]:
@@ -257,32 +268,25 @@ def list_places(words: list[str], word: str) -> Iterator[int]:
         yield at
 
 
-def _match(raw: list[str], begin: int, words: tuple[str, ...]) -> int:
+def _match(raw: list[str], begin: int, words: _Spelling) -> int:
     """Return where the words end that begin here, ignoring emphasis; 0 if others stand here."""
-    at = begin
-    last = begin + 2 * len(words)
-    for word in words:
-        while at < len(raw) and raw[at] != word and raw[at] in DRESS and at < last:
+    at = begin + 1
+    last = min(begin + 2 * len(words), len(raw))
+    for word in words[1:]:
+        while at < last and raw[at] != word and raw[at] in DRESS:
             at += 1
-        if at >= len(raw) or not _is_same(raw[at], word):
+        if at >= len(raw) or (raw[at] != word and raw[at] not in _list_forms(word)):
             return 0
         at += 1
     return at
 
 
-def _is_same(token: str, word: str) -> bool:
-    if token == word:
-        return True
-    if word == _MINUS:
-        return token in DASHES
-    if word[0] < _FIRST_HANGUL:
-        return False
-    return token.startswith(word) and token[len(word) :] in KOREAN_VERBS
-
-
 def _is_inside_number(units: Units, at: int) -> bool:
     """Say whether the number at `at` is part of a longer one: `-5`, `1/5`, `2^5`."""
-    if at == 0 or units.gaps[at]:
+    word = units.raw[at]
+    if word in DASHES:
+        return any(units.gaps[at + 1 : at + 2])  # a dash with a space after it is no sign
+    if at == 0 or units.gaps[at] or not word[0].isdecimal():
         return False
     before = units.raw[at - 1]
     if before not in DASHES:
@@ -291,38 +295,11 @@ def _is_inside_number(units: Units, at: int) -> bool:
     return at == 1 or bool(units.gaps[at - 1]) or not units.raw[at - 2][:1].isalnum()
 
 
-# Tokens that are not plain ASCII: their words, how the lexicon spells them, and their choices.
-
-
-@lru_cache(maxsize=16_384)
-def _read_token(labels: Labels, token: str) -> tuple[str, str, str | None]:
-    """Return the word of a token, its spelling in the lexicon, and the choice that it names.
-
-    It may lack accents, or be a label in other type.
-    """
-    if token[0] in LINE_BREAKS:
-        return BREAK, BREAK, None
-    word = normalize_word(token)
-    spelling = word if word in load_lexicon().roles else fold_accents(word)
-    return word, spelling, _find_choice(labels, token, word)
-
-
-def _find_choice(labels: Labels, token: str, word: str) -> str | None:
-    """Return the choice that a token names, perhaps with an ending: `B'dir`, `나입니다`."""
-    choice = labels.find(token, word)
-    if choice is not None or len(token) > _LONGEST_LABEL or len(word) == 1:
-        return choice
-    if word[1] != "'" and word[0] < _FIRST_HANGUL:
-        return None
-    ending = load_lexicon().roles.get(word[1:].removeprefix("'"), 0) & ENDING
-    return labels.find(token[0], word[0]) if ending else None
-
-
 # A text in units.
 
-#: Line breaks but for the usual one, and a letter that an apostrophe follows: a token such as
-#: `B'dir` may be a label with its ending.
-_ODD = re.compile("[\r\x0b\x0c\x1c-\x1e]|'(?<=(?<![A-Za-z])[A-Za-z]')")
+#: A letter that an apostrophe follows: a token such as `B'dir` may be a label with its ending.
+_LETTER_APOSTROPHE = re.compile("'(?<=(?<![A-Za-z])[A-Za-z]')")
+_RARE_BREAK = re.compile("[\r\x0b\x0c\x1c-\x1e]")
 #: What may stand between a label and its own option's text.
 _BEFORE_TEXT = (LABEL_MARKS | CLOSE | OPEN | DASHES | EQUALS) - {","}
 #: How many brackets and marks of emphasis may stand around a label: the work at one place is
@@ -403,24 +380,13 @@ class Units:
 def split_units(text: str, labels: Labels, options: Sequence[str] | None = None) -> Units:
     """Return the text in units; option texts come first, then the longest phrase wins."""
     pieces: list[str] = PIECE.split(text.rstrip(WHITE_SPACE))
-    tokens = pieces[2::3]
-    raw = list(map(str.lower, tokens))
-    spellings = raw.copy()
-    choices: list[str | None] = [None] * len(raw)
-    for at in _list_odd(text, tokens, labels):
-        read = _read_token if len(tokens[at]) <= LONGEST_TOKEN else _read_token.__wrapped__
-        raw[at], spellings[at], choices[at] = read(labels, tokens[at])
-    known = set(raw)
-    if labels.is_plain:
-        for word in known.intersection(labels.by_key):
-            for at in list_places(raw, word):
-                choices[at] = labels.by_key[word]
+    raw, spellings, choices = _read_tokens(text, pieces[2::3], labels)
     units = Units(
         text,
         labels,
         pieces,
         raw,
-        known=known,
+        known=set(raw),
         gaps=pieces[1::3],
         option_texts=tuple(options or ()),
         words=raw.copy(),
@@ -431,20 +397,41 @@ def split_units(text: str, labels: Labels, options: Sequence[str] | None = None)
     return units
 
 
-def _list_odd(text: str, tokens: list[str], labels: Labels) -> Iterable[int]:
-    """Return the tokens that are not simply words in ASCII; all if the choices differ by case."""
-    if not labels.is_plain:
-        return range(len(tokens))
-    if text.isascii() and _ODD.search(text) is None:
-        return ()
-    odd = {token for token in set(tokens) if not token.isascii() or token[1:2] == "'"}
-    odd.update(LINE_BREAKS, {"\r\n"})
-    return [at for at, token in enumerate(tokens) if token in odd]
+def _read_tokens(
+    text: str, tokens: list[str], labels: Labels
+) -> tuple[list[str], list[str], list[str | None]]:
+    """Return the words of the tokens, their spellings in the lexicon, and the choices they name."""
+    words = list(map(str.lower, tokens))
+    choices = list(map(labels.by_key.get, words))
+    odd: Iterable[int] = range(len(tokens))
+    if labels.is_plain and not _LETTER_APOSTROPHE.search(text) and not _RARE_BREAK.search(text):
+        if text.isascii():
+            return words, words, choices
+        odd = compress(odd, map(not_, map(str.isascii, tokens)))
+    spellings = words.copy()
+    for at in odd:
+        token = tokens[at]
+        read = _read_token if len(token) <= LONGEST_TOKEN else _read_token.__wrapped__
+        words[at], spellings[at], choices[at] = read(labels, token)
+    return words, spellings, choices
+
+
+@lru_cache(maxsize=16_384)
+def _read_token(labels: Labels, token: str) -> tuple[str, str, str | None]:
+    """Return the word of a token, its spelling in the lexicon, and the choice that it names.
+
+    It may lack accents, or be a label in other type.
+    """
+    word = BREAK if token[0] in LINE_BREAKS else normalize_word(token)
+    spelling = word if word in load_lexicon().roles else fold_accents(word)
+    return word, spelling, labels.find(token)
 
 
 def _join_tokens(units: Units, spellings: list[str], texts: Sequence[_Span]) -> None:
     """Make one unit of each option's text, whose words mean nothing, and of each phrase."""
     joined = []
+    if texts:
+        spellings = spellings.copy()
     for begin, end, _ in texts:
         if end > begin + 1:
             spellings[begin:end] = [""] * (end - begin)
@@ -457,8 +444,6 @@ def _join_tokens(units: Units, spellings: list[str], texts: Sequence[_Span]) -> 
         units.roles[begin], units.labels[begin] = _read_phrase(roles, units.choices)
         for column in (units.words, units.roles, units.labels, units.gaps, units.places):
             del column[begin + 1 : end]
-    if texts:
-        _place_texts(units, texts, phrases)
     units.size = len(units.words)
     units.words += [BREAK] * MARGIN
     units.roles += [0] * MARGIN
@@ -467,10 +452,11 @@ def _join_tokens(units: Units, spellings: list[str], texts: Sequence[_Span]) -> 
     units.places += [len(spellings)] * (MARGIN + 1)
     units.named = list(compress(range(units.size), units.labels))
     if texts:
+        _place_texts(units, texts, phrases)
         _attach_labels(units)
         _attach_texts(units)
         units.named = list(compress(range(units.size), units.labels))
-    marked = compress(range(units.size), map(MARKED.__and__, units.roles))
+    marked = [at for at in compress(range(units.size), units.roles) if units.roles[at] & MARKED]
     units.marked = sorted({*marked, *units.named})
 
 

@@ -366,7 +366,7 @@ def _split_phrase(phrase: str) -> list[str]:
     """Return the words of a phrase as `normalize_word` spells them."""
     if phrase.endswith("'"):
         return [phrase]
-    words = phrase.split()
-    if "".join(words).isalpha() and max(phrase) < _FIRST_UNSPACED:
-        return words
+    is_spaced = phrase.isascii() or max(phrase) < _FIRST_UNSPACED
+    if is_spaced and phrase.replace(" ", "").isalpha():
+        return phrase.split()
     return split_tokens(phrase)

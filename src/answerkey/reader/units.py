@@ -147,6 +147,8 @@ _BEFORE_NUMBER = frozenset({"/", "^", "\u00b1", "\\pm", "\u00d7"})
 _Spelling = tuple[str, ...]
 #: Where an option's text begins and ends among the tokens, and its choice.
 _Span = tuple[int, int, str]
+#: Where a phrase begins and ends among the tokens, and its roles.
+_Phrase = tuple[int, int, int]
 
 _ARTICLES = frozenset({"a", "an", "the"})
 #: Words and numbers that are spelled alike wherever they stand.
@@ -236,10 +238,9 @@ def _find_texts(units: Units) -> list[_Span]:
 def _list_openings(units: Units) -> dict[str, list[tuple[_Spelling, str]]]:
     """Return the options whose text may occur, by the word with which it begins in the text."""
     known = units.known
+    options = units.option_texts
     possible = []
-    for option, plain in zip(
-        units.option_texts, _list_plain_words(units.option_texts), strict=True
-    ):
+    for option, plain in zip(options, _list_plain_words(options), strict=True):
         possible.append(option if known >= plain else "")
     openings: dict[str, list[tuple[_Spelling, str]]] = {}
     for words, choice in spell_options(tuple(possible), units.choices).items():
@@ -326,20 +327,20 @@ class Units:
 
     text: str
     choices: Labels
+    option_texts: tuple[str, ...]
     pieces: list[str]
     raw: list[str]
     known: set[str]
     gaps: list[str]
-    option_texts: tuple[str, ...]
     words: list[str]
     labels: list[str | None]
-    roles: list[int] = field(default_factory=list)
-    places: list[int] = field(default_factory=list)
+    roles: list[int]
+    places: list[int]
     size: int = 0
-    options: dict[int, str] = field(default_factory=dict)
-    text_ends: dict[int, int] = field(default_factory=dict)
     marked: list[int] = field(default_factory=list)
     named: list[int] = field(default_factory=list)
+    options: dict[int, str] = field(default_factory=dict)
+    text_ends: dict[int, int] = field(default_factory=dict)
     #: What `read_names` found, by the place of the first label.
     names: dict[int, object] = field(default_factory=dict)
 
@@ -380,35 +381,52 @@ class Units:
 def split_units(text: str, labels: Labels, options: Sequence[str] | None = None) -> Units:
     """Return the text in units; option texts come first, then the longest phrase wins."""
     pieces: list[str] = PIECE.split(text.rstrip(WHITE_SPACE))
-    raw, spellings, choices = _read_tokens(text, pieces[2::3], labels)
+    tokens = pieces[2::3] + [BREAK] * MARGIN
+    raw, spellings, choices = _read_tokens(text, tokens, labels)
     units = Units(
         text,
         labels,
-        pieces,
-        raw,
-        known=set(raw),
-        gaps=pieces[1::3],
         option_texts=tuple(options or ()),
+        pieces=pieces,
+        raw=raw,
+        known=set(raw),
+        gaps=pieces[1::3] + [""] * MARGIN,
         words=raw.copy(),
         labels=choices,
+        roles=[],
+        places=list(range(len(raw) + 1)),
     )
     texts = _find_texts(units) if options else []
-    _join_tokens(units, spellings, texts)
+    for begin, end, _ in texts:
+        if end > begin + 1:
+            spellings[begin:end] = [""] * (end - begin)
+    units.roles = list(map(load_lexicon().roles.get, spellings, repeat(0)))
+    _join_tokens(units, texts, _find_phrases(units, spellings))
+    units.named = list(compress(range(units.size), units.labels))
+    if texts:
+        _attach_labels(units)
+        _attach_texts(units)
+        units.named = list(compress(range(units.size), units.labels))
+    playing = compress(range(units.size), units.roles)
+    marked = [at for at in playing if units.roles[at] & MARKED]
+    units.marked = sorted({*marked, *units.named})
     return units
 
 
 def _read_tokens(
-    text: str, tokens: list[str], labels: Labels
+    text: str,
+    tokens: list[str],
+    labels: Labels,
 ) -> tuple[list[str], list[str], list[str | None]]:
     """Return the words of the tokens, their spellings in the lexicon, and the choices they name."""
     words = list(map(str.lower, tokens))
+    spellings = words.copy()
     choices = list(map(labels.by_key.get, words))
     odd: Iterable[int] = range(len(tokens))
     if labels.is_plain and not _LETTER_APOSTROPHE.search(text) and not _RARE_BREAK.search(text):
         if text.isascii():
-            return words, words, choices
+            return words, spellings, choices
         odd = compress(odd, map(not_, map(str.isascii, tokens)))
-    spellings = words.copy()
     for at in odd:
         token = tokens[at]
         read = _read_token if len(token) <= LONGEST_TOKEN else _read_token.__wrapped__
@@ -427,74 +445,49 @@ def _read_token(labels: Labels, token: str) -> tuple[str, str, str | None]:
     return word, spelling, labels.find(token)
 
 
-def _join_tokens(units: Units, spellings: list[str], texts: Sequence[_Span]) -> None:
+def _join_tokens(units: Units, texts: Sequence[_Span], phrases: Sequence[_Phrase]) -> None:
     """Make one unit of each option's text, whose words mean nothing, and of each phrase."""
-    joined = []
-    if texts:
-        spellings = spellings.copy()
-    for begin, end, _ in texts:
-        if end > begin + 1:
-            spellings[begin:end] = [""] * (end - begin)
-            joined.append((begin, end, 0))
-    units.roles = list(map(load_lexicon().roles.get, spellings, repeat(0)))
-    units.places = list(range(len(spellings)))
-    phrases = _find_phrases(units, spellings)
-    for begin, end, roles in sorted(joined + phrases, reverse=True):
+    columns = (units.words, units.roles, units.labels, units.gaps, units.places)
+    joined = [(begin, end, 0) for begin, end, _ in texts if end > begin + 1]
+    for begin, end, roles in sorted([*joined, *phrases], reverse=True):
         units.words[begin] = ""
         units.roles[begin], units.labels[begin] = _read_phrase(roles, units.choices)
-        for column in (units.words, units.roles, units.labels, units.gaps, units.places):
+        for column in columns:
             del column[begin + 1 : end]
-    units.size = len(units.words)
-    units.words += [BREAK] * MARGIN
-    units.roles += [0] * MARGIN
-    units.labels += [None] * MARGIN
-    units.gaps += [""] * MARGIN
-    units.places += [len(spellings)] * (MARGIN + 1)
-    units.named = list(compress(range(units.size), units.labels))
-    if texts:
-        _place_texts(units, texts, phrases)
-        _attach_labels(units)
-        _attach_texts(units)
-        units.named = list(compress(range(units.size), units.labels))
-    marked = [at for at in compress(range(units.size), units.roles) if units.roles[at] & MARKED]
-    units.marked = sorted({*marked, *units.named})
+    units.size = len(units.words) - MARGIN
+    for begin, end, choice in texts:
+        at = bisect_left(units.places, begin)
+        if units.places[at : at + 2] == [begin, end]:  # otherwise it is part of a phrase
+            units.options[at] = choice
 
 
-def _place_texts(
-    units: Units, texts: Sequence[_Span], phrases: Sequence[tuple[int, int, int]]
-) -> None:
-    """Note which units are texts of options; part of a phrase is none."""
-    covered = {at for begin, end, _ in phrases for at in range(begin, end)}
-    for begin, _, choice in texts:
-        if begin not in covered:
-            units.options[bisect_left(units.places, begin)] = choice
-
-
-def _find_phrases(units: Units, spellings: list[str]) -> list[tuple[int, int, int]]:
+def _find_phrases(units: Units, spellings: list[str]) -> list[_Phrase]:
     """Return where phrases begin and end, and their roles; the longest wins, and none overlap.
 
     A phrase does not end with a capital label: `é A` is none with an article.
     """
     pairs = list(map(load_lexicon().phrases.get, pairwise(spellings)))
-    phrases: list[tuple[int, int, int]] = []
+    phrases: list[_Phrase] = []
     done = 0
     for begin in compress(range(len(pairs)), pairs):
         if begin < done:
             continue
-        longest = 0
+        ends = {}
         for tail, roles in (pairs[begin] or {}).items():
             end = begin + 2 + len(tail)
-            if end > longest and tuple(spellings[begin + 2 : end]) == tail:
-                longest, longest_roles = end, roles
+            if tuple(spellings[begin + 2 : end]) == tail:
+                ends[end] = roles
+        longest = max(ends, default=0)
         if longest and not _ends_with_label(units, longest):
-            phrases.append((begin, longest, longest_roles))
+            phrases.append((begin, longest, ends[longest]))
             done = longest
     return phrases
 
 
 def _ends_with_label(units: Units, end: int) -> bool:
     """Say whether a phrase that ends here ends with a capital label."""
-    return units.labels[end - 1] is not None and units.pieces[3 * end - 1].isupper()
+    is_label = units.labels[end - 1] is not None
+    return is_label and units.pieces[3 * end - 1].isupper()
 
 
 def _read_phrase(roles: int, labels: Labels) -> tuple[int, str | None]:
@@ -504,28 +497,29 @@ def _read_phrase(roles: int, labels: Labels) -> tuple[int, str | None]:
     place = roles // (2 * ORDINAL)
     if place > len(labels.choices):
         return 0, None
-    return 0, labels.choices[place - 1]
+    return 0, labels.choices[place - 1]  # without a number it is the last
 
 
 def _attach_labels(units: Units) -> None:
     """Make one label of each option's text and its own label in brackets: `Lyon (B)`."""
+    words, labels = units.words, units.labels
     for at, choice in units.options.items():
         bracket = units.skip(at + 1, DRESS)
-        is_named = units.words[bracket] in ROUND_OPEN and units.words[bracket + 2] in ROUND_CLOSE
-        if choice and is_named and units.labels[bracket + 1] == choice:
+        is_named = words[bracket] in ROUND_OPEN and words[bracket + 2] in ROUND_CLOSE
+        if choice and is_named and labels[bracket + 1] == choice:
             units.text_ends[at] = bracket + 3
             units.roles[at] = 0
-            units.labels[at] = choice
-            units.labels[bracket + 1] = None
+            labels[at] = choice
+            labels[bracket + 1] = None
 
 
 def _attach_texts(units: Units) -> None:
     """Make one label of each label and its own option's text: `B. Lyon`."""
     for label in units.named:
+        choice = units.labels[label]
         at = units.skip(label + 1, _BEFORE_TEXT)
-        if at == label + 1 and units.token(label) == "a":
-            continue  # an article
-        if units.labels[label] is not None and units.options.get(at) == units.labels[label]:
+        is_article = at == label + 1 and units.token(label) == "a"
+        if choice is not None and units.options.get(at) == choice and not is_article:
             units.text_ends[label] = max(at + 1, units.text_ends.get(at, 0))
             units.roles[at] = 0
             units.labels[at] = None

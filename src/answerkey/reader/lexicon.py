@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 
 from answerkey.reader.characters import LINE_BREAKS, SPACES, WHITE_SPACE
@@ -99,39 +100,21 @@ MARKED = CUES | WRONG | BUT | UNDO | QUESTION
 
 # The marks around and between labels: dress, brackets, links, joints, ends of sentences.
 
+
+def list_names(text: str) -> list[str]:
+    """Return the names in a text that lists them."""
+    return text.split()
+
+
 _EMPHASIS = {sign * count for sign in "*_`" for count in range(1, 5)} | {"~~"}
 QUOTES = set("\"'\u00ab\u00bb\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u201f\u2039\u203a")
 QUOTES |= set("\u300c\u300d\u300e\u300f")
-_STYLES = (
-    "text",
-    "textbf",
-    "textit",
-    "textrm",
-    "textsf",
-    "texttt",
-    "emph",
-    "underline",
-    "operatorname",
-)
-_FONTS = (
-    "mathbf",
-    "mathrm",
-    "mathit",
-    "mathsf",
-    "mathtt",
-    "bf",
-    "rm",
-    "displaystyle",
-    "large",
-    "huge",
-)
-_BOXES = ("boxed", "fbox", "framebox", "box")
+_STYLES = list_names("text textbf textit textrm textsf texttt emph underline operatorname")
+_FONTS = list_names("mathbf mathrm mathit mathsf mathtt bf rm displaystyle large huge")
+_BOXES = list_names("boxed fbox framebox box")
 _LATEX = {f"\\{name}" for name in (*_STYLES, *_FONTS, *_BOXES, *"()[]{}")} | {"$", "$$"}
-_HTML = {
-    f"<{slash}{name}>"
-    for name in ("b", "strong", "i", "em", "u", "p", "mark")
-    for slash in ("", "/")
-}
+_TAGS = list_names("b strong i em u p mark")
+_HTML = {f"<{name}>" for name in _TAGS} | {f"</{name}>" for name in _TAGS}
 _BRACKETS_OPEN = set("([{\u3008\u300a\u3010\u3014\u3016\u3018\uff08\uff3b\uff5b\u27e8")
 _BRACKETS_CLOSE = set(")]}\u3009\u300b\u3011\u3015\u3017\u3019\uff09\uff3d\uff5d\u27e9")
 
@@ -245,25 +228,9 @@ _ARABIC_FORMS: dict[int, str | None] = {
 
 _FIRST_ARABIC = "\u0622"
 
-WORD_FILES = (
-    "arabic",
-    "central_europe",
-    "chinese",
-    "dutch",
-    "english",
-    "french",
-    "german",
-    "hindi",
-    "italian",
-    "japanese",
-    "korean",
-    "nordic",
-    "ordinals",
-    "others",
-    "portuguese",
-    "russian",
-    "signs",
-    "spanish",
+WORD_FILES = list_names(
+    "arabic central_europe chinese dutch english french german hindi italian japanese korean "
+    "nordic ordinals others portuguese russian signs spanish"
 )
 
 #: A longer token is no word of the lexicon; composing long runs of marks takes quadratic time.
@@ -283,19 +250,8 @@ class Lexicon:
     phrases has no role of its own.
     """
 
-    roles: dict[str, int] = field(default_factory=dict)
-    phrases: dict[tuple[str, str], dict[tuple[str, ...], int]] = field(default_factory=dict)
-
-    def add(self, words: Sequence[str], roles: int) -> None:
-        """Add a word or a phrase; it keeps the roles that it has."""
-        if len(words) == 1:
-            self.roles[words[0]] = self.roles.get(words[0], 0) | roles
-            return
-        for word in words:
-            self.roles.setdefault(word, 0)
-        first, second, *tail = words
-        tails = self.phrases.setdefault((first, second), {})
-        tails[tuple(tail)] = tails.get(tuple(tail), 0) | roles
+    roles: dict[str, int]
+    phrases: dict[tuple[str, str], dict[tuple[str, ...], int]]
 
     def find_roles(self, words: Sequence[str]) -> int:
         """Return the roles of a word or a phrase; 0 for one that is not known."""
@@ -332,20 +288,33 @@ def fold_accents(word: str) -> str:
 
 @cache
 def load_lexicon() -> Lexicon:
-    """Return all words and phrases of all languages."""
-    lexicon = Lexicon()
+    """Return all words and phrases of all languages; one that is listed again has all its roles."""
+    roles: defaultdict[str, int] = defaultdict(int)
+    phrases: defaultdict[tuple[str, str], dict[tuple[str, ...], int]] = defaultdict(dict)
+    for words, playing in _list_phrases():
+        if len(words) == 1:
+            roles[words[0]] |= playing
+            continue
+        for word in words:
+            roles[word] |= 0
+        first, second, *tail = words
+        tails = phrases[first, second]
+        tails[tuple(tail)] = tails.get(tuple(tail), 0) | playing
+    return Lexicon(dict(roles), dict(phrases))
+
+
+def _list_phrases() -> Iterator[tuple[list[str], int]]:
+    """Yield the words of each word or phrase, as written and without accents, and its roles."""
     for names, phrases in list_words():
         roles = 0
         for name in names:
             roles |= int(name) * 2 * ORDINAL if name.isdecimal() else ROLES[name]
         for phrase in phrases:
             words = _split_phrase(phrase)
-            lexicon.add(words, roles)
-            if not phrase.isascii():
-                plain = list(map(fold_accents, words))
-                if plain != words:
-                    lexicon.add(plain, roles)
-    return lexicon
+            yield words, roles
+            plain = words if phrase.isascii() else list(map(fold_accents, words))
+            if plain != words:
+                yield plain, roles
 
 
 def list_words() -> Iterator[tuple[list[str], list[str]]]:
@@ -364,9 +333,9 @@ def list_words() -> Iterator[tuple[list[str], list[str]]]:
 
 def _split_phrase(phrase: str) -> list[str]:
     """Return the words of a phrase as `normalize_word` spells them."""
-    if phrase.endswith("'"):
-        return [phrase]
     is_spaced = phrase.isascii() or max(phrase) < _FIRST_UNSPACED
     if is_spaced and phrase.replace(" ", "").isalpha():
         return phrase.split()
+    if phrase.endswith("'"):
+        return [phrase]
     return split_tokens(phrase)

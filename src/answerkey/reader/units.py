@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import compress, pairwise, repeat
 from operator import not_
+from string import ascii_uppercase
 
 from answerkey.reader.characters import LINE_BREAKS, WHITE_SPACE, compose
 from answerkey.reader.lexicon import (
@@ -48,9 +49,9 @@ _FIRST_HANGUL = "\uac00"
 _DECORATION = "().\ufe0e\ufe0f\u20e3"
 #: White letters in black circles and boxes, and the letters of flags.
 _BOXED_LETTERS = {
-    first + place: chr(ord("A") + place)
+    first + place: letter
     for first in (0x1F150, 0x1F170, 0x1F1E6)
-    for place in range(26)
+    for place, letter in enumerate(ascii_uppercase)
 }
 
 
@@ -72,25 +73,18 @@ class Labels:
 
     def find(self, token: str) -> str | None:
         """Return the choice that a token names, perhaps with an ending: `B'dir`, `나입니다`."""
-        word = normalize_word(token)
-        choice = self._find_whole(token, word)
-        if choice is not None or len(token) > _LONGEST_LABEL:
+        is_short = len(token) <= _LONGEST_LABEL
+        choice = None
+        if is_short or (self.is_plain and token.isascii()):
+            choice = self.by_key.get(self.fold(token))
+        if choice is not None or not is_short:
             return choice
+        word = normalize_word(token)
         if word[1:2] != "'" and word[0] < _FIRST_HANGUL:
             return None
         ending = word[1:].removeprefix("'")
-        if load_lexicon().roles.get(ending, 0) & ENDING:
-            return self._find_whole(token[0], word[0])
-        return None
-
-    def _find_whole(self, token: str, word: str) -> str | None:
-        if self.is_plain and token.isascii():
-            return self.by_key.get(word)
-        if len(token) > _LONGEST_LABEL:
-            return None
-        if self.is_plain:
-            return self.by_key.get(_strip_label(word).lower())
-        return self.by_key.get(self.fold(token))
+        is_ending = load_lexicon().roles.get(ending, 0) & ENDING
+        return self.by_key.get(self.fold(token[0])) if is_ending else None
 
     def resembles(self, token: str) -> bool:
         """Say whether a token looks like a label of the same kind: `E`, where A to D are asked."""
@@ -212,9 +206,7 @@ def _skip_own_label(
         at += 1
     if at + 2 >= len(words) or words[at + 1] not in _AFTER_LABEL:
         return 0
-    if labels.find(tokens[at]) != choice:
-        return 0
-    return at + 2
+    return at + 2 if labels.find(tokens[at]) == choice else 0
 
 
 def _find_texts(units: Units) -> list[_Span]:
@@ -284,16 +276,15 @@ def _match(raw: list[str], begin: int, words: _Spelling) -> int:
 
 def _is_inside_number(units: Units, at: int) -> bool:
     """Say whether the number at `at` is part of a longer one: `-5`, `1/5`, `2^5`."""
-    word = units.raw[at]
-    if word in DASHES:
-        return any(units.gaps[at + 1 : at + 2])  # a dash with a space after it is no sign
-    if at == 0 or units.gaps[at] or not word[0].isdecimal():
+    raw, gaps = units.raw, units.gaps
+    if raw[at] in DASHES:
+        return bool(gaps[at + 1])  # a dash with a space after it is no sign
+    if gaps[at] or not raw[at][0].isdecimal():
         return False
-    before = units.raw[at - 1]
-    if before not in DASHES:
-        return before in _BEFORE_NUMBER
+    if raw[at - 1] not in DASHES:
+        return raw[at - 1] in _BEFORE_NUMBER
     # A dash between two numbers is a range.
-    return at == 1 or bool(units.gaps[at - 1]) or not units.raw[at - 2][:1].isalnum()
+    return bool(gaps[at - 1]) or not raw[at - 2][0].isalnum()
 
 
 # A text in units.

@@ -91,7 +91,8 @@ def match_word(text: str, at: int, words: frozenset[str]) -> int | None:
     longest = at + max(map(len, words))
     while end <= longest and is_word_character(text[end : end + 1]):
         end += 1
-    return end - at if end == at or text[at:end].lower() in words else None
+    is_known = end == at or text[at:end].lower() in words
+    return end - at if is_known else None
 
 
 def measure_character(text: str, at: int = 0) -> int:
@@ -99,9 +100,7 @@ def measure_character(text: str, at: int = 0) -> int:
     if text[at : at + 2].isascii():
         return min(1, len(text) - at)
     match = _clusters().match(text, at)
-    end = match.end() if match else at
-    # What follows is part of the question: a head of a text that ends here cannot tell.
-    return len(text[at : end + 1]) - len(text[end : end + 1])
+    return len(match[0]) if match else 0
 
 
 def read_character(text: str, at: int = 0) -> tuple[str, int]:

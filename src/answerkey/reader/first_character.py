@@ -31,6 +31,7 @@ from answerkey.reader.lexicon import (
     OWN,
     RIGHT,
     WRAPPING,
+    list_names,
 )
 from answerkey.reader.units import Units, read_labels, split_units
 
@@ -38,7 +39,7 @@ from answerkey.reader.units import Units, read_labels, split_units
 
 #: `;` twice: the Greek question mark is the same character in NFC.
 SEPARATORS = frozenset(",/&+;\u037e\u3001\uff0c\u060c")
-JOINING_WORDS = frozenset({"or", "and", "und", "oder", "ou", "et", "o", "y"})
+JOINING_WORDS = frozenset(list_names("or and und oder ou et o y"))
 JOINING_CHARACTERS = frozenset("或和")
 #: The Unicode category "dash punctuation" as far as it is written between letters, and the minus
 #: sign.
@@ -47,9 +48,9 @@ DASHES = frozenset(
 )
 HYPHENS = frozenset("-\xad\u2010\u2011\ufe63\uff0d")
 APOSTROPHES = frozenset("'\u2019\uff07")
-#: The words that may follow, on its line, the other choice and the choice itself.
-WORDS_AFTER_ANOTHER = frozenset({"is", "are", "because", "since", "both", "or", "and"})
+#: The words that may follow, on its line, the choice itself and the other choice.
 WORDS_AFTER = frozenset({"is", "because", "since"})
+WORDS_AFTER_ANOTHER = WORDS_AFTER | {"are", "both", "or", "and"}
 LABEL_MARKS = frozenset(".):")
 
 _INSIDE_WORDS = APOSTROPHES | HYPHENS | {"/"}
@@ -122,9 +123,9 @@ def _skip_joining_word(text: str, at: int) -> Iterator[int]:
     if text[at : at + 1] in JOINING_CHARACTERS:
         yield skip_spaces(text, at + 1)
         return
-    end = at + (match_word(text, at, JOINING_WORDS) or 0)
-    begin = skip_spaces(text, end) if end > at else end
-    if begin > end:
+    size = match_word(text, at, JOINING_WORDS) or 0
+    begin = skip_spaces(text, at + size)
+    if size and begin > at + size:
         yield begin
 
 
@@ -184,8 +185,11 @@ _LONGEST_ANSWER_LABEL = 8
 #: What may stand between a label and the mark that ends it.
 _AROUND = FILL | OWN | RIGHT | BE
 _ANSWER_LABEL_ENDS = COLONS | {"\u3011"}
-_ANSWER_TAGS = {"<answer>", "<final_answer>", "<finalanswer>", "<final>", "<choice>", "<option>"}
-_ANSWER_TAGS |= {"<ans>", "<correct_answer>"}
+_ANSWER_TAGS = frozenset(
+    list_names(
+        "<answer> <final_answer> <finalanswer> <final> <choice> <option> <ans> <correct_answer>"
+    )
+)
 _LEADING = OPEN | BULLETS | _ANSWER_TAGS | _ANSWER_LABEL_ENDS | {BREAK, "="}
 
 _OPENERS = r"\"'\u00ab\u2018\u201c\u201e\u300c\u300e*_`~(\[{\u3010\uff08$"

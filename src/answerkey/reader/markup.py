@@ -15,6 +15,7 @@ from answerkey.reader.lexicon import (
     OPERATORS,
     OPTION,
     WRAPPING,
+    list_names,
     load_lexicon,
     normalize_word,
     split_tokens,
@@ -84,6 +85,15 @@ class _Frames:
         elif self.is_read:
             self.turns[-1].append((begin, end))
 
+    def read(self, token: re.Match[str]) -> None:
+        """Note what a token opens or closes."""
+        if token["open"]:
+            self.opened = token.start()
+        elif token["close"]:
+            self.close()
+        else:
+            self.turn(token)
+
     def close(self) -> None:
         """End the thought that is open, or that the prompt has opened."""
         if self.opened is None:
@@ -110,9 +120,7 @@ def _read_frames(text: str) -> _Frames | None:
     bare = _BARE_THOUGHT.match(text)
     if bare or _FINAL in text:
         return _read_bare_channels(text, bare.end() if bare else 0)
-    if "<" not in text and "[" not in text and "\u25c1" not in text:
-        return None
-    if not _FRAME_BEGIN.search(text):
+    if not _may_have_frames(text):
         return None
     frames = _Frames()
     begin = 0
@@ -121,14 +129,14 @@ def _read_frames(text: str) -> _Frames | None:
             continue
         frames.add(begin, token.start())
         begin = token.end()
-        if token["open"]:
-            frames.opened = token.start()
-        elif token["close"]:
-            frames.close()
-        else:
-            frames.turn(token)
+        frames.read(token)
     frames.add(begin, len(text))
     return frames
+
+
+def _may_have_frames(text: str) -> bool:
+    is_possible = "<" in text or "[" in text or "\u25c1" in text
+    return is_possible and _FRAME_BEGIN.search(text) is not None
 
 
 def _read_bare_channels(text: str, begin: int) -> _Frames:
@@ -220,16 +228,17 @@ def _join_first_turn(text: str, frames: _Frames) -> str:
 OPEN_ANSWER, CLOSE_ANSWER = "\x02", "\x03"
 CHECKED, UNCHECKED = "\u2611", "\u2610"
 
-_TAG = re.compile(
-    r"<(/?)([^\W\d_][\w:.\-]{0,40})((?:\s[^<>\n]{0,200})?)/?>|<\|(begin|end)_of_box\|>"
-)
+_BOX_TOKENS = {"<|begin_of_box|>": OPEN_ANSWER, "<|end_of_box|>": CLOSE_ANSWER}
+_TAG = re.compile(r"<(/?)([^\W\d_][\w:.\-]{0,40})((?:\s[^<>\n]{0,200})?)/?>")
 _NAME_ENDS = re.compile(r"[_:.\-]|(?<=[a-z])(?=[A-Z])")
 _ANSWER_NAMES = frozenset({"final", "output", "result", "selected", "ans"})
-_INLINE = ("kbd", "code", "span", "font", "tt", "small", "big", "samp", "ins", "var")
-_BLOCKS = {"br", "div", "details", "summary", "li", "ul", "ol", "tr", "table", "center", "hr"}
-_BLOCKS |= {"blockquote", "section", "pre", "h1", "h2", "h3", "h4", "h5", "h6"}
+_EMPHASIS = "*"
+_BLOCKS = list_names(
+    "br div details summary li ul ol tr table center hr blockquote section pre h1 h2 h3 h4 h5 h6"
+)
+_INLINE = list_names("kbd code span font tt small big samp ins var")
 #: The marks that are read in place of tags.
-_MARKS = dict.fromkeys(_BLOCKS, BREAK) | dict.fromkeys(_INLINE, "*") | {"td": "|", "th": "|"}
+_MARKS = dict.fromkeys(_BLOCKS, BREAK) | dict.fromkeys(_INLINE, _EMPHASIS) | {"td": "|", "th": "|"}
 
 #: Keys of an object that is written down, as JSON or Python has it, and strings after them.
 _KEY = re.compile(r"""(["'])([^\W\d][\w \-]{1,40})\1\s{0,4}:""")
@@ -261,6 +270,8 @@ def simplify(text: str) -> str:
     if "~~" in text:
         text = _STRUCK_OUT.sub(_blank, text)
     if "<" in text:
+        for token, mark in _BOX_TOKENS.items():
+            text = text.replace(token, mark.ljust(len(token)))
         text = _TAG.sub(_simplify_tag, text)
     if not text.isascii():
         text = _SIGN_FORM.sub(" ", text).replace("\uff1d\uff1e", "=>")
@@ -306,18 +317,23 @@ def _simplify_tag(match: re.Match[str]) -> str:
     """Return the mark that a tag is read as, and spaces; most tags stay as they are."""
     tag, slash, name, attributes = match.group(0, 1, 2, 3)
     size = len(tag)
-    if name is None:
-        return (OPEN_ANSWER if "begin" in tag else CLOSE_ANSWER).ljust(size)
     mark = _MARKS.get(name.lower(), "")
     if attributes and name in {"a", "A"}:
-        mark = "*"
+        mark = _EMPHASIS
+    if mark == _EMPHASIS and not slash:
+        return mark.rjust(size)
     if mark:
-        return mark.rjust(size) if mark == "*" and not slash else mark.ljust(size)
+        return mark.ljust(size)
     if is_answer_name(name):
         return (CLOSE_ANSWER if slash else OPEN_ANSWER).ljust(size)
-    if size == len("<B>") and name.isupper() and f"</{name}>" not in match.string:
-        return f"({name})"
-    return tag
+    return f"({name})" if _is_label(match) else tag
+
+
+def _is_label(tag: re.Match[str]) -> bool:
+    """Say whether a tag that is never closed is a label: `<B>`."""
+    name = tag[2]
+    is_letter = len(tag[0]) == len("<B>") and name.isupper()
+    return is_letter and f"</{name}>" not in tag.string
 
 
 def is_answer_name(name: str) -> bool:
@@ -331,9 +347,7 @@ def _names_answer(name: str) -> bool:
     words = list(map(normalize_word, split_tokens(name)))
     if not _ANSWER_NAMES.isdisjoint(words):
         return True
-    if not words:
-        return False
-    roles = load_lexicon().find_roles(words)
+    roles = load_lexicon().find_roles(words) if words else 0
     return bool(roles & (ANSWER | OPTION)) and not roles & MAYBE
 
 

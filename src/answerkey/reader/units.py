@@ -94,11 +94,11 @@ class Labels:
 @lru_cache(maxsize=64)
 def read_labels(choices: tuple[str, ...]) -> Labels:
     """Return the labels of these choices, read as freely as keeps all of them apart."""
-    for fold in (_fold_all, _fold_forms, compose):
-        by_key = {fold(choice): choice for choice in choices}
-        if len(by_key) == len(choices):
-            break
-    return Labels(choices, by_key, fold)
+    fold: Callable[[str], str] = compose
+    for freer in (_fold_forms, _fold_all):
+        if len(set(map(freer, choices))) == len(choices):
+            fold = freer
+    return Labels(choices, {fold(choice): choice for choice in choices}, fold)
 
 
 def _fold_all(token: str) -> str:

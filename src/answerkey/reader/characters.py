@@ -64,11 +64,6 @@ def accept_reading(reading: Reading, grade: str) -> Reading:
     return replace(reading, choice=reading.doubted, reason=None)
 
 
-def strip_white_space(text: str) -> str:
-    """Return the text without white space at either end."""
-    return text.strip(WHITE_SPACE)
-
-
 def skip_spaces(text: str, at: int) -> int:
     """Return the first position from `at` on that is no space; line breaks are not spaces."""
     match = _SPACES.match(text, at)

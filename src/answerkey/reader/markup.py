@@ -26,6 +26,8 @@ from answerkey.reader.units import Units
 
 # Thoughts, channels and turns of a conversation: where the answer may stand in the raw text.
 
+#: Where a passage begins and ends.
+_Span = tuple[int, int]
 _THOUGHTS = (
     "think|thinking|thoughts?|reasoning|reflection|scratchpad|analysis|seed:think|longcat_think"
 )
@@ -73,8 +75,8 @@ class _Frames:
     `opened` is where the token stands of a thought that is never closed.
     """
 
-    turns: list[list[tuple[int, int]]] = field(default_factory=lambda: [[]])
-    thoughts: list[tuple[int, int]] = field(default_factory=list)
+    turns: list[list[_Span]] = field(default_factory=lambda: [[]])
+    thoughts: list[_Span] = field(default_factory=list)
     opened: int | None = None
     is_read: bool = True
 
@@ -150,7 +152,7 @@ def _read_bare_channels(text: str, begin: int) -> _Frames:
     return _Frames([[(first, end)]], [(begin, final)])
 
 
-def find_parts(text: str) -> list[tuple[int, int]] | None:
+def find_parts(text: str) -> list[_Span] | None:
     """Return the parts of a text that may state its answer, the first to be read first.
 
     None when its thought is never closed. What was said before a thought is read after what follows
@@ -169,17 +171,19 @@ def find_parts(text: str) -> list[tuple[int, int]] | None:
     return parts
 
 
-def find_thoughts(text: str) -> list[tuple[int, int]]:
+def find_thoughts(text: str) -> list[_Span]:
     """Return the passages that cannot state the answer, with the white space after them.
 
     These are thoughts with their tokens, and turns of others.
     """
     thoughts = []
     end = 0
-    for begin, further in [*sorted(find_parts(text) or ()), (len(text), len(text))]:
+    parts = sorted(find_parts(text) or ())
+    for begin, part_end in [*parts, (len(text), len(text))]:
         if text[end:begin].strip():
-            thoughts.append((end, further - len(text[begin:further].lstrip())))
-        end = max(end, further)
+            part = text[begin:part_end].lstrip()
+            thoughts.append((end, part_end - len(part)))
+        end = max(end, part_end)
     return thoughts
 
 

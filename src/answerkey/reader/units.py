@@ -220,7 +220,8 @@ def _find_texts(units: Units) -> list[_Span]:
     for at in compress(range(len(raw)), map(openings.__contains__, raw)):
         if at < done or _is_inside_number(units, at):
             continue
-        end, choice = max((_match(raw, at, words), choice) for words, choice in openings[raw[at]])
+        matches = [(_match(raw, at, words), choice) for words, choice in openings[raw[at]]]
+        end, choice = max(matches)
         if end:
             spans.append((at, end, choice))
             done = end
@@ -355,7 +356,8 @@ class Units:
 
     def start(self, at: int) -> int:
         """Return where a unit begins in the text."""
-        return len("".join(self.pieces[: 3 * self.places[at] + 2]))
+        remainder = "".join(self.pieces[3 * self.places[at] + 2 :])
+        return len(self.text.rstrip(WHITE_SPACE)) - len(remainder)
 
     def span(self, begin: int, end: int) -> tuple[int, int]:
         """Return where the units from `begin` to `end` stand in the text."""
@@ -438,12 +440,11 @@ def _read_token(labels: Labels, token: str) -> tuple[str, str, str | None]:
 
 def _join_tokens(units: Units, texts: Sequence[_Span], phrases: Sequence[_Phrase]) -> None:
     """Make one unit of each option's text, whose words mean nothing, and of each phrase."""
-    columns = (units.words, units.roles, units.labels, units.gaps, units.places)
     joined = [(begin, end, 0) for begin, end, _ in texts if end > begin + 1]
     for begin, end, roles in sorted([*joined, *phrases], reverse=True):
         units.words[begin] = ""
         units.roles[begin], units.labels[begin] = _read_phrase(roles, units.choices)
-        for column in columns:
+        for column in (units.words, units.roles, units.labels, units.gaps, units.places):
             del column[begin + 1 : end]
     units.size = len(units.words) - MARGIN
     for begin, end, choice in texts:

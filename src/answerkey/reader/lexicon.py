@@ -107,8 +107,9 @@ def list_names(text: str) -> list[str]:
 
 
 _EMPHASIS = {sign * count for sign in "*_`" for count in range(1, 5)} | {"~~"}
-QUOTES = set("\"'\u00ab\u00bb\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u201f\u2039\u203a")
-QUOTES |= set("\u300c\u300d\u300e\u300f")
+QUOTES = set(
+    "\"'\u00ab\u00bb\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u201f\u2039\u203a\u300c\u300d\u300e\u300f"
+)
 _STYLES = list_names("text textbf textit textrm textsf texttt emph underline operatorname")
 _FONTS = list_names("mathbf mathrm mathit mathsf mathtt bf rm displaystyle large huge")
 _BOXES = list_names("boxed fbox framebox box")
@@ -158,36 +159,26 @@ OPERATORS = frozenset({*"+-*/=&^%\u00d7\u00f7\u2212\u00b7", "\\times", "\\cdot",
 _COMBINING = "\u0300-\u036f"
 _EXTENDERS = "\ufe0e\ufe0f\u20e3\U0001f3fb-\U0001f3ff"
 _LATIN = f"A-Za-z\u00aa\u00b5\u00ba\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02af\u1e00-\u1eff{_COMBINING}"
-_GREEK = f"\u0370-\u03ff\u1f00-\u1fff{_COMBINING}"
-_CYRILLIC = f"\u0400-\u052f\u1c80-\u1c8f{_COMBINING}"
-_HEBREW = "\u0591-\u05bd\u05bf-\u05f4"
-_ARABIC_RUN = (
-    "\u0610-\u061a\u0620-\u065f\u066e-\u06d3\u06d5-\u06ef\u06fa-\u06ff\u0750-\u077f\u08a0-\u08ff"
-)
-_ARABIC_RUN += "\ufb50-\ufdff\ufe70-\ufefc\u200c\u200d"
-_INDIA = (
-    "\u0900-\u0963\u0970-\u09e5\u09f0-\u0a65\u0a70-\u0ae5\u0af0-\u0b65\u0b70-\u0be5\u0bf0-\u0c65"
-)
-_INDIA += "\u0c70-\u0ce5\u0cf0-\u0d65\u0d70-\u0dff\u200c\u200d"
-_INDOCHINA = "\u0e01-\u0e4f\u0e80-\u0ecf\u1000-\u103f\u1780-\u17d3"
-_KATAKANA = "\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\uff66-\uff9f"
-_HANGUL = "\u1100-\u11ff\u3130-\u318f\uac00-\ud7ff"
-_WIDE = "\uff21-\uff3a\uff41-\uff5a"
-_MATHEMATICAL = "\U0001d400-\U0001d7cb"
 
 #: One run for each script, so that `B입니다` is a label and a word; Chinese and hiragana go by the
 #: character.
 _RUNS = (
-    _GREEK,
-    _CYRILLIC,
-    _HEBREW,
-    _ARABIC_RUN,
-    _INDIA,
-    _INDOCHINA,
-    _KATAKANA,
-    _HANGUL,
-    _WIDE,
-    _MATHEMATICAL,
+    f"\u0370-\u03ff\u1f00-\u1fff{_COMBINING}",  # Greek
+    f"\u0400-\u052f\u1c80-\u1c8f{_COMBINING}",  # Cyrillic
+    "\u0591-\u05bd\u05bf-\u05f4",  # Hebrew
+    (  # Arabic
+        "\u0610-\u061a\u0620-\u065f\u066e-\u06d3\u06d5-\u06ef\u06fa-\u06ff\u0750-\u077f\u08a0-\u08ff"
+        "\ufb50-\ufdff\ufe70-\ufefc\u200c\u200d"
+    ),
+    (  # the scripts of India
+        "\u0900-\u0963\u0970-\u09e5\u09f0-\u0a65\u0a70-\u0ae5\u0af0-\u0b65\u0b70-\u0be5\u0bf0-\u0c65"
+        "\u0c70-\u0ce5\u0cf0-\u0d65\u0d70-\u0dff\u200c\u200d"
+    ),
+    "\u0e01-\u0e4f\u0e80-\u0ecf\u1000-\u103f\u1780-\u17d3",  # Thai and its neighbours
+    "\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\uff66-\uff9f",  # katakana
+    "\u1100-\u11ff\u3130-\u318f\uac00-\ud7ff",  # Hangul
+    "\uff21-\uff3a\uff41-\uff5a",  # full-width letters
+    "\U0001d400-\U0001d7cb",  # mathematical letters
 )
 
 #: `l'option`, `qu'elle`; not `C'dir`, which is Turkish.
@@ -221,10 +212,8 @@ def split_tokens(text: str) -> list[str]:
 
 #: Marks that Arabic may or may not write, the lengthening stroke, and alefs that are often written
 #: bare.
-_ARABIC_FORMS: dict[int, str | None] = {
-    **dict.fromkeys((0x640, *range(0x64B, 0x660), 0x670)),
-    **dict.fromkeys((0x622, 0x623, 0x625), "\u0627"),
-}
+_ARABIC_MARKS = "\u0640\u0670" + "".join(map(chr, range(0x64B, 0x660)))
+_ARABIC_FORMS = str.maketrans("\u0622\u0623\u0625", "\u0627" * 3, _ARABIC_MARKS)
 
 _FIRST_ARABIC = "\u0622"
 

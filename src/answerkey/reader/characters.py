@@ -57,9 +57,10 @@ GRADES = ("stated", "doubted", "weak")
 
 def accept_reading(reading: Reading, grade: str) -> Reading:
     """Return a reading as it counts for those who accept this grade of confidence and better."""
-    if reading.doubted is None or reading.confidence is None:
+    if reading.doubted is None:
         return reading
-    if GRADES.index(reading.confidence) > GRADES.index(grade):
+    accepted = GRADES[: GRADES.index(grade) + 1]
+    if reading.confidence not in accepted:
         return reading
     return replace(reading, choice=reading.doubted, reason=None)
 

@@ -175,7 +175,7 @@ def _read_evalscope(text: str, choices: Sequence[str]) -> str | None:
     hit = None
     if _ANSWER_COLON.search(text.casefold()):
         hit = find_last(_EVALSCOPE, text, choices)
-    return hit or next((letter for letter in reversed(text) if letter.isupper()), None)
+    return hit or next(filter(str.isupper, reversed(text)), None)
 
 
 def _read_simple_evals(text: str, choices: Sequence[str]) -> str | None:
@@ -183,10 +183,10 @@ def _read_simple_evals(text: str, choices: Sequence[str]) -> str | None:
     lowered = bare.lower()
     for item in _LOCAL_ANSWERS:
         word, colon = item[:-1], item[-1]
-        hit = None
-        if word in lowered:
-            pattern = rf"{word}\s*+{colon}[ \t]*+LABEL"
-            hit = find_first(pattern, bare, (*_FOUR, *_LETTERS), _ANY_CASE)
+        if word not in lowered:
+            continue
+        pattern = rf"{word}\s*+{colon}[ \t]*+LABEL"
+        hit = find_first(pattern, bare, (*_FOUR, *_LETTERS), _ANY_CASE)
         if hit is not None:
             # The case is ignored in looking, not in comparing: "Answer: b" is no B.
             return hit if hit in choices else _LETTERS.get(hit, hit)

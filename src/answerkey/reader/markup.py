@@ -91,17 +91,13 @@ class _Frames:
         """Note what a token opens or closes."""
         if token["open"]:
             self.opened = token.start()
-        elif token["close"]:
-            self.close()
-        else:
+        elif not token["close"]:
             self.turn(token)
-
-    def close(self) -> None:
-        """End the thought that is open, or that the prompt has opened."""
-        if self.opened is None:
+        elif self.opened is None:  # the prompt has opened it
             self.thoughts += self.turns[-1]
             self.turns[-1].clear()
-        self.opened = None
+        else:
+            self.opened = None
 
     def turn(self, token: re.Match[str]) -> None:
         """Begin the turn, or the channel of a turn, that a token opens."""

@@ -141,6 +141,8 @@ _BEFORE_NUMBER = frozenset({"/", "^", "\u00b1", "\\pm", "\u00d7"})
 _Spelling = tuple[str, ...]
 #: Where an option's text begins and ends among the tokens, and its choice.
 _Span = tuple[int, int, str]
+#: Options by the word with which a text of theirs begins.
+_Openings = dict[str, list[tuple[_Spelling, str]]]
 #: Where a phrase begins and ends among the tokens, and its roles.
 _Phrase = tuple[int, int, int]
 
@@ -228,14 +230,14 @@ def _find_texts(units: Units) -> list[_Span]:
     return spans
 
 
-def _list_openings(units: Units) -> dict[str, list[tuple[_Spelling, str]]]:
+def _list_openings(units: Units) -> _Openings:
     """Return the options whose text may occur, by the word with which it begins in the text."""
     known = units.known
     options = units.option_texts
     possible = []
     for option, plain in zip(options, _list_plain_words(options), strict=True):
         possible.append(option if known >= plain else "")
-    openings: dict[str, list[tuple[_Spelling, str]]] = {}
+    openings: _Openings = {}
     for words, choice in spell_options(tuple(possible), units.choices).items():
         # A word may be written otherwise than in the option: any dash, a Korean noun with its verb.
         is_variable = _MINUS in words or max(words) >= _FIRST_HANGUL

@@ -151,7 +151,7 @@ _ARTICLES = frozenset({"a", "an", "the"})
 _PLAIN_WORD = re.compile(r"(?<![a-z'\\])[a-z]++(?!')|\d++(?:[.,:]\d++)*")
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _list_plain_words(options: tuple[str, ...]) -> list[frozenset[str]]:
     """Return words of each option without which a text cannot have the option's text."""
     plain = []
@@ -161,7 +161,7 @@ def _list_plain_words(options: tuple[str, ...]) -> list[frozenset[str]]:
     return plain
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def spell_options(options: tuple[str, ...], labels: Labels) -> dict[_Spelling, str]:
     """Return the words of the options with their choices: an empty one if several have these words.
 
@@ -213,10 +213,13 @@ def _skip_own_label(
 
 def _find_texts(units: Units) -> list[_Span]:
     """Return where option texts stand among the tokens; the longest wins, and none overlap."""
-    openings = _list_openings(units)
+    raw, options = units.raw, units.option_texts
+    possible = []
+    for option, plain in zip(options, _list_plain_words(options), strict=True):
+        possible.append(option if units.known >= plain else "")
+    openings = _list_openings(tuple(possible), units.choices)
     if not openings:
         return []
-    raw = units.raw
     spans: list[_Span] = []
     done = 0
     for at in compress(range(len(raw)), map(openings.__contains__, raw)):
@@ -230,25 +233,18 @@ def _find_texts(units: Units) -> list[_Span]:
     return spans
 
 
-def _list_openings(units: Units) -> _Openings:
-    """Return the options whose text may occur, by the word with which it begins in the text."""
-    known = units.known
-    options = units.option_texts
-    possible = []
-    for option, plain in zip(options, _list_plain_words(options), strict=True):
-        possible.append(option if known >= plain else "")
+@lru_cache(maxsize=1024)
+def _list_openings(options: tuple[str, ...], labels: Labels) -> _Openings:
+    """Return the options by the words with which a text of theirs may begin."""
     openings: _Openings = {}
-    for words, choice in spell_options(tuple(possible), units.choices).items():
-        # A word may be written otherwise than in the option: any dash, a Korean noun with its verb.
-        is_variable = _MINUS in words or max(words) >= _FIRST_HANGUL
-        if is_variable or known.issuperset(words):
-            for first in _list_forms(words[0]):
-                openings.setdefault(first, []).append((words, choice))
+    for words, choice in spell_options(options, labels).items():
+        for first in _list_forms(words[0]):
+            openings.setdefault(first, []).append((words, choice))
     return openings
 
 
 def _list_forms(word: str) -> Iterable[str]:
-    """Return how a text may write a word of an option."""
+    """Return how a text may write a word of an option: any dash, a Korean noun with its verb."""
     if word == _MINUS:
         return DASHES
     if word[0] < _FIRST_HANGUL:

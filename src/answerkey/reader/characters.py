@@ -57,16 +57,12 @@ GRADES = ("stated", "doubted", "weak")
 
 def accept_reading(reading: Reading, grade: str) -> Reading:
     """Return a reading as it counts for those who accept this grade of confidence and better."""
-    if reading.doubted is None or reading.confidence is None:
+    if reading.doubted is None:
         return reading
-    if GRADES.index(reading.confidence) > GRADES.index(grade):
+    accepted = GRADES[: GRADES.index(grade) + 1]
+    if reading.confidence not in accepted:
         return reading
     return replace(reading, choice=reading.doubted, reason=None)
-
-
-def strip_white_space(text: str) -> str:
-    """Return the text without white space at either end."""
-    return text.strip(WHITE_SPACE)
 
 
 def skip_spaces(text: str, at: int) -> int:
@@ -91,7 +87,8 @@ def match_word(text: str, at: int, words: frozenset[str]) -> int | None:
     longest = at + max(map(len, words))
     while end <= longest and is_word_character(text[end : end + 1]):
         end += 1
-    return end - at if end == at or text[at:end].lower() in words else None
+    is_known = end == at or text[at:end].lower() in words
+    return end - at if is_known else None
 
 
 def measure_character(text: str, at: int = 0) -> int:
@@ -99,9 +96,13 @@ def measure_character(text: str, at: int = 0) -> int:
     if text[at : at + 2].isascii():
         return min(1, len(text) - at)
     match = _clusters().match(text, at)
-    end = match.end() if match else at
-    # What follows is part of the question: a head of a text that ends here cannot tell.
-    return len(text[at : end + 1]) - len(text[end : end + 1])
+    return len(match[0]) if match else 0
+
+
+def read_character(text: str, at: int = 0) -> tuple[str, int]:
+    """Return the user-perceived character at `at` in NFC, and where it ends."""
+    end = at + measure_character(text, at)
+    return compose(text[at:end]), end
 
 
 def compose(character: str) -> str:

@@ -17,8 +17,6 @@ from string import ascii_uppercase
 
 #: How many patterns are kept for label sets in use.
 _KEPT = 512
-#: How a pattern begins that matches nowhere else than at the beginning of a text.
-_AT_BEGIN = ("^", r"\A")
 
 
 @dataclass(frozen=True)
@@ -39,11 +37,10 @@ class Extractor:
         self, text: str, choices: Sequence[str], options: Sequence[str] | None = None
     ) -> str | None:
         """Return the choice that the harness would read, None for none."""
-        hit = (
-            self.find(text, choices, options or ())
-            if self.reads_options
-            else self.find(text, choices)
-        )
+        if self.reads_options:
+            hit = self.find(text, choices, options or ())
+        else:
+            hit = self.find(text, choices)
         return hit if hit in choices else None
 
 
@@ -60,45 +57,32 @@ def compile_labels(
 
 
 def find_first(
-    pattern: str, text: str, choices: Sequence[str], flags: int = re.NOFLAG, *, start: int = 0
+    pattern: str, text: str, choices: Sequence[str], flags: int = re.NOFLAG
 ) -> str | None:
-    """Return the label in the first match; none begins before `start`."""
-    compiled = compile_labels(pattern, tuple(choices), flags)
-    # What must stand at the beginning of the text is not looked for at every other place.
-    is_fixed = pattern.startswith(_AT_BEGIN) and not flags & re.MULTILINE
-    hit = compiled.match(text) if is_fixed else compiled.search(text, start)
+    """Return the label in the first match."""
+    hit = compile_labels(pattern, tuple(choices), flags).search(text)
     return hit["found"] if hit else None
 
 
-def find_last(pattern: str, text: str, choices: Sequence[str], start: int = 0) -> str | None:
-    """Return the label in the last match.
-
-    Matches do not overlap, and none begins before `start`.
-    """
-    if pattern.startswith(_AT_BEGIN):
-        return find_first(pattern, text, choices)
+def find_last(pattern: str, text: str, choices: Sequence[str]) -> str | None:
+    """Return the label in the last match; matches do not overlap."""
     label = None
-    for hit in compile_labels(pattern, tuple(choices)).finditer(text, start):
+    for hit in compile_labels(pattern, tuple(choices)).finditer(text):
         label = hit["found"]
     return label
 
 
 @lru_cache(maxsize=_KEPT)
-def _write_lone(choices: tuple[str, ...], kind: str = r"\w") -> str:
-    """Return the pattern of a label that stands alone, without characters of a kind beside it."""
+def _write_lone(choices: tuple[str, ...]) -> str:
+    """Return the pattern of a label that stands alone, without a word character beside it."""
     # A label of one character is looked for before what stands in front of it: that is faster.
     is_usual = all(len(label) == 1 for label in choices)
-    return rf"(?s:LABEL(?<!{kind}.)(?!{kind}))" if is_usual else rf"(?<!{kind})LABEL(?!{kind})"
+    return r"(?s:LABEL(?<!\w.)(?!\w))" if is_usual else r"(?<!\w)LABEL(?!\w)"
 
 
-def _find_answer(text: str) -> int:
-    """Return from where on to look for the word in any case, which every `(?i:answer` needs; -1 for
-    nowhere.
-
-    Beyond ASCII, the lower case of a text may be longer than itself, and all of it is looked at.
-    """
-    at = text.casefold().find("answer")
-    return at if text.isascii() else min(at, 0)
+def _has_answer(text: str) -> bool:
+    """Say whether a text has the word in any case, which every `(?i:answer` needs."""
+    return "answer" in text.casefold()
 
 
 #: What every `(?i:answer)\\s*:` needs in a text without case.
@@ -108,26 +92,23 @@ _ANSWER_COLON = re.compile(r"answer\s*+:")
 # Extractors that look at the text as a whole, or at its two ends.
 
 
-def _look_up(text: str, choices: Sequence[str]) -> str | None:
-    label = text.strip()
-    return label if label in choices else None
+def _look_up(text: str, _choices: Sequence[str]) -> str | None:
+    return text.strip()
 
 
-def _compare(text: str, choices: Sequence[str]) -> str | None:
-    return text if text in choices else None
+def _compare(text: str, _choices: Sequence[str]) -> str | None:
+    return text
 
 
 def _look_at_start(text: str, choices: Sequence[str]) -> str | None:
-    return next((label for label in choices if text.startswith(label)), None)
+    return next(filter(text.startswith, choices), None)
 
 
 def _look_at_ends(text: str, _choices: Sequence[str]) -> str | None:
     """Return a capital that stands alone at the start, else at the end, offered or not."""
-    bare = text.strip()
-    if bare[:1].isupper() and (len(bare) == 1 or bare[1].isspace()):
-        return bare[0]
-    if bare[-1:].isupper() and bare[-2:-1].isspace():
-        return bare[-1]
+    for word in (*text.split(None, 1)[:1], *text.rsplit(None, 1)[-1:]):
+        if len(word) == 1 and word.isupper():
+            return word
     return None
 
 
@@ -175,8 +156,7 @@ def _read_inspect(text: str, _choices: Sequence[str]) -> str | None:
             text = wrapped.sub(bare, text)
     if not _ANSWER_COLON.search(text.casefold()):
         return None
-    start = _find_answer(text)
-    hit = _INSPECT_LINE.findall(text, start) or _INSPECT_ANYWHERE.findall(text, start)
+    hit = _INSPECT_LINE.findall(text) or _INSPECT_ANYWHERE.findall(text)
     # More than a label and commas is no answer.
     return hit[-1].strip().strip(",").upper() if hit else None
 
@@ -194,8 +174,8 @@ _EVALSCOPE = (
 def _read_evalscope(text: str, choices: Sequence[str]) -> str | None:
     hit = None
     if _ANSWER_COLON.search(text.casefold()):
-        hit = find_last(_EVALSCOPE, text, choices, _find_answer(text))
-    return hit or next((letter for letter in reversed(text) if letter.isupper()), None)
+        hit = find_last(_EVALSCOPE, text, choices)
+    return hit or next(filter(str.isupper, reversed(text)), None)
 
 
 def _read_simple_evals(text: str, choices: Sequence[str]) -> str | None:
@@ -203,7 +183,7 @@ def _read_simple_evals(text: str, choices: Sequence[str]) -> str | None:
     lowered = bare.lower()
     for item in _LOCAL_ANSWERS:
         word, colon = item[:-1], item[-1]
-        if word not in lowered or colon not in lowered:
+        if word not in lowered:
             continue
         pattern = rf"{word}\s*+{colon}[ \t]*+LABEL"
         hit = find_first(pattern, bare, (*_FOUR, *_LETTERS), _ANY_CASE)
@@ -222,14 +202,20 @@ def _read_mmlu_pro(text: str, _choices: Sequence[str]) -> str | None:
 
 
 def _read_olmes(text: str, choices: Sequence[str]) -> str | None:
-    hit, start = None, _find_answer(text)
-    if start >= 0:
-        if "(" in text:
-            hit = find_last(r"(?i:the answer is)\s*+:?\s*+\(LABEL\)", text, choices)
-        hit = hit or find_last(rf"(?i:answer is|answer:){_DECOR}LABEL(?!\w)", text, choices, start)
-    if hit is None and "(" in text:
-        hit = find_last(r"\(LABEL\)", text, choices)
-    return hit or find_last(_write_lone(tuple(choices)), text, choices)
+    patterns = []
+    if _has_answer(text):
+        patterns += [
+            r"(?i:the answer is)\s*+:?\s*+\(LABEL\)",
+            rf"(?i:answer is|answer:){_DECOR}LABEL(?!\w)",
+        ]
+    patterns += [r"\(LABEL\)", _write_lone(tuple(choices))]
+    return _find_last_of(patterns, text, choices)
+
+
+def _find_last_of(patterns: Sequence[str], text: str, choices: Sequence[str]) -> str | None:
+    """Return the label in the last match of the first pattern that matches."""
+    hits = (find_last(pattern, text, choices) for pattern in patterns)
+    return next(filter(None, hits), None)
 
 
 # Extractors with a list of patterns, tried in order, and with the texts of the options.
@@ -254,12 +240,8 @@ _WITH_ANSWER = sum("answer" in pattern for pattern in _LIGHTEVAL)
 
 
 def _read_lighteval(text: str, choices: Sequence[str]) -> str | None:
-    start = _find_answer(text)
-    for pattern in _LIGHTEVAL[:_WITH_ANSWER] if start >= 0 else ():
-        if hit := find_last(pattern, text, choices, start - len("final ")):
-            return hit
-    remainder = (find_last(pattern, text, choices) for pattern in _LIGHTEVAL[_WITH_ANSWER:])
-    return next(filter(None, remainder), None)
+    first = 0 if _has_answer(text) else _WITH_ANSWER
+    return _find_last_of(_LIGHTEVAL[first:], text, choices)
 
 
 def _read_lm_eval(text: str, choices: Sequence[str], options: Sequence[str]) -> str | None:
@@ -311,7 +293,6 @@ def _find_last_text(text: str, target: Iterable[str]) -> str | None:
     return last
 
 
-_LAST_LABEL = r"[\s\uff0c\uff1a:,]LABEL[\u3002\uff0c,.]?$"
 #: The first match of the first that matches counts; of a `found` that is a text, the first choice
 #: in it. Before each stand words that it needs.
 _OPENCOMPASS = (
@@ -325,7 +306,7 @@ _OPENCOMPASS = (
     ("是正确", r"LABEL\s?是正确(?:的|答案)"),
     ("选项", r"选项\s?LABEL\s?正确"),
     ("所以答", r"所以答\s?LABEL"),
-    ("", _LAST_LABEL),
+    ("", r"[\s\uff0c\uff1a:,]LABEL[\u3002\uff0c,.]?$"),
     (
         "",
         r"(?:所[以有]\s?|[\s\uff0c,\uff1a:][故即]|[是为\u3002]\s?|因此\s?|显然\s?)LABEL[\u3002.]?$",
@@ -353,12 +334,10 @@ def _read_opencompass(text: str, choices: Sequence[str]) -> str | None:
     for words, pattern in _OPENCOMPASS:
         if words not in bare:
             continue
-        # One character before the label, and at most one after it.
-        start = len(bare) - max(map(len, choices), default=0) - 2 if pattern is _LAST_LABEL else 0
-        hit = find_first(pattern, bare, choices, re.DOTALL, start=start) or ""
-        label = next((item for item in choices if item in hit), None)
-        if label is not None:
-            return label
+        hit = find_first(pattern, bare, choices, re.DOTALL) or ""
+        for label in choices:
+            if label in hit:
+                return label
     return None
 
 
@@ -366,30 +345,21 @@ _REFUSALS = (
     "Sorry, I can't help with images of people yet.", "I can't process this file.",
     "I'm sorry, but without the image provided", "Cannot determine the answer",
 )  # fmt: skip
-#: What ends a word, as white space does; and what is part of one.
-_BREAKS = str.maketrans(dict.fromkeys(".()[],:;!*#{}", " "))
-_IN_WORD = r"[^\s.()\[\],:;!*#{}]"
+#: A word, as VLMEvalKit divides a text.
+_WORD_BETWEEN_MARKS = re.compile(r"[^\s.()\[\],:;!*#{}]+")
 #: A label is near the end when fewer than so many words follow it.
 _NEAR_END = 4
 
 
 def _read_vlmevalkit(text: str, choices: Sequence[str], options: Sequence[str]) -> str | None:
-    # No label with a break in it is found where they are taken out.
-    words = text
-    if any(label.translate(_BREAKS) != label for label in choices):
-        words = text.translate(_BREAKS)
-    ends: dict[str, int] = {}
-    pattern = compile_labels(_write_lone(tuple(choices), _IN_WORD), tuple(choices))
-    for match in pattern.finditer(words):
-        ends.setdefault(match["found"], match.end())
     if any(phrase in text for phrase in _REFUSALS):
         return None
-    if not ends and find_first(_write_lone(("Z",), _IN_WORD), words, ("Z",)):
+    words = _WORD_BETWEEN_MARKS.findall(text)
+    labels = [label for label in choices if label in words]
+    if not labels and "Z" in words:
         return None
-    if len(ends) == 1:
-        label, end = ends.popitem()
-        if len(words[end:].translate(_BREAKS).split(None, _NEAR_END)) < _NEAR_END:
-            return label
+    if len(labels) == 1 and len(words) - words.index(labels[0]) <= _NEAR_END:
+        return labels[0]
     return _find_only_text(text.lower(), choices, options)
 
 
@@ -397,36 +367,30 @@ def _find_only_text(text: str, choices: Sequence[str], options: Sequence[str]) -
     """Return the only option whose text occurs, if the text is not much longer than all of them."""
     if len(text) > 2 * sum(map(len, options)):
         return None
-    labels = []
-    for label, option in zip(choices, options, strict=False):
-        if option.lower() in text:
-            labels.append(label)
+    pairs = zip(choices, options, strict=False)
+    labels = [label for label, option in pairs if option.lower() in text]
     return labels[0] if len(labels) == 1 else None
 
 
 _ALL = (
     Extractor(
         "lm-eval",
-        "the last capital in parentheses, else the last text of an option without case "
-        "and punctuation,"
-        " else the last label right after a colon",
+        "the last capital in parentheses, else the last text of an option without case and "
+        "punctuation, else the last label right after a colon",
         _read_lm_eval,
         reads_options=True,
     ),
     Extractor(
         "lighteval",
-        'the last label after "final answer is", else up to 50 characters after '
-        '"answer" and a colon, else'
-        " after that word, else at the start of the text, of a line, after a space, "
-        "else anywhere, be it part"
-        " of a word",
+        'the last label after "final answer is", else up to 50 characters after "answer" and a '
+        "colon, else after that word, else at the start of the text, of a line, after a space, "
+        "else anywhere, be it part of a word",
         _read_lighteval,
     ),
     Extractor(
         "opencompass",
-        "the first of some thirty Chinese and English cues that matches, else the "
-        "first label anywhere,"
-        " be it part of a word",
+        "the first of some thirty Chinese and English cues that matches, else the first label "
+        "anywhere, be it part of a word",
         _read_opencompass,
     ),
     Extractor(
@@ -436,11 +400,9 @@ _ALL = (
     ),
     Extractor(
         "Inspect",
-        "the last line `ANSWER: X` with nothing after the label, else the last "
-        "`ANSWER: X` anywhere; case,"
-        " and stars, dollars or parentheses around the label, do not matter; words or "
-        "a second label after"
-        " it are no answer",
+        "the last line `ANSWER: X` with nothing after the label, else the last `ANSWER: X` "
+        "anywhere; case, and stars, dollars or parentheses around the label, do not matter; words "
+        "or a second label after it are no answer",
         _read_inspect,
     ),
     Extractor(
@@ -450,38 +412,33 @@ _ALL = (
     ),
     Extractor(
         "simple-evals",
-        "the first `Answer: X` in one of many languages, after Markdown and LaTeX are "
-        "taken off; A to D"
-        " alone, and the case of the letter counts",
+        "the first `Answer: X` in one of many languages, after Markdown and LaTeX are taken off; "
+        "A to D alone, and the case of the letter counts",
         _read_simple_evals,
     ),
     Extractor(
         "MMLU-Pro",
-        'the first "answer is X", else the last "Answer: X" of the first line with '
-        "one, else the last A to"
-        " J that stands alone, the pronoun I included; its random guess is left out",
+        'the first "answer is X", else the last "Answer: X" of the first line with one, else the '
+        "last A to J that stands alone, the pronoun I included; its random guess is left out",
         _read_mmlu_pro,
     ),
     Extractor(
         "VLMEvalKit",
-        "the only label among the words if it is near the end, else the only option "
-        "whose text occurs, in a"
-        " short text; its judge and its random guess are left out",
+        "the only label among the words if it is near the end, else the only option whose text "
+        "occurs, in a short text; its judge and its random guess are left out",
         _read_vlmevalkit,
         reads_options=True,
     ),
     Extractor(
         "OLMES",
-        'the last "the answer is (X)", else the last "answer is X" or "answer: X", '
-        "else the last (X),"
-        " else the last label that stands alone; its score for the format is left out",
+        'the last "the answer is (X)", else the last "answer is X" or "answer: X", else the last '
+        "(X), else the last label that stands alone; its score for the format is left out",
         _read_olmes,
     ),
     Extractor(
         "compl-ai",
-        "a capital at the start before a blank or the end, else a capital at the end "
-        "after a blank; it"
-        " need not be an offered label",
+        "a capital at the start before a blank or the end, else a capital at the end after a "
+        "blank; it need not be an offered label",
         _look_at_ends,
     ),
     Extractor(
@@ -495,4 +452,4 @@ _ALL = (
         _compare,
     ),
 )
-EXTRACTORS: dict[str, Extractor] = {item.name: item for item in _ALL}
+EXTRACTORS: dict[str, Extractor] = {extractor.name: extractor for extractor in _ALL}

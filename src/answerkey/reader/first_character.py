@@ -5,16 +5,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
 from answerkey.reader.characters import (
+    LINE_BREAKS,
     WHITE_SPACE,
     Reading,
     compose,
     is_word_character,
     match_word,
     measure_character,
+    read_character,
     skip_spaces,
 )
 from answerkey.reader.lexicon import (
@@ -29,6 +31,7 @@ from answerkey.reader.lexicon import (
     OWN,
     RIGHT,
     WRAPPING,
+    list_names,
 )
 from answerkey.reader.units import Units, read_labels, split_units
 
@@ -36,7 +39,7 @@ from answerkey.reader.units import Units, read_labels, split_units
 
 #: `;` twice: the Greek question mark is the same character in NFC.
 SEPARATORS = frozenset(",/&+;\u037e\u3001\uff0c\u060c")
-JOINING_WORDS = frozenset({"or", "and", "und", "oder", "ou", "et", "o", "y"})
+JOINING_WORDS = frozenset(list_names("or and und oder ou et o y"))
 JOINING_CHARACTERS = frozenset("或和")
 #: The Unicode category "dash punctuation" as far as it is written between letters, and the minus
 #: sign.
@@ -45,10 +48,10 @@ DASHES = frozenset(
 )
 HYPHENS = frozenset("-\xad\u2010\u2011\ufe63\uff0d")
 APOSTROPHES = frozenset("'\u2019\uff07")
-#: The words that may follow, on its line, the other choice and the choice itself.
-WORDS_AFTER_ANOTHER = frozenset({"is", "are", "because", "since", "both", "or", "and"})
+#: The words that may follow, on its line, the choice itself and the other choice.
 WORDS_AFTER = frozenset({"is", "because", "since"})
-LABEL_MARKS = ".):"
+WORDS_AFTER_ANOTHER = WORDS_AFTER | {"are", "both", "or", "and"}
+LABEL_MARKS = frozenset(".):")
 
 _INSIDE_WORDS = APOSTROPHES | HYPHENS | {"/"}
 _INSIDE_NUMBERS = frozenset(".,:")
@@ -61,42 +64,46 @@ def read_first_character(text: str, choices: Sequence[str], _options: object = N
     text = text.lstrip(WHITE_SPACE)
     if not text:
         return Reading(reason="EMPTY")
-    end = measure_character(text)
-    c = compose(text[:end])
-    if c not in choices:
+    label, end = read_character(text)
+    if label not in choices:
         return Reading(reason="NOT_A_CHOICE")
-    if _names_another(text, end, c, choices=choices):
+    if _names_another(text, label, end, choices):
         return Reading(reason="SEVERAL_CHOICES")
-    if _is_part_of_word(text, end, c):
+    if _is_part_of_word(text, label, end):
         return Reading(reason="PART_OF_A_WORD")
     if _runs_into_word(text, end, WORDS_AFTER):
         return Reading(reason="RUNS_INTO_TEXT")
-    if c == choices[0] and _echoes_choices(text, end, choices):
+    if label == choices[0] and _echoes_choices(text, end, choices):
         return Reading(reason="ECHOES_CHOICES")
-    return Reading(choice=c)
+    return Reading(label)
 
 
-def _names_another(text: str, end: int, c: str, *, choices: Sequence[str]) -> bool:
-    """Say whether `c`, which ends at `end`, is joined to another choice, also through others:
+def _names_another(text: str, label: str, end: int, choices: Sequence[str]) -> bool:
+    """Say whether a label that ends at `end` is joined to another choice, also through others:
     `A/B/C`.
     """
-    start = (end, False)
-    seen, waiting = {start}, [start]
+    waiting = [(end, False)]
+    seen = set(waiting)
     while waiting:
         at, is_other = waiting.pop()
         for begin in _find_joined(text, at):
-            stop = begin + measure_character(text, begin)
-            d = compose(text[begin:stop])
-            if d not in choices:
+            joined, stop = read_character(text, begin)
+            if joined not in choices:
                 continue
-            following = (stop, is_other or d != c)
-            is_joined = following[1] and not _is_part_of_word(text, stop, d)
-            if is_joined and not _runs_into_word(text, stop, WORDS_AFTER_ANOTHER):
+            following = (stop, is_other or joined != label)
+            if following[1] and _stands(text, joined, stop):
                 return True
             if following not in seen:
                 seen.add(following)
                 waiting.append(following)
     return False
+
+
+def _stands(text: str, label: str, end: int) -> bool:
+    """Say whether a joined label, which ends at `end`, is no part of what follows it."""
+    if _is_part_of_word(text, label, end):
+        return False
+    return not _runs_into_word(text, end, WORDS_AFTER_ANOTHER)
 
 
 def _find_joined(text: str, at: int) -> Iterator[int]:
@@ -116,18 +123,18 @@ def _skip_joining_word(text: str, at: int) -> Iterator[int]:
     if text[at : at + 1] in JOINING_CHARACTERS:
         yield skip_spaces(text, at + 1)
         return
-    end = at + (match_word(text, at, JOINING_WORDS) or 0)
-    begin = skip_spaces(text, end) if end > at else end
-    if begin > end:
+    size = match_word(text, at, JOINING_WORDS) or 0
+    begin = skip_spaces(text, at + size)
+    if size and begin > at + size:
         yield begin
 
 
-def _is_part_of_word(text: str, end: int, c: str) -> bool:
-    """Say whether the character `c`, which ends at `end`, begins a longer word or number."""
+def _is_part_of_word(text: str, label: str, end: int) -> bool:
+    """Say whether a label, which ends at `end`, begins a longer word or number."""
     following = text[end : end + 1]
     if following in _INSIDE_WORDS:
         return is_word_character(text[end + 1 : end + 2])
-    if following in _INSIDE_NUMBERS and c.isdecimal():
+    if following in _INSIDE_NUMBERS and label.isdecimal():
         return text[end + 1 : end + 2].isdecimal()
     return is_word_character(following)
 
@@ -144,20 +151,18 @@ def _echoes_choices(text: str, end: int, choices: Sequence[str]) -> bool:
     """Say whether later lines begin with two other choices (or the only other), labelled as the
     first is.
     """
-    mark, reading = text[end : end + 1], set()
-    if not mark or mark not in LABEL_MARKS:
+    mark = text[end : end + 1]
+    if mark not in LABEL_MARKS:
         return False
-    lines = text[end:].splitlines()[1:]
-    for label in filter(None, (line.lstrip(WHITE_SPACE) for line in lines)):
-        size = measure_character(label)
-        d = compose(label[:size])
-        if (
-            label[size : size + 1] == mark
-            and d in choices[1:]
-            and not _is_part_of_word(label, size, d)
-        ):
-            reading.add(d)
-    return 0 < min(2, len(choices) - 1) <= len(reading)
+    others = choices[1:]
+    echoed = set()
+    items = [line.lstrip(WHITE_SPACE) for line in text[end:].splitlines()[1:]]
+    for item in filter(None, items):
+        label, size = read_character(item)
+        is_alike = item[size : size + 1] == mark and label in others
+        if is_alike and not _is_part_of_word(item, label, size):
+            echoed.add(label)
+    return 0 < min(2, len(others)) <= len(echoed)
 
 
 def read_first_code_point(text: str, choices: Sequence[str], _options: object = None) -> Reading:
@@ -166,7 +171,9 @@ def read_first_code_point(text: str, choices: Sequence[str], _options: object = 
     """
     if not text:
         return Reading(reason="EMPTY")
-    return Reading(choice=text[:1]) if text[:1] in choices else Reading(reason="NOT_A_CHOICE")
+    if text[0] in choices:
+        return Reading(text[0])
+    return Reading(reason="NOT_A_CHOICE")
 
 
 # The extraction rule `leading_label`: the first character after its wrapping, if it names a choice.
@@ -179,23 +186,15 @@ _LONGEST_ANSWER_LABEL = 8
 _AROUND = FILL | OWN | RIGHT | BE
 _ANSWER_LABEL_ENDS = COLONS | {"\u3011"}
 _ANSWER_TAGS = frozenset(
-    f"<{name}>"
-    for name in (
-        "answer",
-        "final_answer",
-        "finalanswer",
-        "final",
-        "choice",
-        "option",
-        "ans",
-        "correct_answer",
+    list_names(
+        "<answer> <final_answer> <finalanswer> <final> <choice> <option> <ans> <correct_answer>"
     )
 )
 _LEADING = OPEN | BULLETS | _ANSWER_TAGS | _ANSWER_LABEL_ENDS | {BREAK, "="}
 
 _OPENERS = r"\"'\u00ab\u2018\u201c\u201e\u300c\u300e*_`~(\[{\u3010\uff08$"
 _CLOSERS = r"\"'\u00bb\u2019\u201d\u201c\u300d\u300f*_`~)\]}\u3011\uff09$"
-_LINE_PREFIX = re.compile(rf"^[{_OPENERS}>#+\-\u2022 \t]{{1,12}}")
+_LINE_PREFIX = re.compile(rf"(?<=[{LINE_BREAKS}])[{_OPENERS}>#+\-\u2022 \t]{{1,12}}")
 
 
 def read_leading_label(text: str, choices: Sequence[str], _options: object = None) -> Reading:
@@ -209,30 +208,37 @@ def read_leading_label(text: str, choices: Sequence[str], _options: object = Non
     size = measure_character(remainder)
     span = (begin, begin + size) if size else None
     remainder = _drop_underscores(remainder, size)
-    folded = _fold_choices(tuple(choices))
-    lowered = remainder.lower() if folded is not None else remainder
-    names = list(choices) if folded is None else list(folded)
-    reading = _see_through(lowered, names) or read_first_character(lowered, names)
-    if reading.choice is None:
-        reason = "NOT_A_CHOICE" if reading.reason == "EMPTY" else reading.reason
-        return Reading(None, reason, span, part)
-    choice = reading.choice if folded is None else folded[reading.choice]
-    return Reading(choice, None, span, part)
+    fold, names = _fold_choices(tuple(choices))
+    remainder = fold(remainder)
+    labels = tuple(names)
+    reading = _see_through(remainder, labels) or read_first_character(remainder, labels)
+    reason = reading.reason
+    if reason == "EMPTY":
+        reason = "NOT_A_CHOICE"
+    choice = reading.choice and names[reading.choice]
+    return Reading(choice, reason, span, part)
 
 
 def _drop_underscores(text: str, size: int) -> str:
     """Return the text without the `_` that close emphasis after its first character: they end no
     word.
     """
-    end = len(text) - len(text[size:].lstrip("_"))
-    return text if is_word_character(text[end : end + 1]) else text[:size] + text[end:]
+    remainder = text[size:].lstrip("_")
+    if is_word_character(remainder[:1]):
+        return text
+    return text[:size] + remainder
 
 
 @lru_cache(maxsize=256)
-def _fold_choices(choices: tuple[str, ...]) -> dict[str, str] | None:
-    """Return the choices by their lower case; None when case tells two of them apart."""
-    folded = {compose(choice.lower()): choice for choice in choices}
-    return folded if len(folded) == len(choices) else None
+def _fold_choices(choices: tuple[str, ...]) -> tuple[Callable[[str], str], dict[str, str]]:
+    """Return how to spell a text, and the choices by this spelling: small letters.
+
+    Where case tells two choices apart, everything stays as it is written.
+    """
+    names = {compose(choice.lower()): choice for choice in choices}
+    if len(names) == len(choices):
+        return str.lower, names
+    return str, dict(zip(choices, choices, strict=True))
 
 
 def _find_begin(text: str, choices: tuple[str, ...]) -> tuple[int, str]:
@@ -249,9 +255,12 @@ def _skip_wrapping(units: Units) -> tuple[int, str]:
     while at < units.size:
         after_label = _skip_answer_label(units, at)
         if after_label is not None:
-            at, part = after_label, "after_label"
+            at = after_label
+            part = "after_label"
         elif units.words[at] in _LEADING and units.labels[at] is None:
-            at, part = at + 1, part if part == "after_label" else "unwrapped"
+            at += 1
+            if part == "as_it_is":
+                part = "unwrapped"
         else:
             break
     return at, part
@@ -272,19 +281,14 @@ def _skip_answer_label(units: Units, at: int) -> int | None:
     return None
 
 
-def _see_through(text: str, choices: list[str]) -> Reading | None:
+def _see_through(text: str, choices: tuple[str, ...]) -> Reading | None:
     """Return the reading if other choices make the first ambiguous, wrapped as they may be."""
-    wrapped = _write_wrapped(tuple(choices))
-    first, *later_lines = text.splitlines() or [""]
-    bare = wrapped.sub(r"\1", first)
+    first = text.splitlines()[0] if text else ""
+    bare = _write_wrapped(choices).sub(r"\1", first)
     several = read_first_character(bare, choices)
     if several.reason == "SEVERAL_CHOICES" or bare == text:
         return several
-    size = measure_character(first)
-    if first[:1] not in WHITE_SPACE and compose(first[:size]) not in choices[:1]:
-        return None  # what begins with another choice is no echo
-    lines = [_LINE_PREFIX.sub("", line, count=1) for line in later_lines if line]
-    echo = read_first_character("\n".join([first, *lines]), choices)
+    echo = read_first_character(_LINE_PREFIX.sub("", text), choices)
     return echo if echo.reason == "ECHOES_CHOICES" else None
 
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 
 from answerkey.reader.characters import LINE_BREAKS, SPACES, WHITE_SPACE
@@ -99,39 +100,22 @@ MARKED = CUES | WRONG | BUT | UNDO | QUESTION
 
 # The marks around and between labels: dress, brackets, links, joints, ends of sentences.
 
+
+def list_names(text: str) -> list[str]:
+    """Return the names in a text that lists them."""
+    return text.split()
+
+
 _EMPHASIS = {sign * count for sign in "*_`" for count in range(1, 5)} | {"~~"}
-QUOTES = set("\"'\u00ab\u00bb\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u201f\u2039\u203a")
-QUOTES |= set("\u300c\u300d\u300e\u300f")
-_STYLES = (
-    "text",
-    "textbf",
-    "textit",
-    "textrm",
-    "textsf",
-    "texttt",
-    "emph",
-    "underline",
-    "operatorname",
+QUOTES = set(
+    "\"'\u00ab\u00bb\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u201f\u2039\u203a\u300c\u300d\u300e\u300f"
 )
-_FONTS = (
-    "mathbf",
-    "mathrm",
-    "mathit",
-    "mathsf",
-    "mathtt",
-    "bf",
-    "rm",
-    "displaystyle",
-    "large",
-    "huge",
-)
-_BOXES = ("boxed", "fbox", "framebox", "box")
+_STYLES = list_names("text textbf textit textrm textsf texttt emph underline operatorname")
+_FONTS = list_names("mathbf mathrm mathit mathsf mathtt bf rm displaystyle large huge")
+_BOXES = list_names("boxed fbox framebox box")
 _LATEX = {f"\\{name}" for name in (*_STYLES, *_FONTS, *_BOXES, *"()[]{}")} | {"$", "$$"}
-_HTML = {
-    f"<{slash}{name}>"
-    for name in ("b", "strong", "i", "em", "u", "p", "mark")
-    for slash in ("", "/")
-}
+_TAGS = list_names("b strong i em u p mark")
+_HTML = {f"<{name}>" for name in _TAGS} | {f"</{name}>" for name in _TAGS}
 _BRACKETS_OPEN = set("([{\u3008\u300a\u3010\u3014\u3016\u3018\uff08\uff3b\uff5b\u27e8")
 _BRACKETS_CLOSE = set(")]}\u3009\u300b\u3011\u3015\u3017\u3019\uff09\uff3d\uff5d\u27e9")
 
@@ -175,36 +159,26 @@ OPERATORS = frozenset({*"+-*/=&^%\u00d7\u00f7\u2212\u00b7", "\\times", "\\cdot",
 _COMBINING = "\u0300-\u036f"
 _EXTENDERS = "\ufe0e\ufe0f\u20e3\U0001f3fb-\U0001f3ff"
 _LATIN = f"A-Za-z\u00aa\u00b5\u00ba\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02af\u1e00-\u1eff{_COMBINING}"
-_GREEK = f"\u0370-\u03ff\u1f00-\u1fff{_COMBINING}"
-_CYRILLIC = f"\u0400-\u052f\u1c80-\u1c8f{_COMBINING}"
-_HEBREW = "\u0591-\u05bd\u05bf-\u05f4"
-_ARABIC_RUN = (
-    "\u0610-\u061a\u0620-\u065f\u066e-\u06d3\u06d5-\u06ef\u06fa-\u06ff\u0750-\u077f\u08a0-\u08ff"
-)
-_ARABIC_RUN += "\ufb50-\ufdff\ufe70-\ufefc\u200c\u200d"
-_INDIA = (
-    "\u0900-\u0963\u0970-\u09e5\u09f0-\u0a65\u0a70-\u0ae5\u0af0-\u0b65\u0b70-\u0be5\u0bf0-\u0c65"
-)
-_INDIA += "\u0c70-\u0ce5\u0cf0-\u0d65\u0d70-\u0dff\u200c\u200d"
-_INDOCHINA = "\u0e01-\u0e4f\u0e80-\u0ecf\u1000-\u103f\u1780-\u17d3"
-_KATAKANA = "\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\uff66-\uff9f"
-_HANGUL = "\u1100-\u11ff\u3130-\u318f\uac00-\ud7ff"
-_WIDE = "\uff21-\uff3a\uff41-\uff5a"
-_MATHEMATICAL = "\U0001d400-\U0001d7cb"
 
 #: One run for each script, so that `B입니다` is a label and a word; Chinese and hiragana go by the
 #: character.
 _RUNS = (
-    _GREEK,
-    _CYRILLIC,
-    _HEBREW,
-    _ARABIC_RUN,
-    _INDIA,
-    _INDOCHINA,
-    _KATAKANA,
-    _HANGUL,
-    _WIDE,
-    _MATHEMATICAL,
+    f"\u0370-\u03ff\u1f00-\u1fff{_COMBINING}",  # Greek
+    f"\u0400-\u052f\u1c80-\u1c8f{_COMBINING}",  # Cyrillic
+    "\u0591-\u05bd\u05bf-\u05f4",  # Hebrew
+    (  # Arabic
+        "\u0610-\u061a\u0620-\u065f\u066e-\u06d3\u06d5-\u06ef\u06fa-\u06ff\u0750-\u077f\u08a0-\u08ff"
+        "\ufb50-\ufdff\ufe70-\ufefc\u200c\u200d"
+    ),
+    (  # the scripts of India
+        "\u0900-\u0963\u0970-\u09e5\u09f0-\u0a65\u0a70-\u0ae5\u0af0-\u0b65\u0b70-\u0be5\u0bf0-\u0c65"
+        "\u0c70-\u0ce5\u0cf0-\u0d65\u0d70-\u0dff\u200c\u200d"
+    ),
+    "\u0e01-\u0e4f\u0e80-\u0ecf\u1000-\u103f\u1780-\u17d3",  # Thai and its neighbours
+    "\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\uff66-\uff9f",  # katakana
+    "\u1100-\u11ff\u3130-\u318f\uac00-\ud7ff",  # Hangul
+    "\uff21-\uff3a\uff41-\uff5a",  # full-width letters
+    "\U0001d400-\U0001d7cb",  # mathematical letters
 )
 
 #: `l'option`, `qu'elle`; not `C'dir`, which is Turkish.
@@ -238,32 +212,14 @@ def split_tokens(text: str) -> list[str]:
 
 #: Marks that Arabic may or may not write, the lengthening stroke, and alefs that are often written
 #: bare.
-_ARABIC_FORMS: dict[int, str | None] = {
-    **dict.fromkeys((0x640, *range(0x64B, 0x660), 0x670)),
-    **dict.fromkeys((0x622, 0x623, 0x625), "\u0627"),
-}
+_ARABIC_MARKS = "\u0640\u0670" + "".join(map(chr, range(0x64B, 0x660)))
+_ARABIC_FORMS = str.maketrans("\u0622\u0623\u0625", "\u0627" * 3, _ARABIC_MARKS)
 
 _FIRST_ARABIC = "\u0622"
 
-WORD_FILES = (
-    "arabic",
-    "central_europe",
-    "chinese",
-    "dutch",
-    "english",
-    "french",
-    "german",
-    "hindi",
-    "italian",
-    "japanese",
-    "korean",
-    "nordic",
-    "ordinals",
-    "others",
-    "portuguese",
-    "russian",
-    "signs",
-    "spanish",
+WORD_FILES = list_names(
+    "arabic central_europe chinese dutch english french german hindi italian japanese korean "
+    "nordic ordinals others portuguese russian signs spanish"
 )
 
 #: A longer token is no word of the lexicon; composing long runs of marks takes quadratic time.
@@ -283,19 +239,8 @@ class Lexicon:
     phrases has no role of its own.
     """
 
-    roles: dict[str, int] = field(default_factory=dict)
-    phrases: dict[tuple[str, str], dict[tuple[str, ...], int]] = field(default_factory=dict)
-
-    def add(self, words: Sequence[str], roles: int) -> None:
-        """Add a word or a phrase; it keeps the roles that it has."""
-        if len(words) == 1:
-            self.roles[words[0]] = self.roles.get(words[0], 0) | roles
-            return
-        for word in words:
-            self.roles.setdefault(word, 0)
-        first, second, *tail = words
-        tails = self.phrases.setdefault((first, second), {})
-        tails[tuple(tail)] = tails.get(tuple(tail), 0) | roles
+    roles: dict[str, int]
+    phrases: dict[tuple[str, str], dict[tuple[str, ...], int]]
 
     def find_roles(self, words: Sequence[str]) -> int:
         """Return the roles of a word or a phrase; 0 for one that is not known."""
@@ -332,20 +277,33 @@ def fold_accents(word: str) -> str:
 
 @cache
 def load_lexicon() -> Lexicon:
-    """Return all words and phrases of all languages."""
-    lexicon = Lexicon()
+    """Return all words and phrases of all languages; one that is listed again has all its roles."""
+    roles: defaultdict[str, int] = defaultdict(int)
+    phrases: defaultdict[tuple[str, str], dict[tuple[str, ...], int]] = defaultdict(dict)
+    for words, playing in _list_phrases():
+        if len(words) == 1:
+            roles[words[0]] |= playing
+            continue
+        for word in words:
+            roles[word] |= 0
+        first, second, *tail = words
+        tails = phrases[first, second]
+        tails[tuple(tail)] = tails.get(tuple(tail), 0) | playing
+    return Lexicon(dict(roles), dict(phrases))
+
+
+def _list_phrases() -> Iterator[tuple[list[str], int]]:
+    """Yield the words of each word or phrase, as written and without accents, and its roles."""
     for names, phrases in list_words():
         roles = 0
         for name in names:
             roles |= int(name) * 2 * ORDINAL if name.isdecimal() else ROLES[name]
         for phrase in phrases:
             words = _split_phrase(phrase)
-            lexicon.add(words, roles)
-            if not phrase.isascii():
-                plain = list(map(fold_accents, words))
-                if plain != words:
-                    lexicon.add(plain, roles)
-    return lexicon
+            yield words, roles
+            plain = words if phrase.isascii() else list(map(fold_accents, words))
+            if plain != words:
+                yield plain, roles
 
 
 def list_words() -> Iterator[tuple[list[str], list[str]]]:
@@ -364,9 +322,9 @@ def list_words() -> Iterator[tuple[list[str], list[str]]]:
 
 def _split_phrase(phrase: str) -> list[str]:
     """Return the words of a phrase as `normalize_word` spells them."""
+    is_spaced = phrase.isascii() or max(phrase) < _FIRST_UNSPACED
+    if is_spaced and phrase.replace(" ", "").isalpha():
+        return phrase.split()
     if phrase.endswith("'"):
         return [phrase]
-    words = phrase.split()
-    if "".join(words).isalpha() and max(phrase) < _FIRST_UNSPACED:
-        return words
     return split_tokens(phrase)

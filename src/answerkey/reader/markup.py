@@ -15,6 +15,7 @@ from answerkey.reader.lexicon import (
     OPERATORS,
     OPTION,
     WRAPPING,
+    list_names,
     load_lexicon,
     normalize_word,
     split_tokens,
@@ -25,14 +26,20 @@ from answerkey.reader.units import Units
 
 # Thoughts, channels and turns of a conversation: where the answer may stand in the raw text.
 
+#: Where a passage begins and ends.
+_Span = tuple[int, int]
 _THOUGHTS = (
     "think|thinking|thoughts?|reasoning|reflection|scratchpad|analysis|seed:think|longcat_think"
+)
+#: What opens a thought, in a form that Python and RE2 read alike.
+_OPENING = (
+    rf"<(?:{_THOUGHTS})\s?>|\[think(?:ing)?\]|<\|(?:start_)?think(?:ing)?\|>"
+    "|\u25c1think\u25b7|<unused94>|<[|]inner_prefix[|]>"
 )
 
 #: The tokens that frame the parts of a reply, as models and chat templates write them.
 _FRAME = re.compile(
-    rf"""(?P<open> <(?:{_THOUGHTS})\s?> | \[think(?:ing)?\] | \u25c1think\u25b7 | <unused94>
-        | <\|(?:start_)?think(?:ing)?\|> | <\|inner_prefix\|> | <\|channel>\s{{0,4}}thought )
+    rf"""(?P<open> {_OPENING} | <\|channel>\s{{0,4}}thought )
     | (?P<close> </(?:{_THOUGHTS})> | \[/think(?:ing)?\] | \u25c1/think\u25b7 | <unused95>
         | <\|(?:end_|/)think(?:ing)?\|> | <\|inner_suffix\|> | <channel\|> )
     | <\|channel\|>\s{{0,4}}(?P<channel>\w{{1,20}})
@@ -50,54 +57,15 @@ _TURN_ENDS = frozenset({"end", "return", "call", "message", "end_header_id"})
 
 #: A thought and an answer when the tokens of the channels were taken out of the text.
 _FINAL = "assistantfinal"
-_BARE_THOUGHT = re.compile(r"\s{0,4}(?:assistant)?(?:analysis|commentary)(?=[A-Z\"'])")
+_BARE_THOUGHT = re.compile("(?:assistant)?(?:analysis|commentary)(?=[A-Z\"'])")
 _BARE_CHANNEL = re.compile("assistant(?:analysis|commentary|final)")
 
-
-def find_parts(text: str) -> list[tuple[int, int]] | None:
-    """Return the parts of a text that may state its answer, the first to be read first.
-
-    None when its thought is never closed. What was said before a thought is read after what follows
-    it.
-    """
-    if _FINAL in text:
-        return [_find_bare_final(text)]
-    if text.startswith(("analysis", "assistant", "commentary")) and _BARE_THOUGHT.match(text):
-        return None
-    if not _has_frames(text):
-        return [(0, len(text))]
-    frames = _read_frames(text)
-    parts = []
-    for turn in frames.turns:
-        for begin, end in reversed(turn):
-            if text[begin:end].strip():
-                parts.append((begin, end))
-    return None if frames.opened is not None and not parts else parts
-
-
-def _has_frames(text: str) -> bool:
-    is_possible = "<" in text or "[" in text or "\u25c1" in text
-    return is_possible and _FRAME_BEGIN.search(text) is not None
-
-
-def _find_bare_final(text: str) -> tuple[int, int]:
-    """Return where the final channel stands in a text whose channels have lost their tokens."""
-    begin = text.index(_FINAL) + len(_FINAL)
-    further = _BARE_CHANNEL.search(text, begin)
-    return begin, further.start() if further else len(text)
-
-
-def find_thoughts(text: str) -> list[tuple[int, int]]:
-    """Return the passages that cannot state the answer, with the white space after them.
-
-    These are thoughts with their tokens, and turns of others.
-    """
-    thoughts, end = [], 0
-    for begin, further in [*sorted(find_parts(text) or ()), (len(text), len(text))]:
-        if text[end:begin].strip():
-            thoughts.append((end, further - len(text[begin:further].lstrip())))
-        end = max(end, further)
-    return thoughts
+_BLANKS = f"[{re.escape(WHITE_SPACE)}]*"
+#: How a text begins that begins with a thought, in a form that Python and RE2 read alike.
+THOUGHT_BEGIN = (
+    rf"^{_BLANKS}(?:(?i:<\|im_start\|>assistant){_BLANKS})?(?:(?i:{_OPENING}|<\|channel>"
+    r"|(?:<\|start\|>assistant)?<\|channel\|>)|(?:assistant)?(?:analysis|commentary)[A-Z\"'])"
+)
 
 
 @dataclass(slots=True)
@@ -107,8 +75,8 @@ class _Frames:
     `opened` is where the token stands of a thought that is never closed.
     """
 
-    turns: list[list[tuple[int, int]]] = field(default_factory=lambda: [[]])
-    thoughts: list[tuple[int, int]] = field(default_factory=list)
+    turns: list[list[_Span]] = field(default_factory=lambda: [[]])
+    thoughts: list[_Span] = field(default_factory=list)
     opened: int | None = None
     is_read: bool = True
 
@@ -118,6 +86,18 @@ class _Frames:
             self.thoughts.append((begin, end))
         elif self.is_read:
             self.turns[-1].append((begin, end))
+
+    def read(self, token: re.Match[str]) -> None:
+        """Note what a token opens or closes."""
+        if token["open"]:
+            self.opened = token.start()
+        elif not token["close"]:
+            self.turn(token)
+        elif self.opened is None:  # the prompt has opened it
+            self.thoughts += self.turns[-1]
+            self.turns[-1].clear()
+        else:
+            self.opened = None
 
     def turn(self, token: re.Match[str]) -> None:
         """Begin the turn, or the channel of a turn, that a token opens."""
@@ -133,7 +113,13 @@ class _Frames:
             self.opened = None
 
 
-def _read_frames(text: str) -> _Frames:
+def _read_frames(text: str) -> _Frames | None:
+    """Return the passages of a text; None if it has neither thoughts nor turns."""
+    bare = _BARE_THOUGHT.match(text)
+    if bare or _FINAL in text:
+        return _read_bare_channels(text, bare.end() if bare else 0)
+    if not _may_have_frames(text):
+        return None
     frames = _Frames()
     begin = 0
     for token in _FRAME.finditer(text):
@@ -141,30 +127,60 @@ def _read_frames(text: str) -> _Frames:
             continue
         frames.add(begin, token.start())
         begin = token.end()
-        if token["open"]:
-            frames.opened = token.start()
-        elif token["close"]:
-            if frames.opened is None:  # the prompt may have opened it
-                frames.thoughts += frames.turns[-1]
-                frames.turns[-1].clear()
-            frames.opened = None
-        else:
-            frames.turn(token)
+        frames.read(token)
     frames.add(begin, len(text))
     return frames
 
 
-_BLANKS = f"[{re.escape(WHITE_SPACE)}]*"
-#: How a text begins that begins with a thought, in a form that Python and RE2 read alike.
-THOUGHT_BEGIN = (
-    (
-        rf"^{_BLANKS}(?:(?i:<\|im_start\|>assistant){_BLANKS})?(?:(?i:<(?:{_THOUGHTS})\s?>|\[think(?:ing)?\]"
-        r"|\u25c1think\u25b7|<unused94>|<\|(?:start_)?think(?:ing)?\|>|<\|inner_prefix\|>|<\|channel>"
-        r"|(?:<\|start\|>assistant)?<\|channel\|>)|(?:assistant)?(?:analysis|commentary)[A-Z\"'])"
-    )
-    .replace(r"\u25c1", "\u25c1")
-    .replace(r"\u25b7", "\u25b7")
-)
+def _may_have_frames(text: str) -> bool:
+    is_possible = "<" in text or "[" in text or "\u25c1" in text
+    return is_possible and _FRAME_BEGIN.search(text) is not None
+
+
+def _read_bare_channels(text: str, begin: int) -> _Frames:
+    """Return the passages of a text whose channels have lost their tokens."""
+    final = text.find(_FINAL)
+    if final < 0:
+        return _Frames(thoughts=[(begin, len(text))], opened=0)
+    first = final + len(_FINAL)
+    channel = _BARE_CHANNEL.search(text, first)
+    end = channel.start() if channel else len(text)
+    return _Frames([[(first, end)]], [(begin, final)])
+
+
+def find_parts(text: str) -> list[_Span] | None:
+    """Return the parts of a text that may state its answer, the first to be read first.
+
+    None when its thought is never closed. What was said before a thought is read after what follows
+    it.
+    """
+    frames = _read_frames(text)
+    if frames is None:
+        return [(0, len(text))]
+    parts = []
+    for turn in frames.turns:
+        for begin, end in reversed(turn):
+            if text[begin:end].strip():
+                parts.append((begin, end))
+    if not parts and frames.opened is not None:
+        return None
+    return parts
+
+
+def find_thoughts(text: str) -> list[_Span]:
+    """Return the passages that cannot state the answer, with the white space after them.
+
+    These are thoughts with their tokens, and turns of others.
+    """
+    thoughts = []
+    end = 0
+    parts = sorted(find_parts(text) or ())
+    for begin, part_end in [*parts, (len(text), len(text))]:
+        if text[end:begin].strip():
+            part = text[begin:part_end].lstrip()
+            thoughts.append((end, part_end - len(part)))
+        end = max(end, part_end)
+    return thoughts
 
 
 def is_thought(text: str) -> bool:
@@ -181,29 +197,28 @@ def split_thoughts(text: str) -> tuple[str, str] | None:
     White space before what is said is left out.
     """
     text = text.lstrip(WHITE_SPACE)
-    if _FINAL in text or _BARE_THOUGHT.match(text):
-        return _split_bare_channels(text)
-    if not _has_frames(text):
-        return None
     frames = _read_frames(text)
-    turns = ("".join(text[begin:end] for begin, end in turn) for turn in frames.turns)
-    answer = next((turn for turn in turns if turn.strip(WHITE_SPACE)), "")
+    if frames is None:
+        return None
+    answer = _join_first_turn(text, frames)
+    thoughts = frames.thoughts
     if frames.opened is not None and answer:
         # A token that is only spoken of; another may have parted what follows it.
-        frames.thoughts = [part for part in frames.thoughts if part[0] < frames.opened]
+        thoughts = [thought for thought in thoughts if thought[0] < frames.opened]
         answer += text[frames.opened :]
-    if not frames.thoughts:
+    if not thoughts:
         return None
-    thoughts = (text[begin:end].strip() for begin, end in frames.thoughts)
-    return "\n".join(filter(None, thoughts)), answer.lstrip(WHITE_SPACE)
+    passages = [text[begin:end].strip() for begin, end in thoughts]
+    return "\n".join(filter(None, passages)), answer.lstrip(WHITE_SPACE)
 
 
-def _split_bare_channels(text: str) -> tuple[str, str]:
-    """Return the thought and the answer of a text whose channels have lost their tokens."""
-    bare = _BARE_THOUGHT.match(text)
-    thought = text[bare.end() if bare else 0 :].partition(_FINAL)[0]
-    answer = "".join(text[begin:end] for begin, end in find_parts(text) or ())
-    return thought.strip(), answer.lstrip(WHITE_SPACE)
+def _join_first_turn(text: str, frames: _Frames) -> str:
+    """Return what the first turn says that says anything."""
+    for turn in frames.turns:
+        answer = "".join(text[begin:end] for begin, end in turn)
+        if answer.strip(WHITE_SPACE):
+            return answer
+    return ""
 
 
 # Tags, LaTeX spaces and check boxes in the spelling that the rest of the reader knows, of the same
@@ -213,17 +228,17 @@ def _split_bare_channels(text: str) -> tuple[str, str]:
 OPEN_ANSWER, CLOSE_ANSWER = "\x02", "\x03"
 CHECKED, UNCHECKED = "\u2611", "\u2610"
 
-_TAG = re.compile(
-    r"<(/?)([^\W\d_][\w:.\-]{0,40})((?:\s[^<>\n]{0,200})?)/?>|<\|(begin|end)_of_box\|>"
-)
+_BOX_TOKENS = {"<|begin_of_box|>": OPEN_ANSWER, "<|end_of_box|>": CLOSE_ANSWER}
+_TAG = re.compile(r"<(/?)([^\W\d_][\w:.\-]{0,40})((?:\s[^<>\n]{0,200})?)/?>")
 _NAME_ENDS = re.compile(r"[_:.\-]|(?<=[a-z])(?=[A-Z])")
 _ANSWER_NAMES = frozenset({"final", "output", "result", "selected", "ans"})
-_INLINE = frozenset(("kbd", "code", "span", "font", "tt", "small", "big", "samp", "ins", "var"))
-_BLOCKS = frozenset(
-    ("br", "div", "details", "summary", "li", "ul", "ol", "tr", "table", "center", "hr")
+_EMPHASIS = "*"
+_BLOCKS = list_names(
+    "br div details summary li ul ol tr table center hr blockquote section pre h1 h2 h3 h4 h5 h6"
 )
-_BLOCKS |= {"blockquote", "section", "pre", *(f"h{level}" for level in range(1, 7))}
-_CELLS = frozenset({"td", "th"})
+_INLINE = list_names("kbd code span font tt small big samp ins var")
+#: The marks that are read in place of tags.
+_MARKS = dict.fromkeys(_BLOCKS, BREAK) | dict.fromkeys(_INLINE, _EMPHASIS) | {"td": "|", "th": "|"}
 
 #: Keys of an object that is written down, as JSON or Python has it, and strings after them.
 _KEY = re.compile(r"""(["'])([^\W\d][\w \-]{1,40})\1\s{0,4}:""")
@@ -255,6 +270,8 @@ def simplify(text: str) -> str:
     if "~~" in text:
         text = _STRUCK_OUT.sub(_blank, text)
     if "<" in text:
+        for token, mark in _BOX_TOKENS.items():
+            text = text.replace(token, mark.ljust(len(token)))
         text = _TAG.sub(_simplify_tag, text)
     if not text.isascii():
         text = _SIGN_FORM.sub(" ", text).replace("\uff1d\uff1e", "=>")
@@ -276,43 +293,54 @@ def _simplify_keys(text: str) -> str:
     `{"option": "A", "correct": false}` becomes `{"A": false}`.
     """
     text = _JUDGED_KEY.sub(lambda match: f"{match[1]}:".ljust(len(match[0])), text)
-    keys = [match for match in _KEY.finditer(text) if is_answer_name(match[2])]
-    if len(keys) > 1:
-        # Of several, those that are followed by a label and nothing else.
-        keys = [match for match in keys if _LABEL_VALUE.match(text, match.end())]
-        keys = [match for match in keys if match[2] != "alternative"]
-    names = {match[2] for match in keys}
-    if not keys or len(keys) > _MOST_KEYS or len(names) < len(keys):
+    keys = _find_answer_keys(text)
+    names = {key[2] for key in keys}
+    if len(names) < len(keys) or not 0 < len(keys) <= _MOST_KEYS:
         return text
-    for match in keys:
-        if len(match[2]) >= len("ans"):
-            begin, end = match.span()
-            text = f"{text[:begin]}{match[1]}ans{match[1]}:".ljust(end) + text[end:]
+    for key in keys:
+        begin, end = key.span()
+        if len(key[2]) >= len("ans"):
+            text = f"{text[:begin]}{key[1]}ans{key[1]}:".ljust(end) + text[end:]
     return _THOUGHT_VALUE.sub(_blank, text)
 
 
+def _find_answer_keys(text: str) -> list[re.Match[str]]:
+    """Return the keys that name the answer: of several, those that a label alone follows."""
+    keys = [key for key in _KEY.finditer(text) if is_answer_name(key[2])]
+    if len(keys) == 1:
+        return keys
+    labelled = [key for key in keys if _LABEL_VALUE.match(text, key.end())]
+    return [key for key in labelled if key[2] != "alternative"]
+
+
 def _simplify_tag(match: re.Match[str]) -> str:
-    size = len(match[0])
-    is_end = bool(match[1]) or match[4] == "end"
-    name = (match[2] or "").lower()
-    if name in _BLOCKS:
-        return BREAK.ljust(size)
-    if name in _CELLS:
-        return "|".ljust(size)
-    if name in _INLINE or (match[3] and name == "a"):
-        return "*".ljust(size) if is_end else "*".rjust(size)
-    if is_answer_name(match[2] or "answer"):
-        return (CLOSE_ANSWER if is_end else OPEN_ANSWER).ljust(size)
-    if size == len("<B>") and match[2].isupper() and f"</{match[2]}>" not in match.string:
-        return f"({match[2]})"
-    return match[0]
+    """Return the mark that a tag is read as, and spaces; most tags stay as they are."""
+    tag, slash, name, attributes = match.group(0, 1, 2, 3)
+    size = len(tag)
+    mark = _MARKS.get(name.lower(), "")
+    if attributes and name in {"a", "A"}:
+        mark = _EMPHASIS
+    if mark == _EMPHASIS and not slash:
+        return mark.rjust(size)
+    if mark:
+        return mark.ljust(size)
+    if is_answer_name(name):
+        return (CLOSE_ANSWER if slash else OPEN_ANSWER).ljust(size)
+    return f"({name})" if _is_label(match) else tag
+
+
+def _is_label(tag: re.Match[str]) -> bool:
+    """Say whether a tag that is never closed is a label: `<B>`."""
+    name = tag[2]
+    is_letter = len(tag[0]) == len("<B>") and name.isupper()
+    return is_letter and f"</{name}>" not in tag.string
 
 
 def is_answer_name(name: str) -> bool:
     """Say whether a tag or a key names the answer: `final_answer`, `correctOption`; `options` does
     not.
     """
-    return any(_names_answer(passage) for passage in _NAME_ENDS.split(name))
+    return any(map(_names_answer, _NAME_ENDS.split(name)))
 
 
 def _names_answer(name: str) -> bool:
@@ -324,9 +352,11 @@ def _names_answer(name: str) -> bool:
 
 
 def _simplify_check_box(match: re.Match[str]) -> str:
-    if match[2] == "(" and not match[4] and not match[3]:
-        return match[0]
-    return (" " * len(match[1]) + (CHECKED if match[4] else UNCHECKED)).ljust(len(match[0]))
+    box, lead, bracket, space, tick = match.group(0, 1, 2, 3, 4)
+    if bracket == "(" and not space and not tick:
+        return box
+    sign = CHECKED if tick else UNCHECKED
+    return (" " * len(lead) + sign).ljust(len(box))
 
 
 # Answers in markup: `\boxed{B}`, `<answer>B</answer>`, `[[B]]`.

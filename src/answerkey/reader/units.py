@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import compress, pairwise, repeat
+from operator import not_
+from string import ascii_uppercase
 
 from answerkey.reader.characters import LINE_BREAKS, WHITE_SPACE, compose
 from answerkey.reader.lexicon import (
@@ -47,13 +49,13 @@ _FIRST_HANGUL = "\uac00"
 _DECORATION = "().\ufe0e\ufe0f\u20e3"
 #: White letters in black circles and boxes, and the letters of flags.
 _BOXED_LETTERS = {
-    first + place: chr(ord("A") + place)
+    first + place: letter
     for first in (0x1F150, 0x1F170, 0x1F1E6)
-    for place in range(26)
+    for place, letter in enumerate(ascii_uppercase)
 }
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Labels:
     """The choices by what may be written for them; `fold` gives a token the form of the keys.
 
@@ -64,32 +66,39 @@ class Labels:
     choices: tuple[str, ...]
     by_key: dict[str, str]
     fold: Callable[[str], str]
-    is_plain: bool
-    kinds: frozenset[tuple[bool, bool, str]]
 
-    def find(self, token: str, word: str) -> str | None:
-        """Return the choice that a token names; `word` is the token as the lexicon spells it."""
-        if self.is_plain and token.isascii():
-            return self.by_key.get(word)
-        if len(token) > _LONGEST_LABEL:
+    def __post_init__(self) -> None:
+        self.is_plain = self.fold is _fold_all
+        self.kinds = {_kind(choice[0]) for choice in self.choices if choice}
+
+    def find(self, token: str) -> str | None:
+        """Return the choice that a token names, perhaps with an ending: `B'dir`, `나입니다`."""
+        is_short = len(token) <= _LONGEST_LABEL
+        choice = None
+        if is_short or (self.is_plain and token.isascii()):
+            choice = self.by_key.get(self.fold(token))
+        if choice is not None or not is_short:
+            return choice
+        word = normalize_word(token)
+        if word[1:2] != "'" and word[0] < _FIRST_HANGUL:
             return None
-        if self.is_plain:
-            return self.by_key.get(_strip_label(word).lower())
-        return self.by_key.get(self.fold(token))
+        ending = word[1:].removeprefix("'")
+        is_ending = load_lexicon().roles.get(ending, 0) & ENDING
+        return self.by_key.get(self.fold(token[0])) if is_ending else None
 
     def resembles(self, token: str) -> bool:
         """Say whether a token looks like a label of the same kind: `E`, where A to D are asked."""
         return len(token) == 1 and token.isalnum() and _kind(token) in self.kinds
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def read_labels(choices: tuple[str, ...]) -> Labels:
     """Return the labels of these choices, read as freely as keeps all of them apart."""
-    kinds = frozenset(_kind(choice[0]) for choice in choices if choice)
-    folds = (_fold_all, _fold_forms)
-    fold = next((fold for fold in folds if len(set(map(fold, choices))) == len(choices)), compose)
-    by_key = {fold(choice): choice for choice in choices}
-    return Labels(choices, by_key, fold, fold is _fold_all, kinds)
+    fold: Callable[[str], str] = compose
+    for freer in (_fold_forms, _fold_all):
+        if len(set(map(freer, choices))) == len(choices):
+            fold = freer
+    return Labels(choices, {fold(choice): choice for choice in choices}, fold)
 
 
 def _fold_all(token: str) -> str:
@@ -105,11 +114,8 @@ def _strip_label(token: str) -> str:
     bare = token.strip(_DECORATION) or token
     if bare.isascii():
         return bare
-    bare = bare.translate(_BOXED_LETTERS)
-    if not any(map(str.isdecimal, bare)):
-        return bare
-    digits = (unicodedata.decimal(letter, letter) for letter in bare)
-    return "".join(map(str, digits))
+    letters = bare.translate(_BOXED_LETTERS)
+    return "".join(str(unicodedata.decimal(letter, letter)) for letter in letters)
 
 
 def _kind(character: str) -> tuple[bool, bool, str]:
@@ -135,21 +141,28 @@ _BEFORE_NUMBER = frozenset({"/", "^", "\u00b1", "\\pm", "\u00d7"})
 _Spelling = tuple[str, ...]
 #: Where an option's text begins and ends among the tokens, and its choice.
 _Span = tuple[int, int, str]
-
+#: Options by the word with which a text of theirs begins.
+_Openings = dict[str, list[tuple[_Spelling, str]]]
+#: Where a phrase begins and ends among the tokens, and its roles.
+_Phrase = tuple[int, int, int]
 
 _ARTICLES = frozenset({"a", "an", "the"})
 #: Words and numbers that are spelled alike wherever they stand.
 _PLAIN_WORD = re.compile(r"(?<![a-z'\\])[a-z]++(?!')|\d++(?:[.,:]\d++)*")
 
 
-@lru_cache(maxsize=4096)
-def _list_plain_words(option: str) -> frozenset[str]:
-    """Return words without which a text cannot have this option's text."""
-    words = _PLAIN_WORD.findall(option.lower() if option.isascii() else "")
-    return frozenset(words) - _ARTICLES
+@lru_cache(maxsize=1024)
+def _list_plain_words(options: tuple[str, ...]) -> list[frozenset[str]]:
+    """Return words of each option without which a text cannot have the option's text."""
+    plain = []
+    for option in options:
+        words = _PLAIN_WORD.findall(option.lower()) if option.isascii() else ()
+        plain.append(frozenset(words) - _ARTICLES)
+    return plain
 
 
-def spell_options(options: Sequence[str], labels: Labels) -> dict[_Spelling, str]:
+@lru_cache(maxsize=1024)
+def spell_options(options: tuple[str, ...], labels: Labels) -> dict[_Spelling, str]:
     """Return the words of the options with their choices: an empty one if several have these words.
 
     An article may be left out.
@@ -166,7 +179,6 @@ def spell_options(options: Sequence[str], labels: Labels) -> dict[_Spelling, str
     return short | owners
 
 
-@lru_cache(maxsize=4096)
 def _spell_option(text: str, choice: str, labels: Labels) -> _Spelling:
     """Return the words of an option without its own label (`(A) Paris`), emphasis and full stop."""
     tokens = split_tokens(text.strip())
@@ -196,57 +208,48 @@ def _skip_own_label(
         at += 1
     if at + 2 >= len(words) or words[at + 1] not in _AFTER_LABEL:
         return 0
-    if labels.find(tokens[at], words[at]) != choice:
-        return 0
-    return at + 2
+    return at + 2 if labels.find(tokens[at]) == choice else 0
 
 
 def _find_texts(units: Units) -> list[_Span]:
     """Return where option texts stand among the tokens; the longest wins, and none overlap."""
-    longest: dict[int, tuple[int, str]] = {}
-    for words, choice in spell_options(_list_possible(units), units.choices).items():
-        # A word may be written otherwise than in the option: any dash, a Korean noun with its verb.
-        is_variable = _MINUS in words or max(words) >= _FIRST_HANGUL
-        if not is_variable and not units.known.issuperset(words):
-            continue
-        for begin in _list_first(units, words[0]):
-            end = _match(units.raw, begin, words)
-            if end:
-                longest[begin] = max((end, choice), longest.get(begin, (0, "")))
+    raw, options = units.raw, units.option_texts
+    possible = []
+    for option, plain in zip(options, _list_plain_words(options), strict=True):
+        possible.append(option if units.known >= plain else "")
+    openings = _list_openings(tuple(possible), units.choices)
+    if not openings:
+        return []
     spans: list[_Span] = []
     done = 0
-    for begin in sorted(longest):
-        if begin >= done:
-            done, choice = longest[begin]
-            spans.append((begin, done, choice))
+    for at in compress(range(len(raw)), map(openings.__contains__, raw)):
+        if at < done or _is_inside_number(units, at):
+            continue
+        matches = [(_match(raw, at, words), choice) for words, choice in openings[raw[at]]]
+        end, choice = max(matches)
+        if end:
+            spans.append((at, end, choice))
+            done = end
     return spans
 
 
-def _list_possible(units: Units) -> list[str]:
-    """Return the options whose text may occur; the others are empty."""
-    possible = []
-    for option in units.option_texts:
-        is_possible = units.known.issuperset(_list_plain_words(option))
-        possible.append(option if is_possible else "")
-    return possible
+@lru_cache(maxsize=1024)
+def _list_openings(options: tuple[str, ...], labels: Labels) -> _Openings:
+    """Return the options by the words with which a text of theirs may begin."""
+    openings: _Openings = {}
+    for words, choice in spell_options(options, labels).items():
+        for first in _list_forms(words[0]):
+            openings.setdefault(first, []).append((words, choice))
+    return openings
 
 
-def _list_first(units: Units, first: str) -> Iterator[int]:
-    """Yield where the first word of an option stands, in any of its forms."""
-    raw = units.raw
-    if first == _MINUS:
-        for at, word in enumerate(raw):
-            if word in DASHES and not any(units.gaps[at + 1 : at + 2]):
-                yield at  # a dash with a space after it is no sign
-    elif first[0] >= _FIRST_HANGUL:
-        for at, word in enumerate(raw):
-            if _is_same(word, first):
-                yield at
-    else:
-        is_number = first[0].isdecimal()
-        for at in list_places(raw, first):
-            if not is_number or not _is_inside_number(units, at):
-                yield at
+def _list_forms(word: str) -> Iterable[str]:
+    """Return how a text may write a word of an option: any dash, a Korean noun with its verb."""
+    if word == _MINUS:
+        return DASHES
+    if word[0] < _FIRST_HANGUL:
+        return (word,)
+    return [word + verb for verb in ("", *KOREAN_VERBS)]
 
 
 def list_places(words: list[str], word: str) -> Iterator[int]:
@@ -257,72 +260,37 @@ def list_places(words: list[str], word: str) -> Iterator[int]:
         yield at
 
 
-def _match(raw: list[str], begin: int, words: tuple[str, ...]) -> int:
+def _match(raw: list[str], begin: int, words: _Spelling) -> int:
     """Return where the words end that begin here, ignoring emphasis; 0 if others stand here."""
-    at = begin
-    last = begin + 2 * len(words)
-    for word in words:
-        while at < len(raw) and raw[at] != word and raw[at] in DRESS and at < last:
+    at = begin + 1
+    last = min(begin + 2 * len(words), len(raw))
+    for word in words[1:]:
+        while at < last and raw[at] != word and raw[at] in DRESS:
             at += 1
-        if at >= len(raw) or not _is_same(raw[at], word):
+        if at >= len(raw) or (raw[at] != word and raw[at] not in _list_forms(word)):
             return 0
         at += 1
     return at
 
 
-def _is_same(token: str, word: str) -> bool:
-    if token == word:
-        return True
-    if word == _MINUS:
-        return token in DASHES
-    if word[0] < _FIRST_HANGUL:
-        return False
-    return token.startswith(word) and token[len(word) :] in KOREAN_VERBS
-
-
 def _is_inside_number(units: Units, at: int) -> bool:
     """Say whether the number at `at` is part of a longer one: `-5`, `1/5`, `2^5`."""
-    if at == 0 or units.gaps[at]:
+    raw, gaps = units.raw, units.gaps
+    if raw[at] in DASHES:
+        return bool(gaps[at + 1])  # a dash with a space after it is no sign
+    if gaps[at] or not raw[at][0].isdecimal():
         return False
-    before = units.raw[at - 1]
-    if before not in DASHES:
-        return before in _BEFORE_NUMBER
+    if raw[at - 1] not in DASHES:
+        return raw[at - 1] in _BEFORE_NUMBER
     # A dash between two numbers is a range.
-    return at == 1 or bool(units.gaps[at - 1]) or not units.raw[at - 2][:1].isalnum()
-
-
-# Tokens that are not plain ASCII: their words, how the lexicon spells them, and their choices.
-
-
-@lru_cache(maxsize=16_384)
-def _read_token(labels: Labels, token: str) -> tuple[str, str, str | None]:
-    """Return the word of a token, its spelling in the lexicon, and the choice that it names.
-
-    It may lack accents, or be a label in other type.
-    """
-    if token[0] in LINE_BREAKS:
-        return BREAK, BREAK, None
-    word = normalize_word(token)
-    spelling = word if word in load_lexicon().roles else fold_accents(word)
-    return word, spelling, _find_choice(labels, token, word)
-
-
-def _find_choice(labels: Labels, token: str, word: str) -> str | None:
-    """Return the choice that a token names, perhaps with an ending: `B'dir`, `나입니다`."""
-    choice = labels.find(token, word)
-    if choice is not None or len(token) > _LONGEST_LABEL or len(word) == 1:
-        return choice
-    if word[1] != "'" and word[0] < _FIRST_HANGUL:
-        return None
-    ending = load_lexicon().roles.get(word[1:].removeprefix("'"), 0) & ENDING
-    return labels.find(token[0], word[0]) if ending else None
+    return bool(gaps[at - 1]) or not raw[at - 2][0].isalnum()
 
 
 # A text in units.
 
-#: Line breaks but for the usual one, and a letter that an apostrophe follows: a token such as
-#: `B'dir` may be a label with its ending.
-_ODD = re.compile("[\r\x0b\x0c\x1c-\x1e]|'(?<=(?<![A-Za-z])[A-Za-z]')")
+#: A letter that an apostrophe follows: a token such as `B'dir` may be a label with its ending.
+_LETTER_APOSTROPHE = re.compile("'(?<=(?<![A-Za-z])[A-Za-z]')")
+_RARE_BREAK = re.compile("[\r\x0b\x0c\x1c-\x1e]")
 #: What may stand between a label and its own option's text.
 _BEFORE_TEXT = (LABEL_MARKS | CLOSE | OPEN | DASHES | EQUALS) - {","}
 #: How many brackets and marks of emphasis may stand around a label: the work at one place is
@@ -349,20 +317,20 @@ class Units:
 
     text: str
     choices: Labels
+    option_texts: tuple[str, ...]
     pieces: list[str]
     raw: list[str]
     known: set[str]
     gaps: list[str]
-    option_texts: tuple[str, ...]
     words: list[str]
     labels: list[str | None]
-    roles: list[int] = field(default_factory=list)
-    places: list[int] = field(default_factory=list)
+    roles: list[int]
+    places: list[int]
     size: int = 0
-    options: dict[int, str] = field(default_factory=dict)
-    text_ends: dict[int, int] = field(default_factory=dict)
     marked: list[int] = field(default_factory=list)
     named: list[int] = field(default_factory=list)
+    options: dict[int, str] = field(default_factory=dict)
+    text_ends: dict[int, int] = field(default_factory=dict)
     #: What `read_names` found, by the place of the first label.
     names: dict[int, object] = field(default_factory=dict)
 
@@ -386,7 +354,8 @@ class Units:
 
     def start(self, at: int) -> int:
         """Return where a unit begins in the text."""
-        return len("".join(self.pieces[: 3 * self.places[at] + 2]))
+        remainder = "".join(self.pieces[3 * self.places[at] + 2 :])
+        return len(self.text.rstrip(WHITE_SPACE)) - len(remainder)
 
     def span(self, begin: int, end: int) -> tuple[int, int]:
         """Return where the units from `begin` to `end` stand in the text."""
@@ -403,112 +372,112 @@ class Units:
 def split_units(text: str, labels: Labels, options: Sequence[str] | None = None) -> Units:
     """Return the text in units; option texts come first, then the longest phrase wins."""
     pieces: list[str] = PIECE.split(text.rstrip(WHITE_SPACE))
-    tokens = pieces[2::3]
-    raw = list(map(str.lower, tokens))
-    spellings = raw.copy()
-    choices: list[str | None] = [None] * len(raw)
-    for at in _list_odd(text, tokens, labels):
-        read = _read_token if len(tokens[at]) <= LONGEST_TOKEN else _read_token.__wrapped__
-        raw[at], spellings[at], choices[at] = read(labels, tokens[at])
-    known = set(raw)
-    if labels.is_plain:
-        for word in known.intersection(labels.by_key):
-            for at in list_places(raw, word):
-                choices[at] = labels.by_key[word]
+    tokens = pieces[2::3] + [BREAK] * MARGIN
+    raw, spellings, choices = _read_tokens(text, tokens, labels)
     units = Units(
         text,
         labels,
-        pieces,
-        raw,
-        known=known,
-        gaps=pieces[1::3],
         option_texts=tuple(options or ()),
+        pieces=pieces,
+        raw=raw,
+        known=set(raw),
+        gaps=pieces[1::3] + [""] * MARGIN,
         words=raw.copy(),
         labels=choices,
+        roles=[],
+        places=list(range(len(raw) + 1)),
     )
     texts = _find_texts(units) if options else []
-    _join_tokens(units, spellings, texts)
-    return units
-
-
-def _list_odd(text: str, tokens: list[str], labels: Labels) -> Iterable[int]:
-    """Return the tokens that are not simply words in ASCII; all if the choices differ by case."""
-    if not labels.is_plain:
-        return range(len(tokens))
-    if text.isascii() and _ODD.search(text) is None:
-        return ()
-    odd = {token for token in set(tokens) if not token.isascii() or token[1:2] == "'"}
-    odd.update(LINE_BREAKS, {"\r\n"})
-    return [at for at, token in enumerate(tokens) if token in odd]
-
-
-def _join_tokens(units: Units, spellings: list[str], texts: Sequence[_Span]) -> None:
-    """Make one unit of each option's text, whose words mean nothing, and of each phrase."""
-    joined = []
     for begin, end, _ in texts:
         if end > begin + 1:
             spellings[begin:end] = [""] * (end - begin)
-            joined.append((begin, end, 0))
     units.roles = list(map(load_lexicon().roles.get, spellings, repeat(0)))
-    units.places = list(range(len(spellings)))
-    phrases = _find_phrases(units, spellings)
-    for begin, end, roles in sorted(joined + phrases, reverse=True):
-        units.words[begin] = ""
-        units.roles[begin], units.labels[begin] = _read_phrase(roles, units.choices)
-        for column in (units.words, units.roles, units.labels, units.gaps, units.places):
-            del column[begin + 1 : end]
-    if texts:
-        _place_texts(units, texts, phrases)
-    units.size = len(units.words)
-    units.words += [BREAK] * MARGIN
-    units.roles += [0] * MARGIN
-    units.labels += [None] * MARGIN
-    units.gaps += [""] * MARGIN
-    units.places += [len(spellings)] * (MARGIN + 1)
+    _join_tokens(units, texts, _find_phrases(units, spellings))
     units.named = list(compress(range(units.size), units.labels))
     if texts:
         _attach_labels(units)
         _attach_texts(units)
         units.named = list(compress(range(units.size), units.labels))
-    marked = compress(range(units.size), map(MARKED.__and__, units.roles))
+    playing = compress(range(units.size), units.roles)
+    marked = [at for at in playing if units.roles[at] & MARKED]
     units.marked = sorted({*marked, *units.named})
+    return units
 
 
-def _place_texts(
-    units: Units, texts: Sequence[_Span], phrases: Sequence[tuple[int, int, int]]
-) -> None:
-    """Note which units are texts of options; part of a phrase is none."""
-    covered = {at for begin, end, _ in phrases for at in range(begin, end)}
-    for begin, _, choice in texts:
-        if begin not in covered:
-            units.options[bisect_left(units.places, begin)] = choice
+def _read_tokens(
+    text: str,
+    tokens: list[str],
+    labels: Labels,
+) -> tuple[list[str], list[str], list[str | None]]:
+    """Return the words of the tokens, their spellings in the lexicon, and the choices they name."""
+    words = list(map(str.lower, tokens))
+    spellings = words.copy()
+    choices = list(map(labels.by_key.get, words))
+    odd: Iterable[int] = range(len(tokens))
+    if labels.is_plain and not _LETTER_APOSTROPHE.search(text) and not _RARE_BREAK.search(text):
+        if text.isascii():
+            return words, spellings, choices
+        odd = compress(odd, map(not_, map(str.isascii, tokens)))
+    for at in odd:
+        token = tokens[at]
+        read = _read_token if len(token) <= LONGEST_TOKEN else _read_token.__wrapped__
+        words[at], spellings[at], choices[at] = read(labels, token)
+    return words, spellings, choices
 
 
-def _find_phrases(units: Units, spellings: list[str]) -> list[tuple[int, int, int]]:
+@lru_cache(maxsize=16_384)
+def _read_token(labels: Labels, token: str) -> tuple[str, str, str | None]:
+    """Return the word of a token, its spelling in the lexicon, and the choice that it names.
+
+    It may lack accents, or be a label in other type.
+    """
+    word = BREAK if token[0] in LINE_BREAKS else normalize_word(token)
+    spelling = word if word in load_lexicon().roles else fold_accents(word)
+    return word, spelling, labels.find(token)
+
+
+def _join_tokens(units: Units, texts: Sequence[_Span], phrases: Sequence[_Phrase]) -> None:
+    """Make one unit of each option's text, whose words mean nothing, and of each phrase."""
+    joined = [(begin, end, 0) for begin, end, _ in texts if end > begin + 1]
+    for begin, end, roles in sorted([*joined, *phrases], reverse=True):
+        units.words[begin] = ""
+        units.roles[begin], units.labels[begin] = _read_phrase(roles, units.choices)
+        for column in (units.words, units.roles, units.labels, units.gaps, units.places):
+            del column[begin + 1 : end]
+    units.size = len(units.words) - MARGIN
+    for begin, end, choice in texts:
+        at = bisect_left(units.places, begin)
+        if units.places[at : at + 2] == [begin, end]:  # otherwise it is part of a phrase
+            units.options[at] = choice
+
+
+def _find_phrases(units: Units, spellings: list[str]) -> list[_Phrase]:
     """Return where phrases begin and end, and their roles; the longest wins, and none overlap.
 
     A phrase does not end with a capital label: `é A` is none with an article.
     """
     pairs = list(map(load_lexicon().phrases.get, pairwise(spellings)))
-    phrases: list[tuple[int, int, int]] = []
+    phrases: list[_Phrase] = []
     done = 0
     for begin in compress(range(len(pairs)), pairs):
         if begin < done:
             continue
-        longest = 0
+        ends = {}
         for tail, roles in (pairs[begin] or {}).items():
             end = begin + 2 + len(tail)
-            if end > longest and tuple(spellings[begin + 2 : end]) == tail:
-                longest, longest_roles = end, roles
+            if tuple(spellings[begin + 2 : end]) == tail:
+                ends[end] = roles
+        longest = max(ends, default=0)
         if longest and not _ends_with_label(units, longest):
-            phrases.append((begin, longest, longest_roles))
+            phrases.append((begin, longest, ends[longest]))
             done = longest
     return phrases
 
 
 def _ends_with_label(units: Units, end: int) -> bool:
     """Say whether a phrase that ends here ends with a capital label."""
-    return units.labels[end - 1] is not None and units.pieces[3 * end - 1].isupper()
+    is_label = units.labels[end - 1] is not None
+    return is_label and units.pieces[3 * end - 1].isupper()
 
 
 def _read_phrase(roles: int, labels: Labels) -> tuple[int, str | None]:
@@ -518,28 +487,29 @@ def _read_phrase(roles: int, labels: Labels) -> tuple[int, str | None]:
     place = roles // (2 * ORDINAL)
     if place > len(labels.choices):
         return 0, None
-    return 0, labels.choices[place - 1]
+    return 0, labels.choices[place - 1]  # without a number it is the last
 
 
 def _attach_labels(units: Units) -> None:
     """Make one label of each option's text and its own label in brackets: `Lyon (B)`."""
+    words, labels = units.words, units.labels
     for at, choice in units.options.items():
         bracket = units.skip(at + 1, DRESS)
-        is_named = units.words[bracket] in ROUND_OPEN and units.words[bracket + 2] in ROUND_CLOSE
-        if choice and is_named and units.labels[bracket + 1] == choice:
+        is_named = words[bracket] in ROUND_OPEN and words[bracket + 2] in ROUND_CLOSE
+        if choice and is_named and labels[bracket + 1] == choice:
             units.text_ends[at] = bracket + 3
             units.roles[at] = 0
-            units.labels[at] = choice
-            units.labels[bracket + 1] = None
+            labels[at] = choice
+            labels[bracket + 1] = None
 
 
 def _attach_texts(units: Units) -> None:
     """Make one label of each label and its own option's text: `B. Lyon`."""
     for label in units.named:
+        choice = units.labels[label]
         at = units.skip(label + 1, _BEFORE_TEXT)
-        if at == label + 1 and units.token(label) == "a":
-            continue  # an article
-        if units.labels[label] is not None and units.options.get(at) == units.labels[label]:
+        is_article = at == label + 1 and units.token(label) == "a"
+        if choice is not None and units.options.get(at) == choice and not is_article:
             units.text_ends[label] = max(at + 1, units.text_ends.get(at, 0))
             units.roles[at] = 0
             units.labels[at] = None

@@ -15,7 +15,6 @@ from answerkey.reader.characters import (
     match_word,
     measure_character,
     skip_spaces,
-    strip_white_space,
 )
 from answerkey.reader.first_character import read_first_character
 
@@ -105,7 +104,6 @@ def test_spaces_are_skipped_up_to_a_line_break() -> None:
     """Skipping spaces stops at a line break and at the end."""
     assert skip_spaces("a \t\u200b\nb", 1) == 4
     assert skip_spaces("a  ", 1) == 3
-    assert strip_white_space("\ufeff B\n\u2060") == "B"
 
 
 def test_at_the_end_there_is_no_character() -> None:

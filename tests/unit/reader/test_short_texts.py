@@ -549,3 +549,9 @@ def test_a_text_that_begins_plainly_has_no_wrapping(text: str, answer: str) -> N
 def test_without_choices_no_label_leads() -> None:
     """There is nothing to name."""
     assert read_leading_label("B", ()).reason == "NOT_A_CHOICE"
+
+
+def test_a_link_is_read_as_emphasis() -> None:
+    """The label of an answer may be a link to somewhere."""
+    text = 'The answer is <a href="#b">B</a>.'
+    assert read(text, LETTERS) == ("B", "answer_cue", 'answer is <a href="#b">B')

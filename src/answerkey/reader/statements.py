@@ -345,13 +345,13 @@ def read_context(units: Units, at: int) -> Context:
     A negation reaches as far as its clause, and into one that depends on it: `I don't think,
     frankly, that`.
     """
-    in_clause, depends = True, False
+    in_clause, depends, is_reached = True, False, True
     context = Context.ASSERTED
     for before in range(at - 1, max(at - SENTENCE, 0) - 1, -1):
         word, roles = units.words[before], units.roles[before]
         if word in SENTENCE_ENDS or roles & _NEW:
             return Context.DENIED if roles & MUTE and in_clause else context
-        if _is_unreal(units, before, at, in_clause=in_clause):
+        if _is_unreal(units, before, at, in_clause=is_reached if roles & SAYS else in_clause):
             return Context.HYPOTHETICAL
         if roles & (NOT | WRONG):
             if in_clause:
@@ -359,6 +359,7 @@ def read_context(units: Units, at: int) -> Context:
             continue
         if word in COMMAS:
             depends = depends or _depends(units, before + 1)
+            is_reached = depends
         elif not roles & AND and word not in LINKS:
             continue
         in_clause = in_clause and depends
@@ -369,7 +370,7 @@ def _is_unreal(units: Units, at: int, cue: int, *, in_clause: bool) -> bool:
     """Say whether a condition or somebody else's opinion begins here and reaches the cue."""
     roles = units.roles[at]
     if roles & SAYS:
-        return bool(roles & IF) or cue - at <= BEFORE
+        return bool(roles & IF) or (in_clause and cue - at <= BEFORE)
     if units.words[at] in _INVERTED:
         return units.words[at - 1] in SENTENCE_ENDS
     return bool(roles & IF) and (in_clause or units.words[at + 1] in COLONS)  # `Tom says: it is C`

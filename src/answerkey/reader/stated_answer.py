@@ -199,7 +199,8 @@ def _read_last(units: Units, findings: Findings) -> None:
     place = Statement(names.choices, "conclusion", Weight.VERDICT, last, names.end, names.clashes)
     if _concludes(units, place):
         before, _ = _skip_articles_and_quotes(units, place)
-        text = units.options.get(units.skip_back(before - 1, COMMAS))
+        before -= bool(units.roles[before] & (BE | MATCH))
+        text = units.options.get(units.skip_back(before, COMMAS))
         place.clashes |= bool(text) and text not in names.choices
         findings.statements.append(place)
 
@@ -279,8 +280,15 @@ def _has_alternative(units: Units, begin: int, end: int) -> bool:
     return any(roles & (OR | PREP) == OR for roles in units.roles[max(begin, 0) : end])
 
 
+def _find_sentence(units: Units, at: int) -> int:
+    """Return where the sentence begins that a unit stands in."""
+    while at > 0 and units.words[at - 1] not in SENTENCE_ENDS:
+        at -= 1
+    return at
+
+
 def _is_led_label(units: Units, place: Statement, before: int) -> bool:
-    """Say whether a verb, a colon or an option word stands before a label, or a sentence ends."""
+    """Say whether a verb or a mark leads to a label, or its sentence comes to it."""
     word = units.words[before]
     if word in COLONS and units.plays(before - _BACK, before, WRONG | DROP | NONE):
         return False  # `This one is wrong: option C.`
@@ -289,11 +297,33 @@ def _is_led_label(units: Units, place: Statement, before: int) -> bool:
         return before < place.begin - 1 or not is_number
     if word in _POINTING:
         return not _is_one_of_several(units, place, before)
-    if word in STOPS and units.labels[before - 1] is None and _is_sentence(units, place):
+    if word in SENTENCE_ENDS:
+        is_free = units.labels[before - 1] is None
+        return word != BREAK and is_free and _is_sentence(units, place)
+    is_called = units.plays(before + 1, place.begin, OPTION | ANSWER)
+    if is_called and word in COMMAS | CLOSE | DASHES:
         return True
-    is_option = units.plays(before + 1, place.begin, OPTION | ANSWER)
-    is_led = is_option or units.roles[before - 1] & YES  # `Yes, C.`
-    return bool(is_led) and word in COMMAS | CLOSE | DASHES
+    return _is_sole(units, place, before)
+
+
+def _is_sole(units: Units, place: Statement, before: int) -> bool:
+    """Say whether a sentence names one choice, set off or the only one of the reply, and no doubt."""
+    begin = _find_sentence(units, place.begin)
+    if is_object(units) or not _is_mention(units, place.begin):
+        return False
+    if units.plays(begin, place.begin, _DOUBT):
+        return False
+    if not is_word(units, before) and units.words[before] not in COMMAS | CLOSE | DASHES:
+        return False
+    first = bisect_left(units.named, begin)
+    if units.named[first] != place.begin:
+        return False
+    if {units.labels[at] for at in units.named} == set(place.choices):
+        return True
+    if units.roles[before] & PREP:
+        return False
+    at = place.begin - 1
+    return units.words[at] in OPEN or bool(units.roles[at] & (OPTION | ANSWER))
 
 
 def _is_one_of_several(units: Units, place: Statement, mark: int) -> bool:
@@ -301,7 +331,9 @@ def _is_one_of_several(units: Units, place: Statement, mark: int) -> bool:
     pointed = {units.labels[at] for at in units.named if units.words[at - 1] in _POINTING}
     if len(pointed) > 1 or not QUESTION_MARKS.isdisjoint(units.words[place.begin :]):
         return True
-    is_numbered = any(map(str.isdecimal, units.words[max(mark - 2, 0) : mark]))
+    is_numbered = units.words[mark] in COLONS and any(
+        map(str.isdecimal, units.words[max(mark - 2, 0) : mark])
+    )
     return is_numbered or units.plays(mark - 2, mark, QUESTION)
 
 
@@ -417,6 +449,7 @@ def decide(units: Units, layout: LineLayout) -> Decision:
     statements = sorted(findings.statements, key=lambda statement: (statement.begin, statement.end))
     if statements:
         statements = _drop_corrected(units, statements)
+        statements = _drop_steps(units, statements)
         decision = _combine(units, _list_strongest(statements))
         return _raise_doubt(units, decision, findings)
     choice = _eliminate(units, findings)
@@ -454,6 +487,25 @@ def _drop_corrected(units: Units, statements: list[Statement]) -> list[Statement
         if after:
             return after
     return statements
+
+
+#: Parts that say more than that a step of an argument comes to a choice.
+_FINAL_PARTS = frozenset(
+    {"answer_cue", "boxed", "answer_tag", "double_brackets", "label_line", "first_label"}
+)
+
+
+def _drop_steps(units: Units, statements: list[Statement]) -> list[Statement]:
+    """Return the statements without the steps of a longer argument that ends with a statement."""
+    last = statements[-1]
+    if units.size <= _MOST_ASSERTED or not last.choices or not _is_last(units, last.end):
+        return statements
+    end = _find_sentence(units, last.begin)
+    return [
+        statement
+        for statement in statements
+        if statement.begin >= end or statement.part in _FINAL_PARTS
+    ]
 
 
 def _combine(units: Units, statements: Sequence[Statement]) -> Decision:
@@ -546,7 +598,10 @@ def _is_mention(units: Units, at: int) -> bool:
     words, roles = units.words, units.roles
     before, after = words[at - 1], words[at + 1]
     around = roles[at - 1] | roles[at + 1]
-    if before in _BRACKETS or around & OPTION or at in units.text_ends:
+    is_applied = before == "(" and not units.gaps[at - 1] and words[at - 2].isascii()
+    if is_applied and words[at - 2].isalnum():
+        return False  # `f(A)`
+    if before in _BRACKETS | BOLD or around & OPTION or at in units.text_ends:
         return read_names(units, at) is not None and not is_small(units, at)
     is_called = after == "(" and not units.gaps[at + 1]  # `f(x)`
     if is_called or not _FORMULA.isdisjoint({before, after}) or not units.token(at).isupper():

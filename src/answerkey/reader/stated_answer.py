@@ -10,6 +10,7 @@ from functools import lru_cache
 from answerkey.reader.characters import WHITE_SPACE, Reading
 from answerkey.reader.lexicon import (
     AFTER,
+    AND,
     ANSWER,
     ARROWS,
     BE,
@@ -165,8 +166,41 @@ def _read_named(units: Units, findings: Findings) -> Statement | None:
         answers = places[-1:]
     if not answers:
         answers = [place for place in places if _is_bold(units, place)]
+    if not answers:
+        answers = _list_sole(units, places)
     choices = {place.choices for place in answers}
     return answers[-1] if len(choices) == 1 and () not in choices else None
+
+
+def _list_sole(units: Units, places: Sequence[Statement]) -> list[Statement]:
+    """Return the last place of the only label that a reply names, where it doubts nothing."""
+    labels = [place for place in places if not _is_text(place)]
+    if not labels or not _is_only_label(units, labels[-1]) or is_object(units):
+        return []
+    place = labels[-1]
+    begin, end = _find_sentence(units, place.begin), place.end
+    while units.words[end] not in SENTENCE_ENDS:
+        end += 1
+    if end == units.size or units.words[end] in QUESTION_MARKS:
+        return []
+    if units.plays(begin, place.begin, _DOUBT) or units.plays(place.end, end, _DOUBT):
+        return []
+    before = place.begin - 1
+    is_called = units.roles[before] & (OPTION | MAYBE) == OPTION
+    is_set_off = units.words[before] in OPEN or is_called
+    if place.begin in units.text_ends or is_set_off:
+        return [place]
+    is_subject = units.option_texts and units.roles[place.end] & BE and units.size <= _FIRST_WORDS
+    return [place] if is_subject else []
+
+
+def _is_only_label(units: Units, place: Statement) -> bool:
+    """Say whether a reply names no other label; an article and `I` are none."""
+    for at in units.named:
+        is_other = units.labels[at] not in place.choices and not is_small(units, at)
+        if is_other and (units.words[at] not in _WORDS or _is_mention(units, at)):
+            return False
+    return units.words[place.begin] != "i"
 
 
 def _list_ends(units: Units, places: Sequence[Statement]) -> list[Statement]:
@@ -315,13 +349,13 @@ def _is_sole(units: Units, place: Statement, before: int) -> bool:
         return False
     if not is_word(units, before) and units.words[before] not in COMMAS | CLOSE | DASHES:
         return False
+    if units.roles[before] & PREP and units.words[place.begin - 1] not in OPEN:
+        return False
     first = bisect_left(units.named, begin)
     if units.named[first] != place.begin:
         return False
-    if {units.labels[at] for at in units.named} == set(place.choices):
+    if _is_only_label(units, place):
         return True
-    if units.roles[before] & PREP:
-        return False
     at = place.begin - 1
     return units.words[at] in OPEN or bool(units.roles[at] & (OPTION | ANSWER))
 
@@ -516,7 +550,11 @@ def _combine(units: Units, statements: Sequence[Statement]) -> Decision:
     current = statements[0]
     is_open = False
     for statement in statements[1:]:
-        if statement.end <= current.end or statement.choices == current.choices:
+        if statement.end <= current.end:
+            continue
+        if statement.choices == current.choices:
+            if statement.part in _FINAL_PARTS and not current.clashes:
+                current = statement
             continue
         is_open = is_open or not _narrows(statement, current)
         current = statement
@@ -608,7 +646,9 @@ def _is_mention(units: Units, at: int) -> bool:
         return False
     if is_word(units, at - 1) and not roles[at - 1]:
         return False  # `vitamin C`
-    return words[at] not in _WORDS or bool(around & BE)
+    if words[at] == "a" and is_word(units, at - 1):
+        return True  # `only A fits`
+    return words[at] not in _WORDS or bool(around & (BE | AND))
 
 
 # What speaks against an answer though it is stated: one table of doubts, tried in this order.
@@ -772,6 +812,8 @@ def _is_other_text(units: Units, decision: Decision, _findings: Findings) -> boo
         is_near = is_short and text.begin > decision.end + 1
         if text.begin < decision.begin:
             is_near = _leads_on(units, text, decision.begin)
+            if not is_short:
+                is_near = is_near and text.begin >= _find_sentence(units, decision.begin)
         if text.choices and is_near and _is_asserted(units, text):
             return True
     return False

@@ -187,18 +187,23 @@ def _list_sole(units: Units, places: Sequence[Statement]) -> list[Statement]:
         return []
     before = place.begin - 1
     is_called = units.roles[before] & (OPTION | MAYBE) == OPTION
-    is_set_off = units.words[before] in OPEN or is_called
+    is_set_off = units.words[before] in OPEN - QUOTES or is_called
+    if before < 0 and place.choices[0] == units.choices.choices[0]:
+        return []
     if place.begin in units.text_ends or is_set_off:
         return [place]
-    is_subject = units.option_texts and units.roles[place.end] & BE and units.size <= _FIRST_WORDS
+    is_subject = units.words[place.begin] not in _WORDS and units.option_texts and units.roles[place.end] & BE and units.size <= _FIRST_WORDS
     return [place] if is_subject else []
 
 
 def _is_only_label(units: Units, place: Statement) -> bool:
     """Say whether a reply names no other label; an article and `I` are none."""
     for at in units.named:
-        is_other = units.labels[at] not in place.choices and not is_small(units, at)
-        if is_other and (units.words[at] not in _WORDS or _is_mention(units, at)):
+        if units.labels[at] in place.choices or is_small(units, at):
+            continue
+        is_first = units.words[at - 1] in SENTENCE_ENDS or units.token(at).islower()
+        is_article = units.words[at] == "i" or (units.words[at] == "a" and is_first)
+        if not is_article or _is_mention(units, at):
             return False
     return units.words[place.begin] != "i"
 
@@ -357,7 +362,7 @@ def _is_sole(units: Units, place: Statement, before: int) -> bool:
     if _is_only_label(units, place):
         return True
     at = place.begin - 1
-    return units.words[at] in OPEN or bool(units.roles[at] & (OPTION | ANSWER))
+    return units.words[at] in OPEN - QUOTES or bool(units.roles[at] & (OPTION | ANSWER))
 
 
 def _is_one_of_several(units: Units, place: Statement, mark: int) -> bool:
@@ -648,7 +653,7 @@ def _is_mention(units: Units, at: int) -> bool:
         return False  # `vitamin C`
     if words[at] == "a" and is_word(units, at - 1):
         return True  # `only A fits`
-    return words[at] not in _WORDS or bool(around & (BE | AND))
+    return words[at] not in _WORDS or bool(around & (BE | AND | OR))
 
 
 # What speaks against an answer though it is stated: one table of doubts, tried in this order.
@@ -915,8 +920,13 @@ def _read_part(text: str, labels: Labels, options: tuple[str, ...], offset: int)
         layout = lay_out(part)
         if part.words[0] in SPEAKERS or any(is_foreign(part, items) for items in layout.lists):
             continue
-        reading = _locate(part, decide(part, layout), offset + first)
-        if reading.reason != NOTHING:
+        further = _locate(part, decide(part, layout), offset + first)
+        if reading.choice is not None and further.choice not in {None, reading.choice}:
+            return Reading(reason=SEVERAL)  # answers to several numbered questions
+        if reading.reason == NOTHING:
+            reading = further
+        is_numbered = begin in questions and units.words[begin + 1].isdecimal()
+        if reading.reason != NOTHING and not is_numbered:
             break
     return reading
 

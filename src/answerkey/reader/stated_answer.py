@@ -167,33 +167,42 @@ def _read_named(units: Units, findings: Findings) -> Statement | None:
     if not answers:
         answers = [place for place in places if _is_bold(units, place)]
     if not answers:
-        answers = _list_sole(units, places)
+        answers = [place for place in places if not _is_text(place) and _is_sole(units, place)]
     choices = {place.choices for place in answers}
     return answers[-1] if len(choices) == 1 and () not in choices else None
 
 
-def _list_sole(units: Units, places: Sequence[Statement]) -> list[Statement]:
-    """Return the last place of the only label that a reply names, where it doubts nothing."""
-    labels = [place for place in places if not _is_text(place)]
-    if not labels or not _is_only_label(units, labels[-1]) or is_object(units):
-        return []
-    place = labels[-1]
-    begin, end = _find_sentence(units, place.begin), place.end
-    while units.words[end] not in SENTENCE_ENDS:
-        end += 1
-    if end == units.size or units.words[end] in QUESTION_MARKS:
-        return []
-    if units.plays(begin, place.begin, _DOUBT) or units.plays(place.end, end, _DOUBT):
-        return []
+def _is_sole(units: Units, place: Statement, *, is_last: bool = False) -> bool:
+    """Say whether a label is what a sentence without doubt comes to: it is set off, or no other is
+    named.
+    """
+    begin, end = _find_sentence(units, place)
+    is_cut = end == units.size and place.end < end
+    if is_cut or units.words[end] in QUESTION_MARKS or is_object(units):
+        return False
     before = place.begin - 1
     is_called = units.roles[before] & (OPTION | MAYBE) == OPTION
-    is_set_off = units.words[before] in OPEN - QUOTES or is_called
-    if before < 0 and place.choices[0] == units.choices.choices[0]:
-        return []
-    if place.begin in units.text_ends or is_set_off:
-        return [place]
-    is_subject = units.words[place.begin] not in _WORDS and units.option_texts and units.roles[place.end] & BE and units.size <= _FIRST_WORDS
-    return [place] if is_subject else []
+    is_set_off = is_called or units.words[before] in OPEN - QUOTES or place.begin in units.text_ends
+    if units.plays(begin, end, _DOUBT) or not _is_mention(units, place.begin):
+        return False
+    if units.words[before - is_called] == "of":
+        return False  # `the planet of option D`
+    if not _is_only_label(units, place):
+        first = units.named[bisect_left(units.named, begin)]
+        return is_last and is_set_off and first == place.begin
+    is_subject = units.roles[place.end] & BE and units.words[place.begin] not in _WORDS
+    is_short = units.size <= _FIRST_WORDS and bool(units.option_texts)
+    return is_last or is_set_off or (bool(is_subject) and is_short)
+
+
+def _find_sentence(units: Units, place: Statement) -> tuple[int, int]:
+    """Return where the sentence of a place begins and ends."""
+    begin, end = place.begin, place.end
+    while begin > 0 and units.words[begin - 1] not in SENTENCE_ENDS:
+        begin -= 1
+    while units.words[end] not in SENTENCE_ENDS:
+        end += 1
+    return begin, end
 
 
 def _is_only_label(units: Units, place: Statement) -> bool:
@@ -319,13 +328,6 @@ def _has_alternative(units: Units, begin: int, end: int) -> bool:
     return any(roles & (OR | PREP) == OR for roles in units.roles[max(begin, 0) : end])
 
 
-def _find_sentence(units: Units, at: int) -> int:
-    """Return where the sentence begins that a unit stands in."""
-    while at > 0 and units.words[at - 1] not in SENTENCE_ENDS:
-        at -= 1
-    return at
-
-
 def _is_led_label(units: Units, place: Statement, before: int) -> bool:
     """Say whether a verb or a mark leads to a label, or its sentence comes to it."""
     word = units.words[before]
@@ -342,27 +344,7 @@ def _is_led_label(units: Units, place: Statement, before: int) -> bool:
     is_called = units.plays(before + 1, place.begin, OPTION | ANSWER)
     if is_called and word in COMMAS | CLOSE | DASHES:
         return True
-    return _is_sole(units, place, before)
-
-
-def _is_sole(units: Units, place: Statement, before: int) -> bool:
-    """Say whether a sentence names one choice, set off or the only one of the reply, and no doubt."""
-    begin = _find_sentence(units, place.begin)
-    if is_object(units) or not _is_mention(units, place.begin):
-        return False
-    if units.plays(begin, place.begin, _DOUBT):
-        return False
-    if not is_word(units, before) and units.words[before] not in COMMAS | CLOSE | DASHES:
-        return False
-    if units.roles[before] & PREP and units.words[place.begin - 1] not in OPEN:
-        return False
-    first = bisect_left(units.named, begin)
-    if units.named[first] != place.begin:
-        return False
-    if _is_only_label(units, place):
-        return True
-    at = place.begin - 1
-    return units.words[at] in OPEN - QUOTES or bool(units.roles[at] & (OPTION | ANSWER))
+    return _is_sole(units, place, is_last=True)
 
 
 def _is_one_of_several(units: Units, place: Statement, mark: int) -> bool:
@@ -539,7 +521,7 @@ def _drop_steps(units: Units, statements: list[Statement]) -> list[Statement]:
     last = statements[-1]
     if units.size <= _MOST_ASSERTED or not last.choices or not _is_last(units, last.end):
         return statements
-    end = _find_sentence(units, last.begin)
+    end, _ = _find_sentence(units, last)
     return [
         statement
         for statement in statements
@@ -633,7 +615,7 @@ def _explain_missing_answer(units: Units, findings: Findings) -> Decision:
 
 _WORDS = frozenset("ai")
 _BRACKETS = frozenset("([\uff08\u3010")
-_FORMULA = OPERATORS | EQUALS | HYPHENS | MATHEMATICS | frozenset("\u00b0\u00ba_^<>{\u2229\u222a")
+_FORMULA = OPERATORS | EQUALS | HYPHENS | MATHEMATICS | frozenset("\u00b0\u00ba_^<>{|\u2229\u222a")
 
 
 def _is_mention(units: Units, at: int) -> bool:
@@ -743,14 +725,12 @@ def _leads_elsewhere(units: Units, statement: Statement, decision: Decision) -> 
     return not any(statement.end <= at < decision.end for at in _list_corrections(units))
 
 
-def _is_rivalled(units: Units, decision: Decision, findings: Findings) -> bool:
+def _is_rivalled(units: Units, decision: Decision, _findings: Findings) -> bool:
     """Say whether its own sentence names a further choice, or a later one supports another."""
     if _has_alternative(units, max(decision.end, units.size - 1), units.size):
         return True  # a text that is cut off after `or`
     if is_object(units):
         return False
-    if decision.part == "conclusion" and _is_one_of_cases(units, decision, findings):
-        return True
     for begin, end in _list_sentences(units, decision.end):
         rivals = _list_rivals(units, begin, end, decision.choice)
         if begin == decision.end:
@@ -766,18 +746,6 @@ def _list_rivals(units: Units, begin: int, end: int, choice: str | None) -> list
     """Return the labels of other choices that are spoken of from one unit to another."""
     labels = units.named[bisect_left(units.named, begin) : bisect_left(units.named, end)]
     return [at for at in labels if units.labels[at] != choice and _is_mention(units, at)]
-
-
-def _is_one_of_cases(units: Units, decision: Decision, findings: Findings) -> bool:
-    """Say whether another choice is given before: `For the first it is A; for the second B`."""
-    for at in _list_rivals(units, 0, decision.begin, decision.choice):
-        is_said = units.roles[at - 1] & (BE | MATCH) and units.labels[at] not in findings.excluded
-        if not is_said or units.words[close_label(units, at)] not in _ASSERTION_ENDS:
-            continue
-        is_turned = units.plays(at, decision.begin, _DENIAL | SO | BUT | FIX)
-        if not is_turned and read_context(units, at) is Context.ASSERTED:
-            return True
-    return False
 
 
 def _list_sentences(units: Units, begin: int) -> Iterator[tuple[int, int]]:
@@ -818,7 +786,7 @@ def _is_other_text(units: Units, decision: Decision, _findings: Findings) -> boo
         if text.begin < decision.begin:
             is_near = _leads_on(units, text, decision.begin)
             if not is_short:
-                is_near = is_near and text.begin >= _find_sentence(units, decision.begin)
+                is_near = is_near and text.begin >= _find_sentence(units, decision)[0]
         if text.choices and is_near and _is_asserted(units, text):
             return True
     return False

@@ -710,19 +710,7 @@ def _is_contradicted(units: Units, decision: Decision, findings: Findings) -> bo
             continue
         if statement.begin >= decision.end:
             return True
-        if _leads_elsewhere(units, statement, decision):
-            return True
     return False
-
-
-def _leads_elsewhere(units: Units, statement: Statement, decision: Decision) -> bool:
-    """Say whether a short reply states a label, and no word turns from it to the answer."""
-    is_label = any(units.labels[statement.begin : statement.end])
-    if statement.weight is Weight.TENTATIVE or not is_label or units.size > _MOST_ASSERTED:
-        return False
-    if units.plays(statement.begin, decision.end, MAYBE | BUT):
-        return False
-    return not any(statement.end <= at < decision.end for at in _list_corrections(units))
 
 
 def _is_rivalled(units: Units, decision: Decision, _findings: Findings) -> bool:

@@ -206,7 +206,7 @@ def _is_labelled(units: Units, names: Named) -> bool:
     """Say whether something sets the labels off: brackets, a mark such as `.`, or `because`."""
     at = names.end
     word, closing = units.words[at], units.words[at - 1]
-    if word == "|" or _is_heading(units, names):
+    if word == "|":
         return False  # a row of a table
     if closing not in QUOTES and _is_bracketed(units, names):
         return True
@@ -217,11 +217,6 @@ def _is_labelled(units: Units, names: Named) -> bool:
     if word not in _LABEL_ENDS:
         return False
     return word not in HYPHENS or bool(units.gaps[at + 1])
-
-
-def _is_heading(units: Units, names: Named) -> bool:
-    """Say whether several labels stand before a dash: `A, B and D: fish`."""
-    return len(names.choices) > 1 and units.words[names.end] in DASHES
 
 
 def _is_bracketed(units: Units, names: Named) -> bool:

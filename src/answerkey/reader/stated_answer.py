@@ -349,9 +349,6 @@ def _is_led_label(units: Units, place: Statement, before: int) -> bool:
 
 def _is_one_of_several(units: Units, place: Statement, mark: int) -> bool:
     """Say whether a label after a mark is one of several answers, or asked: `Question 2: B`."""
-    pointed = {units.labels[at] for at in units.named if units.words[at - 1] in _POINTING}
-    if len(pointed) > 1 or not QUESTION_MARKS.isdisjoint(units.words[place.begin :]):
-        return True
     is_numbered = units.words[mark] in COLONS and any(
         map(str.isdecimal, units.words[max(mark - 2, 0) : mark])
     )

@@ -131,8 +131,7 @@ def _list_texts(units: Units) -> Iterator[Statement]:
             yield Statement((), "option_text", Weight.TENTATIVE, at, at + 1)
             continue
         text = read_text(units, choice, at + 1)
-        clashes = text.clashes or units.labels[at] not in {None, choice}
-        yield Statement(text.choices, "option_text", Weight.TENTATIVE, at, text.end, clashes)
+        yield Statement(text.choices, "option_text", Weight.TENTATIVE, at, text.end, text.clashes)
 
 
 def _list_named(units: Units, excluded: Collection[str]) -> list[Statement]:
@@ -178,7 +177,7 @@ def _is_sole(units: Units, place: Statement, *, is_last: bool = False) -> bool:
     """
     begin, end = _find_sentence(units, place)
     is_cut = end == units.size and place.end < end
-    if is_cut or units.words[end] in QUESTION_MARKS or is_object(units):
+    if is_cut or units.words[end] in QUESTION_MARKS:
         return False
     before = place.begin - 1
     is_called = units.roles[before] & (OPTION | MAYBE) == OPTION
@@ -208,11 +207,10 @@ def _find_sentence(units: Units, place: Statement) -> tuple[int, int]:
 def _is_only_label(units: Units, place: Statement) -> bool:
     """Say whether a reply names no other label; an article and `I` are none."""
     for at in units.named:
-        if units.labels[at] in place.choices or is_small(units, at):
-            continue
         is_first = units.words[at - 1] in SENTENCE_ENDS or units.token(at).islower()
         is_article = units.words[at] == "i" or (units.words[at] == "a" and is_first)
-        if not is_article or _is_mention(units, at):
+        is_other = units.labels[at] not in place.choices
+        if is_other and (not is_article or _is_mention(units, at)):
             return False
     return units.words[place.begin] != "i"
 
@@ -617,22 +615,34 @@ _FORMULA = OPERATORS | EQUALS | HYPHENS | MATHEMATICS | frozenset("\u00b0\u00ba_
 
 def _is_mention(units: Units, at: int) -> bool:
     """Say whether a letter is a label where nothing states it: no article, no part of a formula."""
-    words, roles = units.words, units.roles
-    before, after = words[at - 1], words[at + 1]
-    around = roles[at - 1] | roles[at + 1]
-    is_applied = before == "(" and not units.gaps[at - 1] and words[at - 2].isascii()
-    if is_applied and words[at - 2].isalnum():
-        return False  # `f(A)`
-    if before in _BRACKETS | BOLD or around & OPTION or at in units.text_ends:
-        return read_names(units, at) is not None and not is_small(units, at)
-    is_called = after == "(" and not units.gaps[at + 1]  # `f(x)`
-    if is_called or not _FORMULA.isdisjoint({before, after}) or not units.token(at).isupper():
+    if _is_argument(units, at):
         return False
-    if is_word(units, at - 1) and not roles[at - 1]:
+    around = units.roles[at - 1] | units.roles[at + 1]
+    is_dressed = units.words[at - 1] in _BRACKETS | BOLD
+    if is_dressed or around & OPTION or at in units.text_ends:
+        return read_names(units, at) is not None and not is_small(units, at)
+    if not units.token(at).isupper() or _is_in_formula(units, at):
+        return False
+    is_within = is_word(units, at - 1)
+    if is_within and not units.roles[at - 1]:
         return False  # `vitamin C`
-    if words[at] == "a" and is_word(units, at - 1):
-        return True  # `only A fits`
-    return words[at] not in _WORDS or bool(around & (BE | AND | OR))
+    if units.words[at] not in _WORDS or (is_within and units.words[at] == "a"):
+        return True
+    return bool(around & (BE | AND | OR))
+
+
+def _is_argument(units: Units, at: int) -> bool:
+    """Say whether a letter stands in the brackets of a function: `f(A)`."""
+    function = units.words[at - 2]
+    is_touched = units.words[at - 1] == "(" and not units.gaps[at - 1]
+    return is_touched and function.isascii() and function.isalnum()
+
+
+def _is_in_formula(units: Units, at: int) -> bool:
+    """Say whether a letter is part of a formula: `A + B`, `B(x)`."""
+    if units.words[at + 1] == "(" and not units.gaps[at + 1]:
+        return True
+    return not _FORMULA.isdisjoint({units.words[at - 1], units.words[at + 1]})
 
 
 # What speaks against an answer though it is stated: one table of doubts, tried in this order.

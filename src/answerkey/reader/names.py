@@ -206,10 +206,15 @@ def _find_joined(units: Units, end: int) -> int | None:
     return None if is_subject else joined  # `The answer is A, B is wrong.`
 
 
+def _is_range(units: Units, at: int) -> bool:
+    """Say whether a dash without spaces stands here: `A-C`."""
+    return units.words[at] in DASHES and not units.gaps[at] and not units.gaps[at + 1]
+
+
 def _skip_joint(units: Units, at: int) -> int:
     """Return where a joined label may begin: after `,`, `/`, `or`, with light words."""
     begin = at
-    if units.words[at] in JOINTS:
+    if units.words[at] in JOINTS or _is_range(units, at):
         at += 1
     # A letter that is a word for `and`, too, may be a label: `C, E, or G`.
     is_label = units.labels[at] is not None and find_label(units, at + 1) is None

@@ -166,7 +166,8 @@ def _read_named(units: Units, findings: Findings) -> Statement | None:
     if not answers:
         answers = [place for place in places if _is_bold(units, place)]
     if not answers:
-        answers = [place for place in places if not _is_text(place) and _is_sole(units, place)]
+        labels = [place for place in places if not _is_text(place)]
+        answers = [place for place in labels[-1:] if _is_sole(units, place)]
     choices = {place.choices for place in answers}
     return answers[-1] if len(choices) == 1 and () not in choices else None
 
@@ -272,7 +273,7 @@ def _opens(units: Units, place: Statement) -> bool:
     mark = units.words[end]
     if before >= 0 or mark not in _SETTING_OFF or not _is_text(place):
         return False
-    if _asks(units) or units.roles[end + 1] & _DOUBT or units.words[place.begin].isdecimal():
+    if _asks(units) or units.roles[end + 1] & _DOUBT:
         return False
     return mark not in COMMAS or bool(units.roles[end + 1] & AFTER) or _is_all(units, end)
 
@@ -332,8 +333,7 @@ def _is_led_label(units: Units, place: Statement, before: int) -> bool:
     if word in COLONS and units.plays(before - _BACK, before, WRONG | DROP | NONE):
         return False  # `This one is wrong: option C.`
     if units.roles[before] & (BE | MATCH):
-        is_number = word == "to" or units.token(place.begin).isdecimal()
-        return before < place.begin - 1 or not is_number
+        return True
     if word in _POINTING:
         return not _is_one_of_several(units, place, before)
     if word in SENTENCE_ENDS:
@@ -347,6 +347,9 @@ def _is_led_label(units: Units, place: Statement, before: int) -> bool:
 
 def _is_one_of_several(units: Units, place: Statement, mark: int) -> bool:
     """Say whether a label after a mark is one of several answers, or asked: `Question 2: B`."""
+    pointed = {units.labels[at] for at in units.named if units.words[at - 1] in _POINTING}
+    if len(pointed) > 1:
+        return True
     is_numbered = units.words[mark] in COLONS and any(
         map(str.isdecimal, units.words[max(mark - 2, 0) : mark])
     )
@@ -717,15 +720,29 @@ def _is_contradicted(units: Units, decision: Decision, findings: Findings) -> bo
             continue
         if statement.begin >= decision.end:
             return True
+        if _leads_elsewhere(units, statement, decision):
+            return True
     return False
 
 
-def _is_rivalled(units: Units, decision: Decision, _findings: Findings) -> bool:
+def _leads_elsewhere(units: Units, statement: Statement, decision: Decision) -> bool:
+    """Say whether a short reply states a label, and no word turns from it to the answer."""
+    is_label = any(units.labels[statement.begin : statement.end])
+    if statement.weight is Weight.TENTATIVE or not is_label or units.size > _MOST_ASSERTED:
+        return False
+    if units.plays(statement.begin, decision.end, MAYBE | BUT):
+        return False
+    return not any(statement.end <= at < decision.end for at in _list_corrections(units))
+
+
+def _is_rivalled(units: Units, decision: Decision, findings: Findings) -> bool:
     """Say whether its own sentence names a further choice, or a later one supports another."""
     if _has_alternative(units, max(decision.end, units.size - 1), units.size):
         return True  # a text that is cut off after `or`
     if is_object(units):
         return False
+    if decision.part == "conclusion" and _is_one_of_cases(units, decision, findings):
+        return True
     for begin, end in _list_sentences(units, decision.end):
         rivals = _list_rivals(units, begin, end, decision.choice)
         if begin == decision.end:
@@ -741,6 +758,18 @@ def _list_rivals(units: Units, begin: int, end: int, choice: str | None) -> list
     """Return the labels of other choices that are spoken of from one unit to another."""
     labels = units.named[bisect_left(units.named, begin) : bisect_left(units.named, end)]
     return [at for at in labels if units.labels[at] != choice and _is_mention(units, at)]
+
+
+def _is_one_of_cases(units: Units, decision: Decision, findings: Findings) -> bool:
+    """Say whether another choice is given before: `For the first it is A; for the second B`."""
+    for at in _list_rivals(units, 0, decision.begin, decision.choice):
+        is_said = units.roles[at - 1] & (BE | MATCH) and units.labels[at] not in findings.excluded
+        if not is_said or units.words[close_label(units, at)] not in _ASSERTION_ENDS:
+            continue
+        is_turned = units.plays(at, decision.begin, _DENIAL | SO | BUT | FIX)
+        if not is_turned and read_context(units, at) is Context.ASSERTED:
+            return True
+    return False
 
 
 def _list_sentences(units: Units, begin: int) -> Iterator[tuple[int, int]]:

@@ -185,7 +185,8 @@ def _is_sole(units: Units, place: Statement, *, is_last: bool = False) -> bool:
     is_set_off = is_called or units.words[before] in OPEN - QUOTES or place.begin in units.text_ends
     if units.plays(begin, end, _DOUBT) or not _is_mention(units, place.begin):
         return False
-    if units.words[before - is_called] == "of":
+    linking = before - is_called
+    if units.words[linking] == "of" or units.roles[linking] & OR:
         return False  # `the planet of option D`
     if not _is_only_label(units, place):
         first = units.named[bisect_left(units.named, begin)]

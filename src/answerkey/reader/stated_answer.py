@@ -163,8 +163,7 @@ def _read_named(units: Units, findings: Findings) -> Statement | None:
     answers = _list_ends(units, places)
     if not answers and _is_only(units, places):
         answers = places[-1:]
-    if not answers:
-        answers = [place for place in places if _is_bold(units, place)]
+    answers = answers or [place for place in places if _is_bold(units, place)]
     if not answers:
         labels = [place for place in places if not _is_text(place)]
         answers = [place for place in labels[-1:] if _is_sole(units, place)]
@@ -176,29 +175,45 @@ def _is_sole(units: Units, place: Statement, *, is_last: bool = False) -> bool:
     """Say whether a label is what a sentence without doubt comes to: it is set off, or no other is
     named.
     """
-    begin, end = _find_sentence(units, place)
-    is_cut = end == units.size and place.end < end
-    if is_cut or units.words[end] in QUESTION_MARKS:
+    begin, end = _find_sentence(units, place.begin, place.end)
+    if not _is_plain(units, place, begin, end) or not _is_mention(units, place.begin):
         return False
-    before = place.begin - 1
-    is_called = units.roles[before] & (OPTION | MAYBE) == OPTION
-    is_set_off = is_called or units.words[before] in OPEN - QUOTES or place.begin in units.text_ends
-    if units.plays(begin, end, _DOUBT) or not _is_mention(units, place.begin):
-        return False
-    linking = before - is_called
-    if units.words[linking] == "of" or units.roles[linking] & OR:
-        return False  # `the planet of option D`
+    is_set_off = _is_set_off(units, place, begin)
     if not _is_only_label(units, place):
         first = units.named[bisect_left(units.named, begin)]
         return is_last and is_set_off and first == place.begin
-    is_subject = units.roles[place.end] & BE and units.words[place.begin] not in _WORDS
+    return is_last or is_set_off or _is_subject(units, place)
+
+
+def _is_plain(units: Units, place: Statement, begin: int, end: int) -> bool:
+    """Say whether the sentence of a label is complete, and asks and doubts nothing."""
+    is_cut = end == units.size and place.end < end
+    if is_cut or units.words[end] in QUESTION_MARKS or units.plays(begin, end, _DOUBT):
+        return False
+    before = place.begin - 1
+    before -= bool(units.roles[before] & OPTION)
+    return units.words[before] != "of" and not units.roles[before] & OR  # `the side of option D`
+
+
+def _is_set_off(units: Units, place: Statement, begin: int) -> bool:
+    """Say whether a label stands after an option word or, within a sentence, in brackets."""
+    before = place.begin - 1
+    if units.roles[before] & (OPTION | MAYBE) == OPTION:
+        return True
+    is_item = units.skip_back(before, OPEN) < begin
+    is_wrapped = units.words[before] in OPEN - QUOTES or place.begin in units.text_ends
+    return is_wrapped and not is_item
+
+
+def _is_subject(units: Units, place: Statement) -> bool:
+    """Say whether a short reply to a question with options says what a label is."""
     is_short = units.size <= _FIRST_WORDS and bool(units.option_texts)
-    return is_last or is_set_off or (bool(is_subject) and is_short)
+    is_letter = units.words[place.begin] not in _WORDS
+    return is_short and is_letter and bool(units.roles[place.end] & BE)
 
 
-def _find_sentence(units: Units, place: Statement) -> tuple[int, int]:
-    """Return where the sentence of a place begins and ends."""
-    begin, end = place.begin, place.end
+def _find_sentence(units: Units, begin: int, end: int) -> tuple[int, int]:
+    """Return where the sentence of a passage begins and ends."""
     while begin > 0 and units.words[begin - 1] not in SENTENCE_ENDS:
         begin -= 1
     while units.words[end] not in SENTENCE_ENDS:
@@ -212,7 +227,8 @@ def _is_only_label(units: Units, place: Statement) -> bool:
         is_first = units.words[at - 1] in SENTENCE_ENDS or units.token(at).islower()
         is_article = units.words[at] == "i" or (units.words[at] == "a" and is_first)
         is_other = units.labels[at] not in place.choices
-        if is_other and (not is_article or _is_mention(units, at)):
+        is_named = not is_article or at in units.text_ends or _is_mention(units, at)
+        if is_other and is_named:
             return False
     return units.words[place.begin] != "i"
 
@@ -334,9 +350,9 @@ def _is_led_label(units: Units, place: Statement, before: int) -> bool:
     if word in COLONS and units.plays(before - _BACK, before, WRONG | DROP | NONE):
         return False  # `This one is wrong: option C.`
     if units.roles[before] & (BE | MATCH):
-        return True
+        return before < place.begin - 1 or not units.token(place.begin).isdecimal()
     if word in _POINTING:
-        return not _is_one_of_several(units, place, before)
+        return not _is_one_of_several(units, before)
     if word in SENTENCE_ENDS:
         is_free = units.labels[before - 1] is None
         return word != BREAK and is_free and _is_sentence(units, place)
@@ -346,7 +362,7 @@ def _is_led_label(units: Units, place: Statement, before: int) -> bool:
     return _is_sole(units, place, is_last=True)
 
 
-def _is_one_of_several(units: Units, place: Statement, mark: int) -> bool:
+def _is_one_of_several(units: Units, mark: int) -> bool:
     """Say whether a label after a mark is one of several answers, or asked: `Question 2: B`."""
     pointed = {units.labels[at] for at in units.named if units.words[at - 1] in _POINTING}
     if len(pointed) > 1:
@@ -520,11 +536,13 @@ def _drop_steps(units: Units, statements: list[Statement]) -> list[Statement]:
     last = statements[-1]
     if units.size <= _MOST_ASSERTED or not last.choices or not _is_last(units, last.end):
         return statements
-    end, _ = _find_sentence(units, last)
+    end, _ = _find_sentence(units, last.begin, last.end)
     return [
         statement
         for statement in statements
-        if statement.begin >= end or statement.part in _FINAL_PARTS
+        if statement.begin >= end
+        or statement.begin < _FIRST_WORDS
+        or statement.part in _FINAL_PARTS
     ]
 
 
@@ -811,7 +829,9 @@ def _is_other_text(units: Units, decision: Decision, _findings: Findings) -> boo
         if text.begin < decision.begin:
             is_near = _leads_on(units, text, decision.begin)
             if not is_short:
-                is_near = is_near and text.begin >= _find_sentence(units, decision)[0]
+                is_near = (
+                    is_near and text.begin >= _find_sentence(units, decision.begin, decision.end)[0]
+                )
         if text.choices and is_near and _is_asserted(units, text):
             return True
     return False

@@ -496,8 +496,6 @@ def decide(units: Units, layout: LineLayout) -> Decision:
     if text is None:
         return _explain_missing_answer(units, findings)
     decision = Decision(text.choices[0], None, text.part, text.begin, text.end)
-    if text.clashes:
-        decision = replace(decision, reason=CLASH, doubt="other_text")
     return _raise_doubt(units, decision, findings)
 
 

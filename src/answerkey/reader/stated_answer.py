@@ -202,7 +202,7 @@ def _is_set_off(units: Units, place: Statement, begin: int) -> bool:
         return True
     is_item = units.skip_back(before, OPEN) < begin
     is_wrapped = units.words[before] in OPEN - QUOTES or place.begin in units.text_ends
-    return is_wrapped and not is_item
+    return is_wrapped and not is_item and before not in units.options
 
 
 def _is_subject(units: Units, place: Statement) -> bool:
@@ -236,7 +236,8 @@ def _is_only_label(units: Units, place: Statement) -> bool:
 def _list_ends(units: Units, places: Sequence[Statement]) -> list[Statement]:
     """Return the place with which a reply opens, and the one with which it concludes."""
     ends = []
-    if len(units.text_ends) <= 1 and _opens(units, places[0]):
+    is_listed = units.words[places[0].end] in COLONS and len(units.options) > 1
+    if len(units.text_ends) <= 1 and not is_listed and _opens(units, places[0]):
         ends.append(places[0])
     if _concludes(units, places[-1]):
         ends.append(places[-1])
@@ -354,7 +355,7 @@ def _is_led_label(units: Units, place: Statement, before: int) -> bool:
     if word in _POINTING:
         return not _is_one_of_several(units, before)
     if word in SENTENCE_ENDS:
-        is_free = units.labels[before - 1] is None
+        is_free = units.labels[before - 1] is None and not units.roles[before - 1] & SAYS
         return word != BREAK and is_free and _is_sentence(units, place)
     is_called = units.plays(before + 1, place.begin, OPTION | ANSWER)
     if is_called and word in COMMAS | CLOSE | DASHES:

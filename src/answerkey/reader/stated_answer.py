@@ -10,6 +10,7 @@ from functools import lru_cache
 from answerkey.reader.characters import WHITE_SPACE, Reading
 from answerkey.reader.lexicon import (
     AFTER,
+    AND,
     ANSWER,
     ARROWS,
     BE,
@@ -130,8 +131,7 @@ def _list_texts(units: Units) -> Iterator[Statement]:
             yield Statement((), "option_text", Weight.TENTATIVE, at, at + 1)
             continue
         text = read_text(units, choice, at + 1)
-        clashes = text.clashes or units.labels[at] not in {None, choice}
-        yield Statement(text.choices, "option_text", Weight.TENTATIVE, at, text.end, clashes)
+        yield Statement(text.choices, "option_text", Weight.TENTATIVE, at, text.end, text.clashes)
 
 
 def _list_named(units: Units, excluded: Collection[str]) -> list[Statement]:
@@ -163,16 +163,81 @@ def _read_named(units: Units, findings: Findings) -> Statement | None:
     answers = _list_ends(units, places)
     if not answers and _is_only(units, places):
         answers = places[-1:]
+    answers = answers or [place for place in places if _is_bold(units, place)]
     if not answers:
-        answers = [place for place in places if _is_bold(units, place)]
+        labels = [place for place in places if not _is_text(place)]
+        answers = [place for place in labels[-1:] if _is_sole(units, place)]
     choices = {place.choices for place in answers}
     return answers[-1] if len(choices) == 1 and () not in choices else None
+
+
+def _is_sole(units: Units, place: Statement, *, is_last: bool = False) -> bool:
+    """Say whether a label is what a sentence without doubt comes to: it is set off, or no other is
+    named.
+    """
+    begin, end = _find_sentence(units, place.begin, place.end)
+    if not _is_plain(units, place, begin, end) or not _is_mention(units, place.begin):
+        return False
+    is_set_off = _is_set_off(units, place, begin)
+    if not _is_only_label(units, place):
+        first = units.named[bisect_left(units.named, begin)]
+        return is_last and is_set_off and first == place.begin
+    return is_last or is_set_off or _is_subject(units, place)
+
+
+def _is_plain(units: Units, place: Statement, begin: int, end: int) -> bool:
+    """Say whether the sentence of a label is complete, and asks and doubts nothing."""
+    is_cut = end == units.size and place.end < end
+    if is_cut or units.words[end] in QUESTION_MARKS or units.plays(begin, end, _DOUBT):
+        return False
+    before = place.begin - 1
+    before -= bool(units.roles[before] & OPTION)
+    return units.words[before] != "of" and not units.roles[before] & OR  # `the side of option D`
+
+
+def _is_set_off(units: Units, place: Statement, begin: int) -> bool:
+    """Say whether a label stands after an option word or, within a sentence, in brackets."""
+    before = place.begin - 1
+    if units.roles[before] & (OPTION | MAYBE) == OPTION:
+        return True
+    is_item = units.skip_back(before, OPEN) < begin
+    is_wrapped = units.words[before] in OPEN - QUOTES or place.begin in units.text_ends
+    return is_wrapped and not is_item and before not in units.options
+
+
+def _is_subject(units: Units, place: Statement) -> bool:
+    """Say whether a short reply to a question with options says what a label is."""
+    is_short = units.size <= _FIRST_WORDS and bool(units.option_texts)
+    is_letter = units.words[place.begin] not in _WORDS
+    return is_short and is_letter and bool(units.roles[place.end] & BE)
+
+
+def _find_sentence(units: Units, begin: int, end: int) -> tuple[int, int]:
+    """Return where the sentence of a passage begins and ends."""
+    while begin > 0 and units.words[begin - 1] not in SENTENCE_ENDS:
+        begin -= 1
+    while units.words[end] not in SENTENCE_ENDS:
+        end += 1
+    return begin, end
+
+
+def _is_only_label(units: Units, place: Statement) -> bool:
+    """Say whether a reply names no other label; an article and `I` are none."""
+    for at in units.named:
+        is_first = units.words[at - 1] in SENTENCE_ENDS or units.token(at).islower()
+        is_article = units.words[at] == "i" or (units.words[at] == "a" and is_first)
+        is_other = units.labels[at] not in place.choices
+        is_named = not is_article or at in units.text_ends or _is_mention(units, at)
+        if is_other and is_named:
+            return False
+    return units.words[place.begin] != "i"
 
 
 def _list_ends(units: Units, places: Sequence[Statement]) -> list[Statement]:
     """Return the place with which a reply opens, and the one with which it concludes."""
     ends = []
-    if len(units.text_ends) <= 1 and _opens(units, places[0]):
+    is_listed = units.words[places[0].end] in COLONS and len(units.options) > 1
+    if len(units.text_ends) <= 1 and not is_listed and _opens(units, places[0]):
         ends.append(places[0])
     if _concludes(units, places[-1]):
         ends.append(places[-1])
@@ -199,7 +264,8 @@ def _read_last(units: Units, findings: Findings) -> None:
     place = Statement(names.choices, "conclusion", Weight.VERDICT, last, names.end, names.clashes)
     if _concludes(units, place):
         before, _ = _skip_articles_and_quotes(units, place)
-        text = units.options.get(units.skip_back(before - 1, COMMAS))
+        before -= bool(units.roles[before] & (BE | MATCH))
+        text = units.options.get(units.skip_back(before, COMMAS))
         place.clashes |= bool(text) and text not in names.choices
         findings.statements.append(place)
 
@@ -225,7 +291,7 @@ def _opens(units: Units, place: Statement) -> bool:
     mark = units.words[end]
     if before >= 0 or mark not in _SETTING_OFF or not _is_text(place):
         return False
-    if _asks(units) or units.roles[end + 1] & _DOUBT or units.words[place.begin].isdecimal():
+    if _asks(units) or units.roles[end + 1] & _DOUBT:
         return False
     return mark not in COMMAS or bool(units.roles[end + 1] & AFTER) or _is_all(units, end)
 
@@ -280,28 +346,31 @@ def _has_alternative(units: Units, begin: int, end: int) -> bool:
 
 
 def _is_led_label(units: Units, place: Statement, before: int) -> bool:
-    """Say whether a verb, a colon or an option word stands before a label, or a sentence ends."""
+    """Say whether a verb or a mark leads to a label, or its sentence comes to it."""
     word = units.words[before]
     if word in COLONS and units.plays(before - _BACK, before, WRONG | DROP | NONE):
         return False  # `This one is wrong: option C.`
     if units.roles[before] & (BE | MATCH):
-        is_number = word == "to" or units.token(place.begin).isdecimal()
-        return before < place.begin - 1 or not is_number
+        return before < place.begin - 1 or not units.token(place.begin).isdecimal()
     if word in _POINTING:
-        return not _is_one_of_several(units, place, before)
-    if word in STOPS and units.labels[before - 1] is None and _is_sentence(units, place):
+        return not _is_one_of_several(units, before)
+    if word in SENTENCE_ENDS:
+        is_free = units.labels[before - 1] is None and not units.roles[before - 1] & SAYS
+        return word != BREAK and is_free and _is_sentence(units, place)
+    is_called = units.plays(before + 1, place.begin, OPTION | ANSWER)
+    if is_called and word in COMMAS | CLOSE | DASHES:
         return True
-    is_option = units.plays(before + 1, place.begin, OPTION | ANSWER)
-    is_led = is_option or units.roles[before - 1] & YES  # `Yes, C.`
-    return bool(is_led) and word in COMMAS | CLOSE | DASHES
+    return _is_sole(units, place, is_last=True)
 
 
-def _is_one_of_several(units: Units, place: Statement, mark: int) -> bool:
+def _is_one_of_several(units: Units, mark: int) -> bool:
     """Say whether a label after a mark is one of several answers, or asked: `Question 2: B`."""
     pointed = {units.labels[at] for at in units.named if units.words[at - 1] in _POINTING}
-    if len(pointed) > 1 or not QUESTION_MARKS.isdisjoint(units.words[place.begin :]):
+    if len(pointed) > 1:
         return True
-    is_numbered = any(map(str.isdecimal, units.words[max(mark - 2, 0) : mark]))
+    is_numbered = units.words[mark] in COLONS and any(
+        map(str.isdecimal, units.words[max(mark - 2, 0) : mark])
+    )
     return is_numbered or units.plays(mark - 2, mark, QUESTION)
 
 
@@ -417,6 +486,7 @@ def decide(units: Units, layout: LineLayout) -> Decision:
     statements = sorted(findings.statements, key=lambda statement: (statement.begin, statement.end))
     if statements:
         statements = _drop_corrected(units, statements)
+        statements = _drop_steps(units, statements)
         decision = _combine(units, _list_strongest(statements))
         return _raise_doubt(units, decision, findings)
     choice = _eliminate(units, findings)
@@ -427,8 +497,6 @@ def decide(units: Units, layout: LineLayout) -> Decision:
     if text is None:
         return _explain_missing_answer(units, findings)
     decision = Decision(text.choices[0], None, text.part, text.begin, text.end)
-    if text.clashes:
-        decision = replace(decision, reason=CLASH, doubt="other_text")
     return _raise_doubt(units, decision, findings)
 
 
@@ -456,6 +524,27 @@ def _drop_corrected(units: Units, statements: list[Statement]) -> list[Statement
     return statements
 
 
+#: Parts that say more than that a step of an argument comes to a choice.
+_FINAL_PARTS = frozenset(
+    {"answer_cue", "boxed", "answer_tag", "double_brackets", "label_line", "first_label"}
+)
+
+
+def _drop_steps(units: Units, statements: list[Statement]) -> list[Statement]:
+    """Return the statements without the steps of a longer argument that ends with a statement."""
+    last = statements[-1]
+    if units.size <= _MOST_ASSERTED or not last.choices or not _is_last(units, last.end):
+        return statements
+    end, _ = _find_sentence(units, last.begin, last.end)
+    return [
+        statement
+        for statement in statements
+        if statement.begin >= end
+        or statement.begin < _FIRST_WORDS
+        or statement.part in _FINAL_PARTS
+    ]
+
+
 def _combine(units: Units, statements: Sequence[Statement]) -> Decision:
     """Return what statements of one weight come to.
 
@@ -464,7 +553,11 @@ def _combine(units: Units, statements: Sequence[Statement]) -> Decision:
     current = statements[0]
     is_open = False
     for statement in statements[1:]:
-        if statement.end <= current.end or statement.choices == current.choices:
+        if statement.end <= current.end:
+            continue
+        if statement.choices == current.choices:
+            if statement.part in _FINAL_PARTS and not current.clashes:
+                current = statement
             continue
         is_open = is_open or not _narrows(statement, current)
         current = statement
@@ -538,22 +631,39 @@ def _explain_missing_answer(units: Units, findings: Findings) -> Decision:
 
 _WORDS = frozenset("ai")
 _BRACKETS = frozenset("([\uff08\u3010")
-_FORMULA = OPERATORS | EQUALS | HYPHENS | MATHEMATICS | frozenset("\u00b0\u00ba_^<>{\u2229\u222a")
+_FORMULA = OPERATORS | EQUALS | HYPHENS | MATHEMATICS | frozenset("\u00b0\u00ba_^<>{|\u2229\u222a")
 
 
 def _is_mention(units: Units, at: int) -> bool:
     """Say whether a letter is a label where nothing states it: no article, no part of a formula."""
-    words, roles = units.words, units.roles
-    before, after = words[at - 1], words[at + 1]
-    around = roles[at - 1] | roles[at + 1]
-    if before in _BRACKETS or around & OPTION or at in units.text_ends:
-        return read_names(units, at) is not None and not is_small(units, at)
-    is_called = after == "(" and not units.gaps[at + 1]  # `f(x)`
-    if is_called or not _FORMULA.isdisjoint({before, after}) or not units.token(at).isupper():
+    if _is_argument(units, at):
         return False
-    if is_word(units, at - 1) and not roles[at - 1]:
+    around = units.roles[at - 1] | units.roles[at + 1]
+    is_dressed = units.words[at - 1] in _BRACKETS | BOLD
+    if is_dressed or around & OPTION or at in units.text_ends:
+        return read_names(units, at) is not None and not is_small(units, at)
+    if not units.token(at).isupper() or _is_in_formula(units, at):
+        return False
+    is_within = is_word(units, at - 1)
+    if is_within and not units.roles[at - 1]:
         return False  # `vitamin C`
-    return words[at] not in _WORDS or bool(around & BE)
+    if units.words[at] not in _WORDS or (is_within and units.words[at] == "a"):
+        return True
+    return bool(around & (BE | AND | OR))
+
+
+def _is_argument(units: Units, at: int) -> bool:
+    """Say whether a letter stands in the brackets of a function: `f(A)`."""
+    function = units.words[at - 2]
+    is_touched = units.words[at - 1] == "(" and not units.gaps[at - 1]
+    return is_touched and function.isascii() and function.isalnum()
+
+
+def _is_in_formula(units: Units, at: int) -> bool:
+    """Say whether a letter is part of a formula: `A + B`, `B(x)`."""
+    if units.words[at + 1] == "(" and not units.gaps[at + 1]:
+        return True
+    return not _FORMULA.isdisjoint({units.words[at - 1], units.words[at + 1]})
 
 
 # What speaks against an answer though it is stated: one table of doubts, tried in this order.
@@ -717,6 +827,10 @@ def _is_other_text(units: Units, decision: Decision, _findings: Findings) -> boo
         is_near = is_short and text.begin > decision.end + 1
         if text.begin < decision.begin:
             is_near = _leads_on(units, text, decision.begin)
+            if not is_short:
+                is_near = (
+                    is_near and text.begin >= _find_sentence(units, decision.begin, decision.end)[0]
+                )
         if text.choices and is_near and _is_asserted(units, text):
             return True
     return False
@@ -818,8 +932,13 @@ def _read_part(text: str, labels: Labels, options: tuple[str, ...], offset: int)
         layout = lay_out(part)
         if part.words[0] in SPEAKERS or any(is_foreign(part, items) for items in layout.lists):
             continue
-        reading = _locate(part, decide(part, layout), offset + first)
-        if reading.reason != NOTHING:
+        further = _locate(part, decide(part, layout), offset + first)
+        if reading.choice is not None and further.choice not in {None, reading.choice}:
+            return Reading(reason=SEVERAL)  # answers to several numbered questions
+        if reading.reason == NOTHING:
+            reading = further
+        is_numbered = begin in questions and units.words[begin + 1].isdecimal()
+        if reading.reason != NOTHING and not is_numbered:
             break
     return reading
 

@@ -343,36 +343,36 @@ def read_context(units: Units, at: int) -> Context:
     """Return how a cue is meant: conditions, others' opinions and negations stand before it.
 
     A negation reaches as far as its clause, and into one that depends on it: `I don't think,
-    frankly, that`.
+    frankly, that`. What others say reaches to the comma.
     """
-    in_clause, depends = True, False
+    in_clause, in_part, depends = True, True, False
     context = Context.ASSERTED
     for before in range(at - 1, max(at - SENTENCE, 0) - 1, -1):
         word, roles = units.words[before], units.roles[before]
         if word in SENTENCE_ENDS or roles & _NEW:
             return Context.DENIED if roles & MUTE and in_clause else context
-        if _is_unreal(units, before, at, in_clause=in_clause):
+        is_reached = in_part if roles & SAYS else in_clause
+        if _is_unreal(units, before, at, is_reached=is_reached):
             return Context.HYPOTHETICAL
         if roles & (NOT | WRONG):
-            if in_clause:
-                context = Context.DENIED
-            continue
-        if word in COMMAS:
+            context = Context.DENIED if in_clause else context
+        elif word in COMMAS:
             depends = depends or _depends(units, before + 1)
-        elif not roles & AND and word not in LINKS:
-            continue
-        in_clause = in_clause and depends
+            in_part = depends
+            in_clause = in_clause and depends
+        elif roles & AND or word in LINKS:
+            in_clause = in_clause and depends
     return context
 
 
-def _is_unreal(units: Units, at: int, cue: int, *, in_clause: bool) -> bool:
+def _is_unreal(units: Units, at: int, cue: int, *, is_reached: bool) -> bool:
     """Say whether a condition or somebody else's opinion begins here and reaches the cue."""
     roles = units.roles[at]
     if roles & SAYS:
-        return bool(roles & IF) or cue - at <= BEFORE
+        return bool(roles & IF) or (is_reached and cue - at <= BEFORE)
     if units.words[at] in _INVERTED:
         return units.words[at - 1] in SENTENCE_ENDS
-    return bool(roles & IF) and (in_clause or units.words[at + 1] in COLONS)  # `Tom says: it is C`
+    return bool(roles & IF) and (is_reached or units.words[at + 1] in COLONS)  # `Tom says: it is C`
 
 
 def is_inserted(units: Units, at: int) -> bool:
@@ -630,7 +630,7 @@ _BEFORE_SUBJECT = THAT | OPTION | SO | AND | OR | THINK | FILL | BUT | IT | FIX 
 _BEFORE_SUBJECT |= ANSWER | MAYBE | YES | BE | LEAVE
 _LIGHT_IN_VERDICT = FILL | OWN | MAYBE | IT | SO | FIX
 _FREE = STOPS | COMMAS | COLONS | DASHES | CLOSE
-_VERDICT_ENDS = STOPS | CLOSE | {BREAK}
+_VERDICT_ENDS = STOPS | CLOSE
 
 
 @dataclass(slots=True)

@@ -15,6 +15,7 @@ from answerkey.scorers.extraction import find_rule
 
 CITIES = ("Sydney", "Canberra", "Melbourne", "Perth")
 FAR = "It is Canberra" + " and on" * 8 + ", so the answer is A."
+LONG = "And so it goes on. " * 12
 LONG_REMARK = "The answer is B (" + "one " * 20 + ")."
 
 
@@ -23,6 +24,13 @@ LONG_REMARK = "The answer is B (" + "one " * 20 + ")."
     [
         ('The note "the answer is B', None, "B", None),
         (FAR, CITIES, "A", None),
+        (LONG + "It is Canberra. The answer is A.", CITIES, "A", None),
+        (
+            LONG + "It is Canberra, so the answer is A.",
+            CITIES,
+            "CONTRADICTS_ITSELF",
+            "other_text",
+        ),
         ("So Canberra. The answer is A.", CITIES, "A", None),
         ("It is Canberra, so the answer is A.", CITIES, "CONTRADICTS_ITSELF", "other_text"),
         ("The answer is A. It is Canberra.", CITIES, "CONTRADICTS_ITSELF", "other_text"),
@@ -42,7 +50,7 @@ LONG_REMARK = "The answer is B (" + "one " * 20 + ")."
         ("The answer is D. It is Canberra (B).", CITIES, "SEVERAL_CHOICES", "other_statement"),
         ("»Natürlich ist es C«, rief Tom. Nun ja.", None, "NOTHING_STATED", "quoted"),
         ("Wäre es kalt, wäre es B.", None, "NOTHING_STATED", "only_named"),
-        ("Tanto la A como la D son correctas.", None, "NOTHING_STATED", "only_named"),
+        ("Tanto la A como la D son correctas.", None, "NOTHING_STATED", None),
         ("One of the two is C.", None, "NOTHING_STATED", "only_named"),
         ("答えはB、東京です。", ("東京", "京都"), "CONTRADICTS_ITSELF", "other_text"),
         ("Thus x = 2 or x = -2.", ("2", "-2"), "NOTHING_STATED", None),

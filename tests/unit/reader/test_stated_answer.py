@@ -289,7 +289,7 @@ def show(
             "option is B and C",
         ),
         ("Therefore, the answer to this : B)</answer>", "ABCD", "NOTHING_STATED", None, None),
-        ("\\boxed{} (B)", "ABCD", "NOTHING_STATED", None, None),
+        ("\\boxed{} (B)", "ABCD", "B", "conclusion", "B)"),
         ("dass die Antwort B ist", "ABCD", "B", "answer_cue", "Antwort B"),
         ("dass die Antwort B ist x", "ABCD", "NOTHING_STATED", None, None),
         (
@@ -306,7 +306,7 @@ def show(
             "answer_cue",
             "option is B",
         ),
-        ("x my option B.", "ABCD", "NOTHING_STATED", None, None),
+        ("x my option B.", "ABCD", "B", "conclusion", "B"),
         ("x. Is my answer: B?", "ABCD", "B", "answer_cue", "answer: B"),
         ("x</think>\n<think>B", "ABCD", "NOTHING_STATED", "unclosed_thought", None),
         ("가입니다", "가나다라", "가", "label_line", "가입니다"),

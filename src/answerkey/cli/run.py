@@ -4,7 +4,6 @@ summary.
 
 from __future__ import annotations
 
-import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -187,14 +186,6 @@ def _show_plans(console: Console, file: Source, options: Chosen) -> int:
     return 0
 
 
-#: What the beginning of a log has that another tool wrote, and a file of questions has not.
-_MARKS = re.compile(
-    rb'"(?:resps|custom_id|promptIdx|testIdx|evalId|eval_id|run_id|pred|sample_score|model_output'
-    rb'|evaluation_id|origin_prompt|label: |request_states|completion_status|format_version)"'
-    rb"|Grader Reason"
-)
-
-
 def open_source(console: Console, file: str, options: Chosen) -> Source:
     """Return the file that a command is about: a log with the tables that are read from it.
 
@@ -242,15 +233,15 @@ def _open_log(
 def _find_kind(path: Path, read_as: str | None) -> str | None:
     """Return the kind of a log; None for what is to be read as something else.
 
-    A file is held against the marks of logs first, unless `--as` says what it is.
+    Importers of other packages are asked only with `--as log`.
     """
     if read_as == "data" or not path.exists():
         return None
-    if read_as is None and not _is_marked(path):
+    if read_as is None and _is_project(path):
         return None
-    from answerkey.importers.imports import find_kind
+    from answerkey.importers.imports import OWN_READERS, READERS, find_kind
 
-    kind = find_kind(path)
+    kind = find_kind(path, OWN_READERS if read_as is None else READERS)
     if read_as is not None:
         if kind is None:
             message = f"`{path}` is no log that is known"
@@ -259,17 +250,14 @@ def _find_kind(path: Path, read_as: str | None) -> str | None:
     return None if kind == "plain" else kind
 
 
-def _is_marked(path: Path) -> bool:
-    """Return whether a file or folder may be a log: by its name, or by what it begins with."""
+def _is_project(path: Path) -> bool:
+    """Return whether a path is a task or run file, or a folder with one; no importer is loaded."""
     if path.is_dir():
-        return not any(path.glob("run.y*ml"))
-    if path.suffix in {".eval", ".zip"} or path.name.startswith(("details_", "samples_")):
-        return True
+        return any(path.glob("run.y*ml"))
+    if path.suffix not in {".yaml", ".yml"}:
+        return False
     with path.open("rb") as stream:
-        beginning = stream.read(2**16)
-    if path.suffix in {".yaml", ".yml"}:
-        return beginning.startswith(b"evalId:")
-    return _MARKS.search(beginning) is not None
+        return not stream.read(8).startswith(b"evalId:")
 
 
 def open_data_file(console: Console, file: str, options: Chosen) -> None:

@@ -76,8 +76,8 @@ _KINDS: tuple[type[LogReader], ...] = (
     EvidenceReader,
     PlainReader,
 )
-_READERS = {reader.kind: reader for reader in _KINDS}
-READERS: Registry[LogReader] = Registry("answerkey.importers", _READERS, _READERS.__getitem__)
+OWN_READERS = {reader.kind: reader for reader in _KINDS}
+READERS: Registry[LogReader] = Registry("answerkey.importers", OWN_READERS, OWN_READERS.__getitem__)
 _REPORT_EVERY = 2_000
 _LONGEST_KEY = 80
 _ABOUT = "# What was asked, what was said, and how it is scored. No model is asked.\n"
@@ -481,12 +481,12 @@ def _name_command(hint: str | None, path: Path) -> str | None:
 # ── kinds of logs
 
 
-def find_kind(path: Path) -> str | None:
-    """Return the kind of a log; None for what no importer recognises."""
+def find_kind(path: Path, readers: Mapping[str, type[LogReader]] = READERS) -> str | None:
+    """Return the kind of a log; None for what none of the readers recognises."""
     preview = LogPreview(path)
     # A table of any columns is plain: the readers of other packages are asked before that.
-    for kind in sorted(READERS, key=PlainReader.kind.__eq__):
-        if READERS[kind].recognises(preview):
+    for kind in sorted(readers, key=PlainReader.kind.__eq__):
+        if readers[kind].recognises(preview):
             return kind
     return None
 

@@ -17,7 +17,7 @@ from answerkey.datasets.questions import LOG_ROLES, QuestionColumns, find_column
 from answerkey.datasets.recognition import recognise
 from answerkey.datasets.rows import Rows, iterate_blocks
 from answerkey.datasets.tables import load_table
-from answerkey.errors import DataError, Place, SpecError, listing, suggest
+from answerkey.errors import DataError, Place, SpecError, listing
 from answerkey.importers.json_values import DamagedError, Json, parse_first
 from answerkey.importers.logs import (
     KeySets,
@@ -49,6 +49,7 @@ from answerkey.models.responses import (
     take_chat,
     take_text,
 )
+from answerkey.spec.nodes import advise
 from answerkey.types import Completion, CompletionStatus
 
 # ── plain tables
@@ -118,9 +119,8 @@ def _open_table(
     """
     rows = load_table(path, by_trial=True).rows
     for role in chosen.keys() - {"truth", *LOG_ROLES}:
-        message = f"`--column {role}={chosen[role]}`: nothing is called `{role}`"
-        roles_text = listing(LOG_ROLES)
-        hint = suggest(role, LOG_ROLES) or f"what a column can be: {roles_text}"
+        message = f"`--column {role}={chosen[role]}`: unknown part `{role}`"
+        hint = advise(role, LOG_ROLES, "parts")
         raise SpecError("E119", message, hint=hint)
     roles = recognise(
         rows,
@@ -129,7 +129,7 @@ def _open_table(
         needs_all=False,
     )
     if "truth" not in roles.columns:
-        hint = f"name the column: `--column answer=NAME`; columns: {listing(rows.columns)}"
+        hint = f"name the column: `--column truth=NAME`; columns: {listing(rows.columns)}"
         raise DataError(
             "E206",
             "no column holds the truth",

@@ -122,7 +122,17 @@ def _connect_provider(config: ProviderConfig, model: ModelConfig) -> Connection:
         headers=_hold_key(api, key),
         key=key or None,
         missing_key=variable if needs_key else None,
+        key_source=_name_key_source(config, variable, key),
     )
+
+
+def _name_key_source(config: ProviderConfig, variable: str, key: Secret | None) -> str:
+    """Return where a key comes from, or where one would be looked for first."""
+    if config.api_key:
+        return "the model file"
+    if config.provider is None and not key:
+        variable = URL_KEY
+    return f"the environment variable `{variable}`"
 
 
 def _find_base(config: ProviderConfig, provider: Provider, model: ModelConfig) -> Address:

@@ -305,14 +305,14 @@ class Health:
         if self.has_answered and is_single:
             return None
         problem = "refuses the key"
-        step = "check the key"
+        step = "check the key in"
         if not self._connection.has_secret:
-            problem = "wants a key, and none is sent"
-            step = "set `ANSWERKEY_API_KEY` in the environment"
+            problem = "requires an API key, but none was sent"
+            step = "put a key into"
         return SolverError(
             "E304",
             f"the endpoint of `{name}` {problem} ({label}): {why}",
-            hint=f"{step}; what was answered is kept, {_GO_ON}",
+            hint=f"{step} {self._connection.key_source}; what was answered is kept, {_GO_ON}",
         )
 
     def _explain_unknown(self, why: str) -> SolverError:

@@ -92,9 +92,9 @@ def recognise_file(path: Location, options: Options) -> RecognisedFile:
         roles = tuple(role for role in roles if role != "completion")
     elif options.completion_column is not None:
         columns["completion"] = options.completion_column
-    for role in columns.keys() - set(SAID_ROLES):
-        message = f"`--column {role}={columns[role]}`: nothing is called `{role}`"
-        hint = advise(role, SAID_ROLES, "what a column can be")
+    for role in columns.keys() - {"answer", *SAID_ROLES}:
+        message = f"`--column {role}={columns[role]}`: unknown part `{role}`"
+        hint = advise(role, SAID_ROLES, "parts")
         raise SpecError("E119", message, hint=hint)
     stamp = None
     if not is_remote(path) and Path(path).is_file():

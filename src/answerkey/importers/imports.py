@@ -448,7 +448,7 @@ def load_log(
 
 def open_log(path: Path) -> Run | None:
     """Return the run of a log, scored in memory; None for what no importer recognises."""
-    kind = find_kind(path)
+    kind = find_kind(path, READERS)
     if kind is None:
         return None
     try:
@@ -481,7 +481,7 @@ def _name_command(hint: str | None, path: Path) -> str | None:
 # ── kinds of logs
 
 
-def find_kind(path: Path, readers: Mapping[str, type[LogReader]] = READERS) -> str | None:
+def find_kind(path: Path, readers: Mapping[str, type[LogReader]]) -> str | None:
     """Return the kind of a log; None for what none of the readers recognises."""
     preview = LogPreview(path)
     # A table of any columns is plain: the readers of other packages are asked before that.
@@ -494,7 +494,7 @@ def find_kind(path: Path, readers: Mapping[str, type[LogReader]] = READERS) -> s
 def detect_kind(path: str | Path) -> str:
     """Return the kind of a log; DataError E201 when no reader recognises it."""
     path = Path(path)
-    kind = find_kind(path)
+    kind = find_kind(path, READERS)
     if kind is not None:
         return kind
     hint = f"name one of {listing(READERS)} in place of `auto`"

@@ -48,14 +48,6 @@ def list_template_fields() -> frozenset[str]:
     return frozenset().union(*(scorer.template_fields for scorer in SCORERS.values()))
 
 
-def reads_by_templates(scorer: Scorer) -> bool:
-    """Whether a scorer reads of a sample only what its templates name.
-
-    Others may look at any column.
-    """
-    return type(scorer) in {StringEquals, StringEqualsMcqa, ChoiceProbabilities}
-
-
 __all__ = [
     "SCORERS",
     "Action",
@@ -74,7 +66,6 @@ __all__ = [
     "join_scores",
     "judge",
     "list_template_fields",
-    "reads_by_templates",
     "reads_choices",
     "score_rows",
     "try_action",

@@ -86,6 +86,8 @@ class Scorer:
     default_metric_name: ClassVar[str | None] = None
     #: Whether it reads a choice out of the text of a completion.
     reads_choices: ClassVar[bool] = False
+    #: Whether it reads of a sample only what its templates name; others may read any column.
+    reads_by_templates: ClassVar[bool] = False
 
     @property
     def text_names(self) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
 """The multiple-choice question that a task makes of a sample: labels, option texts and truths.
 
 Datasets spell choices and ground truths in many ways: lists, JSON text, Python literals, integers.
-Which labels the extraction rules can read is decided here alone.
+Which labels are admitted is decided here alone; that the extraction rules can read them is up to
+`reader`.
 """
 
 from __future__ import annotations
@@ -81,9 +82,10 @@ def check_characters_or_numbers(labels: Labels, reason: FaultReason) -> None:
 class Question:
     """What a task makes of one sample.
 
-    A label is text of any length. `labels` and `truths` are empty where the sample has none that
-    can be used, and `faults` say why. `trimmed` names the fields whose values have white space
-    around them.
+    A label is text of any length. `truths` are all right labels, which a scorer may want to be one:
+    `string_equals_mcqa` does, and `build_question` makes one at most. `labels` and `truths` are
+    empty where the sample has none that can be used, and `faults` say why. `trimmed` names the
+    fields whose values have white space around them.
     """
 
     labels: Labels = ()

@@ -38,6 +38,7 @@ class StringEquals(Scorer):
     title = "String Equality"
     template_fields = ("ground_truth", "value")
     reply_fields = ("value",)
+    reads_by_templates = True
     value_types: ClassVar[Types] = {"is_correct": pl.Float64()}
     metadata_types: ClassVar[Types] = {
         "answer_gt": pl.String(),

@@ -178,7 +178,7 @@ def test_the_caller_corrects_what_was_recognised(call: Call) -> None:
     ("name", "content", "words", "code", "told"),
     [
         ("hidden.jsonl", [{"question": "?", "options": ["x", "y"], "answer": -1}], "", "E215",
-         "name no option in 1 of 1 rows"),
+         "1 of 1 truths match no option"),
         ("bare.jsonl", [{"question": "?", "answer": "A"}], "", "E206",
          "no column holds the options"),
         ("mine.jsonl", ROWS, "--column answr=x", "E119", "unknown part `answr`"),

@@ -96,7 +96,7 @@ async def arun(
     loop = asyncio.get_running_loop()
     values = dict[str, Any](options)
     model = values.get("model")
-    if callable(model):
+    if callable(model) and not isinstance(model, type):
         config = FunctionConfig(model, loop)
         values["model"] = ModelConfig(config.name, config)
     stop = Stop()

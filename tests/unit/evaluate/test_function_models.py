@@ -374,6 +374,32 @@ def test_limits_that_need_an_endpoint_are_refused(
         ak.score(TASK, make_rows(2), **{"model": Asked().say, **options})
 
 
+class Ranking:
+    """A model that can only rank."""
+
+    def loglikelihoods(self, _context: str, continuations: list[str]) -> list[float]:
+        """Hold all continuations to be equally likely."""
+        return [0.0 for _ in continuations]
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (Asked, r"`model` is the class `Asked`, not an object\n.*write `model=Asked\(\)`"),
+        (Ranking(), r"is a Ranking that has `loglikelihoods`, but no `complete`\n.*`def complete"),
+    ],
+)
+def test_what_cannot_be_called_is_refused_before_the_first_sample(
+    model: Any,  # noqa: ANN401 - anything
+    message: str,
+) -> None:
+    """A class without its brackets, and an object that cannot answer, are E301 with the cure."""
+    with pytest.raises(ak.SpecError, match=message):
+        ak.run(TASK, dataset=make_rows(2), model=model)
+    with pytest.raises(ak.SpecError, match=message):
+        asyncio.run(ak.arun(TASK, dataset=make_rows(2), model=model))
+
+
 def test_a_dry_run_asks_nothing_and_knows_no_price() -> None:
     """The prompts are counted; a function may cost anything."""
     asked = Asked()

@@ -11,8 +11,8 @@ from typing import Any, Literal, TypedDict, TypeVar
 from answerkey.datasets.sources import MemorySource
 from answerkey.datasets.storage import allow_fetching
 from answerkey.datasets.tables import Tabular, load_rows
-from answerkey.errors import SpecError, listing, suggest
-from answerkey.models.config import CachePolicy, FunctionConfig, Model, ModelConfig
+from answerkey.errors import listing, suggest
+from answerkey.models.config import CachePolicy, Model, read_model
 from answerkey.spec import Options
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -115,7 +115,7 @@ def read_options(function: str, options: Mapping[str, object], kind: Any = RunOp
         )
     values: dict[str, Any] = dict(options)
     if "model" in values:
-        values["model"] = _read_model(values["model"])
+        values["model"] = read_model(values["model"])
     completions = values.get("completions")
     if not isinstance(completions, str | Path | None):
         message = f"`completions` is a {type(completions).__name__}: give a file, or use `ak.score`"
@@ -125,26 +125,3 @@ def read_options(function: str, options: Mapping[str, object], kind: Any = RunOp
         values["dataset"] = MemorySource(load_rows(dataset, name="dataset"))
     allow_fetching(*values.get("allow_hosts", ()))
     return Options(**values)
-
-
-def _read_model(model: object) -> str | ModelConfig | None:
-    """Return a name as it is, a function or an object as the config of a model."""
-    if isinstance(model, str | ModelConfig | None):
-        return model
-    if isinstance(model, type):
-        name = model.__name__
-        raise SpecError(
-            "E301", f"`model` is the class `{name}`, not an object", hint=f"write `model={name}()`"
-        )
-    if callable(model) or hasattr(model, "complete"):
-        config = FunctionConfig(model)
-        return ModelConfig(config.name, config)
-    name = type(model).__name__
-    if hasattr(model, "loglikelihoods"):
-        raise SpecError(
-            "E301",
-            f"`model` is a {name} that has `loglikelihoods`, but no `complete`",
-            hint="add `def complete(self, requests)`; it may raise an error if it is never called",
-        )
-    kinds = "give a name, or a function of the messages, or an object with `complete`"
-    raise TypeError(f"`model` is a {name}: {kinds}")

@@ -602,6 +602,29 @@ def has_loglikelihoods(model: Model | None) -> TypeGuard[RankingModel]:
     return bool(getattr(model, "has_loglikelihoods", False))
 
 
+def read_model(model: object) -> str | ModelConfig | None:
+    """Return what the caller gives as a model: a name as it is, code as its config."""
+    if isinstance(model, str | ModelConfig | None):
+        return model
+    if isinstance(model, type):
+        name = model.__name__
+        raise SpecError(
+            "E301", f"`model` is the class `{name}`, not an object", hint=f"write `model={name}()`"
+        )
+    if callable(model) or hasattr(model, "complete"):
+        config = FunctionConfig(model)
+        return ModelConfig(config.name, config)
+    name = type(model).__name__
+    if hasattr(model, "loglikelihoods"):
+        raise SpecError(
+            "E301",
+            f"`model` is a {name} that has `loglikelihoods`, but no `complete`",
+            hint="add `def complete(self, requests)`; it may raise an error if it is never called",
+        )
+    kinds = "give a name, or a function of the messages, or an object with `complete`"
+    raise TypeError(f"`model` is a {name}: {kinds}")
+
+
 def missing_parts(model: Model, knowledge: Known | None) -> frozenset[str]:
     """Return what the model must know of every sample and nobody can tell it: `choices`, `truth`.
 

@@ -74,7 +74,7 @@ class SampleRow(TypedDict):
     reason: str | None
     flipped: bool | None
     said: Sequence[str] | None
-    head: str
+    question: str
 
 
 class RuleView(TypedDict):
@@ -395,7 +395,7 @@ def _build_rows(
             reason=line["reason"],
             flipped=is_flipped,
             said=show_decision(texts[number], span),
-            head=(questions[number] or "")[:MAX_QUESTION],
+            question=(questions[number] or "")[:MAX_QUESTION],
         )
         rows.append(row)
     return rows

@@ -11,6 +11,7 @@ from answerkey.scorers.base import (
     build_table,
     find_role,
     join_scores,
+    reads_by_templates,
     score_rows,
     try_action,
 )
@@ -66,6 +67,7 @@ __all__ = [
     "join_scores",
     "judge",
     "list_template_fields",
+    "reads_by_templates",
     "reads_choices",
     "score_rows",
     "try_action",

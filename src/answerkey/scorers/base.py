@@ -86,8 +86,9 @@ class Scorer:
     default_metric_name: ClassVar[str | None] = None
     #: Whether it reads a choice out of the text of a completion.
     reads_choices: ClassVar[bool] = False
-    #: Whether it reads of a sample only what its templates name; others may read any column.
-    reads_by_templates: ClassVar[bool] = False
+    #: Whether it reads of a sample only what its templates name; not inherited, see
+    #: `reads_by_templates`.
+    by_templates: ClassVar[bool] = False
 
     @property
     def text_names(self) -> tuple[str, ...]:
@@ -221,6 +222,14 @@ class Scorer:
     def column_types(self, scores: Sequence[Score]) -> tuple[Types, Types]:  # noqa: ARG002 - for scorers that cannot tell before
         """Return the types of the stored values and of the stored metadata."""
         return self.value_types or {}, self.metadata_types or {}
+
+
+def reads_by_templates(scorer: Scorer) -> bool:
+    """Return whether the very class of a scorer says that it reads samples by templates alone.
+
+    A class derived from it may look at any column.
+    """
+    return bool(vars(type(scorer)).get("by_templates"))
 
 
 #: The score of a completion whose call failed.

@@ -137,6 +137,7 @@ class ChoiceProbabilities(StringEqualsMcqa):
         {"type": "mean", "field": "is_partial", "name": "Choices outside top_logprobs"},
     )
     reads_choices = False
+    by_templates = True
     reads_logprobs = True
 
     def score(

@@ -282,7 +282,7 @@ class StringEqualsMcqa(Scorer):
     default_metric_name = "Accuracy"
     follows_order = True
     reads_choices = True
-    reads_by_templates = True
+    by_templates = True
     model_role = FALLBACK
     #: What decides the replies of a fallback beside the model.
     model_prompt = PROMPT

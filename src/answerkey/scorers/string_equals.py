@@ -38,7 +38,6 @@ class StringEquals(Scorer):
     title = "String Equality"
     template_fields = ("ground_truth", "value")
     reply_fields = ("value",)
-    reads_by_templates = True
     value_types: ClassVar[Types] = {"is_correct": pl.Float64()}
     metadata_types: ClassVar[Types] = {
         "answer_gt": pl.String(),
@@ -46,6 +45,7 @@ class StringEquals(Scorer):
     }
     main_value = "is_correct"
     default_metric_name = "Accuracy"
+    by_templates = True
 
     @property
     def needs_completion(self) -> bool:

@@ -20,7 +20,7 @@ from answerkey.datasets.tables import DataTable
 from answerkey.errors import AnswerkeyError, InternalError, Place
 from answerkey.models.config import Model, ModelConfig
 from answerkey.sandbox import Snippet
-from answerkey.scorers import choose_audited, find_role
+from answerkey.scorers import choose_audited, find_role, reads_by_templates
 from answerkey.spec.nodes import Location, ProblemList, sort_errors
 from answerkey.spec.sources import DatasetSpec
 from answerkey.spec.task import ScoringStep, Task
@@ -159,7 +159,7 @@ class Job:
         """Whether models are called, snippets of the user run, or scorers of another package."""
         if self.calls_models or self.task.snippets:
             return True
-        return not all(step.scorer.reads_by_templates for step in self.task.scoring)
+        return not all(reads_by_templates(step.scorer) for step in self.task.scoring)
 
     @property
     def num_calls(self) -> int:

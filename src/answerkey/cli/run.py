@@ -199,7 +199,7 @@ def open_source(console: Console, file: str, options: Chosen) -> Source:
     for name, value in for_log.items():
         if value:
             flag = f"--{name.replace('_', '-')}"
-            message = f"`{flag}` is for the log of another tool, and `{file}` is none"
+            message = f"`{flag}` is for the log of another tool, which `{file}` is not"
             raise SpecError("E119", message, hint="leave it out")
     open_data_file(console, file, options)
     return file
@@ -244,7 +244,7 @@ def _find_kind(path: Path, read_as: str | None) -> str | None:
     kind = find_kind(path, OWN_READERS if read_as is None else READERS)
     if read_as is not None:
         if kind is None:
-            message = f"`{path}` is no log that is known"
+            message = f"`{path}` is not a known kind of log"
             raise DataError("E201", message, hint="`--as data`, or leave it out")
         return kind
     return None if kind == "plain" else kind
@@ -287,7 +287,7 @@ def open_data_file(console: Console, file: str, options: Chosen) -> None:
 
 
 def _refuse_save(file: str) -> None:
-    message = f"`--save` writes a data file as a project, and `{file}` is none"
+    message = f"`--save` writes a data file as a project, and `{file}` is not one"
     raise SpecError("E119", message, hint="leave it out")
 
 
@@ -322,7 +322,7 @@ def finish(
         write_json(described)
     if errors:
         write_lines([BLANK, *draw_problems(errors, console.width)], sys.stderr)
-        console.say_text(f"to go on where it stopped: {resume}")
+        console.say_text(f"to continue: {resume}")
     if write is not None:
         write(runs)
     return INCOMPLETE if errors else find_exit_code(runs)
@@ -550,7 +550,7 @@ def resume_command(console: Console, run: str, **options: Any) -> int:
                     console, rerun.resume_matrix(place, display=display, **options), write=write
                 )
         if load_manifest(place)["status"] == "complete":
-            console.say_text("the run is complete: there is nothing to go on with")
+            console.say_text("the run is complete: nothing is left to do")
         with console.display() as display:
             resumed = rerun.resume(place, display=display, **options)
         return finish(console, resumed, write=write)

@@ -348,12 +348,12 @@ def finish_together(
             run = pending[number] = member.result
             run.jobs = share_turns(run.jobs, turns, run.options)
             run.display = display.open_run(member.name, count_questions(run.jobs))
-    num_beside = 0
+    num_concurrent_runs = 0
     if any(calls_live(run.jobs) for run in pending.values()):
-        num_beside = len(pending) - 1
-    works = {number: partial(_finish, run, num_beside) for number, run in pending.items()}
+        num_concurrent_runs = len(pending) - 1
+    works = {number: partial(_finish, run, num_concurrent_runs) for number, run in pending.items()}
     try:
-        if num_beside:
+        if num_concurrent_runs:
             outcomes = call_together(works)
         else:
             outcomes = {number: work() for number, work in works.items()}
@@ -388,10 +388,10 @@ def _collect(
     return Matrix(parent, tuple(runs), errors)
 
 
-def _finish(pending: Evaluation, num_beside: int) -> Run | AnswerkeyError:
+def _finish(pending: Evaluation, num_concurrent_runs: int) -> Run | AnswerkeyError:
     """Return one of several runs finished, or what ended it; perhaps in a thread of its own."""
     try:
-        finished = pending.evaluate(num_beside)
+        finished = pending.evaluate(num_concurrent_runs)
     except AnswerkeyError as error:
         pending.display.close(error)
         return error

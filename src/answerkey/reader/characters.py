@@ -56,7 +56,7 @@ GRADES = ("stated", "doubted", "weak")
 
 
 def accept_reading(reading: Reading, grade: str) -> Reading:
-    """Return a reading as it counts for those who accept this grade of confidence and better."""
+    """Return a reading with its doubted choice as its choice if that is as sure as `grade`."""
     if reading.doubted is None or reading.confidence is None:
         return reading
     if GRADES.index(reading.confidence) > GRADES.index(grade):

@@ -61,7 +61,7 @@ def test_what_is_no_log_is_not_taken_for_one(call: Call) -> None:
     """Also when the caller says so; a table with replies is a plain one then."""
     Path("note.txt").write_text("no log", encoding="utf-8")
     done = call("score", "note.txt", "--as", "log")
-    assert (done.code, "`note.txt` is no log that is known" in done.err) == (2, True)
+    assert (done.code, "`note.txt` is not a known kind of log" in done.err) == (2, True)
     file = write(
         "said.jsonl", *[{**ASKED, "id": str(number), "completion": "B"} for number in range(3)]
     )

@@ -252,7 +252,7 @@ def open_far_answer(payload: bytes) -> Any:  # noqa: ANN401 - whatever the funct
 TRIES = 3
 #: One that can be split is searched before that, for the rows that do it.
 SEARCH_AFTER = 2
-#: How many nodes a chunk may lose: preemption usually takes several at once.
+#: A chunk may lose so many nodes: whoever takes nodes away takes many.
 NODE_TRIES = 12
 #: So many cores are counted on at least: an autoscaler starts nodes for tasks that wait for them.
 FEWEST_CORES = 8

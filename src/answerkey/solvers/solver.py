@@ -247,7 +247,7 @@ def _find_last_text(prompt: Prompt) -> str:
 
 
 def require_known(model: Model, samples: Samples, facts: Known | None) -> None:
-    """Raise SpecError E301 when a model needs what no scorer of the task tells it."""
+    """Raise SpecError E301 when a model needs what neither the scorers nor the dataset tell."""
     missing = missing_parts(model, facts)
     if missing:
         words = " and ".join(f"`{name}`" for name in sorted(missing))

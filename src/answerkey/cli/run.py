@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -198,9 +198,8 @@ def open_source(console: Console, file: str, options: Chosen) -> Source:
         return _open_log(console, file, kind, options, for_log)
     for name, value in for_log.items():
         if value:
-            flag = f"--{name.replace('_', '-')}"
-            message = f"`{flag}` is for the log of another tool, which `{file}` is not"
-            raise SpecError("E119", message, hint="leave it out")
+            flag = name.replace("_", "-")
+            _refuse(f"`--{flag}` is for the log of another tool, which `{file}` is not")
     open_data_file(console, file, options)
     return file
 
@@ -241,13 +240,14 @@ def _find_kind(path: Path, read_as: str | None) -> str | None:
         return None
     from answerkey.importers.imports import OWN_READERS, READERS, find_kind
 
-    kind = find_kind(path, OWN_READERS if read_as is None else READERS)
-    if read_as is not None:
-        if kind is None:
-            message = f"`{path}` is not a known kind of log"
-            raise DataError("E201", message, hint="`--as data`, or leave it out")
-        return kind
-    return None if kind == "plain" else kind
+    if read_as is None:
+        kind = find_kind(path, OWN_READERS)
+        return None if kind == "plain" else kind
+    kind = find_kind(path, READERS)
+    if kind is None:
+        message = f"`{path}` is not a known kind of log"
+        raise DataError("E201", message, hint="`--as data`, or leave it out")
+    return kind
 
 
 def _is_project(path: Path) -> bool:
@@ -286,8 +286,11 @@ def open_data_file(console: Console, file: str, options: Chosen) -> None:
         console.say_text(f"project: {folder}")
 
 
-def _refuse_save(file: str) -> None:
-    message = f"`--save` writes a data file as a project, and `{file}` is not one"
+def _refuse_save(file: str) -> NoReturn:
+    _refuse(f"`--save` writes a data file as a project, which `{file}` is not")
+
+
+def _refuse(message: str) -> NoReturn:
     raise SpecError("E119", message, hint="leave it out")
 
 

@@ -13,7 +13,7 @@ from typing import ClassVar
 from answerkey.datasets.content import COMPRESSIONS, require_plain
 from answerkey.datasets.formats import FORMATS
 from answerkey.datasets.options import take_labels, write_cell
-from answerkey.datasets.questions import LOG_ROLES, QuestionColumns, find_columns
+from answerkey.datasets.questions import LOG_ROLES, QuestionColumns, find_columns, require_roles
 from answerkey.datasets.recognition import recognise
 from answerkey.datasets.rows import Rows, iterate_blocks
 from answerkey.datasets.tables import load_table
@@ -49,7 +49,6 @@ from answerkey.models.responses import (
     take_chat,
     take_text,
 )
-from answerkey.spec.nodes import advise
 from answerkey.types import Completion, CompletionStatus
 
 # ── plain tables
@@ -118,10 +117,7 @@ def _open_table(
     E119 when it cannot be what the caller says, E206 when a column is not there.
     """
     rows = load_table(path, by_trial=True).rows
-    for role in chosen.keys() - {"truth", *LOG_ROLES}:
-        message = f"`--column {role}={chosen[role]}`: unknown part `{role}`"
-        hint = advise(role, LOG_ROLES, "parts")
-        raise SpecError("E119", message, hint=hint)
+    require_roles(chosen, LOG_ROLES)
     roles = recognise(
         rows,
         chosen,

@@ -608,21 +608,14 @@ def read_model(model: object) -> str | ModelConfig | None:
         return model
     if isinstance(model, type):
         name = model.__name__
-        raise SpecError(
-            "E301", f"`model` is the class `{name}`, not an object", hint=f"write `model={name}()`"
-        )
+        message = f"`model` is the class `{name}`, not an object"
+        raise SpecError("E301", message, hint=f"write `model={name}()`")
     if callable(model) or hasattr(model, "complete"):
         config = FunctionConfig(model)
         return ModelConfig(config.name, config)
-    name = type(model).__name__
-    if hasattr(model, "loglikelihoods"):
-        raise SpecError(
-            "E301",
-            f"`model` is a {name} that has `loglikelihoods`, but no `complete`",
-            hint="add `def complete(self, requests)`; it may raise an error if it is never called",
-        )
-    kinds = "give a name, or a function of the messages, or an object with `complete`"
-    raise TypeError(f"`model` is a {name}: {kinds}")
+    message = f"`model` is a {type(model).__name__} without `complete`"
+    hint = "give a name, a function of the messages, or an object with `complete(requests)`"
+    raise SpecError("E301", message, hint=hint)
 
 
 def missing_parts(model: Model, knowledge: Known | None) -> frozenset[str]:

@@ -75,6 +75,13 @@ def skip_spaces(text: str, at: int) -> int:
     return at if match is None else match.end()
 
 
+def find_first_label(text: str) -> tuple[int, int]:
+    """Return where a label may be that begins the text: its first character after white space."""
+    begin = len(text) - len(text.lstrip(WHITE_SPACE))
+    size = measure_character(text, begin)
+    return begin, begin + min(size, LONGEST_CHARACTER)
+
+
 def is_word_character(character: str) -> bool:
     """Say whether a code point is a letter, a number, a mark or `_`; nothing (`""`) is not."""
     if character.isascii():

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from answerkey.reader.characters import LONGEST_CHARACTER, WHITE_SPACE, compose, measure_character
+from answerkey.reader.characters import WHITE_SPACE, compose, find_first_label
 from answerkey.reader.explain import shorten
 from answerkey.scorers.base import FaultReason, RowFault
 from answerkey.templates import RowError
@@ -58,7 +58,7 @@ def check_characters(labels: Labels, reason: FaultReason) -> None:
         length = len(label)
         if length == 1:
             continue
-        if measure_character(label) != length or length > LONGEST_CHARACTER:
+        if find_first_label(label) != (0, length):
             message = f"{_NOUNS[reason]} {shorten(label)} has more than one character"
             raise RowFault(reason, message, _LENGTH_HINTS[reason])
 

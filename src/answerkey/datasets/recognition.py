@@ -599,13 +599,12 @@ class _Table:
         """Return the error about truths that name no options."""
         best = min(readings, key=lambda reading: reading.missed / reading.total)
         message = f"{best.missed:,} of {best.total:,} truths match no option"
-        truths = dict.fromkeys(str(reading.truth) for reading in readings)
         hint = "a row has one right option: rows with several (`A, C`) or none cannot be scored; "
         if best.missed < best.total:
             flag = _write_flag("truth", f"{best.truth}:{best.columns.form}")
             hint += f"score the others with `{flag} --allow-failed {best.missed}`, or "
-        hint += f"name another column with `--column truth=NAME`; looked at {listing(truths)}; "
-        hint += f"columns: {listing(self.rows.columns)}"
+        columns = listing(self.rows.columns)
+        hint += f"name another column with `--column truth=NAME`; columns: {columns}"
         message = "\n".join([message, *best.shown])
         return refuse_file("E215", message, self.rows.file, hint, field=best.truth)
 

@@ -142,11 +142,11 @@ class Evaluation:
             samples,
         )
 
-    def evaluate(self, num_concurrent_runs: int = 0) -> Run:
+    def evaluate(self, num_other_runs: int = 0) -> Run:
         """Take every job to its metric values, close the run, and return it.
 
         The run is incomplete when a call failed permanently, or when more samples could not be
-        scored than `allow_failed` says. `num_concurrent_runs` is how many other runs
+        scored than `allow_failed` says. `num_other_runs` is how many other runs
         call models at the same time.
         """
         with self.writer:
@@ -159,7 +159,7 @@ class Evaluation:
                         self.writer,
                         self.options,
                         self.display,
-                        num_concurrent_runs=num_concurrent_runs,
+                        num_other_runs=num_other_runs,
                     )
                     self.session = stack.enter_context(session)
                 self._evaluate_jobs()

@@ -32,7 +32,7 @@ from answerkey.evaluate.evaluate import Evaluation, call_together
 from answerkey.evaluate.job import Shared, open_jobs
 from answerkey.evaluate.manifest import describe_run
 from answerkey.evaluate.options import RunOptions, ScoreOptions, read_options, show_options
-from answerkey.models.config import CachePolicy, FunctionConfig, ModelConfig
+from answerkey.models.config import CachePolicy, read_model
 from answerkey.runs import (
     NewFolder,
     Run,
@@ -95,10 +95,7 @@ async def arun(
 
     loop = asyncio.get_running_loop()
     values = dict[str, Any](options)
-    model = values.get("model")
-    if callable(model) and not isinstance(model, type):
-        config = FunctionConfig(model, loop)
-        values["model"] = ModelConfig(config.name, config)
+    values["model"] = read_model(values.get("model"), loop)
     stop = Stop()
 
     def work() -> Run:
@@ -348,12 +345,12 @@ def finish_together(
             run = pending[number] = member.result
             run.jobs = share_turns(run.jobs, turns, run.options)
             run.display = display.open_run(member.name, count_questions(run.jobs))
-    num_concurrent_runs = 0
+    num_other_runs = 0
     if any(calls_live(run.jobs) for run in pending.values()):
-        num_concurrent_runs = len(pending) - 1
-    works = {number: partial(_finish, run, num_concurrent_runs) for number, run in pending.items()}
+        num_other_runs = len(pending) - 1
+    works = {number: partial(_finish, run, num_other_runs) for number, run in pending.items()}
     try:
-        if num_concurrent_runs:
+        if num_other_runs:
             outcomes = call_together(works)
         else:
             outcomes = {number: work() for number, work in works.items()}
@@ -388,10 +385,10 @@ def _collect(
     return Matrix(parent, tuple(runs), errors)
 
 
-def _finish(pending: Evaluation, num_concurrent_runs: int) -> Run | AnswerkeyError:
+def _finish(pending: Evaluation, num_other_runs: int) -> Run | AnswerkeyError:
     """Return one of several runs finished, or what ended it; perhaps in a thread of its own."""
     try:
-        finished = pending.evaluate(num_concurrent_runs)
+        finished = pending.evaluate(num_other_runs)
     except AnswerkeyError as error:
         pending.display.close(error)
         return error

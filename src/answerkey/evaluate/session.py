@@ -210,7 +210,7 @@ def open_session(
     options: Options,
     display: Display,
     *,
-    num_concurrent_runs: int = 0,
+    num_other_runs: int = 0,
 ) -> Iterator[Session]:
     """Yield the session of a run; close its models and the cache afterwards.
 
@@ -231,11 +231,11 @@ def open_session(
                 _report_known_calls(jobs, writer, display)
         _announce_fallbacks(jobs, display)
         displays: dict[str, Display] = {}
-        if not num_concurrent_runs:
+        if not num_other_runs:
             displays = _open_displays(jobs, display)
         if displays:
-            num_concurrent_runs = len(jobs) - 1
-        max_open, notices = _fit_connections(jobs, num_concurrent_runs, options.max_concurrent)
+            num_other_runs = len(jobs) - 1
+        max_open, notices = _fit_connections(jobs, num_other_runs, options.max_concurrent)
         for notice in notices:
             display.warn(notice)
         yield Session(
@@ -295,7 +295,7 @@ def _announce_fallbacks(jobs: Sequence[Job], display: Display) -> None:
 
 def _fit_connections(
     jobs: Sequence[Job],
-    num_concurrent_runs: int,
+    num_other_runs: int,
     most: int | None,
 ) -> tuple[int | None, list[Notice]]:
     """Return how many connections each model can have, up to `most`, with a notice if it wants
@@ -313,7 +313,7 @@ def _fit_connections(
     room = find_room() if wishes else None
     if room is None:
         return most, []
-    limit = max(1, room // most_models // (1 + num_concurrent_runs))
+    limit = max(1, room // most_models // (1 + num_other_runs))
     if limit >= max(wishes):
         return most, []
     message = (

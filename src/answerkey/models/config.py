@@ -602,7 +602,10 @@ def has_loglikelihoods(model: Model | None) -> TypeGuard[RankingModel]:
     return bool(getattr(model, "has_loglikelihoods", False))
 
 
-def read_model(model: object) -> str | ModelConfig | None:
+def read_model(
+    model: object,
+    loop: AbstractEventLoop | None = None,
+) -> str | ModelConfig | None:
     """Return what the caller gives as a model: a name as it is, code as its config."""
     if isinstance(model, str | ModelConfig | None):
         return model
@@ -611,7 +614,7 @@ def read_model(model: object) -> str | ModelConfig | None:
         message = f"`model` is the class `{name}`, not an object"
         raise SpecError("E301", message, hint=f"write `model={name}()`")
     if callable(model) or hasattr(model, "complete"):
-        config = FunctionConfig(model)
+        config = FunctionConfig(model, loop)
         return ModelConfig(config.name, config)
     message = f"`model` is a {type(model).__name__} without `complete`"
     hint = "give a name, a function of the messages, or an object with `complete(requests)`"

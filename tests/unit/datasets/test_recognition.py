@@ -215,7 +215,7 @@ error[E215]: 2 of 3 truths match no option
   --> mine.jsonl, column `answer`
   = help: a row has one right option: rows with several (`A, C`) or none cannot be scored; \
 score the others with `--column truth=answer:label allow_failed=2`, or name another column with \
-`--column truth=NAME`; looked at `answer`; columns: `question`, `options`, `answer`"""
+`--column truth=NAME`; columns: `question`, `options`, `answer`"""
 
 
 @pytest.mark.parametrize(

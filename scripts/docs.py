@@ -18,6 +18,7 @@ import click
 
 import answerkey
 from answerkey.cli import app
+from answerkey.models.names import PROVIDERS
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "reference"
@@ -116,6 +117,24 @@ def make_names() -> str:
     )
 
 
+def make_providers() -> str:
+    """Return the table of providers: where each is, what its API is, which variables hold its
+    key.
+    """
+    lines = ["| provider | base URL | API | key |", "|---|---|---|---|"]
+    for name, provider in PROVIDERS.items():
+        url = f"`{provider.base_url}`"
+        if provider.base_url is None:
+            url = f"yours, in `{name.upper()}_BASE_URL`"
+        key = f"`{name.upper()}_API_KEY`"
+        if provider.key:
+            key += f", else `{provider.key}`"
+        if provider.is_local:
+            key = "not needed"
+        lines.append(f"| `{name}` | {url} | `{provider.api}` | {key} |")
+    return "\n".join([*lines, ""])
+
+
 def summarise(documented: object) -> str:
     """Return the first sentence of a docstring."""
     summary = (inspect.getdoc(documented) or "").partition("\n\n")[0].replace("\n", " ")
@@ -203,6 +222,8 @@ def make_pages() -> Iterator[tuple[Path, str]]:
     )
     python = REFERENCE / "python.md"
     pages[python] = MADE.sub(lambda match: f"{match[1]}{make_names()}\n{match[3]}", pages[python])
+    models = REFERENCE / "models.md"
+    pages[models] = MADE.sub(lambda match: f"{match[1]}{make_providers()}{match[3]}", pages[models])
     scorer = REFERENCE / "scorer-string_equals_mcqa.md"
     pages[scorer] = SHOWN.sub(lambda match: match[1] + make_cases() + match[2], pages[scorer])
     pages[ROOT / "README.md"] = make_readme()

@@ -110,7 +110,7 @@ def test_the_table_shows_what_was_said_and_what_decided(stage: Stage) -> None:
     expect(row.locator(".col-pair")).to_have_text("D → A")
     expect(row.locator(".col-said")).to_have_text("A. Melbourne")
     expect(row.locator(".col-said mark")).to_have_text("A")
-    expect(row.locator(".col-head")).to_contain_text("What is the capital of Australia?")
+    expect(row.locator(".col-question")).to_contain_text("What is the capital of Australia?")
 
 
 def test_a_sample_opens_beside_the_table(report: str, open_stage: OpenStage) -> None:
@@ -187,4 +187,4 @@ def test_columns_are_chosen_and_kept(stage: Stage) -> None:
     expect(stage.find("h1")).to_have_text("Samples")
     stage.reload()
     expect(stage.find("td.col-category").first).to_be_visible()
-    expect(stage.find("td.col-head").first).not_to_be_visible()
+    expect(stage.find("td.col-question").first).not_to_be_visible()

@@ -159,7 +159,7 @@ def test_a_mistake_is_explained(
     with mistake.serve() as server:
         words = mistake.command.replace("https{server}", server.root.replace("http:", "https:"))
         done = call(*words.replace("{server}", server.root).split())
-        message = done.err.partition("to go on where it stopped: ")[0]
+        message = done.err.partition("to continue: ")[0]
         message = message.replace(server.root, "{server}").replace(server.root[4:], "{server}")
     assert (done.code, done.out) == (mistake.code, "")
     compare(mistake.golden, message)

@@ -330,7 +330,7 @@ def _tell_interrupt(stop: BaseException, words: Sequence[str]) -> int:
 def _say_notes(error: BaseException) -> None:
     """Write how to go on, which a run that was stopped notes on what stopped it."""
     for note in getattr(error, "__notes__", ()):
-        write_text(f"to go on where it stopped: {_show(str(note))}\n", sys.stderr)
+        write_text(f"to continue: {_show(str(note))}\n", sys.stderr)
 
 
 def _show(text: str) -> str:

@@ -4,14 +4,13 @@ summary.
 
 from __future__ import annotations
 
-import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -187,14 +186,6 @@ def _show_plans(console: Console, file: Source, options: Chosen) -> int:
     return 0
 
 
-#: What the beginning of a log has that another tool wrote, and a file of questions has not.
-_MARKS = re.compile(
-    rb'"(?:resps|custom_id|promptIdx|testIdx|evalId|eval_id|run_id|pred|sample_score|model_output'
-    rb'|evaluation_id|origin_prompt|label: |request_states|completion_status|format_version)"'
-    rb"|Grader Reason"
-)
-
-
 def open_source(console: Console, file: str, options: Chosen) -> Source:
     """Return the file that a command is about: a log with the tables that are read from it.
 
@@ -207,9 +198,8 @@ def open_source(console: Console, file: str, options: Chosen) -> Source:
         return _open_log(console, file, kind, options, for_log)
     for name, value in for_log.items():
         if value:
-            flag = f"--{name.replace('_', '-')}"
-            message = f"`{flag}` is for the log of another tool, and `{file}` is none"
-            raise SpecError("E119", message, hint="leave it out")
+            flag = name.replace("_", "-")
+            _refuse(f"`--{flag}` is for the log of another tool, which `{file}` is not")
     open_data_file(console, file, options)
     return file
 
@@ -242,34 +232,32 @@ def _open_log(
 def _find_kind(path: Path, read_as: str | None) -> str | None:
     """Return the kind of a log; None for what is to be read as something else.
 
-    A file is held against the marks of logs first, unless `--as` says what it is.
+    Importers of other packages are asked only with `--as log`.
     """
     if read_as == "data" or not path.exists():
         return None
-    if read_as is None and not _is_marked(path):
+    if read_as is None and _is_project(path):
         return None
-    from answerkey.importers.imports import find_kind
+    from answerkey.importers.imports import OWN_READERS, READERS, find_kind
 
-    kind = find_kind(path)
-    if read_as is not None:
-        if kind is None:
-            message = f"`{path}` is no log that is known"
-            raise DataError("E201", message, hint="`--as data`, or leave it out")
-        return kind
-    return None if kind == "plain" else kind
+    if read_as is None:
+        kind = find_kind(path, OWN_READERS)
+        return None if kind == "plain" else kind
+    kind = find_kind(path, READERS)
+    if kind is None:
+        message = f"`{path}` is not a known kind of log"
+        raise DataError("E201", message, hint="`--as data`, or leave it out")
+    return kind
 
 
-def _is_marked(path: Path) -> bool:
-    """Return whether a file or folder may be a log: by its name, or by what it begins with."""
+def _is_project(path: Path) -> bool:
+    """Return whether a path is a task or run file, or a folder with one; no importer is loaded."""
     if path.is_dir():
-        return not any(path.glob("run.y*ml"))
-    if path.suffix in {".eval", ".zip"} or path.name.startswith(("details_", "samples_")):
-        return True
+        return any(path.glob("run.y*ml"))
+    if path.suffix not in {".yaml", ".yml"}:
+        return False
     with path.open("rb") as stream:
-        beginning = stream.read(2**16)
-    if path.suffix in {".yaml", ".yml"}:
-        return beginning.startswith(b"evalId:")
-    return _MARKS.search(beginning) is not None
+        return not stream.read(8).startswith(b"evalId:")
 
 
 def open_data_file(console: Console, file: str, options: Chosen) -> None:
@@ -298,8 +286,11 @@ def open_data_file(console: Console, file: str, options: Chosen) -> None:
         console.say_text(f"project: {folder}")
 
 
-def _refuse_save(file: str) -> None:
-    message = f"`--save` writes a data file as a project, and `{file}` is none"
+def _refuse_save(file: str) -> NoReturn:
+    _refuse(f"`--save` writes a data file as a project, which `{file}` is not")
+
+
+def _refuse(message: str) -> NoReturn:
     raise SpecError("E119", message, hint="leave it out")
 
 
@@ -334,7 +325,7 @@ def finish(
         write_json(described)
     if errors:
         write_lines([BLANK, *draw_problems(errors, console.width)], sys.stderr)
-        console.say_text(f"to go on where it stopped: {resume}")
+        console.say_text(f"to continue: {resume}")
     if write is not None:
         write(runs)
     return INCOMPLETE if errors else find_exit_code(runs)
@@ -562,7 +553,7 @@ def resume_command(console: Console, run: str, **options: Any) -> int:
                     console, rerun.resume_matrix(place, display=display, **options), write=write
                 )
         if load_manifest(place)["status"] == "complete":
-            console.say_text("the run is complete: there is nothing to go on with")
+            console.say_text("the run is complete: nothing is left to do")
         with console.display() as display:
             resumed = rerun.resume(place, display=display, **options)
         return finish(console, resumed, write=write)

@@ -416,7 +416,7 @@ class _Drawing:
         if better:
             lines += draw_text(f"better: {', '.join(better)}", self.width)
         if chance:
-            lines += draw_text(f"may be chance: {', '.join(chance)}", self.width)
+            lines += draw_text(f"not significant: {', '.join(chance)}", self.width)
         for note in self._list_notes(tests):
             lines += draw_text(note, self.width, "dim")
         return lines

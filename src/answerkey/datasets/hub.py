@@ -360,7 +360,7 @@ class Hub:
             return "wants a token, and that you accept its terms first", hint
         if "RepositoryNotFoundError" in kinds or "HFValidationError" in kinds:
             hint = "`path` is `owner/name`; for a private dataset set `HF_TOKEN`"
-            return "does not exist, or is not for you to see", hint
+            return "does not exist, or you have no access to it", hint
         if "RevisionNotFoundError" in kinds:
             if revision == CONVERTED:
                 return _NO_FILES, f"{_FILES_HINT}, or {_COPY_HINT}"

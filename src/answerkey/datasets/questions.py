@@ -26,7 +26,7 @@ from answerkey.datasets.options import (
     write_cell,
 )
 from answerkey.datasets.rows import ID_COLUMN, Rows, get_inside, split_name
-from answerkey.errors import DataError, Place, listing, refuse_column
+from answerkey.errors import DataError, Place, SpecError, listing, refuse_column, suggest
 from answerkey.types import Sample, Samples
 
 Row = Mapping[str, object]
@@ -502,6 +502,16 @@ def locate_error(error: DataError, sample: Sample) -> DataError:
         where=where,
         hint=error.hint,
     )
+
+
+def require_roles(chosen: Mapping[str, str], roles: Texts) -> None:
+    """Raise SpecError E119 for a column that is named as what no column is; `truth` may also be
+    called `answer`.
+    """
+    for role in chosen.keys() - {"truth", "answer", *roles}:
+        message = f"`--column {role}={chosen[role]}`: unknown part `{role}`"
+        hint = suggest(role, roles) or f"parts: {listing(roles)}"
+        raise SpecError("E119", message, hint=hint)
 
 
 @lru_cache(64)

@@ -151,12 +151,12 @@ class TableReading:
         """Return what the table says of a question's truth, and which option that is."""
         options = self.columns.read_options(fields)
         place = self.columns.find_place(fields, options)
-        option = "no option"
+        match = "matches no option"
         if options is not None and place is not None:
-            option = repr(shorten(options.texts[place], _SHOWN_TEXT))
+            match = f"is {shorten(options.texts[place], _SHOWN_TEXT)!r}"
         cell = self.columns.cell(fields, "truth")
         shown = shorten(repr(cell), _SHOWN_TEXT)
-        return f"`{self.truth}` {shown} as {FORMS[str(self.columns.form)]} is {option}"
+        return f"`{self.truth}` {shown} as {FORMS[str(self.columns.form)]} {match}"
 
 
 @lru_cache(maxsize=64)
@@ -598,15 +598,13 @@ class _Table:
     def _refuse_unfit(self, readings: Sequence[TableReading]) -> DataError:
         """Return the error about truths that name no options."""
         best = min(readings, key=lambda reading: reading.missed / reading.total)
-        message = f"the truths name no option in {best.missed:,} of {best.total:,} rows"
-        truths = dict.fromkeys(str(reading.truth) for reading in readings)
-        hint = f"name the column of the truth: `--column truth=NAME`; looked at {listing(truths)}; "
-        hint += f"columns: {listing(self.rows.columns)}; "
+        message = f"{best.missed:,} of {best.total:,} truths match no option"
+        hint = "a row has one right option: rows with several (`A, C`) or none cannot be scored; "
         if best.missed < best.total:
             flag = _write_flag("truth", f"{best.truth}:{best.columns.form}")
-            hint += f"to score the other rows: `{flag} --allow-failed {best.missed}`"
-        else:
-            hint += "a truth names one option, and some splits have none"
+            hint += f"score the others with `{flag} --allow-failed {best.missed}`, or "
+        columns = listing(self.rows.columns)
+        hint += f"name another column with `--column truth=NAME`; columns: {columns}"
         message = "\n".join([message, *best.shown])
         return refuse_file("E215", message, self.rows.file, hint, field=best.truth)
 

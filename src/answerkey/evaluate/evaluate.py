@@ -73,7 +73,7 @@ FIRST_SAMPLES = 50
 UNREACHABLE = frozenset({"E304", "E306"})
 #: So many functions are called at the same time at most.
 MAX_THREADS = 32
-#: Whoever waits for them wakes up this often, so that Ctrl-C is heard.
+#: A thread that waits for them wakes up this often, so that Ctrl-C is handled promptly.
 SIGNAL_SECONDS = 0.25
 
 
@@ -142,11 +142,12 @@ class Evaluation:
             samples,
         )
 
-    def evaluate(self, num_beside: int = 0) -> Run:
+    def evaluate(self, num_other_runs: int = 0) -> Run:
         """Take every job to its metric values, close the run, and return it.
 
         The run is incomplete when a call failed permanently, or when more samples could not be
-        scored than `allow_failed` says. `num_beside` other runs call models at the same time.
+        scored than `allow_failed` says. `num_other_runs` is how many other runs
+        call models at the same time.
         """
         with self.writer:
             with ExitStack() as stack:
@@ -158,7 +159,7 @@ class Evaluation:
                         self.writer,
                         self.options,
                         self.display,
-                        num_beside=num_beside,
+                        num_other_runs=num_other_runs,
                     )
                     self.session = stack.enter_context(session)
                 self._evaluate_jobs()

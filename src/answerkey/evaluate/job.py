@@ -530,8 +530,8 @@ def _report_missing_logprobs(
     for step in task.scoring:
         if getattr(step.scorer, "reads_logprobs", False):
             message = f"scorer `{step.key}` reads log-probabilities, and {reason}"
-            hint = "add `generation: {logprobs: true, top_logprobs: 10}` to the model"
-            hint += ", or `?top_logprobs=10` to its name"
+            hint = "name the model of an endpoint, with `?top_logprobs=10` behind its name"
+            hint += " or `generation: {logprobs: true, top_logprobs: 10}` in its model file"
             where = task.place("definition", "scorers", step.index)
             problems.add(
                 "E108",

@@ -38,7 +38,7 @@ from answerkey.evaluate.display import Display, Progress
 from answerkey.evaluate.evaluate import Evaluation, call_together
 from answerkey.evaluate.job import Shared, open_jobs
 from answerkey.evaluate.manifest import describe_run
-from answerkey.models.config import CachePolicy, FunctionConfig, Model, ModelConfig
+from answerkey.models.config import CachePolicy, Model, read_model
 from answerkey.runs import (
     NewFolder,
     Run,
@@ -159,14 +159,8 @@ def read_options(function: str, options: Mapping[str, object], kind: Any = RunOp
             "completions",
         )
     values: dict[str, Any] = dict(options)
-    model = values.get("model")
-    if callable(model) or hasattr(model, "complete"):
-        config = FunctionConfig(model)
-        values["model"] = ModelConfig(config.name, config)
-    elif not isinstance(model, str | ModelConfig | None):
-        kinds = "give a name, or a function of the messages, or an object with `complete`"
-        message = f"`model` is a {type(model).__name__}: {kinds}"
-        raise TypeError(message)
+    if "model" in values:
+        values["model"] = read_model(values["model"])
     completions = values.get("completions")
     if not isinstance(completions, str | Path | None):
         message = f"`completions` is a {type(completions).__name__}: give a file, or use `ak.score`"
@@ -217,10 +211,7 @@ async def arun(
 
     loop = asyncio.get_running_loop()
     values = dict[str, Any](options)
-    model = values.get("model")
-    if callable(model):
-        config = FunctionConfig(model, loop)
-        values["model"] = ModelConfig(config.name, config)
+    values["model"] = read_model(values.get("model"), loop)
     stop = Stop()
 
     def work() -> Run:
@@ -469,12 +460,12 @@ def finish_together(
             run = pending[number] = member.result
             run.jobs = share_turns(run.jobs, turns, run.options)
             run.display = display.open_run(member.name, count_questions(run.jobs))
-    num_beside = 0
+    num_other_runs = 0
     if any(calls_live(run.jobs) for run in pending.values()):
-        num_beside = len(pending) - 1
-    works = {number: partial(_finish, run, num_beside) for number, run in pending.items()}
+        num_other_runs = len(pending) - 1
+    works = {number: partial(_finish, run, num_other_runs) for number, run in pending.items()}
     try:
-        if num_beside:
+        if num_other_runs:
             outcomes = call_together(works)
         else:
             outcomes = {number: work() for number, work in works.items()}
@@ -509,10 +500,10 @@ def _collect(
     return Matrix(parent, tuple(runs), errors)
 
 
-def _finish(pending: Evaluation, num_beside: int) -> Run | AnswerkeyError:
+def _finish(pending: Evaluation, num_other_runs: int) -> Run | AnswerkeyError:
     """Return one of several runs finished, or what ended it; perhaps in a thread of its own."""
     try:
-        finished = pending.evaluate(num_beside)
+        finished = pending.evaluate(num_other_runs)
     except AnswerkeyError as error:
         pending.display.close(error)
         return error

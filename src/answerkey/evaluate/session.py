@@ -210,7 +210,7 @@ def open_session(
     options: Options,
     display: Display,
     *,
-    num_beside: int = 0,
+    num_other_runs: int = 0,
 ) -> Iterator[Session]:
     """Yield the session of a run; close its models and the cache afterwards.
 
@@ -231,11 +231,11 @@ def open_session(
                 _report_known_calls(jobs, writer, display)
         _announce_fallbacks(jobs, display)
         displays: dict[str, Display] = {}
-        if not num_beside:
+        if not num_other_runs:
             displays = _open_displays(jobs, display)
         if displays:
-            num_beside = len(jobs) - 1
-        max_open, notices = _fit_connections(jobs, num_beside, options.max_concurrent)
+            num_other_runs = len(jobs) - 1
+        max_open, notices = _fit_connections(jobs, num_other_runs, options.max_concurrent)
         for notice in notices:
             display.warn(notice)
         yield Session(
@@ -295,13 +295,13 @@ def _announce_fallbacks(jobs: Sequence[Job], display: Display) -> None:
 
 def _fit_connections(
     jobs: Sequence[Job],
-    num_beside: int,
+    num_other_runs: int,
     most: int | None,
 ) -> tuple[int | None, list[Notice]]:
-    """Return how many connections each model can have, at `most` so many, with a notice if it
-    wants more.
+    """Return how many connections each model can have, up to `most`, with a notice if it wants
+    more.
 
-    The models of one job are called together, and those of the runs beside this one.
+    The models of one job share them, and so do the other runs that call models at the same time.
     """
     wishes = []
     most_models = 1
@@ -313,7 +313,7 @@ def _fit_connections(
     room = find_room() if wishes else None
     if room is None:
         return most, []
-    limit = max(1, room // most_models // (1 + num_beside))
+    limit = max(1, room // most_models // (1 + num_other_runs))
     if limit >= max(wishes):
         return most, []
     message = (
@@ -395,7 +395,7 @@ def share_turns(
 ) -> list[Job]:
     """Return jobs whose models take turns with those that have the same host and key.
 
-    A batch holds up nobody.
+    Batch jobs never block other jobs.
     """
 
     def share(model: Model | None) -> Any:  # noqa: ANN401 - the model, or one like it

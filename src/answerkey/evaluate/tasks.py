@@ -39,7 +39,8 @@ def mcqa(
 
     The model is sent the `question`, with the `options` below it (an expression for the list, or
     one for each), each behind its choice (A, B, … unless given); or `prompt`, which is the whole
-    message. `definition` may have more fields of that name, such as `group_by`.
+    message. `definition` may have more fields of that name, such as `group_by` or
+    other `scorers`.
     """
     if (question is None) == (prompt is None) or (options is None and choices is None):
         raise TypeError("`mcqa` needs `question` or `prompt`, and `options` or `choices`")

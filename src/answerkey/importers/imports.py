@@ -76,8 +76,8 @@ _KINDS: tuple[type[LogReader], ...] = (
     EvidenceReader,
     PlainReader,
 )
-_READERS = {reader.kind: reader for reader in _KINDS}
-READERS: Registry[LogReader] = Registry("answerkey.importers", _READERS, _READERS.__getitem__)
+OWN_READERS = {reader.kind: reader for reader in _KINDS}
+READERS: Registry[LogReader] = Registry("answerkey.importers", OWN_READERS, OWN_READERS.__getitem__)
 _REPORT_EVERY = 2_000
 _LONGEST_KEY = 80
 _ABOUT = "# What was asked, what was said, and how it is scored. No model is asked.\n"
@@ -447,7 +447,7 @@ def load_log(
 
 def open_log(path: Path) -> Run | None:
     """Return the run of a log, scored in memory; None for what no importer recognises."""
-    kind = find_kind(path)
+    kind = find_kind(path, READERS)
     if kind is None:
         return None
     try:
@@ -480,12 +480,12 @@ def _name_command(hint: str | None, path: Path) -> str | None:
 # ── kinds of logs
 
 
-def find_kind(path: Path) -> str | None:
-    """Return the kind of a log; None for what no importer recognises."""
+def find_kind(path: Path, readers: Mapping[str, type[LogReader]]) -> str | None:
+    """Return the kind of a log; None for what none of the readers recognises."""
     preview = LogPreview(path)
     # A table of any columns is plain: the readers of other packages are asked before that.
-    for kind in sorted(READERS, key=PlainReader.kind.__eq__):
-        if READERS[kind].recognises(preview):
+    for kind in sorted(readers, key=PlainReader.kind.__eq__):
+        if readers[kind].recognises(preview):
             return kind
     return None
 
@@ -493,7 +493,7 @@ def find_kind(path: Path) -> str | None:
 def detect_kind(path: str | Path) -> str:
     """Return the kind of a log; DataError E201 when no reader recognises it."""
     path = Path(path)
-    kind = find_kind(path)
+    kind = find_kind(path, READERS)
     if kind is not None:
         return kind
     hint = f"name one of {listing(READERS)} in place of `auto`"

@@ -315,7 +315,10 @@ class Log:
         )
 
     def begin_task(self, name: str) -> bool:
-        """Begin a task of the log, whose records come next; return whether the caller wants it."""
+        """Begin a task of the log; return whether the caller wants its records, which come next.
+
+        Ids of samples are distinct within a task. A folder of logs is one task per file.
+        """
         self.tasks.append(name)
         self._seen_before = self.seen
         if self.options.task not in {None, name}:

@@ -176,6 +176,8 @@ def _read_tests(
 ) -> Records:
     """Yield the records of one provider and prompt; E206 for tests without a truth."""
     columns = {**log.options.columns, **dict.fromkeys(_CHOSEN)}
+    if "truth" in columns:
+        columns["answer"] = columns.pop("truth")
     names: dict[str, None] = {}
     without_truth = 0
     for number, _, row in tests:
@@ -205,7 +207,7 @@ def _read_tests(
         yield Record(str(sample), question, completion)
     if without_truth:
         message = f"{without_truth} tests state no truth: no variable is known for it"
-        hint = f"`--column answer=NAME`; variables: {listing(names)}"
+        hint = f"`--column truth=NAME`; variables: {listing(names)}"
         raise log.make_error("E206", f"{message}, and no assertion has one", hint)
 
 

@@ -13,11 +13,11 @@ from typing import ClassVar
 from answerkey.datasets.content import COMPRESSIONS, require_plain
 from answerkey.datasets.formats import FORMATS
 from answerkey.datasets.options import take_labels, write_cell
-from answerkey.datasets.questions import LOG_ROLES, QuestionColumns, find_columns
+from answerkey.datasets.questions import LOG_ROLES, QuestionColumns, find_columns, require_roles
 from answerkey.datasets.recognition import recognise
 from answerkey.datasets.rows import Rows, iterate_blocks
 from answerkey.datasets.tables import load_table
-from answerkey.errors import DataError, Place, SpecError, listing, suggest
+from answerkey.errors import DataError, Place, SpecError, listing
 from answerkey.importers.json_values import DamagedError, Json, parse_first
 from answerkey.importers.logs import (
     KeySets,
@@ -117,11 +117,7 @@ def _open_table(
     E119 when it cannot be what the caller says, E206 when a column is not there.
     """
     rows = load_table(path, by_trial=True).rows
-    for role in chosen.keys() - {"truth", *LOG_ROLES}:
-        message = f"`--column {role}={chosen[role]}`: nothing is called `{role}`"
-        roles_text = listing(LOG_ROLES)
-        hint = suggest(role, LOG_ROLES) or f"what a column can be: {roles_text}"
-        raise SpecError("E119", message, hint=hint)
+    require_roles(chosen, LOG_ROLES)
     roles = recognise(
         rows,
         chosen,
@@ -129,7 +125,7 @@ def _open_table(
         needs_all=False,
     )
     if "truth" not in roles.columns:
-        hint = f"name the column: `--column answer=NAME`; columns: {listing(rows.columns)}"
+        hint = f"name the column: `--column truth=NAME`; columns: {listing(rows.columns)}"
         raise DataError(
             "E206",
             "no column holds the truth",

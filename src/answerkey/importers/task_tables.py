@@ -186,9 +186,9 @@ class TaskTables:
             self.counts["ranking"] += 1
 
     def _require_unique(self, log: Log) -> None:
-        """Raise E208 for a completion that is there twice, E209 for one without a question."""
+        """Raise E208 for duplicate completions of a sample, E209 for one without a question."""
         if self._repeated and not self.task.description.last_wins:
-            message = f"samples are there twice: {listing(self._repeated, limit=_SHOWN)}"
+            message = f"duplicate sample ids: {listing(self._repeated, limit=_SHOWN)}"
             raise log.make_error("E208", message, "import the files of one run at a time")
         if not self.counts["questions"]:
             (self.folder / DATASET).unlink()

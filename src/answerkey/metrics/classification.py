@@ -38,7 +38,7 @@ from answerkey.metrics.intervals import (
 from answerkey.types import MetricValue
 
 RATES = ("precision", "recall", "f1_score")
-BIASED = "chance alone makes it larger than it is, which no interval around it allows for"
+BIASED = "it is biased upwards in small samples"
 
 _OUTSIDE = "outside_0_to_1"
 

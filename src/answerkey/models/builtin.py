@@ -84,7 +84,7 @@ class BuiltinModel:
 
     def explain_missing_logprobs(self) -> str:
         """Return why no log-probabilities will come."""
-        return f"`{self.name}` has none"
+        return f"the built-in model `{self.name}` has none"
 
 
 def answer_constant(model: BuiltinModel, _question: Request) -> Completion:

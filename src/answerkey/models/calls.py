@@ -34,7 +34,7 @@ BATCH_SOURCE = "batch"
 #: Tokens that have a price; those of thoughts are among the completion's.
 PRICED_NAMES = ("prompt_tokens", "completion_tokens", *CACHE_NAMES)
 RESUME_HINT = (
-    "what was answered is kept; `answerkey resume` goes on without this limit, or with a new one"
+    "what was answered is kept; `answerkey resume` continues without this limit, or with a new one"
 )
 
 

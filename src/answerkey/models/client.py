@@ -46,8 +46,8 @@ encode_body = json.JSONEncoder(separators=(",", ":"), default=str).encode
 GRACE_SECONDS = 5.0
 #: How often a call looks whether the budget has room again.
 BUDGET_POLL_SECONDS = 0.05
-#: A waiting thread looks up this often, so that Ctrl-C is heard whichever thread the system gives
-#: it to.
+#: A waiting thread looks up this often, so that Ctrl-C is handled promptly, whichever thread the
+#: system gives it to.
 SIGNAL_SECONDS = 0.25
 #: What was answered in the last moment is written within so many seconds, wherever it was sent
 #: from.

@@ -602,6 +602,25 @@ def has_loglikelihoods(model: Model | None) -> TypeGuard[RankingModel]:
     return bool(getattr(model, "has_loglikelihoods", False))
 
 
+def read_model(
+    model: object,
+    loop: AbstractEventLoop | None = None,
+) -> str | ModelConfig | None:
+    """Return what the caller gives as a model: a name as it is, code as its config."""
+    if isinstance(model, str | ModelConfig | None):
+        return model
+    if isinstance(model, type):
+        name = model.__name__
+        message = f"`model` is the class `{name}`, not an object"
+        raise SpecError("E301", message, hint=f"write `model={name}()`")
+    if callable(model) or hasattr(model, "complete"):
+        config = FunctionConfig(model, loop)
+        return ModelConfig(config.name, config)
+    message = f"`model` is a {type(model).__name__} without `complete`"
+    hint = "give a name, a function of the messages, or an object with `complete(requests)`"
+    raise SpecError("E301", message, hint=hint)
+
+
 def missing_parts(model: Model, knowledge: Known | None) -> frozenset[str]:
     """Return what the model must know of every sample and nobody can tell it: `choices`, `truth`.
 

@@ -111,7 +111,11 @@ def _connect_provider(config: ProviderConfig, model: ModelConfig) -> Connection:
     variable = _choose_key_variable(name, url, model.caller)
     key = config.api_key or model.caller.find_key(variable)
     is_own = provider.owns(_host_of(url))
-    key_title = "key" if config.api_key else f"`{variable}`"
+    key_title = f"`{variable}`"
+    key_source = f"the environment variable {key_title}"
+    if config.api_key:
+        key_title = "key"
+        key_source = "the model file"
     _guard_key(key, base, model, key_title, is_allowed=is_own)
     needs_key = is_own and url.startswith("https://") and not key
     return Connection(
@@ -122,6 +126,7 @@ def _connect_provider(config: ProviderConfig, model: ModelConfig) -> Connection:
         headers=_hold_key(api, key),
         key=key or None,
         missing_key=variable if needs_key else None,
+        key_source=key_source,
     )
 
 
@@ -142,7 +147,7 @@ def _find_base(config: ProviderConfig, provider: Provider, model: ModelConfig) -
 
 
 def _choose_key_variable(provider: str | None, url: str, caller: Caller) -> str:
-    """Return which environment value holds the key; an empty name for none.
+    """Return which environment variable holds the key, or would hold it.
 
     A provider's key does not go to another host only because no better key is set; OpenAI's does to
     this machine.
@@ -153,9 +158,10 @@ def _choose_key_variable(provider: str | None, url: str, caller: Caller) -> str:
     if owner is None and url.startswith("https://"):
         owner = _find_provider(url)
     if owner is None:
-        if is_loopback(url):
-            return "OPENAI_API_KEY"  # as most users of such servers set it
-        return ""
+        # As most users of servers on this machine set it.
+        if is_loopback(url) and caller.find("OPENAI_API_KEY") is not None:
+            return "OPENAI_API_KEY"
+        return URL_KEY
     variable = f"{owner.upper()}_API_KEY"
     second = PROVIDERS[owner].key
     if second and caller.find(variable) is None:

@@ -23,8 +23,8 @@ API_NAMES: tuple[ApiName, ...] = get_args(ApiName)
 class Provider:
     """A provider: its base URL, and the API that it has unless told otherwise.
 
-    The environment value `<NAME>_API_KEY` holds its key, or the one that `key` names;
-    `<NAME>_BASE_URL` overrides its base URL, or says it where there is none;
+    The environment variable `<NAME>_API_KEY` holds its key; where that is not set, the variable
+    that `key` names. `<NAME>_BASE_URL` overrides its base URL, or gives it where there is none.
     `names` are parameters that its chat API names otherwise. `models` is a pattern of bare names
     that are its models' alone.
     `is_local`: a server that users start on their own machine, without a key.

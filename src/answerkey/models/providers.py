@@ -62,7 +62,8 @@ class Connection:
     """Who is called, where, and how. `identity` stands for all that decides the answers.
 
     `missing_key` names the environment value whose key the endpoint will ask for and which is not
-    set. `schema` is the JSON Schema that the answer is to have, where the API takes one.
+    set. `key_source` is what messages call the place where the key is, or belongs. `schema` is the
+    JSON Schema that the answer is to have, where the API takes one.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Connection:
     max_concurrent: int | None = None
     requests_per_minute: float | None = None
     missing_key: str | None = None
+    key_source: str = "the model file"
 
     @cached_property
     def identity(self) -> str:

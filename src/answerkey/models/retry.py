@@ -246,21 +246,20 @@ class Retry:
 
 # When an endpoint is given up.
 
-#: So many calls that fail permanently in a row, all for the same reason, end all calls.
+#: This many permanent failures in a row, all for the same reason, end all calls.
 FAILURES_IN_A_ROW = 50
-#: Once an endpoint has answered, it takes this many refusals in a row with status 403: a single one
-#: may be about what was asked. As many web pages, and nothing else, are no API.
+#: Once an endpoint has answered, this many refusals in a row with status 403 end the calls, since a
+#: single one may be about one prompt. As many web pages in a row show that it is not an API.
 REFUSALS_IN_A_ROW = 3
-#: Reasons that lie in one call, however many calls they concern; they never end the others.
+#: Failures of one call by its own fault, however many calls have them; they never end the others.
 _OWN_FAULTS = frozenset({"status 400", "status 413", "status 422", "unreadable", "too_large"})
-_GO_ON = "then `answerkey resume` goes on"
+_GO_ON = "then `answerkey resume` continues"
 
 
 class Health:
     """What the outcomes of calls say about the endpoint.
 
-    `is_reached` is whether anything was ever heard of it, `has_answered` whether it ever answered
-    a call.
+    `is_reached` is whether it ever replied at all, `has_answered` whether it ever answered a call.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -305,14 +304,14 @@ class Health:
         if self.has_answered and is_single:
             return None
         problem = "refuses the key"
-        step = "check the key"
+        step = "check the key in"
         if not self._connection.has_secret:
-            problem = "wants a key, and none is sent"
-            step = "set `ANSWERKEY_API_KEY` in the environment"
+            problem = "requires an API key, but none was sent"
+            step = "put a key into"
         return SolverError(
             "E304",
             f"the endpoint of `{name}` {problem} ({label}): {why}",
-            hint=f"{step}; what was answered is kept, {_GO_ON}",
+            hint=f"{step} {self._connection.key_source}; what was answered is kept, {_GO_ON}",
         )
 
     def _explain_unknown(self, why: str) -> SolverError:

@@ -454,7 +454,7 @@ class CallStore:
             "E502",
             f"cannot write the journal of the run: {why}",
             where=self._locate(),
-            hint="make room or correct the rights of the folder, then `answerkey resume` goes on",
+            hint="make room or correct the rights of the folder, then `answerkey resume` continues",
         )
 
     def _report_damage(self, why: str) -> RunError:

@@ -56,7 +56,7 @@ GRADES = ("stated", "doubted", "weak")
 
 
 def accept_reading(reading: Reading, grade: str) -> Reading:
-    """Return a reading as it counts for those who accept this grade of confidence and better."""
+    """Return a reading with its doubted choice as its choice if that is as sure as `grade`."""
     if reading.doubted is None:
         return reading
     accepted = GRADES[: GRADES.index(grade) + 1]
@@ -69,6 +69,13 @@ def skip_spaces(text: str, at: int) -> int:
     """Return the first position from `at` on that is no space; line breaks are not spaces."""
     match = _SPACES.match(text, at)
     return at if match is None else match.end()
+
+
+def find_first_label(text: str) -> tuple[int, int]:
+    """Return where a label may be that begins the text: its first character after white space."""
+    begin = len(text) - len(text.lstrip(WHITE_SPACE))
+    size = measure_character(text, begin)
+    return begin, begin + min(size, LONGEST_CHARACTER)
 
 
 def is_word_character(character: str) -> bool:

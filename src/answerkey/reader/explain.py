@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from answerkey.reader.characters import LONGEST_CHARACTER, WHITE_SPACE, compose, measure_character
+from answerkey.reader.characters import compose, find_first_label
 
 #: By rule, what each of its parts finds; where no part is named, nothing was found.
 PARTS: dict[str, dict[str, str]] = {
@@ -128,8 +128,8 @@ def explain_reading(text: str, choices: Sequence[str], metadata: Mapping[str, An
         return f"INVALID: {why}{more}{_name_doubt(metadata)}"
     first = text[:1]
     if rule != "first_character_literal":
-        text = text.lstrip(WHITE_SPACE)
-        first = compose(text[: min(measure_character(text), LONGEST_CHARACTER)])
+        begin, end = find_first_label(text)
+        first = compose(text[begin:end])
     return f"INVALID: {REASONS[reason].format(c=first, choices=names)}"
 
 

@@ -19,12 +19,7 @@ from answerkey.errors import Place
 from answerkey.exporters import describe_verdict, to_json
 from answerkey.metrics.base import read_number
 from answerkey.models import images
-from answerkey.reader.characters import (
-    LONGEST_CHARACTER,
-    WHITE_SPACE,
-    Reading,
-    measure_character,
-)
+from answerkey.reader.characters import Reading, find_first_label
 from answerkey.reader.markup import find_thoughts
 from answerkey.reader.stated_answer import list_statements
 from answerkey.reports.preview import write_value
@@ -74,7 +69,7 @@ class SampleRow(TypedDict):
     reason: str | None
     flipped: bool | None
     said: Sequence[str] | None
-    head: str
+    question: str
 
 
 class RuleView(TypedDict):
@@ -395,7 +390,7 @@ def _build_rows(
             reason=line["reason"],
             flipped=is_flipped,
             said=show_decision(texts[number], span),
-            head=(questions[number] or "")[:MAX_QUESTION],
+            question=(questions[number] or "")[:MAX_QUESTION],
         )
         rows.append(row)
     return rows
@@ -553,9 +548,8 @@ def find_first(rule: str, text: str | None) -> Span | None:
         return None
     if rule == LITERAL:
         return 0, 1
-    begin = len(text) - len(text.lstrip(WHITE_SPACE))
-    size = min(measure_character(text, begin), LONGEST_CHARACTER)
-    return (begin, begin + size) if size else None
+    begin, end = find_first_label(text)
+    return (begin, end) if begin < end else None
 
 
 # ── choices and verdicts

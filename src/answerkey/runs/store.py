@@ -121,7 +121,7 @@ def reaching_storage() -> Iterator[None]:
     except DataError as error:
         if error.code != "E214":
             raise
-        hint = error.hint or "`answerkey resume` goes on with a run that was stopped"
+        hint = error.hint or "`answerkey resume` continues with a run that was stopped"
         raise RunError("E509", error.message, where=error.where, hint=hint) from None
 
 

@@ -67,7 +67,7 @@ _FALLBACK_TYPES: Types = dict.fromkeys(("fallback_text", "fallback_error"), pl.S
 
 #: Why a completion that ends within its thoughts is INVALID, and the reasons that this replaces.
 TRUNCATED = "TRUNCATED_THINKING"
-UNSAID = frozenset({"EMPTY", "NO_TEXT", "NOT_A_CHOICE", "NOTHING_STATED"})
+NO_ANSWER_REASONS = frozenset({"EMPTY", "NO_TEXT", "NOT_A_CHOICE", "NOTHING_STATED"})
 
 # The fallback: a small model reads completions in which a rule finds no choice. It sees the
 # completion, the choices and the option texts, and never the ground truth.
@@ -126,7 +126,7 @@ def read_reply(
 ) -> str | None:
     """Return the one label that a reply states, or None.
 
-    A label with the text of another option is none.
+    A reply that gives one label with the text of another option states none.
     """
     if _NONE.match(text):
         return None
@@ -188,7 +188,7 @@ def judge_reading(
         status = CompletionStatus.NO_TEXT
     reading = _UNREADABLE.get(status, reading)
     reason = reading.reason
-    if reason in UNSAID and _is_truncated(completion):
+    if reason in NO_ANSWER_REASONS and _is_truncated(completion):
         reason = TRUNCATED
     validity = Validity.INVALID if reading.choice is None else Validity.VALID
     rule_name = rule.name

@@ -1,7 +1,8 @@
 """The multiple-choice question that a task makes of a sample: labels, option texts and truths.
 
 Datasets spell choices and ground truths in many ways: lists, JSON text, Python literals, integers.
-Which labels the extraction rules can read is decided here alone.
+Which labels are admitted is decided here alone; that the extraction rules can read them is up to
+`reader`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import NamedTuple
 
-from answerkey.reader.characters import LONGEST_CHARACTER, WHITE_SPACE, compose, measure_character
+from answerkey.reader.characters import WHITE_SPACE, compose, find_first_label
 from answerkey.reader.explain import shorten
 from answerkey.scorers.base import FaultReason, RowFault
 from answerkey.templates import RowError
@@ -57,7 +58,7 @@ def check_characters(labels: Labels, reason: FaultReason) -> None:
         length = len(label)
         if length == 1:
             continue
-        if measure_character(label) != length or length > LONGEST_CHARACTER:
+        if find_first_label(label) != (0, length):
             message = f"{_NOUNS[reason]} {shorten(label)} has more than one character"
             raise RowFault(reason, message, _LENGTH_HINTS[reason])
 
@@ -80,9 +81,10 @@ def check_characters_or_numbers(labels: Labels, reason: FaultReason) -> None:
 class Question(NamedTuple):
     """What a task makes of one sample.
 
-    A label is text of any length. `labels` and `truths` are empty where the sample has none that
-    can be used, and `faults` say why. `trimmed` names the fields whose values have white space
-    around them.
+    A label is text of any length. `truths` are all right labels, which a scorer may want to be one:
+    `string_equals_mcqa` does, and `build_question` makes one at most. `labels` and `truths` are
+    empty where the sample has none that can be used, and `faults` say why. `trimmed` names the
+    fields whose values have white space around them.
     """
 
     labels: Labels = ()

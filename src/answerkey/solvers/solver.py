@@ -251,9 +251,9 @@ def require_known(model: Model, samples: Samples, facts: Known | None) -> None:
     missing = missing_parts(model, facts)
     if missing:
         words = " and ".join(f"`{name}`" for name in sorted(missing))
-        message = f"model `{model.name}` answers from the {words} of a scorer"
+        message = f"model `{model.name}` needs the {words} of each sample"
         hint = "add a scorer `string_equals_mcqa`, or use `builtin/constant?choice=A`"
-        raise SpecError("E301", f"{message}, and no scorer of the task has them", hint=hint)
+        raise SpecError("E301", f"{message}, and no scorer of the task tells them", hint=hint)
     needs_options = OPTIONS_COLUMN in getattr(model, "needs", ())
     if not needs_options or not len(samples):
         return

@@ -16,6 +16,7 @@ from answerkey.datasets.questions import (
     QuestionColumns,
     find_columns,
     fold_name,
+    require_roles,
 )
 from answerkey.datasets.recognition import recognise
 from answerkey.datasets.rows import Rows, iterate_blocks
@@ -26,7 +27,7 @@ from answerkey.errors import (
     listing,
 )
 from answerkey.options import Options
-from answerkey.spec.nodes import Location, Plain, ProblemList, advise, name_key
+from answerkey.spec.nodes import Location, Plain, ProblemList, name_key
 from answerkey.spec.ready_made import write_yaml
 from answerkey.spec.sources import (
     DatasetSpec,
@@ -92,10 +93,7 @@ def recognise_file(path: Location, options: Options) -> RecognisedFile:
         roles = tuple(role for role in roles if role != "completion")
     elif options.completion_column is not None:
         columns["completion"] = options.completion_column
-    for role in columns.keys() - set(SAID_ROLES):
-        message = f"`--column {role}={columns[role]}`: nothing is called `{role}`"
-        hint = advise(role, SAID_ROLES, "what a column can be")
-        raise SpecError("E119", message, hint=hint)
+    require_roles(columns, SAID_ROLES)
     stamp = None
     if not is_remote(path) and Path(path).is_file():
         stat = Path(path).stat()

@@ -152,8 +152,8 @@ class Job:
     @property
     def num_calls(self) -> int:
         """How many prompts there are: every sample that is in order, in every trial."""
-        num_sound = self.num_rows - len(self.failed)
-        return num_sound * len(self.trials)
+        num_valid_rows = self.num_rows - len(self.failed)
+        return num_valid_rows * len(self.trials)
 
     def chunks(self) -> Iterator[Chunk]:
         """Yield the chunks of the dataset; nothing is loaded yet."""

@@ -253,7 +253,7 @@ def _open(
         return _open_data_file(path, options, problems)
     if options.columns:
         hint = "name the columns in the task, or in `questions` of the dataset"
-        raise SpecError("E119", f"`--column` is for a data file, and `{path}` is none", hint=hint)
+        raise SpecError("E119", f"`--column` is for a data file, which `{path}` is not", hint=hint)
     if isinstance(path, Mapping):
         project = Project.open(Path(), options, problems)
         return project, project.read(path)

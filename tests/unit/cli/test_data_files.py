@@ -164,6 +164,7 @@ def test_the_caller_corrects_what_was_recognised(call: Call) -> None:
     assert call("init", "new", "--dataset", "mine.jsonl").code == 2
     assert not Path("new").exists()
     for base, counts in (("0", {"B": 2, "C": 2}), ("1", {"A": 2, "B": 2})):
+        assert call("check", "mine.jsonl", "--column", f"answer=answer:{base}").code == 0
         flag = ("--column", f"truth=answer:{base}")
         assert call("check", "mine.jsonl", *flag).code == 0
         audited = call("audit-dataset", "mine.jsonl", *flag, "--json")
@@ -177,10 +178,10 @@ def test_the_caller_corrects_what_was_recognised(call: Call) -> None:
     ("name", "content", "words", "code", "told"),
     [
         ("hidden.jsonl", [{"question": "?", "options": ["x", "y"], "answer": -1}], "", "E215",
-         "name no option in 1 of 1 rows"),
+         "1 of 1 truths match no option"),
         ("bare.jsonl", [{"question": "?", "answer": "A"}], "", "E206",
          "no column holds the options"),
-        ("mine.jsonl", ROWS, "--column answr=x", "E119", "nothing is called `answr`"),
+        ("mine.jsonl", ROWS, "--column answr=x", "E119", "unknown part `answr`"),
         ("mine.jsonl", ROWS, "--column truth=nope", "E206", "truth: there is no column `nope`"),
         ("mine.jsonl", ROWS, "--dataset mine.jsonl", "E119", "`--dataset` is for a task"),
         ("mine.jsonl", ROWS, "--config x=1", "E110", "unknown config name `x`"),

@@ -186,7 +186,7 @@ SILENT: dict[str, tuple[Any, dict[str, Any], str, str, str]] = {
     "hangs": ("A", {"faults": {"hang": 1.0}}, "reachable",
         "no whole reply from `127.0.0.1` within 0.2 s", "loaded?"),
     "wrong key": ("A", {"api_key": "another"}, "key", "refuses the key (status 401)",
-        "check the key"),
+        "check the key in the environment variable `ANSWERKEY_API_KEY`"),
     "no quota": (refuse(429, "Pay.", "insufficient_quota"), {}, "key", "has no quota left",
         "add credit"),
     "unknown model": (refuse(404, "There is no tast", "model_not_found"), {}, "model",
@@ -251,8 +251,18 @@ def test_a_key_that_is_not_sent_is_asked_for(call: Call, server: TestServer) -> 
     """Without a key, the environment value is named that would hold it."""
     server.change(api_key="another")
     found = call("doctor", f"{server.url}#test", "--json").json["doctor"]["checks"][-1]
-    assert "wants a key, and none is sent" in found["seen"]
-    assert found["advice"] == "set `ANSWERKEY_API_KEY` in the environment"
+    assert "requires an API key, but none was sent" in found["seen"]
+    assert found["advice"] == "put a key into the environment variable `ANSWERKEY_API_KEY`"
+
+
+def test_a_provider_elsewhere_is_given_its_own_key(
+    call: Call, server: TestServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With `<PROVIDER>_BASE_URL`, the variable is named that the provider's key is read from."""
+    server.change(api_key="another")
+    monkeypatch.setenv("HUGGINGFACE_BASE_URL", server.url)
+    found = call("doctor", "huggingface/test", "--json").json["doctor"]["checks"][-1]
+    assert found["advice"] == "put a key into the environment variable `HF_TOKEN`"
 
 
 def test_a_model_that_is_not_listed_is_a_warning(call: Call, server: TestServer) -> None:

@@ -128,7 +128,7 @@ def test_max_calls_stops_before_it_is_passed(call: Call, server: BatchServer, wo
     assert stopped.code == 3
     assert stopped.out == ""
     assert stopped.err.startswith("error[E305]: stopped at the limit of 30 calls\n")
-    assert stopped.err.endswith("to go on where it stopped: answerkey resume half\n")
+    assert stopped.err.endswith("to continue: answerkey resume half\n")
     assert server.asked.total == 30
     shown = call("show", "half")
     assert "stopped at the limit of 30 calls\nto continue: answerkey resume half\n" in shown.out
@@ -219,7 +219,7 @@ def test_replies_that_cannot_be_read_stop_the_run(
     assert stopped.err.startswith(
         "error[E305]: stopped: 50 of the first 50 completions are INVALID\n  = help: "
     )
-    assert stopped.err.endswith("to go on where it stopped: answerkey resume half\n")
+    assert stopped.err.endswith("to continue: answerkey resume half\n")
     assert server.asked.total == 50
     resumed = call("resume", "half", "--quiet")
     assert (resumed.code, resumed.err, server.asked.total) == (0, "", 120)
@@ -308,7 +308,7 @@ def test_a_batch_under_way_is_collected_by_resume(
             "warning: the batch `batch_1` of 120 calls goes on at the endpoint, and is paid for\n"
             in said
         )
-        assert said.endswith("\nto go on where it stopped: answerkey resume half\n")
+        assert said.endswith("\nto continue: answerkey resume half\n")
     early = call("resume", "half", "--no-batch")
     assert early.code == 2
     assert "the batch `batch_1` is under way" in early.err
@@ -368,7 +368,7 @@ def test_what_holds_for_every_call_ends_the_run_at_the_first_reply(
     error = ended.json["errors"][0]
     assert error["code"] == code
     assert error["message"].startswith(f"`127.0.0.1` {said}")
-    assert "`answerkey resume` goes on" in error["hint"]
+    assert "`answerkey resume` continues" in error["hint"]
     assert set(server.asked.by_prompt.values()) == {1}
     assert server.asked.total <= 8
     server.change(answers="A")
@@ -480,7 +480,7 @@ def test_several_models_end_with_what_failed_and_how_to_go_on(
     assert done.code == 3
     assert "  http://127.0.0.1:9/v1#down " in done.out.split("Comparison\n")[1]
     assert "\nerror[E306]: `http://127.0.0.1:9/v1#down` cannot be reached: " in done.err
-    assert done.err.endswith("to go on where it stopped: answerkey resume all\n")
+    assert done.err.endswith("to continue: answerkey resume all\n")
     asked = server.asked.total
     again = call("resume", "all", "--json")
     assert (again.code, server.asked.total) == (3, asked)

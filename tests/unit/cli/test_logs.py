@@ -14,7 +14,7 @@ from tests.unit.importers.test_promptfoo import row as promptfoo_row
 from tests.unit.importers.test_promptfoo import whole
 
 from answerkey.cli import run as cli
-from answerkey.importers import READERS
+from answerkey.importers.imports import OWN_READERS
 
 if TYPE_CHECKING:
     from tests.unit.cli.conftest import Call
@@ -61,7 +61,7 @@ def test_what_is_no_log_is_not_taken_for_one(call: Call) -> None:
     """Also when the caller says so; a table with replies is a plain one then."""
     Path("note.txt").write_text("no log", encoding="utf-8")
     done = call("score", "note.txt", "--as", "log")
-    assert (done.code, "`note.txt` is no log that is known" in done.err) == (2, True)
+    assert (done.code, "`note.txt` is not a known kind of log" in done.err) == (2, True)
     file = write(
         "said.jsonl", *[{**ASKED, "id": str(number), "completion": "B"} for number in range(3)]
     )
@@ -71,13 +71,12 @@ def test_what_is_no_log_is_not_taken_for_one(call: Call) -> None:
     assert call("score", marked, "--json").code == 0
 
 
-def test_every_kind_of_log_has_a_mark() -> None:
-    """Files that begin with it are held against the importers."""
-    for kind in READERS:
-        reader = READERS[kind]
-        for keys in (*getattr(reader, "row_keys", ()), *getattr(reader, "head_keys", ())):
-            text = json.dumps(dict.fromkeys(sorted(keys)))
-            assert cli._MARKS.search(text.encode()), (kind, keys)
+def test_a_log_is_known_by_the_keys_of_its_reader() -> None:
+    """A file with the keys by which an importer recognises its logs is read by that importer."""
+    for kind, reader in OWN_READERS.items():
+        for keys in (*reader.row_keys, *reader.head_keys):
+            file = write("log.jsonl", dict.fromkeys(sorted(keys)))
+            assert cli._find_kind(Path(file), None) == kind, keys
 
 
 def test_a_warning_about_a_log_is_said_once_and_its_hint_works(call: Call) -> None:

@@ -186,7 +186,7 @@ def test_resume_finishes_a_run_and_prints_its_summary(call: Call, stopped: Path)
     assert (done.code, "  Accuracy  25.00 %  [4.56, 69.94]  4\n" in done.out) == (0, True)
     again = call("resume", stopped)
     assert again.code == 0
-    assert again.err.startswith("the run is complete: there is nothing to go on with\n")
+    assert again.err.startswith("the run is complete: nothing is left to do\n")
     assert "25.00 %" in again.out
 
 

@@ -58,7 +58,7 @@ def test_a_signal_ends_a_live_run_and_nothing_is_paid_twice(
     told = json.loads(out)
     assert [(one["code"], one["message"]) for one in told["errors"]] == [(None, ENDS[how])]
     assert told["resume"] == resume
-    assert said.endswith(f"{ENDS[how]}\nto go on where it stopped: {resume}\n")
+    assert said.endswith(f"{ENDS[how]}\nto continue: {resume}\n")
     assert "Traceback" not in said
     stopped = json.loads(Path("half/run.json").read_text())
     assert stopped["status"] == "incomplete"
@@ -108,9 +108,7 @@ def test_calls_that_hang_are_cut_off(
         assert (process.returncode, out, "interrupted" in said) == (130, "", False)
     else:
         assert (process.returncode, json.loads(out)["resume"]) == (143, "answerkey resume half")
-        assert said.endswith(
-            "interrupted by SIGTERM\nto go on where it stopped: answerkey resume half\n"
-        )
+        assert said.endswith("interrupted by SIGTERM\nto continue: answerkey resume half\n")
         calls = json.loads(Path("half/run.json").read_text())["tasks"][0]["calls"]["solve"]["calls"]
         assert calls == answered
     server.change(faults={})
@@ -161,7 +159,7 @@ def test_the_journal_of_a_run_on_shared_storage_is_published_at_once(
         assert process.poll() is None
         _, said = process.communicate(timeout=SECONDS)
     assert process.returncode == 143
-    assert said.endswith(f"to go on where it stopped: answerkey resume {bucket.url}/half\n")
+    assert said.endswith(f"to continue: answerkey resume {bucket.url}/half\n")
     kept = count_published(bucket)
     assert 5 <= kept <= server.asked.answered
     server.change(faults={})
@@ -267,4 +265,4 @@ def test_how_to_go_on_is_told_whichever_interrupt_arrives() -> None:
         check=False,
     )
     assert (done.returncode, json.loads(done.stdout)["resume"]) == (130, "answerkey resume half")
-    assert done.stderr.endswith("to go on where it stopped: answerkey resume half\n")
+    assert done.stderr.endswith("to continue: answerkey resume half\n")

@@ -189,7 +189,7 @@ def test_two_runs_as_a_command(make: Make, call: Call, monkeypatch: pytest.Monke
         "quiz  2 runs on 12 samples",
         "         points  95 % interval  flips        p",
         "  A - B  +33.33  [2.20, 60.94]    4/0  0.12500",
-        "  may be chance: A - B",
+        "  not significant: A - B",
         "  A right, B not (4): q8, q9, q10, q11",
         "  B right, A not (0): none",
         "  By category  n         A        B   A - B    95 % interval",
@@ -212,7 +212,7 @@ def test_several_runs_on_the_command_line(make: Make, call: Call) -> None:
         make(name, said)
     shown = call("compare", "good", "middle", "bad", "--flips", "0").out
     assert "p (Holm): corrected for 3 comparisons; it decides, below 0.05" in shown
-    assert "  better: A than C, B than C\n  may be chance: A - B\n" in shown
+    assert "  better: A than C, B than C\n  not significant: A - B\n" in shown
     assert "right" not in shown.split("p (Holm): ")[1]
     for run, baseline, code in (("bad", "good", 1), ("middle", "good", 0), ("good", "bad", 0)):
         assert call("compare", run, "--baseline", baseline).code == 0

@@ -209,12 +209,13 @@ error[E215]: the truths can be read in 2 ways, which all fit
   --> mine.jsonl, column `answer`
   = help: say which is meant: `--column truth=answer:0` or `--column truth=answer:1`"""
 UNFIT = """\
-error[E215]: the truths name no option in 2 of 3 rows
-  line 1: `answer` 'E' as label is no option
-  line 3: `answer` 'x' as label is no option
+error[E215]: 2 of 3 truths match no option
+  line 1: `answer` 'E' as label matches no option
+  line 3: `answer` 'x' as label matches no option
   --> mine.jsonl, column `answer`
-  = help: name the column of the truth: `--column truth=NAME`; looked at `answer`; columns: \
-`question`, `options`, `answer`; to score the other rows: `--column truth=answer:label allow_failed=2`"""  # noqa: E501 - the text as it is written
+  = help: a row has one right option: rows with several (`A, C`) or none cannot be scored; \
+score the others with `--column truth=answer:label allow_failed=2`, or name another column with \
+`--column truth=NAME`; columns: `question`, `options`, `answer`"""
 
 
 @pytest.mark.parametrize(
@@ -230,7 +231,7 @@ def test_what_cannot_be_decided_is_asked(rows: list[Row], message: str) -> None:
 @pytest.mark.parametrize("truth", [-1, "-1", "", None])
 def test_truths_that_are_hidden_are_refused(truth: object) -> None:
     """E215: every row needs a truth."""
-    with pytest.raises(DataError, match=r"E215.*the truths name no option in 2 of 2 rows"):
+    with pytest.raises(DataError, match=r"E215.*2 of 2 truths match no option"):
         read(ask(truth, truth))
 
 

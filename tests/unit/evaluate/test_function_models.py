@@ -363,7 +363,7 @@ def test_an_interrupt_ends_the_run_in_order(tmp_path: Path, kind: str, limit: in
         (ak.SpecError, {"batch": True}, r"`batch` cannot be used with `Asked\.say`"),
         (ak.SpecError, {"max_cost": 1.0}, r"what `Asked\.say` costs is not known"),
         (ak.SpecError, {"max_concurrent": 0}, "`max_concurrent` is 0; it must be"),
-        (TypeError, {"model": 3}, "`model` is a int: give a name, or a function"),
+        (ak.SpecError, {"model": 3}, "`model` is a int without `complete`"),
     ],
 )
 def test_limits_that_need_an_endpoint_are_refused(
@@ -372,6 +372,32 @@ def test_limits_that_need_an_endpoint_are_refused(
     """A batch cannot be handed in to a function, and nobody knows what it costs."""
     with pytest.raises(error, match=message):
         ak.score(TASK, make_rows(2), **{"model": Asked().say, **options})
+
+
+class Ranking:
+    """A model that can only rank."""
+
+    def loglikelihoods(self, _context: str, continuations: list[str]) -> list[float]:
+        """Hold all continuations to be equally likely."""
+        return [0.0 for _ in continuations]
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (Asked, r"`model` is the class `Asked`, not an object\n.*write `model=Asked\(\)`"),
+        (Ranking(), r"is a Ranking without `complete`\n.*an object with `complete\(requests\)`"),
+    ],
+)
+def test_what_cannot_be_called_is_refused_before_the_first_sample(
+    model: Any,  # noqa: ANN401 - anything
+    message: str,
+) -> None:
+    """A class without its brackets, and an object that cannot answer, are E301 with the cure."""
+    with pytest.raises(ak.SpecError, match=message):
+        ak.run(TASK, dataset=make_rows(2), model=model)
+    with pytest.raises(ak.SpecError, match=message):
+        asyncio.run(ak.arun(TASK, dataset=make_rows(2), model=model))
 
 
 def test_a_dry_run_asks_nothing_and_knows_no_price() -> None:

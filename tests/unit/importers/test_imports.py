@@ -57,7 +57,7 @@ def test_a_folder_that_holds_something_is_left_alone(desk: Desk) -> None:
 def test_nothing_is_left_of_an_import_that_failed(desk: Desk) -> None:
     """Neither the folder nor drafts beside it."""
     log = desk.lines("mine.jsonl", [*ROWS, ROWS[0]])
-    assert desk.refuse("samples are there twice: `a`", log).code == "E208"
+    assert desk.refuse("duplicate sample ids: `a`", log).code == "E208"
     assert [path.name for path in desk.folder.iterdir()] == ["mine.jsonl"]
 
 

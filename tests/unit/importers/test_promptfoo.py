@@ -127,8 +127,9 @@ def test_a_truth_that_nothing_states_is_an_error_with_the_variables(desk: Desk) 
     log = desk.json("res.json", whole(one))
     error = desk.refuse("1 tests state no truth", log)
     assert str(error.hint).endswith("variables: `text`, `solution`")
-    desk.bring(log, columns={"answer": "solution"})
-    assert desk.asked("answer") == ["B"]
+    for role in ("answer", "truth"):
+        desk.bring(log, columns={role: "solution"})
+        assert desk.asked("answer") == ["B"]
     one["vars"] = {"text": "Which?", "letter": "B"}
     desk.bring(desk.json("res.json", whole(one)))
     assert desk.asked("answer") == ["B"]

@@ -82,12 +82,12 @@ def test_the_caller_says_which_column_is_what(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("row", "columns", "message", "hint"),
     [
-        ({"truth": "A", "output": "A"}, {"answre": "x"}, "E119.*nothing is called `answre`",
+        ({"truth": "A", "output": "A"}, {"answre": "x"}, "E119.*unknown part `answre`",
          "did you mean"),
         ({"truth": "A", "output": "A"}, {"answer": "truht"}, "E206.*no column `truht`",
          "did you mean"),
         ({"question": "?", "output": "A"}, {}, "E206.*no column holds the truth",
-         "--column answer=NAME"),
+         "--column truth=NAME"),
         ({"question": "?", "answer": "A"}, {}, "E209.*no column holds completions",
          "completion=NAME"),
     ],

@@ -238,7 +238,7 @@ def test_a_call_that_fails_for_good_is_a_completion_and_is_kept() -> None:
         (NoReply("connect", "refused"), "E306.*`m` cannot be reached: refused", 60),
         (
             say("bad key", 401),
-            r"E304.*wants a key, and none is sent \(status 401\): HTTP 401: bad key",
+            r"E304.*requires an API key, but none was sent \(status 401\): HTTP 401: bad key",
             8,
         ),
     ],

@@ -24,6 +24,7 @@ from answerkey.models.config import (
     read_name,
 )
 from answerkey.models.connections import connect
+from answerkey.models.names import PROVIDERS
 from answerkey.models.providers import Connection
 from answerkey.sandbox import Snippet
 
@@ -106,7 +107,7 @@ def test_providers_have_their_urls_and_keys(name: str, url: str, header: str | N
     provider = name.partition("/")[0].upper()
     sent = connection.reveal_headers()
     if header is None:
-        variable = "HF_TOKEN" if provider == "HUGGINGFACE" else f"{provider}_API_KEY"
+        variable = PROVIDERS[provider.lower()].key or f"{provider}_API_KEY"
         assert (connection.missing_key, sent) == (variable, {})
     else:
         assert sent[header].removeprefix("Bearer ") == f"{KEY}-{provider}"
@@ -127,6 +128,35 @@ def test_some_keys_have_a_usual_name(name: str, variable: str) -> None:
     assert connect(name, caller=Caller(own)).reveal_headers() == {
         "Authorization": f"Bearer {KEY}-2"
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "source"),
+    [
+        ("openai/x", {}, "the environment variable `OPENAI_API_KEY`"),
+        ("huggingface/a", {}, "the environment variable `HF_TOKEN`"),
+        (
+            "huggingface/a",
+            {"HUGGINGFACE_API_KEY": KEY},
+            "the environment variable `HUGGINGFACE_API_KEY`",
+        ),
+        ("ollama/x", {}, "the environment variable `OLLAMA_API_KEY`"),
+        ("http://127.0.0.1:1/v1#x", {}, "the environment variable `ANSWERKEY_API_KEY`"),
+        (
+            "http://127.0.0.1:1/v1#x",
+            {"OPENAI_API_KEY": KEY},
+            "the environment variable `OPENAI_API_KEY`",
+        ),
+        ("https://lab.example/v1#x", {}, "the environment variable `ANSWERKEY_API_KEY`"),
+        (provided(key=MINE), {}, "the model file"),
+        (custom(LAB), {}, "the model file"),
+    ],
+)
+def test_a_connection_names_where_its_key_belongs(
+    name: str | ModelConfig, values: dict[str, str], source: str
+) -> None:
+    """It is the place that is read, whether a key is there or not."""
+    assert connect(name, caller=Caller(values)).key_source == source
 
 
 def test_the_usual_key_of_one_provider_does_not_go_to_another() -> None:

@@ -306,7 +306,7 @@ def test_a_full_disk_is_e502_and_loses_nothing(tmp_path: Path, many: int) -> Non
     with pytest.raises(RunError, match="database or disk is full") as caught:
         journal.write(big)
     assert (caught.value.code, journal.count()) == ("E502", (1, 0))
-    assert "`answerkey resume` goes on" in str(caught.value.hint)
+    assert "`answerkey resume` continues" in str(caught.value.hint)
     journal._connection.execute("PRAGMA max_page_count = 100000")
     journal.write(big)
     assert journal.count() == (many + 1, 0)

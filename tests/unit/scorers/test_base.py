@@ -24,6 +24,7 @@ from answerkey.scorers import (
     build_table,
     join_scores,
     list_template_fields,
+    reads_by_templates,
     score_rows,
 )
 from answerkey.scorers.base import build_contexts
@@ -70,6 +71,12 @@ class Bare(Scorer):
         return Score(ScoreStatus.SCORED, values=values, metadata={"id": question.id})
 
 
+def test_which_scorers_read_samples_only_through_templates() -> None:
+    """Others may look at any column, and so their first samples are scored before the rest."""
+    by_templates = [name for name, scorer in SCORERS.items() if vars(scorer).get("by_templates")]
+    assert by_templates == ["string_equals_mcqa", "string_equals", "choice_probabilities"]
+
+
 ONE_ROW = samples_from_frame(pl.DataFrame({"x": ["1"]}), pl.Series(["a"]))
 
 
@@ -88,6 +95,7 @@ def test_a_scorer_of_one_s_own_needs_nothing_but_judge() -> None:
     ]
     assert (list(scorer.value_types), list(scorer.metadata_types)) == (["length"], ["id"])
     assert scorer.text_names == ("id",)
+    assert not reads_by_templates(scorer)
     assert scorer.needs_completion
     assert scorer.check_fields() == []
     assert scorer.check_rows(ONE_ROW) == ([], [])

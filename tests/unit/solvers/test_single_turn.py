@@ -225,8 +225,8 @@ def test_model_that_needs_a_scorers_knowledge_is_told_without_it() -> None:
     """Without a scorer that knows the choices, a baseline cannot answer."""
     with pytest.raises(SpecError) as caught:
         require_known(open_model("builtin/simulated"), make_samples(QUESTIONS), None)
-    known = "the `choices` and `truth` of a scorer, and no scorer of the task has them"
-    assert caught.value.message == f"model `builtin/simulated` answers from {known}"
+    known = "the `choices` and `truth` of each sample, and no scorer of the task tells them"
+    assert caught.value.message == f"model `builtin/simulated` needs {known}"
     require_known(open_model("builtin/constant"), make_samples(QUESTIONS), None)
 
 

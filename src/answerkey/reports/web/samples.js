@@ -364,6 +364,7 @@
 
   // ── columns and cells ─────────────────────────────────────────────────────────────────────────────────
 
+  // A column that `isExtra` is hidden until somebody chooses it.
   function listColumns(task) {
     return [
       { name: "position", head: "#", sort: "position", title: "place in the dataset", isExtra: true, draw: (row) => count(row.p + 1) },
@@ -373,7 +374,7 @@
       task.rows.reasons.length > 0 && { name: "reason", head: "reason", sort: "reason", isExtra: true, draw: (row) => drawShort(row.reason) },
       { name: "pair", head: "truth → read", draw: (row) => [drawLetter(row.truth), " → ", drawLetter(row.predicted)] },
       { name: "said", head: "completion", draw: drawSaid },
-      { name: "head", head: "question", draw: (row) => said(row.head || "") },
+      { name: "question", head: "question", draw: (row) => said(row.question || "") },
       task.rows.categories.length > 0 && { name: "category", head: "category", sort: "category", isExtra: true, draw: (row) => drawShort(row.category) },
       task.rows.has_flips && { name: "flipped", head: "flips", title: "flips: not all rules read it alike", isExtra: true, draw: drawFlip },
     ].filter(Boolean);

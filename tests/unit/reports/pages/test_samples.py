@@ -95,7 +95,7 @@ def test_a_line_of_the_table_says_what_the_verdict_is(small: Run) -> None:
     ids = ["000005", "000001", "nobody"]
     assert locate(small.tasks["quiz"], ids) == {"000005": 4, "000001": 0}
     result = open_table(small).list(range(5))
-    keys = "p id trial category truth predicted status value validity reason flipped said head"
+    keys = "p id trial category truth predicted status value validity reason flipped said question"
     assert list(result[0]) == keys.split()
     about = [0, "000001", None, "mathematics", "A", "A", "SCORED", 1.0, "VALID", None, False]
     assert list(result[0].values()) == [*about, ["", "A", "."], "Two plus two?"]
@@ -262,7 +262,9 @@ def test_what_was_asked_and_how_likely_choices_were_is_shown(tmp_path: Path) -> 
 def test_without_its_dataset_rows_have_no_texts(make_run: MakeRun) -> None:
     """Verdicts stay; what is missing is said, without a path."""
     table = open_table(lose_dataset(make_run()))
-    told = [[row[name] for name in ("predicted", "head", "flipped")] for row in table.list([0, 2])]
+    told = [
+        [row[name] for name in ("predicted", "question", "flipped")] for row in table.list([0, 2])
+    ]
     assert told == [["A", "", None], [None, "", None]]
     assert table.find(Query(show="invalid")).to_list() == [2, 3, 4]
     assert table.find(Query(text="00002")).to_list() == [1]
@@ -286,4 +288,4 @@ def test_long_texts_are_cut_and_say_so(make_run: MakeRun) -> None:
     assert "[cut: the last 60,000 of 100,017 characters]" in text
     begin, end = sample["span"]
     assert text[begin:end].rstrip(".").endswith("B")
-    assert len(table.list([0])[0]["head"]) == 160
+    assert len(table.list([0])[0]["question"]) == 160

@@ -233,9 +233,9 @@ def view_run(run: Run) -> RunView:
             unfinished[str(entry["key"])] = _view_calls(entry)
     gates = []
     if run.gates:
-        from answerkey.gates.rules import tell_gates  # a feature is imported where a run uses it
+        from answerkey.gates.rules import explain_gates  # a feature is imported where a run uses it
 
-        gates = [GateView(*gate) for gate in tell_gates(run)]
+        gates = [GateView(*gate) for gate in explain_gates(run)]
     tasks = []
     for task in run.tasks.values():
         tasks.append(view_task(task, is_complete=is_complete))

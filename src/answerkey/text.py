@@ -567,7 +567,7 @@ SHOWN_ERRORS = 50
 #: Files of which an error shows the line, unless that is longer; at most so many bytes are read for
 #: it.
 _SHOWN_FILES = frozenset([".yaml", ".yml", ".jsonl", ".ndjson", ".json", ".csv", ".tsv"])
-_MOST_BYTES, _LONGEST_LINE = 16_000_000, 100_000
+_MAX_BYTES, _LONGEST_LINE = 16_000_000, 100_000
 #: Errors about a name in a template.
 _ABOUT_NAMES = {"E110", "E112", "E206"}
 
@@ -690,7 +690,7 @@ def _read_line(place: Place) -> str | None:
         return None
     try:
         with path.open("rb") as stream:
-            lines = stream.read(_MOST_BYTES).split(b"\n")
+            lines = stream.read(_MAX_BYTES).split(b"\n")
     except (OSError, ValueError):
         return None
     raw = b"".join(lines[place.line - 1 : place.line])

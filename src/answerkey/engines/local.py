@@ -38,7 +38,7 @@ AHEAD = 2
 #: A chunk, and then each part of it that ends its process, is split in so many.
 TRIAL_PARTS = 64
 #: With more stretches of rows than this that end their process, it is not for the rows.
-MOST_STRETCHES = 32
+MAX_STRETCHES = 32
 #: What is sent to all processes at once is the parent's to obey.
 _PARENTS_SIGNALS = [
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
@@ -153,9 +153,9 @@ def find_deadly_rows(function: bytes, chunk: Any) -> list[Any]:  # noqa: ANN401 
                     suspects.append(part)
                 elif ends_process(part):
                     deadly.append(part)
-                if len(suspects) + len(deadly) > MOST_STRETCHES:
+                if len(suspects) + len(deadly) > MAX_STRETCHES:
                     message = (
-                        f"more than {MOST_STRETCHES} stretches of a chunk's rows end their worker"
+                        f"more than {MAX_STRETCHES} stretches of a chunk's rows end their worker"
                     )
                     hint = "was a node out of memory? give nodes fewer CPUs"
                     raise EngineError("E602", message, hint=hint)

@@ -260,7 +260,7 @@ FEWEST_CORES = 8
 COUNT_SECONDS = 1.0
 #: Answers that wait for an earlier chunk may have so many bytes before no more chunks are handed
 #: out.
-MOST_HELD_BYTES = 128 * 2**20
+MAX_HELD_BYTES = 128 * 2**20
 
 
 class RayEngine(Engine):
@@ -359,7 +359,7 @@ class Dispatch:
                     cores = int(self._ray.cluster_resources().get("CPU", 0))
                     places = AHEAD * max(cores, FEWEST_CORES)
                     count_at = time.monotonic() + COUNT_SECONDS
-                while len(self._running) < places and self._held_bytes < MOST_HELD_BYTES:
+                while len(self._running) < places and self._held_bytes < MAX_HELD_BYTES:
                     chunk = next(self._waiting, _NONE)
                     if chunk is _NONE:
                         break

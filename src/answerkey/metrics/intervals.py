@@ -49,7 +49,7 @@ _EXACT_TOSSES = 5_000
 _MANY_DEGREES = 1_000
 _TINY = 1e-300
 _PRECISION = 1e-16
-_MOST_STEPS = 100_000
+_MAX_STEPS = 100_000
 
 
 # Distributions
@@ -86,7 +86,7 @@ def _continue_fraction(first: float, second: float, point: float) -> float:
     start = (first + second) * point / (first + 1)
     bottom = 1 / keep_from_zero(1 - start)
     fraction = bottom
-    for step in range(1, _MOST_STEPS):
+    for step in range(1, _MAX_STEPS):
         middle = first + 2 * step
         even = step * (second - step) * point
         even /= (middle - 1) * middle

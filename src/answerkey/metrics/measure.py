@@ -55,7 +55,7 @@ from answerkey.metrics.trials import (
 from answerkey.types import Groups, GroupValue, MetricValue, Scores
 
 #: More groups than that are no breakdown for people; they are counted, and not listed.
-MOST_GROUPS = 10_000
+MAX_GROUPS = 10_000
 #: With fewer clusters there is a standard error, but no interval: it would miss too often.
 FEWEST_CLUSTERS = 5
 
@@ -294,7 +294,7 @@ def _compute_values(keyed: KeyedMetric, table: _ScoreTable) -> list[MetricValue]
     groups: dict[str, dict[str, _Measured]] = {}
     for column in keyed.design.group_by:
         groups[column] = {}
-        if table.find_groups(column).n_unique() <= MOST_GROUPS:
+        if table.find_groups(column).n_unique() <= MAX_GROUPS:
             measured = _measure(keyed, table, column)
             for (label,), group in sorted(measured.items()):
                 groups[column][label] = group
@@ -306,7 +306,7 @@ def _compute_values(keyed: KeyedMetric, table: _ScoreTable) -> list[MetricValue]
                 breakdowns.append(_state_groups(value, keyed, column, members))
             else:
                 size = table.find_groups(column).n_unique()
-                note = f"there are more than {MOST_GROUPS} groups"
+                note = f"there are more than {MAX_GROUPS} groups"
                 macro = GroupValue(None, None, size, note=note)
                 breakdowns.append(Groups(column, (), macro))
         value = _cut_interval(value, keyed.scale)  # noqa: PLW2901 - the same, within its scale

@@ -251,9 +251,9 @@ def _draw_facts(task: TaskView, layout: Layout) -> Lines:
     facts.append(("dataset", f"{task.dataset} ({_say_size(task)})"))
     manifest = task.task.manifest
     if manifest.get("choice_order"):
-        from answerkey.robustness.choice_order import say_order
+        from answerkey.robustness.choice_order import describe_order
 
-        if order := say_order(task.task):
+        if order := describe_order(task.task):
             facts.append(("choice order", order))
     if manifest.get("trials"):
         facts.append(("trials", _say_trials(manifest["trials"])))

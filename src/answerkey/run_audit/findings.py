@@ -29,7 +29,7 @@ INVALID = Validity.INVALID.value
 SHOWN = 5
 #: Fewer completions show nothing.
 LEAST = 20
-MOST_SHARE = 0.95
+MAX_SHARE = 0.95
 #: The share from which INVALID completions are a finding.
 INVALID_SHARE = 0.10
 #: By how much a favoured letter is predicted more often than it is true: as a share, and at least.
@@ -314,7 +314,7 @@ def _are_alike(tally: ReadingTally) -> bool:
     """Return whether nearly all completions are the same text."""
     _, same = tally.largest("text")
     answered = _answered(tally)
-    return answered >= LEAST and same >= MOST_SHARE * answered
+    return answered >= LEAST and same >= MAX_SHARE * answered
 
 
 def _find_placeholders(tally: ReadingTally) -> Iterator[Finding]:

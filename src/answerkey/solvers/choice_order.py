@@ -36,7 +36,7 @@ Labels = Sequence[str]
 Order = Sequence[int]
 
 #: `orders: all` asks a sample at most so often: five options.
-MOST_ORDERS = 120
+MAX_ORDERS = 120
 #: What is wrong with a row that is left as it stands for that.
 UNSUITABLE = "UNSUITABLE"
 
@@ -180,8 +180,8 @@ def plan_row(setting: ChoiceOrder, row: Row, labels: Labels | None) -> RowOrders
     if reference is not None:
         return RowOrders((same,), None if is_original else reference)
     count = math.factorial(len(same))
-    if setting.orders == "all" and count > MOST_ORDERS:
-        why = f"its {len(same)} options have {count} orders, and `all` shows at most {MOST_ORDERS}"
+    if setting.orders == "all" and count > MAX_ORDERS:
+        why = f"its {len(same)} options have {count} orders, and `all` shows at most {MAX_ORDERS}"
         return RowOrders((same,), UNSUITABLE, why)
     orders = list_orders(setting.orders, len(same))
     if setting.orders == "shuffled":

@@ -35,9 +35,9 @@ from answerkey.templates.filters import FILTERS, JOIN_TEXT, LOOP_STEPS, print_va
 from answerkey.templates.limits import (
     CALL_STEPS,
     FILTER_STEPS,
-    MOST_BITS,
-    MOST_LOOPS,
-    MOST_NODES,
+    MAX_BITS,
+    MAX_LOOPS,
+    MAX_NODES,
     STEP_TEXT,
     RowContext,
     measure,
@@ -51,7 +51,7 @@ Value = Any
 _ITERATING_FILTERS = frozenset(["list", "map", "reverse", "zip"])
 _LONGEST_SOURCE = 2_000_000
 #: The text between two blocks is one token.
-MOST_TOKENS = 20_000
+MAX_TOKENS = 20_000
 #: The constant steps from a name of a template to a value; none at all: the name as a whole.
 Path = tuple[str | int, ...]
 
@@ -265,8 +265,8 @@ def parse_template(source: str, names: Sequence[str]) -> nodes.Template:
         count = 0
         for line, kind, _ in environment.lex(source):
             count += kind != "whitespace"
-            if count > MOST_TOKENS:
-                message = f"it has more than {MOST_TOKENS:,} words and signs"
+            if count > MAX_TOKENS:
+                message = f"it has more than {MAX_TOKENS:,} words and signs"
                 raise TemplateSyntaxError(message, line)
         tree = environment.parse(source)
         _check_filters(tree)
@@ -422,13 +422,13 @@ def is_bounded(tree: nodes.Template, names: Sequence[str]) -> bool:
     waiting: list[nodes.Node] = [tree]
     for node in waiting:
         waiting.extend(node.iter_child_nodes())
-        if len(waiting) > MOST_NODES or type(node).__name__ not in _BOUNDED_NODES:
+        if len(waiting) > MAX_NODES or type(node).__name__ not in _BOUNDED_NODES:
             return False
         if isinstance(node, nodes.Name) and node.name not in names_in_reach:
             return False
         if not _is_bounded_node(node, names):
             return False
-    return _count_loops(tree) <= MOST_LOOPS
+    return _count_loops(tree) <= MAX_LOOPS
 
 
 def _is_bounded_node(node: nodes.Node, names: Sequence[str]) -> bool:
@@ -458,8 +458,8 @@ def _is_bounded_node(node: nodes.Node, names: Sequence[str]) -> bool:
 
 def _is_bounded_constant(value: object) -> bool:
     if isinstance(value, int):
-        return value.bit_length() <= MOST_BITS
-    return not isinstance(value, str) or (len(value) <= MOST_BITS and "__" not in value)
+        return value.bit_length() <= MAX_BITS
+    return not isinstance(value, str) or (len(value) <= MAX_BITS and "__" not in value)
 
 
 def _has_plain_arguments(node: nodes.Filter | nodes.Test | nodes.Call) -> bool:

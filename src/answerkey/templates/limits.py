@@ -17,7 +17,7 @@ from answerkey.templates.values import ExcessError
 #: What Jinja and filters hand around: any value at all.
 Value = Any
 #: The steps of one row: elements that loops and filters go through, calls, and text that is made.
-MOST_STEPS = 1_000_000
+MAX_STEPS = 1_000_000
 #: A bounded template that needs no more is rendered in this process, any other in a worker.
 FEW_STEPS = 10_000
 #: What a call counts, and a filter for each element.
@@ -26,18 +26,18 @@ FILTER_STEPS = 5
 #: The characters that count as one step.
 STEP_TEXT = 32
 #: What a bounded template may consist of: so many nodes, and so many loops inside each other.
-MOST_NODES = 500
-MOST_LOOPS = 3
+MAX_NODES = 500
+MAX_LOOPS = 3
 #: Larger texts and lists are refused, and larger products.
-MOST_ELEMENTS = 10_000_000
-MOST_PARTS = 1_000_000
-MOST_BITS = 10_000
+MAX_ELEMENTS = 10_000_000
+MAX_PARTS = 1_000_000
+MAX_BITS = 10_000
 
 
 class StepBudget:
     """What is left of the steps of one row."""
 
-    def __init__(self, steps: int = MOST_STEPS) -> None:
+    def __init__(self, steps: int = MAX_STEPS) -> None:
         self.steps = steps
         self.left = steps
 
@@ -49,9 +49,9 @@ class StepBudget:
 
     def spend_text(self, size: int) -> None:
         """Take away the steps of a text or list before it is made; raise ExcessError."""
-        if size > MOST_ELEMENTS:
+        if size > MAX_ELEMENTS:
             raise ExcessError(
-                f"the template makes a value of {size:,} elements; {MOST_ELEMENTS:,} are allowed"
+                f"the template makes a value of {size:,} elements; {MAX_ELEMENTS:,} are allowed"
             )
         self.spend(1 + size // STEP_TEXT)
 
@@ -61,11 +61,11 @@ def measure(value: object) -> int:
 
     A list that holds another twice, and that one a third twice, is exponentially long.
     """
-    size = len(value) if type(value) is str else count_size(value, MOST_ELEMENTS)
-    if size > MOST_ELEMENTS:
+    size = len(value) if type(value) is str else count_size(value, MAX_ELEMENTS)
+    if size > MAX_ELEMENTS:
         raise ExcessError(
-            f"the template makes a value of more than {MOST_ELEMENTS:,} elements "
-            f"or {MOST_PARTS:,} parts"
+            f"the template makes a value of more than {MAX_ELEMENTS:,} elements "
+            f"or {MAX_PARTS:,} parts"
         )
     return size
 
@@ -81,8 +81,8 @@ def count_size(value: object, most: int) -> int:
             size += len(part)
         elif isinstance(part, (list, tuple, dict)):
             parts += len(part) + 1
-            if parts > MOST_PARTS:
-                return MOST_ELEMENTS + 1
+            if parts > MAX_PARTS:
+                return MAX_ELEMENTS + 1
             waiting.extend(part)
             if isinstance(part, dict):
                 waiting.extend(part.values())

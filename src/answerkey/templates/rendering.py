@@ -35,8 +35,8 @@ from answerkey.templates.environment import (
 )
 from answerkey.templates.limits import (
     FEW_STEPS,
-    MOST_ELEMENTS,
-    MOST_STEPS,
+    MAX_ELEMENTS,
+    MAX_STEPS,
     RowContext,
     StepBudget,
     count_size,
@@ -63,11 +63,11 @@ MEMORY_BYTES = 128 * 2**20
 _BATCH_BYTES = 4 * 2**20
 _BATCH_ROWS = 128
 #: A template that does too much on so many rows is stopped.
-MOST_EXCESSES = 5
+MAX_EXCESSES = 5
 #: Larger rows are rendered in a worker process, and larger outcomes must be in proportion to what
 #: the template holds and reads.
 LARGE_SIZE = 16_384
-MOST_GROWTH = 32
+MAX_GROWTH = 32
 #: What the standard library, Jinja and our filters would load later, when no file can be opened.
 _NEEDED_MODULES = (
     "datetime",
@@ -150,8 +150,8 @@ def _limit_growth(recipe: Recipe, outcome: object, context: Context) -> None:
     size = measure(outcome)
     if size <= LARGE_SIZE:
         return
-    read = len(recipe.source) + count_size(dict(context), MOST_ELEMENTS)
-    most = LARGE_SIZE + MOST_GROWTH * read
+    read = len(recipe.source) + count_size(dict(context), MAX_ELEMENTS)
+    most = LARGE_SIZE + MAX_GROWTH * read
     if size > most:
         raise ExcessError(
             f"the template makes {size:,} characters out of {read:,}, "
@@ -259,8 +259,8 @@ def _count_excess(recipe: Recipe, outcome: object) -> None:
     """Count a row on which a template did too much; raise TemplateStopped if it is one too many."""
     if isinstance(outcome, RowExcessError):
         _excesses[recipe] += 1
-        if _excesses[recipe] == MOST_EXCESSES:
-            raise _stop(recipe, f"on {MOST_EXCESSES} rows it does too much: {outcome.message}")
+        if _excesses[recipe] == MAX_EXCESSES:
+            raise _stop(recipe, f"on {MAX_EXCESSES} rows it does too much: {outcome.message}")
 
 
 def _start_worker() -> WorkerProcess:
@@ -341,6 +341,6 @@ def render_messages(recipe: Recipe, rows: Sequence[bytes]) -> Iterator[bytes]:
     """Yield the outcome of each row as a message, rendered within its time."""
     for row in rows:
         signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
-        outcome = render_row(recipe, pickle.loads(row), MOST_STEPS)  # noqa: S301 - from our own process
+        outcome = render_row(recipe, pickle.loads(row), MAX_STEPS)  # noqa: S301 - from our own process
         yield encode_outcome(outcome).encode()
     signal.setitimer(signal.ITIMER_PROF, 0)

@@ -136,11 +136,11 @@ def test_a_sample_is_named_once_however_many_trials_show_it(call: Call, project:
 
 
 def test_an_audit_of_nothing_says_so(call: Call, project: Path) -> None:
-    """Where no completion has a score, it is not said that nothing stands out."""
+    """Where no completion has a score, it is not said that no findings."""
     run = score(call, project, [{"answer": "Z", "completion": "A"}], "--allow-failed", 1)
     told = call("audit", run).out
     assert told.endswith("There was nothing to audit.\n")
-    assert "nothing stands out" not in told
+    assert "no findings" not in told
 
 
 def test_columns_are_named_by_options(call: Call, tmp_path: Path) -> None:

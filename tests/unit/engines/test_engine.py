@@ -153,7 +153,7 @@ def test_rows_that_end_their_process_are_found(
     lines = [line.split() for line in log.read_text().splitlines()]
     assert len({process for process, *_ in lines}) == 1 + 2 + 1 + 1
     assert len(lines) == 64 + 25 + 1 + 1
-    monkeypatch.setattr(local, "MOST_STRETCHES", 0)
+    monkeypatch.setattr(local, "MAX_STRETCHES", 0)
     with pytest.raises(EngineError, match=r"E602.*more than 0 stretches"):
         find_deadly_rows(function, numbers.Numbers(16, 19, str(log)))
 

@@ -217,7 +217,7 @@ def test_an_autoscaler_sees_tasks_that_wait() -> None:
 
 def test_what_waits_for_an_earlier_chunk_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """While the first is not done, answers of so many bytes are held, and one for each place."""
-    monkeypatch.setattr(ray_engine, "MOST_HELD_BYTES", 20_000)
+    monkeypatch.setattr(ray_engine, "MAX_HELD_BYTES", 20_000)
     read: list[bytes] = []
 
     def chunks() -> Iterator[bytes]:

@@ -363,8 +363,8 @@ def test_groups_without_a_value_stay_out_of_the_average() -> None:
 
 def test_too_many_groups_are_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A column of ids is no breakdown, and its note says so."""
-    assert measure.MOST_GROUPS == 10_000
-    monkeypatch.setattr(measure, "MOST_GROUPS", 20)
+    assert measure.MAX_GROUPS == 10_000
+    monkeypatch.setattr(measure, "MAX_GROUPS", 20)
     for size, listed, note in ((20, 20, None), (21, 0, "there are more than 20 groups")):
         scores = make_scores({"x": [1] * size})
         result = finish(Mean("x"), scores, {"g": list(range(size))}, Design(("g",)))

@@ -217,7 +217,7 @@ def test_local_engine_reads_one_chunk_at_a_time() -> None:
     ("name", "address", "words"),
     [
         ("ray", None, "E601.*install it with `pip install ray==2.60.0`$"),
-        ("local", "10.0.0.1:6379", "E601.*of no use to the engine `local`"),
+        ("local", "10.0.0.1:6379", "E601.*does not apply to the engine `local`"),
         ("locale", None, r"E601.*did you mean `local`\?$"),
         ("spark", None, "E601.*engines: `local`, `ray`$"),
     ],

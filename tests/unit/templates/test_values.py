@@ -109,7 +109,7 @@ def test_every_exception_of_a_rendering_template_is_translated(kind: type[Except
             "the template calls itself too often, or the value is nested too deeply",
         ),
         (RuntimeError("r"), "r"),
-        (MemoryError(), "the template needs more memory than there is"),
+        (MemoryError(), "the template needs more memory than is available"),
         (TypeError("t"), "t"),
         *((ValueError("v"), "v"), (UnicodeError("u"), "u"), (AttributeError("a"), "a")),
         *((AssertionError(), "AssertionError"), (UnboundLocalError("l"), "l")),

@@ -204,8 +204,8 @@ def _draw_audit(task: TaskView, layout: Layout) -> Lines:
         with_shares=layout.is_complete,
     )
     if layout.is_complete:
-        remarks = audit.say_fallbacks(task.task, layout.digits)
-        remarks += audit.say_doubted(task.task, layout.digits)
+        remarks = audit.describe_fallback_use(task.task, layout.digits)
+        remarks += audit.describe_doubted(task.task, layout.digits)
         for sentence in remarks:
             lines += [BLANK, *layout.text(sentence)]
     return lines

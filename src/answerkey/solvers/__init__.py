@@ -1,4 +1,4 @@
-"""Samples become completions: by calling a model, or by reading what it once said."""
+"""Solvers turn samples into completions: by calling a model, or by reading recorded completions."""
 
 from answerkey.solvers.choice_order import (
     UNSUITABLE,

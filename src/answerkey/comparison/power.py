@@ -21,7 +21,7 @@ from answerkey.evaluate.pairs import (
     read_outcomes,
     require_alike,
 )
-from answerkey.metrics.paired import Aim, count_samples, find_smallest, measure_power
+from answerkey.metrics.paired import Aim, count_samples, measure_power, smallest_difference
 from answerkey.text import BLANK, Line, Span, draw_table, draw_text, format_number, line
 from answerkey.types import Notice
 
@@ -108,7 +108,7 @@ def plan_comparison(  # noqa: PLR0913 - each is an option of the command
     smallest = None
     achieved = None
     if samples is not None:
-        smallest = find_smallest(plan.variance, samples, aim)
+        smallest = smallest_difference(plan.variance, samples, aim)
     if samples is not None and difference is not None:
         achieved = measure_power(plan.variance, samples, difference, alpha)
     return replace(

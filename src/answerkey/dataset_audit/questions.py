@@ -106,7 +106,7 @@ def _refuse_question(rows: Rows) -> DataError:
     where = Place(file=rows.file)
     return DataError(
         "E206",
-        "no column contains the question",
+        "no column holds the question",
         where=where,
         hint=hint,
     )

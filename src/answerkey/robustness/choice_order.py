@@ -118,7 +118,7 @@ class _OrderMetric(BaseMetric):
         for share, rows in Counter(shares).items():
             counts.counts.append(((share,), rows))
         sums = metric.collect(counts)
-        [value] = metric.state_values(counts, sums)
+        [value] = metric.make_values(counts, sums)
         return replace(value, type=self.type)
 
     def describe_rstd(
@@ -126,11 +126,11 @@ class _OrderMetric(BaseMetric):
         name: str,
         recalls: Sequence[Fraction],
         coverage: Coverage,
-        **more: Any,  # noqa: ANN401 - as `state`
+        **more: Any,  # noqa: ANN401 - as `make_value`
     ) -> MetricValue:
         """Return RStd: the standard deviation (population form) of the recalls, in points."""
         deviation = root(10_000 * pvariance(recalls))
-        return self.state(name, deviation, coverage, **more)
+        return self.make_value(name, deviation, coverage, **more)
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,7 @@ class ChoiceOrderMetric(_OrderMetric):
             }
             for name, count in counts.items():
                 share = (count, len(samples))
-                values.append(self.state_share(name, share, coverage))
+                values.append(self.make_share(name, share, coverage))
             modal = self.describe_mean("order_modal_share", modal_shares, coverage.left_out)
             values.append(modal)
         return [*values, *self._describe_recalls(samples, coverage)]
@@ -221,7 +221,7 @@ class ChoiceOrderMetric(_OrderMetric):
             if rows:
                 shares.append(Fraction(right, rows))
             label_coverage = Coverage(len(recalls[label]), coverage.left_out)
-            value = self.state_share(f"{RECALL}{label}", (right, rows), label_coverage)
+            value = self.make_share(f"{RECALL}{label}", (right, rows), label_coverage)
             if value.n < rows:
                 # The rows of one sample are not independent draws.
                 clusters = [[Ratio(*counts)] for counts in recalls[label]]
@@ -342,7 +342,7 @@ class PrideMetric(_OrderMetric):
         difference.
         """
         if not judged:
-            return self.state(NAMES[2], None, coverage, note=NOTHING_COUNTED)
+            return self.make_value(NAMES[2], None, coverage, note=NOTHING_COUNTED)
         pairs = Counter((after, before) for _, before, after in judged)
         difference = measure_difference([(*pair, count) for pair, count in pairs.items()])
         evidence = difference.evidence
@@ -353,7 +353,7 @@ class PrideMetric(_OrderMetric):
             evidence.interval_note,
         )
         details = {"p": evidence.p, "p_method": evidence.p_method}
-        return self.state(
+        return self.make_value(
             NAMES[2],
             difference.value,
             coverage,
@@ -370,7 +370,7 @@ class PrideMetric(_OrderMetric):
     ) -> MetricValue:
         """Return RStd of the recalls by label, before or after."""
         if not judged:
-            return self.state(name, None, coverage, note=NOTHING_COUNTED)
+            return self.make_value(name, None, coverage, note=NOTHING_COUNTED)
         right: defaultdict[str, Fraction] = defaultdict(Fraction)
         samples: Counter[str] = Counter()
         for entry in judged:

@@ -413,7 +413,7 @@ class SingleTurnSolver(Solver):
         """
         if model is None:
             raise SpecError(
-                "E108", f"`{self.type}` calls a model, and none is given", hint="add `--model NAME`"
+                "E108", f"`{self.type}` calls a model, and none is named", hint="add `--model NAME`"
             )
         prompts = self.build_prompts(samples, examples)
         raise_row_errors(samples, prompts)

@@ -229,7 +229,7 @@ def test_what_cannot_be_found_is_asked_for(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="no file is given"):
         ak.audit_dataset()
     path = write(tmp_path, [{"frage": "Welche?", "answer": "A"}])
-    with pytest.raises(DataError, match="no column contains the question") as caught:
+    with pytest.raises(DataError, match="no column holds the question") as caught:
         audit(path)
     assert "--column question=NAME" in str(caught.value.hint)
     with pytest.raises(DataError, match="there is no column `farge`"):

@@ -237,7 +237,7 @@ def test_truths_that_are_hidden_are_refused(truth: object) -> None:
 @pytest.mark.parametrize(
     ("row", "chosen", "code", "words"),
     [
-        ({"frage": "?"}, {}, "E206", "no column contains the question"),
+        ({"frage": "?"}, {}, "E206", "no column holds the question"),
         ({"question": "?", "answer": "A"}, {}, "E206", "no column holds the options"),
         ({"question": "?", "options": FOUR}, {}, "E206", "no column holds the truth"),
         (ask("A")[0], {"truth": "anwser"}, "E206", "truth: there is no column `anwser`"),

@@ -145,5 +145,5 @@ def test_too_few_examples_are_told_once(project: Project) -> None:
     assert (error.code, error.message) == ("E302", message)
     assert error.hint == "lower `num_examples`"
     assert "run.yaml:1:" in str(error.where)
-    with pytest.raises(ak.DataError, match="20 examples are wanted"):
+    with pytest.raises(ak.DataError, match="20 examples are needed"):
         ak.run(plan, out=project.folder / "out")

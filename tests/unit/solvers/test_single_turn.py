@@ -156,7 +156,7 @@ def test_solve_refuses_before_asking() -> None:
     with pytest.raises(DataError):
         solve(make_samples({"n": [1, 0]}), model, "{{ 1 // sample.n }}")
     assert model.asked == []
-    with pytest.raises(SpecError, match="none is given"):
+    with pytest.raises(SpecError, match="none is named"):
         make_solver("x").solve(make_samples(QUESTIONS), model=None, facts=None, examples=None)
 
 

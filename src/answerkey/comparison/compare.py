@@ -35,10 +35,10 @@ from answerkey.text import (
     Span,
     draw_table,
     draw_text,
-    format_chance,
     format_count,
     format_figure,
     format_number,
+    format_p_value,
     join_blocks,
     line,
 )
@@ -442,13 +442,13 @@ class _Drawing:
         if difference.flips is not None:
             flips = f"{difference.flips.first_only}/{difference.flips.second_only}"
         if tests > 1:
-            holm = format_chance(pair.p_adjusted)
+            holm = format_p_value(pair.p_adjusted)
         return (
             Span(self.name(pair), "strong"),
             Span(self.signed(difference.value), "strong"),
             self.interval(difference),
             flips,
-            format_chance(difference.evidence.p),
+            format_p_value(difference.evidence.p),
             holm,
         )
 

@@ -26,12 +26,12 @@ from answerkey.text import (
     Line,
     Role,
     Span,
-    format_chance,
+    describe_reused_calls,
     format_figure,
     format_number,
+    format_p_value,
     line,
     make_visible,
-    say_reused,
     shorten_path,
     wrap,
 )
@@ -408,7 +408,7 @@ class NotWorse(Rule):
             parts.append(f"95 % interval [{low}, {high}]")
         p: Any = check.details.get("p_adjusted")
         if p is not None:
-            parts.append(f"p {format_chance(p)}")
+            parts.append(f"p {format_p_value(p)}")
         verdict = self._explain_verdict(check, unit)
         if check.note:
             verdict += f"; {check.note}"
@@ -655,7 +655,7 @@ def explain_gates(run: Run) -> list[Explanation]:
             if key in checked:
                 task_calls = task_run.manifest.get("calls") or {}
                 calls += task_calls.values()
-        reused = say_reused(calls)
+        reused = describe_reused_calls(calls)
         if reused:
             sentences.append(reused)
         advice = advise_gate(gate, run)
